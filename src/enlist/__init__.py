@@ -1,0 +1,41 @@
+"""Enlist decides which clients take part in the next round of federated learning, and learns from every round.
+
+>>> import enlist
+>>> clients = enlist.Clients(num_examples=[120, 80, 200, 40])
+>>> selector = enlist.create("oort", clients, seed=7)
+>>> picked = selector.ask(available=[0, 1, 3], k=2, deadline=60.0)
+>>> selector.tell(picked, enlist.Feedback(latency=[12.0, 40.0], loss_rms=[1.3, 0.7]))
+"""
+
+from __future__ import annotations
+
+from enlist import errors
+from enlist.books import Books
+from enlist.contract import Choice, Request, Selector, Told
+from enlist.errors import EnlistError
+from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.selectors import create, load, names
+from enlist.state import State, column, nested
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Books",
+    "Choice",
+    "Clients",
+    "EnlistError",
+    "Feedback",
+    "Outcome",
+    "Request",
+    "RoundMetrics",
+    "Selection",
+    "Selector",
+    "State",
+    "Told",
+    "column",
+    "create",
+    "errors",
+    "load",
+    "names",
+    "nested",
+]

@@ -1,0 +1,48 @@
+"""What selectors share: estimates, posteriors, decision rules, solvers, draws."""
+
+from __future__ import annotations
+
+from enlist.bandits.annealing import annealing, check_sets, exhaustive
+from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
+from enlist.bandits.gaussian import ExactGP, FeatureGP, feature_count, median_distance, rbf
+from enlist.bandits.linear import Ridge, RidgePerClient, Standardiser
+from enlist.bandits.maxmin import argmax_min_plus_sum, objective
+from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
+from enlist.bandits.queues import VirtualQueues, capped_shares
+from enlist.bandits.rules import UCB, DiscountedThompson, EpsilonGreedy, Rule, Thompson
+from enlist.bandits.sampling import systematic, top_k, uniform, unseen_first, weighted
+
+__all__ = [
+    "UCB",
+    "BetaPosterior",
+    "DiscountedThompson",
+    "EpsilonGreedy",
+    "Estimates",
+    "ExactGP",
+    "FeatureGP",
+    "RecentValues",
+    "Ridge",
+    "RidgePerClient",
+    "Rule",
+    "Standardiser",
+    "Thompson",
+    "VirtualQueues",
+    "annealing",
+    "argmax_min_plus_sum",
+    "best_subset",
+    "capped_shares",
+    "check_sets",
+    "dominated",
+    "exhaustive",
+    "feature_count",
+    "front",
+    "hypervolume",
+    "median_distance",
+    "objective",
+    "rbf",
+    "systematic",
+    "top_k",
+    "uniform",
+    "unseen_first",
+    "weighted",
+]

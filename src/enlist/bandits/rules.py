@@ -1,0 +1,287 @@
+"""Decision rules over arms: the thesis's bandits, for single arms and for k at a time.
+
+A rule keeps one estimate per arm. `choose` picks arms, `update` takes in their rewards; the k-of-n selectors of the
+same names wrap these rules, and so does personalised learning, where an arm is a combination of workers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from os import PathLike
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from enlist import checks, storage
+from enlist.bandits.estimates import BetaPosterior, Estimates
+from enlist.bandits.sampling import top_k, uniform, unseen_first
+from enlist.errors import InputError
+from enlist.settings import NoSettings, build_settings
+from enlist.state import State
+from enlist.typing import FloatArray, IntArray
+
+SettingsT = TypeVar("SettingsT")
+StateT = TypeVar("StateT", bound=State)
+
+
+class Rule(Generic[SettingsT, StateT]):
+    """A bandit over `arms` arms: `choose(mask) -> arms`, `update(arms, rewards)`.
+
+    >>> rule = UCB(3, seed=1)
+    >>> arm = rule.choose()
+    >>> rule.update(arm, [0.2])
+    >>> rule.choose(mask=[False, True, True], count=2)
+    array([1, 2])
+    """
+
+    name: ClassVar[str] = ""
+    presets: ClassVar[dict[str, dict[str, Any]]] = {}
+    Settings: type[SettingsT] = NoSettings  # type: ignore[assignment]
+    State: type[StateT]
+
+    def __init__(self, arms: int, *, seed: int = 0, rng: np.random.Generator | None = None, **settings: Any) -> None:
+        self.arms = checks.whole("arms", arms, minimum=1)
+        self.settings: SettingsT = build_settings(type(self), None, settings)
+        self.rng = np.random.default_rng(checks.whole("seed", seed, minimum=0)) if rng is None else rng
+        self.state: StateT = self.initial_state()
+
+    def initial_state(self) -> StateT:
+        """The state before the first reward."""
+        return self.State.create(self.arms)
+
+    def choose(self, mask: ArrayLike | None = None, count: int = 1) -> IntArray:
+        """Choose `count` distinct arms (all, if there are fewer) among those that `mask` allows."""
+        allowed = checks.positions("mask", mask, self.arms)
+        count = checks.whole("count", count, minimum=0)
+        if count >= len(allowed):
+            return allowed
+        return allowed[self.pick(allowed, count)]
+
+    def pick(self, allowed: IntArray, count: int) -> IntArray:
+        """Indices into `allowed` of the `count` arms to play; there are more than `count` allowed."""
+        raise NotImplementedError(f"{type(self).__name__} must define pick(allowed, count)")
+
+    def update(self, arms: ArrayLike, rewards: ArrayLike) -> None:
+        """Take in the rewards of distinct arms."""
+        played = np.asarray(arms, dtype=np.int64)
+        values = np.asarray(rewards, dtype=float)
+        checks.positions("arms", played, self.arms)
+        if values.shape != played.shape or not np.isfinite(values).all():
+            raise InputError(f"rewards {rewards!r} must be one finite number for each of {len(played)} arms.")
+        self.learn(played, values)
+
+    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+        """Take in checked rewards."""
+        raise NotImplementedError(f"{type(self).__name__} must define learn(arms, rewards)")
+
+    def values(self) -> FloatArray:
+        """The present estimate of each arm."""
+        raise NotImplementedError(f"{type(self).__name__} must define values()")
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write settings, state and generator as JSON and npz."""
+        storage.save_rule(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str]) -> Self:
+        """Read what `save` wrote and continue bit-exactly."""
+        return storage.load_rule(folder, cls)
+
+
+@dataclasses.dataclass(frozen=True)
+class EpsilonGreedySettings:
+    """epsilon: share of exploration; step: None for plain means, else the recency weight; initial: first estimate.
+
+    >>> EpsilonGreedySettings().epsilon
+    0.2
+    """
+
+    epsilon: float = 0.2
+    step: float | None = None
+    initial: float = 0.05
+
+    def __post_init__(self) -> None:
+        checks.finite("epsilon", self.epsilon, 0.0, 1.0)
+        _check_step(self.step)
+
+
+@dataclasses.dataclass
+class ArmState(State):
+    """Estimates of every arm and the number of updates.
+
+    >>> ArmState.create(2, estimates=Estimates.create(2)).plays
+    0
+    """
+
+    estimates: Estimates
+    plays: int = 0
+
+
+class EpsilonGreedy(Rule[EpsilonGreedySettings, ArmState]):
+    """Greedy with probability exactly 1 - epsilon for each slot, otherwise a uniform arm that is not greedy.
+
+    This is the thesis's rule: the common variant explores among all arms, so its greedy arm gets epsilon/n on top.
+    With `count` slots, the number that explores is binomial.
+
+    >>> rule = EpsilonGreedy(3, epsilon=0.0)
+    >>> rule.update([0, 1, 2], [0.1, 0.9, 0.3])
+    >>> rule.choose()
+    array([1])
+    """
+
+    name = "epsilon-greedy"
+    Settings = EpsilonGreedySettings
+    State = ArmState
+
+    def initial_state(self) -> ArmState:
+        return _arm_state(self.arms, self.settings.initial)
+
+    def pick(self, allowed: IntArray, count: int) -> IntArray:
+        explorers = min(int(self.rng.binomial(count, self.settings.epsilon)), len(allowed) - count)
+        greedy = top_k(self.values()[allowed], count, self.rng)
+        if not explorers:
+            return greedy
+        kept = greedy[uniform(count, count - explorers, self.rng)]
+        others = np.setdiff1d(np.arange(len(allowed)), greedy)
+        return np.concatenate([kept, others[uniform(len(others), explorers, self.rng)]])
+
+    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+        self.state.estimates.update(arms, rewards, self.settings.step)
+        self.state.plays += 1
+
+    def values(self) -> FloatArray:
+        return self.state.estimates.mean
+
+
+@dataclasses.dataclass(frozen=True)
+class UCBSettings:
+    """c: width of the bonus; step: None for plain means, else the recency weight; initial: first estimate.
+
+    >>> UCBSettings().c
+    0.05
+    """
+
+    c: float = 0.05
+    step: float | None = None
+    initial: float = 0.05
+
+    def __post_init__(self) -> None:
+        checks.finite("c", self.c, 0.0)
+        _check_step(self.step)
+
+
+class UCB(Rule[UCBSettings, ArmState]):
+    """Largest mean + c sqrt(2 ln t / count); every arm is played once first. t counts updates.
+
+    >>> rule = UCB(2, c=0.0)
+    >>> rule.update([0, 1], [0.1, 0.9])
+    >>> rule.choose()
+    array([1])
+    """
+
+    name = "ucb"
+    Settings = UCBSettings
+    State = ArmState
+
+    def initial_state(self) -> ArmState:
+        return _arm_state(self.arms, self.settings.initial)
+
+    def pick(self, allowed: IntArray, count: int) -> IntArray:
+        pulls = self.state.estimates.count[allowed]
+        return unseen_first(self.values()[allowed] + self.bonus()[allowed], pulls == 0, count, self.rng)
+
+    def bonus(self) -> FloatArray:
+        """Width added to each estimate."""
+        pulls = np.maximum(self.state.estimates.count, 1)
+        return np.asarray(self.settings.c * np.sqrt(2.0 * np.log(max(self.state.plays, 1)) / pulls))
+
+    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+        self.state.estimates.update(arms, rewards, self.settings.step)
+        self.state.plays += 1
+
+    def values(self) -> FloatArray:
+        return self.state.estimates.mean
+
+
+@dataclasses.dataclass(frozen=True)
+class ThompsonSettings:
+    """alpha, beta: the Beta prior; gamma: share of what was seen that is kept at each update (1 forgets nothing).
+
+    >>> ThompsonSettings().gamma
+    1.0
+    """
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    gamma: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.above_zero("alpha", self.alpha)
+        checks.above_zero("beta", self.beta)
+        checks.finite("gamma", self.gamma, 0.0, 1.0)
+
+
+class Thompson(Rule[ThompsonSettings, BetaPosterior]):
+    """Plays the arms with the largest draws from their Beta posteriors; rewards must lie in [0, 1].
+
+    >>> rule = Thompson(2, seed=1)
+    >>> for _ in range(50):
+    ...     rule.update([0, 1], [0.0, 1.0])
+    >>> rule.choose()
+    array([1])
+    """
+
+    name = "thompson"
+    Settings = ThompsonSettings
+    State = BetaPosterior
+
+    def pick(self, allowed: IntArray, count: int) -> IntArray:
+        draws = self.state.sample(allowed, self.settings.alpha, self.settings.beta, self.rng)
+        return top_k(draws, count, self.rng)
+
+    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+        if ((rewards < 0) | (rewards > 1)).any():
+            raise InputError(f"rewards {rewards.tolist()} must lie in [0, 1] for a Beta posterior; scale them first.")
+        if self.settings.gamma < 1.0:
+            self.state.discount(self.settings.gamma)
+        self.state.update(arms, rewards)
+
+    def values(self) -> FloatArray:
+        return self.state.mean(self.settings.alpha, self.settings.beta)
+
+
+@dataclasses.dataclass(frozen=True)
+class DiscountedThompsonSettings(ThompsonSettings):
+    """As `ThompsonSettings`, with the thesis's best discount.
+
+    >>> DiscountedThompsonSettings().gamma
+    0.75
+    """
+
+    gamma: float = 0.75
+
+
+class DiscountedThompson(Thompson):
+    """Thompson sampling that forgets: before each update all counts shrink by gamma, so unplayed arms open up again.
+
+    >>> rule = DiscountedThompson(2, gamma=0.5)
+    >>> rule.update([0], [1.0])
+    >>> rule.update([1], [0.0])
+    >>> rule.state.successes, rule.state.failures
+    (array([0.5, 0. ]), array([0., 1.]))
+    """
+
+    name = "discounted-thompson"
+    Settings = DiscountedThompsonSettings
+
+
+def _arm_state(arms: int, initial: float) -> ArmState:
+    estimates = Estimates.create(arms)
+    estimates.mean[:] = initial
+    return ArmState(estimates=estimates)
+
+
+def _check_step(step: float | None) -> None:
+    if step is not None:
+        checks.finite("step", step, 1e-12, 1.0)

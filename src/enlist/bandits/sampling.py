@@ -1,0 +1,79 @@
+"""Choosing k of n: the largest with fair ties, weighted draws, and draws with given inclusion probabilities."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from enlist.typing import FloatArray, IntArray
+
+
+def top_k(scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+    """Indices of the k largest scores in no particular order; ties at the border are drawn by `rng`. O(n).
+
+    >>> top_k(np.array([0.3, 0.9, 0.1, 0.7]), 2, np.random.default_rng(0))
+    array([1, 3])
+    """
+    if k >= len(scores):
+        return np.arange(len(scores))
+    if k <= 0:
+        return np.zeros(0, dtype=np.int64)
+    border = np.partition(scores, len(scores) - k)[len(scores) - k]
+    above = np.flatnonzero(scores > border)
+    ties = np.flatnonzero(scores == border)
+    missing = k - len(above)
+    if len(ties) > missing:
+        ties = rng.choice(ties, missing, replace=False)
+    return np.concatenate([above, ties])
+
+
+def unseen_first(scores: FloatArray, unseen: np.ndarray, k: int, rng: np.random.Generator) -> IntArray:
+    """Indices of k clients: the unseen ones first, at random, then the largest scores.
+
+    A mask instead of infinite scores: arithmetic on infinity gives NaN.
+
+    >>> unseen_first(np.array([0.3, 0.9, 0.1]), np.array([False, False, True]), 2, np.random.default_rng(0))
+    array([2, 1])
+    """
+    new = np.flatnonzero(unseen)
+    if len(new) >= k:
+        return rng.choice(new, k, replace=False)
+    known = np.flatnonzero(~unseen)
+    return np.concatenate([new, known[top_k(scores[known], k - len(new), rng)]])
+
+
+def uniform(n: int, k: int, rng: np.random.Generator) -> IntArray:
+    """k of 0..n-1, every subset equally likely.
+
+    >>> sorted(uniform(3, 3, np.random.default_rng(0)).tolist())
+    [0, 1, 2]
+    """
+    return rng.choice(n, min(k, n), replace=False)
+
+
+def weighted(weights: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+    """k successive draws without replacement, each in proportion to the weights that are left (Plackett-Luce). O(n).
+
+    Exponential keys e/w, k smallest. A weight of zero is never drawn, so fewer than k may come back.
+
+    >>> weighted(np.array([0.0, 1.0, 0.0, 2.0]), 3, np.random.default_rng(0)).tolist()
+    [1, 3]
+    """
+    positive = np.flatnonzero(weights > 0)
+    keys = rng.exponential(size=len(positive)) / weights[positive]
+    return np.sort(positive[top_k(-keys, k, rng)])
+
+
+def systematic(inclusion: FloatArray, rng: np.random.Generator) -> IntArray:
+    """A draw in which i is included with probability exactly `inclusion[i]`; its size is their (whole) sum.
+
+    Systematic sampling in random order: points u, u+1, u+2, ... on the cumulated probabilities.
+
+    >>> systematic(np.array([1.0, 0.5, 0.5, 0.0]), np.random.default_rng(0)).tolist()
+    [0, 2]
+    """
+    order = rng.permutation(len(inclusion))
+    size = round(float(inclusion.sum()))
+    borders = np.cumsum(inclusion[order])
+    borders *= size / max(borders[-1], 1e-300)  # the sum is whole up to rounding; make it exactly so
+    points = rng.uniform() + np.arange(size)
+    return np.sort(order[np.minimum(np.searchsorted(borders, points, side="right"), len(order) - 1)])

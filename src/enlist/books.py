@@ -1,0 +1,250 @@
+"""The books between a selector and a federation: who is busy, who has replied, and what to tell when a round ends.
+
+Arena, simulator and Flower adapter all drive selectors through `Books`, so one recorded log replayed through any of
+them gives the same selections. Replies may come in any order; they are told in client order when the round closes.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Iterator
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from enlist import checks
+from enlist.contract import Selector
+from enlist.errors import InputError, TellError
+from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
+from enlist.typing import AnyArray, BoolArray, IntArray
+
+WAITING = np.int8(-1)
+
+
+class Books:
+    """Drives one selector.
+
+    late   "drop": a client that is late is free for the next round, and its reply is ignored;
+           "await": it stays busy until it arrives (`arrived`) or its selection expires
+    log    a file to which every ask and tell is appended as one line of JSON; `replay` reads it
+
+    >>> import enlist
+    >>> books = Books(enlist.create("cs-ucb", enlist.Clients(count=5), seed=1))
+    >>> picked = books.ask(k=3, now=0.0, deadline=10.0)
+    >>> books.reply(picked, picked.clients[:2], latency=[2.0, 3.5])
+    >>> feedback = books.close(picked, waited=4.0)
+    >>> [Outcome(code).name for code in feedback.outcome], feedback.latency
+    (['COMPLETED', 'COMPLETED', 'LATE'], array([2. , 3.5, 4. ]))
+    """
+
+    def __init__(
+        self, selector: Selector[Any, Any], *, late: str = "drop", log: str | PathLike[str] | None = None
+    ) -> None:
+        self.selector = selector
+        self.late = checks.one_of("late", late, ("drop", "await"))
+        self.log = None if log is None else Path(log)
+        waiting = {number: opening for number, opening in selector.openings.items() if len(opening.pending)}
+        self.open: dict[int, Replies] = {number: Replies.of(opening.selection) for number, opening in waiting.items()}
+
+    @property
+    def busy(self) -> BoolArray:
+        """Clients that cannot be asked now: still working for an open round, or late and awaited."""
+        busy = np.zeros(len(self.selector.clients), dtype=bool)
+        for number in self.open:
+            if number in self.selector.openings:
+                busy[self.selector.openings[number].pending] = True
+        if self.late == "await":
+            for opening in self.selector.openings.values():
+                busy[opening.selection.clients[opening.outcome == Outcome.LATE]] = True
+        return busy
+
+    def ask(
+        self,
+        available: ArrayLike | None = None,
+        k: int = 1,
+        *,
+        now: float | None = None,
+        deadline: float = math.inf,
+        forecast: ArrayLike | None = None,
+        measure: Callable[[IntArray], Feedback] | None = None,
+    ) -> Selection:
+        """Ask the selector for at most `k` of the available clients that are not busy.
+
+        `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
+        there are any, and whoever passes it pays the traffic.
+        """
+        positions = self._free(available)
+        fresh = None
+        if measure is not None:
+            candidates = self.selector.candidates(positions, k)
+            fresh = measure(candidates) if len(candidates) else None
+        selection = self.selector.ask(positions, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh)
+        self.open[selection.round] = Replies.of(selection)
+        if self.log is not None:
+            request: dict[str, Any] = {"k": k, "now": now, "deadline": deadline}
+            request["available"] = _packed(positions, len(self.selector.clients))
+            request["forecast"] = None if forecast is None else np.asarray(forecast, float).tolist()
+            request["fresh"] = None if fresh is None else _plain(fresh)
+            self._append({"event": "ask", **request, "picked": selection.clients.tolist()})
+        return selection
+
+    def reply(
+        self, selection: Selection, clients: ArrayLike, outcome: Outcome = Outcome.COMPLETED, **columns: ArrayLike
+    ) -> None:
+        """Note that these clients have replied (or DROPPED, or FAILED); told when the round closes."""
+        replies = self._replies(selection)
+        positions = np.atleast_1d(np.asarray(clients, dtype=np.int64))
+        part = Feedback(
+            clients=positions,
+            outcome=np.full(len(positions), outcome),
+            **{name: np.atleast_1d(np.asarray(values, dtype=float)) for name, values in columns.items()},
+        ).resolved(selection)
+        replies.note(part)
+
+    def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
+        """End the round `waited` seconds after it began: who has not replied is LATE, censored at that time."""
+        feedback = self._replies(selection).feedback(checks.finite("waited", waited, 0.0))
+        self.settle(selection, feedback, round)
+        return feedback
+
+    def settle(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
+        """Tell the selector the outcomes of a whole selection at once."""
+        self.selector.tell(selection, feedback, round)
+        self.open.pop(selection.round, None)
+        self._log_tell(selection, feedback, round)
+
+    def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> None:
+        """A late reply has come after all: tell the true values."""
+        positions = np.atleast_1d(np.asarray(clients, dtype=np.int64))
+        feedback = Feedback(
+            clients=positions,
+            outcome=np.full(len(positions), Outcome.ARRIVED),
+            rounds_late=np.full(len(positions), float(rounds_late)),
+            **{name: np.atleast_1d(np.asarray(values, dtype=float)) for name, values in columns.items()},
+        )
+        self.selector.tell(selection, feedback)
+        self._log_tell(selection, feedback, None)
+
+    def _free(self, available: ArrayLike | None) -> IntArray:
+        positions = self.selector.resolve_available(available)
+        if not self.open and self.late == "drop":
+            return positions
+        return positions[~self.busy[positions]]
+
+    def _replies(self, selection: Selection) -> Replies:
+        if selection.round not in self.open:
+            raise TellError(f"round {selection.round} is not open in these books; it was closed or never asked here.")
+        return self.open[selection.round]
+
+    def _append(self, entry: dict[str, Any]) -> None:
+        assert self.log is not None
+        with open(self.log, "a") as file:
+            file.write(json.dumps(entry) + "\n")
+
+    def _log_tell(self, selection: Selection, feedback: Feedback, metrics: RoundMetrics | None) -> None:
+        if self.log is not None:
+            measured = None if metrics is None else dataclasses.asdict(metrics)
+            entry = {"round": selection.round, "feedback": _plain(feedback.resolved(selection)), "metrics": measured}
+            self._append({"event": "tell", **entry})
+
+
+@dataclasses.dataclass(eq=False)
+class Replies:
+    """What has come back for one selection so far, in the order of its clients.
+
+    >>> replies = Replies.of(Selection(1, np.array([3, 8])))
+    >>> replies.note(Feedback(clients=[8], latency=[2.0], loss=[0.5]).resolved(replies.selection))
+    >>> replies.feedback(waited=6.0).latency
+    array([6., 2.])
+    """
+
+    selection: Selection
+    outcome: AnyArray
+    columns: dict[str, AnyArray]
+
+    @classmethod
+    def of(cls, selection: Selection) -> Replies:
+        """Nobody has replied yet."""
+        return cls(selection, np.full(len(selection), WAITING, dtype=np.int8), {})
+
+    def note(self, part: Feedback) -> None:
+        """Take in the replies of some clients; a second reply of the same client is an error."""
+        assert part.clients is not None
+        index = np.searchsorted(self.selection.clients, part.clients)
+        if (self.outcome[index] != WAITING).any():
+            twice = part.clients[self.outcome[index] != WAITING][0]
+            raise TellError(f"client {twice} has already replied in round {self.selection.round}; each replies once.")
+        self.outcome[index] = part.outcome
+        for name in ("latency", *FEEDBACK_COLUMNS):
+            values = getattr(part, name)
+            if values is not None:
+                self.columns.setdefault(name, np.full(len(self.selection), np.nan))[index] = values
+
+    def feedback(self, waited: float) -> Feedback:
+        """Final outcomes if the server stops waiting now."""
+        silent = self.outcome == WAITING
+        latency = self.columns.get("latency", np.full(len(self.selection), np.nan))
+        columns: dict[str, Any] = {name: values for name, values in self.columns.items() if name != "latency"}
+        return Feedback(
+            outcome=np.where(silent, np.int8(Outcome.LATE), self.outcome),
+            latency=np.where(silent, waited, latency),
+            censored=silent,
+            **columns,
+        )
+
+
+def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[tuple[Selection, IntArray]]:
+    """Play a recorded log into a fresh selector; yields, per ask, its selection and the clients of the recording.
+
+    >>> import enlist, tempfile, os
+    >>> clients = enlist.Clients(count=6)
+    >>> log = os.path.join(tempfile.mkdtemp(), "log.jsonl")
+    >>> books = Books(enlist.create("ucb", clients, seed=3), log=log)
+    >>> for _ in range(4):
+    ...     picked = books.ask(k=2)
+    ...     books.settle(picked, Feedback(accuracy_gain=0.1 * picked.clients))
+    >>> again = replay(log, enlist.create("ucb", clients, seed=3))
+    >>> all((selection.clients == recorded).all() for selection, recorded in again)
+    True
+    """
+    asked: dict[int, Selection] = {}
+    with open(log) as file:
+        for number, line in enumerate(file, start=1):
+            try:
+                entry = json.loads(line)
+            except json.JSONDecodeError:
+                raise InputError(f"{log} line {number} is no JSON; the log was cut off there.") from None
+            if entry["event"] == "ask":
+                available = _unpacked(entry["available"], len(selector.clients))
+                fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
+                arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast")}
+                selection = selector.ask(available, **arguments, fresh=fresh)
+                asked[selection.round] = selection
+                yield selection, np.array(entry["picked"], dtype=np.int64)
+            else:
+                metrics = None if entry["metrics"] is None else RoundMetrics(**entry["metrics"])
+                selector.tell(asked[entry["round"]], Feedback(**entry["feedback"]), metrics)
+            for finished in [old for old in asked if old not in selector.openings]:
+                del asked[finished]
+
+
+def _packed(positions: IntArray, count: int) -> str:
+    mask = np.zeros(count, dtype=bool)
+    mask[positions] = True
+    return base64.b64encode(np.packbits(mask).tobytes()).decode()
+
+
+def _unpacked(text: str, count: int) -> BoolArray:
+    bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
+    return np.unpackbits(bits, count=count).astype(bool)
+
+
+def _plain(feedback: Feedback) -> dict[str, Any]:
+    fields = ((field.name, getattr(feedback, field.name)) for field in dataclasses.fields(feedback))
+    return {name: value.tolist() for name, value in fields if value is not None}

@@ -1,0 +1,515 @@
+"""The contract: `Selector`, and what its hooks are given. The whole library rests on this page.
+
+    selector = enlist.create("oort", clients, seed=7)
+    picked = selector.ask(available, k=20, now=clock, deadline=100.0)
+    selector.tell(picked, enlist.Feedback(outcome=..., latency=..., loss_rms=...))
+
+A selector of your own overrides `choose` and, if it learns, `learn`; see docs/write-a-selector.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any, ClassVar, Generic, Self, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from enlist import checks, storage
+from enlist.errors import (
+    ExpiredSelectionError,
+    FinishedSelectionError,
+    InputError,
+    MissingColumnError,
+    PopulationError,
+    TellError,
+    UnknownSelectionError,
+)
+from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.settings import NoSettings, build_settings
+from enlist.state import NoState, State, column
+from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+SettingsT = TypeVar("SettingsT")
+StateT = TypeVar("StateT", bound=State)
+
+PENDING = np.int8(-1)
+
+
+@dataclasses.dataclass
+class Counts(State):
+    """The two counters of the contract, one row per client.
+
+    selected   times chosen: what fairness looks at
+    observed   times a usable reply came back: what confidence widths look at
+
+    >>> Counts.create(2).selected
+    array([0, 0])
+    """
+
+    selected: IntArray = column(0, int)
+    observed: IntArray = column(0, int)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Request:
+    """One `ask`, checked: what `choose` is given.
+
+    available   sorted positions of the clients that may be chosen
+    k           how many to choose; never more than there are available
+    forecast    probability of being available in the next round window, for all clients, or None
+    fresh       values of the candidates measured just now, or None
+
+    >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
+    >>> request.pick(np.array([2, 0]), score=np.array([0.1, 0.2, 0.3])).clients
+    array([7, 2])
+    """
+
+    round: int
+    available: IntArray
+    k: int
+    population: int
+    now: float = 0.0
+    deadline: float = math.inf
+    forecast: FloatArray | None = None
+    fresh: Feedback | None = None
+
+    def of(self, rows: AnyArray) -> AnyArray:
+        """The rows of a per-client array that belong to the available clients (no copy if that is everybody)."""
+        return rows if len(self.available) == self.population else rows[self.available]
+
+    def pick(self, index: IntArray, **terms: AnyArray) -> Choice:
+        """Choose `available[index]`; each term is an array over `available` that helped to decide."""
+        return Choice(self.available[index], {name: np.asarray(term[index], float) for name, term in terms.items()})
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Choice:
+    """What `choose` returns: positions, and for each of them the terms of its score.
+
+    >>> Choice(np.array([3, 1])).clients
+    array([3, 1])
+    """
+
+    clients: IntArray
+    terms: Mapping[str, FloatArray] = dataclasses.field(default_factory=dict)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Told:
+    """Final outcomes of some clients of one selection: what `learn` and `amend` are given.
+
+    `credited` is what `learn` returned for these clients when they were late (only in `amend`).
+
+    >>> selection = Selection(round=1, clients=np.array([4, 6]), deadline=10.0)
+    >>> feedback = Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.0, float("nan")])
+    >>> told = Told(selection, feedback.resolved(selection))
+    >>> told.clients, told.completed, told.latency
+    (array([4, 6]), array([ True, False]), array([ 3., 10.]))
+    """
+
+    selection: Selection
+    feedback: Feedback
+    credited: FloatArray | None = None
+
+    @property
+    def clients(self) -> IntArray:
+        """Positions."""
+        assert self.feedback.clients is not None
+        return self.feedback.clients
+
+    @property
+    def outcome(self) -> AnyArray:
+        """One `Outcome` per client."""
+        assert self.feedback.outcome is not None
+        return self.feedback.outcome
+
+    @property
+    def completed(self) -> BoolArray:
+        """Whose reply is here: COMPLETED, or ARRIVED after all."""
+        return np.isin(self.outcome, (Outcome.COMPLETED, Outcome.ARRIVED))
+
+    @property
+    def latency(self) -> FloatArray:
+        """Latency as it is scored: at most the deadline, the deadline for a lost client, NaN if nothing is known."""
+        latency = self.column("latency")
+        if math.isinf(self.selection.deadline):
+            return latency
+        lost = (self.outcome == Outcome.DROPPED) | (self.outcome == Outcome.FAILED)
+        known = np.where(lost | np.isnan(latency), self.selection.deadline, latency)
+        return np.minimum(known, self.selection.deadline)
+
+    @property
+    def cut_off(self) -> BoolArray:
+        """Whose `latency` is only a lower bound below the deadline: the server had enough replies."""
+        assert self.feedback.censored is not None
+        late = self.outcome == Outcome.LATE
+        return np.asarray(late & self.feedback.censored & (self.column("latency") < self.selection.deadline))
+
+    def column(self, name: str) -> FloatArray:
+        """A column of the feedback, NaN throughout if it was not given."""
+        value = getattr(self.feedback, name)
+        return np.full(len(self.clients), np.nan) if value is None else value
+
+
+@dataclasses.dataclass(eq=False)
+class Opening:
+    """A selection that still waits for outcomes; book-keeping inside `Selector`.
+
+    >>> Opening.of(Selection(round=1, clients=np.array([4, 6]))).pending
+    array([4, 6])
+    """
+
+    selection: Selection
+    outcome: AnyArray
+    credited: FloatArray
+    told: bool = False
+    metrics_told: bool = False
+
+    @classmethod
+    def of(cls, selection: Selection) -> Self:
+        """A selection of which nothing is known yet."""
+        count = len(selection)
+        return cls(selection, np.full(count, PENDING, dtype=np.int8), np.full(count, np.nan))
+
+    @property
+    def pending(self) -> IntArray:
+        """Positions without an outcome."""
+        return np.asarray(self.selection.clients[self.outcome == PENDING])
+
+    def finished_after(self, outcome: AnyArray) -> bool:
+        """Whether nothing more can be told once the clients stand as in `outcome`."""
+        return not ((outcome == PENDING) | (outcome == Outcome.LATE)).any()
+
+
+class Selector(Generic[SettingsT, StateT]):
+    """Decides which clients take part in a round, and learns from every round.
+
+    Subclasses set `name`, and, where they have any, `Settings` (a frozen dataclass), `State` (a `State`), `needs`
+    and `presets`; they override `choose` and, as far as they learn, `learn`, `amend`, `learn_round`, `watch`.
+
+    >>> import enlist
+    >>> selector = enlist.create("cs-ucb", enlist.Clients(count=4), seed=1)
+    >>> picked = selector.ask(k=2, deadline=10.0)
+    >>> selector.tell(picked, enlist.Feedback(latency=[2.0, 8.0]))
+    >>> selector.counts.observed.sum()
+    np.int64(2)
+    """
+
+    name: ClassVar[str] = ""
+    reference: ClassVar[str] = ""
+    needs: frozenset[str] = frozenset()
+    """Columns without which it cannot learn: of Feedback by bare name, else `clients.NAME` or `round.NAME`."""
+    presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
+    may_choose_fewer: ClassVar[bool] = False
+    """True if it may return fewer than min(k, available), as a deadline policy does."""
+    trains_all: ClassVar[bool] = False
+    """True if every available client trains and the server picks among arrivals with `accept` (SAFA)."""
+    max_clients: ClassVar[int | None] = None
+
+    Settings: type[SettingsT] = NoSettings  # type: ignore[assignment]
+    State: type[StateT] = NoState  # type: ignore[assignment]
+
+    def __init__(
+        self, clients: Clients, *, seed: int = 0, preset: str | None = None, max_open: int = 100, **settings: Any
+    ) -> None:
+        if not isinstance(clients, Clients):
+            raise InputError(f"a selector got {type(clients).__name__} as clients; pass enlist.Clients(...).")
+        self.clients = clients
+        self.seed = checks.whole("seed", seed, minimum=0)
+        self.preset = preset
+        self.max_open = checks.whole("max_open", max_open, minimum=1)
+        self.settings: SettingsT = build_settings(type(self), preset, settings)
+        self._check_population(clients)
+        self.rng = np.random.default_rng(self.seed)
+        self.round = 0
+        self.counts = Counts.create(len(clients))
+        self.openings: dict[int, Opening] = {}
+        self.state: StateT = self.initial_state()
+
+    # What a selector overrides.
+
+    def initial_state(self) -> StateT:
+        """The state before the first round."""
+        return self.State.create(len(self.clients))
+
+    def validate(self, request: Request) -> None:
+        """Refuse a request that cannot be served, before anything changes."""
+
+    def watch(self, available: IntArray, now: float) -> None:
+        """Learn from who is available; called by `observe` and before each choice."""
+
+    def begin_round(self, request: Request) -> None:
+        """Do what happens every round, also when there is nothing to choose from."""
+
+    def choose(self, request: Request) -> Choice:
+        """Choose `request.k` of `request.available`; called only if that is a real choice."""
+        raise NotImplementedError(f"{type(self).__name__} must define choose(request)")
+
+    def chosen(self, selection: Selection) -> None:
+        """Note who was chosen; called after every choice, also an empty one or one without alternatives."""
+
+    def learn(self, told: Told) -> FloatArray | None:
+        """Learn final outcomes. What it returns comes back as `told.credited` if a late client arrives after all."""
+
+    def amend(self, told: Told) -> None:
+        """Learn the true values of clients that were late (outcome ARRIVED)."""
+
+    def learn_round(self, selection: Selection, completed: IntArray, metrics: RoundMetrics) -> None:
+        """Learn what the server measured after a round in which the clients `completed` took part."""
+
+    def candidates(self, available: ArrayLike | None = None, k: int = 1) -> IntArray:
+        """Clients whose fresh values this selector wants to see before it chooses; pass them as `ask(fresh=...)`."""
+        return np.zeros(0, dtype=np.int64)
+
+    def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
+        """Which of the clients that have arrived, in order of arrival, the server takes (if `trains_all`)."""
+        raise InputError(f"selector '{self.name}' chooses before training; only one with trains_all=True can accept.")
+
+    def summary(self) -> dict[str, FloatArray]:
+        """Columns for `repr`, one row per client."""
+        return {}
+
+    # The contract.
+
+    def ask(
+        self,
+        available: ArrayLike | None = None,
+        k: int = 1,
+        *,
+        now: float | None = None,
+        deadline: float = math.inf,
+        forecast: ArrayLike | None = None,
+        fresh: Feedback | None = None,
+    ) -> Selection:
+        """Choose at most `k` of the available clients for the next round.
+
+        available   boolean mask over all clients, or their positions; None means everybody
+        now         the caller's clock in seconds; without one, time is counted in rounds
+        deadline    seconds after which a reply is late
+        forecast    probability for each client of being available in the next round window
+        fresh       values measured just now for the clients that `candidates` named
+        """
+        request = Request(
+            round=self.round + 1,
+            available=self.resolve_available(available),
+            k=checks.whole("k", k, minimum=0),
+            population=len(self.clients),
+            now=float(self.round + 1) if now is None else checks.finite("now", now),
+            deadline=checks.above_zero("deadline", deadline),
+            forecast=None if forecast is None else checks.probabilities("forecast", forecast, len(self.clients)),
+            fresh=None if fresh is None else self._checked_fresh(fresh),
+        )
+        self.validate(request)
+        self._expire(before=request.round - self.max_open)
+        self.round = request.round
+        self.watch(request.available, request.now)
+        request = dataclasses.replace(request, k=min(request.k, len(request.available)))
+        self.begin_round(request)
+        selection = self._selection(request, self._choice(request))
+        self.counts.selected[selection.clients] += 1
+        self.chosen(selection)
+        self.openings[selection.round] = Opening.of(selection)
+        return selection
+
+    def tell(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
+        """Report outcomes of a selection, or of a part of it; late and out of order is fine.
+
+        Each selected client gets one final outcome; one that was LATE may be amended once by ARRIVED.
+        `round` carries what the server measured, once per selection, best with its last outcomes.
+        """
+        opening = self._opening(selection)
+        selection = opening.selection
+        feedback = feedback.resolved(selection)
+        told = Told(selection, feedback)
+        index = np.searchsorted(selection.clients, told.clients)
+        amending = told.outcome == Outcome.ARRIVED
+        self._check_repeats(selection, told, opening.outcome[index], amending)
+        after = opening.outcome.copy()
+        after[index] = told.outcome
+        finished = opening.finished_after(after)
+        self._check_needs(told, opening, round, finished)
+
+        if amending.any():
+            first, late = _part(told, ~amending), _part(told, amending, opening.credited[index[amending]])
+        else:
+            first, late = told, None
+        if len(first.clients):
+            credited = self.learn(first)
+            if credited is not None:
+                opening.credited[index[~amending]] = credited
+        if late is not None:
+            self.amend(late)
+        self.counts.observed[told.clients[told.completed]] += 1
+        opening.outcome, opening.told = after, True
+        if round is not None:
+            opening.metrics_told = True
+            done = (after == Outcome.COMPLETED) | (after == Outcome.ARRIVED)
+            self.learn_round(selection, selection.clients[done], round)
+        if finished:
+            del self.openings[selection.round]
+
+    def observe(self, available: ArrayLike | None, now: float) -> None:
+        """Say who is available without asking for a selection."""
+        positions = self.resolve_available(available)
+        self.watch(positions, checks.finite("now", now))
+
+    def join(self, more: Clients) -> IntArray:
+        """Append clients and keep what was learned; returns the new positions. Leaving is not being available."""
+        clients = self.clients.joined(more)
+        self._check_population(clients)
+        before, self.clients = len(self.clients), clients
+        self.counts.grow(len(more))
+        self.state.grow(len(more))
+        self.joined(before)
+        return np.arange(before, len(clients))
+
+    def joined(self, before: int) -> None:
+        """Hook: the clients from position `before` on are new; `state` has grown already."""
+
+    def compact(self, keep: ArrayLike) -> IntArray:
+        """Forget every client but those in `keep`; returns the old positions in their new order."""
+        positions = self.resolve_available(keep)
+        waiting = [number for number, opening in self.openings.items() if len(opening.pending)]
+        if waiting:
+            raise TellError(f"cannot compact: rounds {waiting} still wait for outcomes; tell them first.")
+        if not len(positions):
+            raise InputError("cannot compact to no clients at all; keep at least one.")
+        self.openings.clear()
+        self.clients = self.clients.kept(positions)
+        self.counts.keep(positions)
+        self.state.keep(positions)
+        return positions
+
+    def explain(self, selection: Selection) -> dict[str, AnyArray]:
+        """For each selected client its id, how often it was selected and observed, and the terms of its score."""
+        return {
+            "client": self.clients.names(selection.clients),
+            "selected": self.counts.selected[selection.clients],
+            "observed": self.counts.observed[selection.clients],
+            **selection.terms,
+        }
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write everything (settings, clients, state, generator, open selections) as JSON and npz; atomic."""
+        storage.save(self, folder)
+
+    @classmethod
+    def load(cls, folder: str | PathLike[str], **functions: Callable[..., Any]) -> Self:
+        """Read what `save` wrote and continue bit-exactly; settings that were functions are passed again."""
+        return storage.load(folder, cls, functions)
+
+    def resolve_available(self, available: ArrayLike | None) -> IntArray:
+        """Sorted positions from a mask, a list of positions, or None for everybody."""
+        return checks.positions("available", available, len(self.clients))
+
+    def __repr__(self) -> str:
+        head = f"{type(self).__name__}({self.name!r}, clients={len(self.clients)}, round={self.round})"
+        top = np.argsort(-self.counts.selected, kind="stable")[:5]
+        if not self.round:
+            return head
+        columns = {"client": self.clients.names(top), "pulls": self.counts.selected[top]}
+        columns |= {title: values[top] for title, values in self.summary().items()}
+        rows = [[_cell(values[row]) for values in columns.values()] for row in range(len(top))]
+        widths = [max(len(title), *(len(row[i]) for row in rows)) for i, title in enumerate(columns)]
+        lines = [list(columns), *rows]
+        table = [
+            "  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+        ]
+        return "\n".join([head, *table])
+
+    # Book-keeping.
+
+    def _choice(self, request: Request) -> Choice:
+        if request.k == 0:
+            return Choice(np.zeros(0, dtype=np.int64))
+        if request.k == len(request.available) and not self.may_choose_fewer:
+            return Choice(request.available)
+        return self.choose(request)
+
+    def _selection(self, request: Request, choice: Choice) -> Selection:
+        order = np.argsort(choice.clients)
+        terms = {name: values[order] for name, values in choice.terms.items()}
+        return Selection(request.round, choice.clients[order], request.deadline, request.now, terms)
+
+    def _expire(self, before: int) -> None:
+        for number in [number for number in self.openings if number <= before]:
+            opening = self.openings.pop(number)
+            pending = opening.pending
+            if len(pending):
+                dropped = np.full(len(pending), Outcome.DROPPED)
+                feedback = Feedback(clients=pending, outcome=dropped).resolved(opening.selection)
+                self.learn(Told(opening.selection, feedback))
+
+    def _opening(self, selection: Selection) -> Opening:
+        if not isinstance(selection, Selection):
+            raise InputError(f"tell got {type(selection).__name__}; pass the Selection that ask returned.")
+        opening = self.openings.get(selection.round)
+        if opening is None:
+            number = selection.round
+            if not 1 <= number <= self.round:
+                raise UnknownSelectionError(f"round {number} was never asked; this selector is at round {self.round}.")
+            if number <= self.round - self.max_open:
+                age = self.round - number
+                raise ExpiredSelectionError(
+                    f"round {number} expired: it is {age} rounds old, max_open={self.max_open}."
+                )
+            raise FinishedSelectionError(f"round {number} is finished: each of its clients already has its outcome.")
+        if not np.array_equal(selection.clients, opening.selection.clients):
+            raise UnknownSelectionError(
+                f"that selection of round {selection.round} is another selector's; tell that one."
+            )
+        return opening
+
+    def _check_repeats(self, selection: Selection, told: Told, before: AnyArray, amending: BoolArray) -> None:
+        wrong = np.where(amending, before != Outcome.LATE, before != PENDING)
+        if wrong.any():
+            where = int(np.flatnonzero(wrong)[0])
+            was = "no outcome yet" if before[where] == PENDING else f"outcome {Outcome(before[where]).name}"
+            raise TellError(
+                f"client {told.clients[where]} of round {selection.round} has {was} and cannot become "
+                f"{Outcome(told.outcome[where]).name}; one outcome is final, and only LATE may be amended, by ARRIVED."
+            )
+
+    def _check_needs(self, told: Told, opening: Opening, metrics: RoundMetrics | None, finished: bool) -> None:
+        if metrics is not None and opening.metrics_told:
+            raise TellError(f"round {opening.selection.round} already has its RoundMetrics; tell them once.")
+        for need in self.needs:
+            owner, _, field = need.rpartition(".")
+            if owner == "" and told.completed.any() and getattr(told.feedback, field) is None:
+                raise MissingColumnError(f"selector '{self.name}' needs {field}; pass Feedback({field}=...).")
+            absent = owner == "round" and (metrics is None or getattr(metrics, field) is None)
+            if absent and finished and not opening.metrics_told and len(opening.selection):
+                hint = f"pass round=RoundMetrics({field}=...)."
+                raise MissingColumnError(f"selector '{self.name}' needs round.{field}; {hint}")
+
+    def _check_population(self, clients: Clients) -> None:
+        for need in self.needs:
+            owner, _, field = need.rpartition(".")
+            if owner == "clients" and getattr(clients, field) is None:
+                raise MissingColumnError(f"selector '{self.name}' needs clients.{field}; pass Clients({field}=...).")
+        if self.max_clients is not None and len(clients) > self.max_clients:
+            raise PopulationError(
+                f"selector '{self.name}' serves at most {self.max_clients} clients, not {len(clients)}; choose another."
+            )
+
+    def _checked_fresh(self, fresh: Feedback) -> Feedback:
+        if fresh.clients is None:
+            raise InputError("fresh names no clients; pass Feedback(clients=selector.candidates(...), loss=...).")
+        everybody = Selection(self.round, checks.positions("fresh.clients", fresh.clients, len(self.clients)))
+        return fresh.resolved(everybody)
+
+
+def _part(told: Told, where: BoolArray, credited: FloatArray | None = None) -> Told:
+    values: dict[str, Any] = {
+        field.name: None if getattr(told.feedback, field.name) is None else getattr(told.feedback, field.name)[where]
+        for field in dataclasses.fields(Feedback)
+    }
+    return Told(told.selection, Feedback(**values), credited)
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)

@@ -1,0 +1,127 @@
+"""Every error that Enlist raises on purpose, under one base class."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class EnlistError(Exception):
+    """Base class: catch this to catch every error that Enlist raises on purpose.
+
+    >>> import enlist
+    >>> try:
+    ...     enlist.create("oorf", enlist.Clients(count=3))
+    ... except enlist.EnlistError as error:
+    ...     print(type(error).__name__)
+    UnknownNameError
+    """
+
+
+class InputError(EnlistError, ValueError):
+    """A value that was passed in cannot be right; nothing was changed.
+
+    >>> import enlist
+    >>> enlist.Clients(count=0)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: Clients got count=0; give at least one client.
+    """
+
+
+class UnknownNameError(EnlistError, LookupError):
+    """A selector, preset or parameter of that name does not exist; the message lists those that do.
+
+    >>> import enlist
+    >>> enlist.create("bsfk", enlist.Clients(count=3))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no selector is called 'bsfk'; did you mean 'bsfl'? Known: ...
+    """
+
+
+class MissingColumnError(EnlistError, ValueError):
+    """A selector needs a column that `Clients`, `Feedback` or `RoundMetrics` did not carry.
+
+    >>> import enlist
+    >>> enlist.create("size-proportional", enlist.Clients(count=3))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.MissingColumnError: selector 'size-proportional' needs clients.num_examples; pass Clients(num_ex...
+    """
+
+
+class TellError(EnlistError, ValueError):
+    """An outcome that does not belong to any open selection.
+
+    >>> issubclass(ExpiredSelectionError, TellError)
+    True
+    """
+
+
+class UnknownSelectionError(TellError):
+    """The selection was never asked from this selector.
+
+    >>> issubclass(UnknownSelectionError, TellError)
+    True
+    """
+
+
+class FinishedSelectionError(TellError):
+    """Every client of the selection already has its final outcome.
+
+    >>> issubclass(FinishedSelectionError, TellError)
+    True
+    """
+
+
+class ExpiredSelectionError(TellError):
+    """The selection is older than `max_open` rounds: its clients count as dropped.
+
+    >>> issubclass(ExpiredSelectionError, TellError)
+    True
+    """
+
+
+class StateFileError(EnlistError, ValueError):
+    """A saved state is missing, truncated, altered, or written by another format version.
+
+    >>> import enlist
+    >>> enlist.load("no/such/folder")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: no/such/folder holds no saved state: state.json is missing.
+    """
+
+
+class PopulationError(EnlistError, ValueError):
+    """The population is larger than this selector (or this setting of it) can serve.
+
+    >>> issubclass(PopulationError, EnlistError)
+    True
+    """
+
+
+class MissingExtraError(EnlistError, ImportError):
+    """A command needs an optional part that is not installed; the message is the line to type.
+
+    >>> str(MissingExtraError("arena", "cli"))
+    "'enlist arena' needs the extra 'cli': pip install 'enlist[cli]'"
+    """
+
+    def __init__(self, command: str, extra: str) -> None:
+        super().__init__(f"'enlist {command}' needs the extra '{extra}': pip install 'enlist[{extra}]'")
+
+
+def unknown(kind: str, given: str, known: Iterable[str], owner: str = "") -> UnknownNameError:
+    """Build the error for a name that does not exist: what was given, the nearest, and all that are known.
+
+    >>> str(unknown("preset", "papr", ["paper", "default"]))
+    "no preset is called 'papr'; did you mean 'paper'? Known: default, paper."
+    """
+    names = sorted(known)
+    nearest = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
+    hint = f"did you mean '{nearest[0]}'? " if nearest else ""
+    where = f"{owner} has no {kind} called" if owner else f"no {kind} is called"
+    listing = ", ".join(names) if names else "none"
+    return UnknownNameError(f"{where} '{given}'; {hint}Known: {listing}.")

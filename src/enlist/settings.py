@@ -1,0 +1,47 @@
+"""Settings of a selector or rule: a frozen dataclass, filled from a preset and keyword arguments."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from enlist.errors import InputError, unknown
+
+
+@dataclasses.dataclass(frozen=True)
+class NoSettings:
+    """The settings of something that has none.
+
+    >>> NoSettings()
+    NoSettings()
+    """
+
+
+class Configurable(Protocol):
+    """Whatever has a name, a `Settings` dataclass and presets."""
+
+    name: Any
+    Settings: Any
+    presets: Any
+
+
+def build_settings(owner: Configurable | type[Any], preset: str | None, given: Mapping[str, Any]) -> Any:
+    """The settings of `owner`: its defaults, then the preset, then what was given.
+
+    >>> from enlist.selectors.bsfl import BSFL
+    >>> build_settings(BSFL, "paper", {"alpha": 5.0}).alpha
+    5.0
+    """
+    label = f"selector '{owner.name}'" if owner.name else getattr(owner, "__name__", "this class")
+    known = [field.name for field in dataclasses.fields(owner.Settings)]
+    for name in given:
+        if name not in known:
+            raise unknown("parameter", name, known, owner=label)
+    if preset is not None and preset not in owner.presets:
+        raise unknown("preset", preset, owner.presets, owner=label)
+    values = {**(owner.presets[preset] if preset is not None else {}), **given}
+    try:
+        return owner.Settings(**values)
+    except InputError as error:
+        raise InputError(f"{label}: {error}") from None

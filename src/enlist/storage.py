@@ -1,0 +1,279 @@
+"""Saved state: a folder with `state.json` and one npz file. Versioned, checksummed, atomic, and never pickled.
+
+The arrays are written first, under a name that contains their checksum; then `state.json`, which names them, replaces
+the old one in a single step. Whoever is killed in between leaves the previous state intact.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import io
+import json
+import os
+import zipfile
+from collections.abc import Callable, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
+
+from enlist.errors import StateFileError
+from enlist.records import Clients, Selection
+from enlist.state import State
+from enlist.typing import AnyArray
+
+if TYPE_CHECKING:
+    from enlist.bandits.rules import Rule
+    from enlist.contract import Selector
+
+FORMAT_VERSION = 1
+
+SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
+RuleT = TypeVar("RuleT", bound="Rule[Any, Any]")
+
+
+def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    """Write one document, replacing an older one in the same folder atomically.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(folder, "note", {"round": 3}, {"x": np.arange(2)})
+    ...     read(folder, "note")
+    ({'round': 3}, {'x': array([0, 1])})
+    """
+    path = Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)  # type: ignore[arg-type]
+    payload = buffer.getvalue()
+    checksum = hashlib.sha256(payload).hexdigest()
+    arrays_name = f"arrays-{checksum[:16]}.npz"
+    document = {
+        "format": "enlist",
+        "kind": kind,
+        "version": FORMAT_VERSION,
+        "arrays": {"file": arrays_name, "sha256": checksum},
+        "content": dict(header),
+    }
+    document["digest"] = _digest(document)
+    _replace(path / arrays_name, payload)
+    _replace(path / "state.json", json.dumps(document, indent=1).encode())
+    for stale in path.glob("arrays-*.npz"):
+        if stale.name != arrays_name:
+            stale.unlink(missing_ok=True)
+
+
+def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+    """Read what `write` wrote; any damage is an error that says what is wrong.
+
+    >>> read("no/such/folder", "selector")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: no/such/folder holds no saved state: state.json is missing.
+    """
+    path = Path(folder)
+    document = _document(path)
+    if document.get("format") != "enlist" or document.get("kind") != kind:
+        raise StateFileError(f"{path}/state.json is not a saved {kind}; it says {document.get('kind')!r}.")
+    if document.get("version") != FORMAT_VERSION:
+        raise StateFileError(
+            f"{path}/state.json has format version {document.get('version')!r}, this Enlist reads {FORMAT_VERSION}; "
+            "load it with the version of Enlist that wrote it."
+        )
+    if document.pop("digest", None) != _digest(document):
+        raise StateFileError(f"{path}/state.json was altered after it was saved; restore it from a copy.")
+    entry = document["arrays"]
+    try:
+        payload = (path / entry["file"]).read_bytes()
+    except OSError:
+        raise StateFileError(f"{path}/{entry['file']} is missing or unreadable; restore it from a copy.") from None
+    if hashlib.sha256(payload).hexdigest() != entry["sha256"]:
+        raise StateFileError(f"{path}/{entry['file']} is truncated or was altered; restore it from a copy.")
+    try:
+        with np.load(io.BytesIO(payload), allow_pickle=False) as loaded:
+            return document["content"], {name: loaded[name] for name in loaded.files}
+    except (ValueError, zipfile.BadZipFile) as error:
+        raise StateFileError(f"{path}/{entry['file']} cannot be read: {error}") from None
+
+
+def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
+    """Save a selector; `Selector.save` calls this.
+
+    >>> import enlist, tempfile
+    >>> selector = enlist.create("random", enlist.Clients(count=9), seed=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     selector.save(folder)
+    ...     again = enlist.load(folder)
+    >>> (again.ask(k=3).clients == selector.ask(k=3).clients).all()
+    np.True_
+    """
+    arrays: dict[str, AnyArray] = {f"clients/{name}": value for name, value in selector.clients.columns().items()}
+    scalars = _split(selector.state, "state/", arrays) | _split(selector.counts, "counts/", arrays)
+    openings = []
+    for number, opening in selector.openings.items():
+        selection = opening.selection
+        arrays[f"open/{number}/clients"] = selection.clients
+        arrays[f"open/{number}/outcome"] = opening.outcome
+        arrays[f"open/{number}/credited"] = opening.credited
+        arrays |= {f"open/{number}/terms/{name}": values for name, values in selection.terms.items()}
+        openings.append(
+            {
+                "round": number,
+                "deadline": selection.deadline,
+                "now": selection.now,
+                "terms": list(selection.terms),
+                "told": opening.told,
+                "metrics_told": opening.metrics_told,
+            }
+        )
+    header = {
+        "selector": selector.name,
+        "seed": selector.seed,
+        "max_open": selector.max_open,
+        "round": selector.round,
+        "settings": _settings(selector.settings, arrays),
+        "count": len(selector.clients),
+        "feature_names": list(selector.clients.feature_names),
+        "generator": selector.rng.bit_generator.state,
+        "scalars": scalars,
+        "open": openings,
+    }
+    write(folder, "selector", header, arrays)
+
+
+def load(
+    folder: str | PathLike[str], kind: type[SelectorT], functions: Mapping[str, Callable[..., Any]] | None = None
+) -> SelectorT:
+    """Load a selector of class `kind`; `Selector.load` and `enlist.load` call this."""
+    from enlist.contract import Opening
+
+    header, arrays = read(folder, "selector")
+    if header["selector"] != kind.name:
+        raise StateFileError(f"{folder} holds selector '{header['selector']}', not '{kind.name}'; use enlist.load.")
+    columns: dict[str, Any] = {
+        name.removeprefix("clients/"): value for name, value in arrays.items() if name.startswith("clients/")
+    }
+    clients = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
+    settings = _read_settings(folder, header["settings"], arrays, functions or {})
+    selector = kind(clients, seed=header["seed"], max_open=header["max_open"], **settings)
+    _restore(selector.state, "state/", arrays, header["scalars"])
+    _restore(selector.counts, "counts/", arrays, header["scalars"])
+    selector.round = header["round"]
+    selector.rng.bit_generator.state = header["generator"]
+    for entry in header["open"]:
+        number = entry["round"]
+        terms = {name: arrays[f"open/{number}/terms/{name}"] for name in entry["terms"]}
+        selection = Selection(number, arrays[f"open/{number}/clients"], entry["deadline"], entry["now"], terms)
+        outcome, credited = arrays[f"open/{number}/outcome"], arrays[f"open/{number}/credited"]
+        selector.openings[number] = Opening(selection, outcome, credited, entry["told"], entry["metrics_told"])
+    return selector
+
+
+def saved_name(folder: str | PathLike[str]) -> str:
+    """The registry name of the selector saved in `folder`."""
+    return str(read(folder, "selector")[0]["selector"])
+
+
+def save_rule(rule: Rule[Any, Any], folder: str | PathLike[str]) -> None:
+    """Save a bandit rule; `Rule.save` calls this."""
+    arrays: dict[str, AnyArray] = {}
+    header = {
+        "rule": rule.name,
+        "arms": rule.arms,
+        "settings": _settings(rule.settings, arrays),
+        "generator": rule.rng.bit_generator.state,
+        "scalars": _split(rule.state, "state/", arrays),
+    }
+    write(folder, "rule", header, arrays)
+
+
+def load_rule(folder: str | PathLike[str], kind: type[RuleT]) -> RuleT:
+    """Load a bandit rule of class `kind`; `Rule.load` calls this."""
+    header, arrays = read(folder, "rule")
+    if header["rule"] != kind.name:
+        raise StateFileError(f"{folder} holds rule '{header['rule']}', not '{kind.name}'.")
+    rule = kind(header["arms"], **_read_settings(folder, header["settings"], arrays, {}))
+    _restore(rule.state, "state/", arrays, header["scalars"])
+    rule.rng.bit_generator.state = header["generator"]
+    return rule
+
+
+def _split(state: State, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    scalars: dict[str, Any] = {}
+    for path, value in state.leaves(prefix):
+        if isinstance(value, np.ndarray):
+            arrays[path] = value
+        else:
+            scalars[path] = value.item() if isinstance(value, np.generic) else value
+    return scalars
+
+
+def _restore(state: State, prefix: str, arrays: Mapping[str, AnyArray], scalars: Mapping[str, Any]) -> None:
+    state.restore({**arrays, **scalars}, prefix)
+
+
+def _settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    saved: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[f"settings/{field.name}"] = value
+            saved[field.name] = {"array": f"settings/{field.name}"}
+        elif callable(value):
+            saved[field.name] = {"function": getattr(value, "__qualname__", repr(value))}
+        else:
+            saved[field.name] = value.item() if isinstance(value, np.generic) else value
+    return saved
+
+
+def _read_settings(
+    folder: str | PathLike[str],
+    saved: Mapping[str, Any],
+    arrays: Mapping[str, AnyArray],
+    functions: Mapping[str, Callable[..., Any]],
+) -> dict[str, Any]:
+    settings: dict[str, Any] = {}
+    for name, value in saved.items():
+        if isinstance(value, dict) and "array" in value:
+            settings[name] = arrays[value["array"]]
+        elif isinstance(value, dict) and "function" in value:
+            if name not in functions:
+                raise StateFileError(
+                    f"{folder}: setting '{name}' was the function {value['function']}, and code is never saved; "
+                    f"pass it again: enlist.load(folder, {name}=...)."
+                )
+            settings[name] = functions[name]
+        else:
+            settings[name] = tuple(value) if isinstance(value, list) else value
+    return settings
+
+
+def _document(path: Path) -> dict[str, Any]:
+    try:
+        text = (path / "state.json").read_text()
+    except FileNotFoundError:
+        raise StateFileError(f"{path} holds no saved state: state.json is missing.") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise StateFileError(f"{path}/state.json cannot be read: {error}") from None
+    try:
+        document = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise StateFileError(f"{path}/state.json is truncated or not JSON: {error}") from None
+    if not isinstance(document, dict):
+        raise StateFileError(f"{path}/state.json is not a saved state.")
+    return document
+
+
+def _digest(document: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
+
+
+def _replace(path: Path, payload: bytes) -> None:
+    temporary = path.with_name(f".{path.name}.{os.getpid()}")
+    with open(temporary, "wb") as file:
+        file.write(payload)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(temporary, path)
