@@ -149,6 +149,12 @@ class Told:
         late = self.outcome == Outcome.LATE
         return np.asarray(late & self.feedback.censored & (self.column("latency") < self.selection.deadline))
 
+    def samples(self, clients: Clients) -> FloatArray:
+        """Samples that each client trained on: as reported, else as declared up front, else 1."""
+        trained = self.column("num_examples")
+        held = 1.0 if clients.num_examples is None else clients.num_examples[self.clients]
+        return np.where(np.isnan(trained), held, trained)
+
     def column(self, name: str) -> FloatArray:
         """A column of the feedback, NaN throughout if it was not given."""
         value = getattr(self.feedback, name)
