@@ -29,166 +29,15 @@ from enlist.errors import (
     UnknownSelectionError,
 )
 from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
 from enlist.settings import NoSettings, build_settings
-from enlist.state import NoState, State, column
+from enlist.state import NoState, State
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+__all__ = ["Choice", "Request", "Selector", "SettingsT", "StateT", "Told"]
 
 SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)
-
-PENDING = np.int8(-1)
-
-
-@dataclasses.dataclass
-class Counts(State):
-    """The two counters of the contract, one row per client.
-
-    selected   times chosen: what fairness looks at
-    observed   times a usable reply came back: what confidence widths look at
-
-    >>> Counts.create(2).selected
-    array([0, 0])
-    """
-
-    selected: IntArray = column(0, int)
-    observed: IntArray = column(0, int)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Request:
-    """One `ask`, checked: what `choose` is given.
-
-    available   sorted positions of the clients that may be chosen
-    k           how many to choose; never more than there are available
-    forecast    probability of being available in the next round window, for all clients, or None
-    fresh       values of the candidates measured just now, or None
-
-    >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
-    >>> request.pick(np.array([2, 0]), score=np.array([0.1, 0.2, 0.3])).clients
-    array([7, 2])
-    """
-
-    round: int
-    available: IntArray
-    k: int
-    population: int
-    now: float = 0.0
-    deadline: float = math.inf
-    forecast: FloatArray | None = None
-    fresh: Feedback | None = None
-
-    def of(self, rows: AnyArray) -> AnyArray:
-        """The rows of a per-client array that belong to the available clients (no copy if that is everybody)."""
-        return rows if len(self.available) == self.population else rows[self.available]
-
-    def pick(self, index: IntArray, **terms: AnyArray) -> Choice:
-        """Choose `available[index]`; each term is an array over `available` that helped to decide."""
-        return Choice(self.available[index], {name: np.asarray(term[index], float) for name, term in terms.items()})
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Choice:
-    """What `choose` returns: positions, and for each of them the terms of its score.
-
-    >>> Choice(np.array([3, 1])).clients
-    array([3, 1])
-    """
-
-    clients: IntArray
-    terms: Mapping[str, FloatArray] = dataclasses.field(default_factory=dict)
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Told:
-    """Final outcomes of some clients of one selection: what `learn` and `amend` are given.
-
-    `credited` is what `learn` returned for these clients when they were late (only in `amend`).
-
-    >>> selection = Selection(round=1, clients=np.array([4, 6]), deadline=10.0)
-    >>> feedback = Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.0, float("nan")])
-    >>> told = Told(selection, feedback.resolved(selection))
-    >>> told.clients, told.completed, told.latency
-    (array([4, 6]), array([ True, False]), array([ 3., 10.]))
-    """
-
-    selection: Selection
-    feedback: Feedback
-    credited: FloatArray | None = None
-
-    @property
-    def clients(self) -> IntArray:
-        """Positions."""
-        assert self.feedback.clients is not None
-        return self.feedback.clients
-
-    @property
-    def outcome(self) -> AnyArray:
-        """One `Outcome` per client."""
-        assert self.feedback.outcome is not None
-        return self.feedback.outcome
-
-    @property
-    def completed(self) -> BoolArray:
-        """Whose reply is here: COMPLETED, or ARRIVED after all."""
-        return np.isin(self.outcome, (Outcome.COMPLETED, Outcome.ARRIVED))
-
-    @property
-    def latency(self) -> FloatArray:
-        """Latency as it is scored: at most the deadline, the deadline for a lost client, NaN if nothing is known."""
-        latency = self.column("latency")
-        if math.isinf(self.selection.deadline):
-            return latency
-        lost = (self.outcome == Outcome.DROPPED) | (self.outcome == Outcome.FAILED)
-        known = np.where(lost | np.isnan(latency), self.selection.deadline, latency)
-        return np.minimum(known, self.selection.deadline)
-
-    @property
-    def cut_off(self) -> BoolArray:
-        """Whose `latency` is only a lower bound below the deadline: the server had enough replies."""
-        assert self.feedback.censored is not None
-        late = self.outcome == Outcome.LATE
-        return np.asarray(late & self.feedback.censored & (self.column("latency") < self.selection.deadline))
-
-    def samples(self, clients: Clients) -> FloatArray:
-        """Samples that each client trained on: as reported, else as declared up front, else 1."""
-        trained = self.column("num_examples")
-        held = 1.0 if clients.num_examples is None else clients.num_examples[self.clients]
-        return np.where(np.isnan(trained), held, trained)
-
-    def column(self, name: str) -> FloatArray:
-        """A column of the feedback, NaN throughout if it was not given."""
-        value = getattr(self.feedback, name)
-        return np.full(len(self.clients), np.nan) if value is None else value
-
-
-@dataclasses.dataclass(eq=False)
-class Opening:
-    """A selection that still waits for outcomes; book-keeping inside `Selector`.
-
-    >>> Opening.of(Selection(round=1, clients=np.array([4, 6]))).pending
-    array([4, 6])
-    """
-
-    selection: Selection
-    outcome: AnyArray
-    credited: FloatArray
-    told: bool = False
-    metrics_told: bool = False
-
-    @classmethod
-    def of(cls, selection: Selection) -> Self:
-        """A selection of which nothing is known yet."""
-        count = len(selection)
-        return cls(selection, np.full(count, PENDING, dtype=np.int8), np.full(count, np.nan))
-
-    @property
-    def pending(self) -> IntArray:
-        """Positions without an outcome."""
-        return np.asarray(self.selection.clients[self.outcome == PENDING])
-
-    def finished_after(self, outcome: AnyArray) -> bool:
-        """Whether nothing more can be told once the clients stand as in `outcome`."""
-        return not ((outcome == PENDING) | (outcome == Outcome.LATE)).any()
 
 
 class Selector(Generic[SettingsT, StateT]):
@@ -340,7 +189,7 @@ class Selector(Generic[SettingsT, StateT]):
         self._check_needs(told, opening, round, finished)
 
         if amending.any():
-            first, late = _part(told, ~amending), _part(told, amending, opening.credited[index[amending]])
+            first, late = told.part(~amending), told.part(amending, opening.credited[index[amending]])
         else:
             first, late = told, None
         if len(first.clients):
@@ -507,14 +356,6 @@ class Selector(Generic[SettingsT, StateT]):
             raise InputError("fresh names no clients; pass Feedback(clients=selector.candidates(...), loss=...).")
         everybody = Selection(self.round, checks.positions("fresh.clients", fresh.clients, len(self.clients)))
         return fresh.resolved(everybody)
-
-
-def _part(told: Told, where: BoolArray, credited: FloatArray | None = None) -> Told:
-    values: dict[str, Any] = {
-        field.name: None if getattr(told.feedback, field.name) is None else getattr(told.feedback, field.name)[where]
-        for field in dataclasses.fields(Feedback)
-    }
-    return Told(told.selection, Feedback(**values), credited)
 
 
 def _cell(value: Any) -> str:

@@ -21,6 +21,7 @@ import numpy as np
 
 from enlist.errors import StateFileError
 from enlist.records import Clients, Selection
+from enlist.rounds import Opening
 from enlist.state import State
 from enlist.typing import AnyArray
 
@@ -147,8 +148,6 @@ def load(
     folder: str | PathLike[str], kind: type[SelectorT], functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> SelectorT:
     """Load a selector of class `kind`; `Selector.load` and `enlist.load` call this."""
-    from enlist.contract import Opening
-
     header, arrays = read(folder, "selector")
     if header["selector"] != kind.name:
         raise StateFileError(f"{folder} holds selector '{header['selector']}', not '{kind.name}'; use enlist.load.")

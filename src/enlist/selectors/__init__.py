@@ -33,7 +33,7 @@ BUILT_IN = {
     "tifl": "tifl:TiFL",
     "afl": "afl:AFL",
     "fedsuv": "fedsuv:FedSUV",
-    "cu-cs": "fedsuv:CUCS",
+    "cu-cs": "cu_cs:CUCS",
     "oort": "oort:Oort",
     "refl": "refl:REFL",
     "safa": "safa:SAFA",

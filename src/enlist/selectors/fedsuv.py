@@ -12,8 +12,6 @@ from enlist.bandits import (
     ExactGP,
     FeatureGP,
     RecentValues,
-    Ridge,
-    Standardiser,
     dominated,
     feature_count,
     median_distance,
@@ -23,63 +21,11 @@ from enlist.bandits import (
 from enlist.bandits.gaussian import best_length
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import PopulationError
-from enlist.records import Clients, Outcome
+from enlist.selectors.validity import Validity, in_time
 from enlist.state import State, column
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 EXACT_LIMIT = 5_000
-LOGARITHMIC = ("flops", "memory", "size", "bandwidth", "examples", "samples", "speed")
-
-
-@dataclasses.dataclass
-class Validity(State):
-    """Probability of finishing in time, linear in standardised features: theta.x +- a |x|_{H^-1}.
-
-    >>> clients = Clients(features=[[1.0], [3.0]], feature_names=["cores"])
-    >>> validity = Validity.of(clients, ridge=1.0)
-    >>> validity.rows(clients.features)
-    array([[-0.70710678,  0.70710678],
-           [ 0.70710678,  0.70710678]])
-    """
-
-    scaler: Standardiser
-    model: Ridge
-    norm: float
-
-    @classmethod
-    def of(cls, clients: Clients, ridge: float) -> Validity:
-        """Nothing observed yet; the scaling is fitted to this population and kept."""
-        assert clients.features is not None
-        logarithmic = np.array([any(word in name.lower() for word in LOGARITHMIC) for name in clients.feature_names])
-        scaler = Standardiser.fit(clients.features, logarithmic)
-        norm = float(np.sqrt((scaler.apply(clients.features) ** 2).sum(axis=1) + 1.0).max())
-        return cls(scaler=scaler, model=Ridge.of(len(logarithmic) + 1, ridge), norm=norm)
-
-    def rows(self, features: FloatArray) -> FloatArray:
-        """Standardised features and an intercept, scaled so that no row of the first population is longer than 1."""
-        rows = np.empty((len(features), features.shape[1] + 1))
-        rows[:, :-1] = self.scaler.apply(features)
-        rows[:, -1] = 1.0
-        rows /= self.norm
-        return rows
-
-    def learn(self, rows: FloatArray, told: Told) -> None:
-        """Take in who finished by the deadline; of a client cut off early that is not known, unless it arrives."""
-        known = ~told.cut_off
-        self.model.update(rows[known], in_time(told)[known])
-
-
-def in_time(told: Told) -> FloatArray:
-    """1 for a reply within the deadline, else 0.
-
-    >>> from enlist.records import Feedback, Selection
-    >>> selection = Selection(1, np.array([4, 7]), deadline=10.0)
-    >>> feedback = Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.0, np.nan])
-    >>> in_time(Told(selection, feedback.resolved(selection)))
-    array([1., 0.])
-    """
-    arrived_in_time = (told.outcome == Outcome.ARRIVED) & (told.column("latency") <= told.selection.deadline)
-    return np.asarray((told.outcome == Outcome.COMPLETED) | arrived_in_time, dtype=float)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -268,9 +214,8 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     def _intersect(self) -> None:
         """R_t = R_{t-1} intersected with the new rectangle, side by side; a side that would be empty starts afresh."""
         settings, state = self.settings, self.state
-        mean, spread = state.validity.model.predict(self.rows)
-        a = 1.0 + math.sqrt(math.log(4.0 / settings.delta) / 2.0)
-        low, high = np.clip(mean - a * spread, 0.0, 1.0), np.clip(mean + a * spread, 0.0, 1.0)
+        mean, spread = state.validity.interval(self.rows, settings.delta)
+        low, high = np.clip(mean - spread, 0.0, 1.0), np.clip(mean + spread, 0.0, 1.0)
         _narrow(state.validity_low, state.validity_high, low, high)
         centre, scale = self._score_scale()
         mu, sigma = self._gp.predict()
@@ -380,88 +325,6 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
 
     def summary(self) -> dict[str, FloatArray]:
         return {"validity": self.state.validity_high, "utility": self.state.utility_high, "diagonal": self._diagonal()}
-
-
-@dataclasses.dataclass(frozen=True)
-class CUCSSettings:
-    """delta: chance that an interval misses; ridge: of the validity model; size_weight: weight of the data volume.
-
-    >>> CUCSSettings().size_weight
-    1.0
-    """
-
-    delta: float = 0.1
-    ridge: float = 1.0
-    size_weight: float = 1.0
-
-    def __post_init__(self) -> None:
-        checks.finite("delta", self.delta, 1e-9, 1.0)
-        checks.above_zero("ridge", self.ridge)
-        checks.finite("size_weight", self.size_weight, 0.0)
-
-
-@dataclasses.dataclass
-class CUCSState(State):
-    """The validity model.
-
-    >>> import enlist
-    >>> enlist.create("cu-cs", enlist.Clients(features=[[1.0], [2.0]], num_examples=[1, 2])).state.validity.norm
-    1.4142135623730951
-    """
-
-    validity: Validity
-
-
-class CUCS(Selector[CUCSSettings, CUCSState]):
-    """The k clients with the largest  theta.x + a |x|_{H^-1} + w n_i / max n:  FedSUV's validity, added to data volume.
-
-    Reference: Shi et al. 2023 (context and utility added up); the additive ablation of FedSUV, whose validity model it
-    shares. Needs clients.features and clients.num_examples. O(n d^2) per round; 8 (d+1) bytes per client.
-
-    >>> import enlist
-    >>> clients = enlist.Clients(features=[[1.0], [2.0], [3.0]], num_examples=[10, 20, 30])
-    >>> selector = enlist.create("cu-cs", clients, seed=1)
-    >>> selector.ask(k=2).clients
-    array([0, 2])
-
-    Differs from the paper: the validity model is that of `fedsuv`, with standardised features and an intercept.
-    """
-
-    name = "cu-cs"
-    reference = "Shi et al. 2023"
-    needs = frozenset({"clients.features", "clients.num_examples"})
-    Settings = CUCSSettings
-    State = CUCSState
-
-    def initial_state(self) -> CUCSState:
-        assert self.clients.features is not None
-        validity = Validity.of(self.clients, self.settings.ridge)
-        self.rows = validity.rows(self.clients.features)
-        return CUCSState(validity=validity)
-
-    def joined(self, before: int) -> None:
-        assert self.clients.features is not None
-        self.rows = np.concatenate([self.rows, self.state.validity.rows(self.clients.features[before:])])
-
-    def compact(self, keep: AnyArray) -> IntArray:  # type: ignore[override]
-        kept = super().compact(keep)
-        self.rows = self.rows[kept]
-        return kept
-
-    def choose(self, request: Request) -> Choice:
-        assert self.clients.num_examples is not None
-        mean, width = self.state.validity.model.predict(request.of(self.rows))
-        bonus = (1.0 + math.sqrt(math.log(4.0 / self.settings.delta) / 2.0)) * width
-        size = request.of(self.clients.num_examples) / max(float(self.clients.num_examples.max()), 1e-12)
-        score = mean + bonus + self.settings.size_weight * size
-        return request.pick(top_k(score, request.k, self.rng), mean=mean, bonus=bonus, size=size)
-
-    def learn(self, told: Told) -> FloatArray | None:
-        self.state.validity.learn(self.rows[told.clients], told)
-        return None
-
-    def amend(self, told: Told) -> None:
-        self.state.validity.model.update(self.rows[told.clients], in_time(told))
 
 
 def _narrow(low: FloatArray, high: FloatArray, new_low: FloatArray, new_high: FloatArray) -> None:

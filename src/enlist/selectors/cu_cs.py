@@ -1,0 +1,95 @@
+"""CU-CS: the chance to finish in time and the amount of data, added up."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from enlist import checks
+from enlist.bandits import top_k
+from enlist.contract import Choice, Request, Selector, Told
+from enlist.selectors.validity import Validity, in_time
+from enlist.state import State
+from enlist.typing import AnyArray, FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True)
+class CUCSSettings:
+    """delta: chance that an interval misses; ridge: of the validity model; size_weight: weight of the data volume.
+
+    >>> CUCSSettings().size_weight
+    1.0
+    """
+
+    delta: float = 0.1
+    ridge: float = 1.0
+    size_weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.finite("delta", self.delta, 1e-9, 1.0)
+        checks.above_zero("ridge", self.ridge)
+        checks.finite("size_weight", self.size_weight, 0.0)
+
+
+@dataclasses.dataclass
+class CUCSState(State):
+    """The validity model.
+
+    >>> import enlist
+    >>> enlist.create("cu-cs", enlist.Clients(features=[[1.0], [2.0]], num_examples=[1, 2])).state.validity.norm
+    1.4142135623730951
+    """
+
+    validity: Validity
+
+
+class CUCS(Selector[CUCSSettings, CUCSState]):
+    """The k clients with the largest  theta.x + a |x|_{H^-1} + w n_i / max n:  FedSUV's validity, added to data volume.
+
+    Reference: Shi et al. 2023 (context and utility added up); the additive ablation of FedSUV, whose validity model it
+    shares. Needs clients.features and clients.num_examples. O(n d^2) per round; 8 (d+1) bytes per client.
+
+    >>> import enlist
+    >>> clients = enlist.Clients(features=[[1.0], [2.0], [3.0]], num_examples=[10, 20, 30])
+    >>> selector = enlist.create("cu-cs", clients, seed=1)
+    >>> selector.ask(k=2).clients
+    array([0, 2])
+
+    Differs from the paper: the validity model is that of `fedsuv`, with standardised features and an intercept.
+    """
+
+    name = "cu-cs"
+    reference = "Shi et al. 2023"
+    needs = frozenset({"clients.features", "clients.num_examples"})
+    Settings = CUCSSettings
+    State = CUCSState
+
+    def initial_state(self) -> CUCSState:
+        assert self.clients.features is not None
+        validity = Validity.of(self.clients, self.settings.ridge)
+        self.rows = validity.rows(self.clients.features)
+        return CUCSState(validity=validity)
+
+    def joined(self, before: int) -> None:
+        assert self.clients.features is not None
+        self.rows = np.concatenate([self.rows, self.state.validity.rows(self.clients.features[before:])])
+
+    def compact(self, keep: AnyArray) -> IntArray:  # type: ignore[override]
+        kept = super().compact(keep)
+        self.rows = self.rows[kept]
+        return kept
+
+    def choose(self, request: Request) -> Choice:
+        assert self.clients.num_examples is not None
+        mean, bonus = self.state.validity.interval(request.of(self.rows), self.settings.delta)
+        size = request.of(self.clients.num_examples) / max(float(self.clients.num_examples.max()), 1e-12)
+        score = mean + bonus + self.settings.size_weight * size
+        return request.pick(top_k(score, request.k, self.rng), mean=mean, bonus=bonus, size=size)
+
+    def learn(self, told: Told) -> FloatArray | None:
+        self.state.validity.learn(self.rows[told.clients], told)
+        return None
+
+    def amend(self, told: Told) -> None:
+        self.state.validity.model.update(self.rows[told.clients], in_time(told))

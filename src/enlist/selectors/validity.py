@@ -1,0 +1,73 @@
+"""The validity model that FedSUV and CU-CS share: who will finish in time, by LinUCB on features."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+
+from enlist.bandits import Ridge, Standardiser
+from enlist.contract import Told
+from enlist.records import Clients, Outcome
+from enlist.state import State
+from enlist.typing import FloatArray
+
+LOGARITHMIC = ("flops", "memory", "size", "bandwidth", "examples", "samples", "speed")
+"""Words in a feature's name that say it is a magnitude, of which the logarithm is taken."""
+
+
+@dataclasses.dataclass
+class Validity(State):
+    """Probability of finishing in time, linear in standardised features: theta.x +- a |x|_{H^-1}.
+
+    >>> clients = Clients(features=[[1.0], [3.0]], feature_names=["cores"])
+    >>> validity = Validity.of(clients, ridge=1.0)
+    >>> validity.rows(clients.features)
+    array([[-0.70710678,  0.70710678],
+           [ 0.70710678,  0.70710678]])
+    """
+
+    scaler: Standardiser
+    model: Ridge
+    norm: float
+
+    @classmethod
+    def of(cls, clients: Clients, ridge: float) -> Validity:
+        """Nothing observed yet; the scaling is fitted to this population and kept."""
+        assert clients.features is not None
+        logarithmic = np.array([any(word in name.lower() for word in LOGARITHMIC) for name in clients.feature_names])
+        scaler = Standardiser.fit(clients.features, logarithmic)
+        norm = float(np.sqrt((scaler.apply(clients.features) ** 2).sum(axis=1) + 1.0).max())
+        return cls(scaler=scaler, model=Ridge.of(len(logarithmic) + 1, ridge), norm=norm)
+
+    def rows(self, features: FloatArray) -> FloatArray:
+        """Standardised features and an intercept, scaled so that no row of the first population is longer than 1."""
+        rows = np.empty((len(features), features.shape[1] + 1))
+        rows[:, :-1] = self.scaler.apply(features)
+        rows[:, -1] = 1.0
+        rows /= self.norm
+        return rows
+
+    def interval(self, rows: FloatArray, delta: float) -> tuple[FloatArray, FloatArray]:
+        """Centre theta.x and half width a |x|_{H^-1}, a = 1 + sqrt(ln(4/delta)/2), of each row."""
+        mean, width = self.model.predict(rows)
+        return mean, (1.0 + math.sqrt(math.log(4.0 / delta) / 2.0)) * width
+
+    def learn(self, rows: FloatArray, told: Told) -> None:
+        """Take in who finished by the deadline; of a client cut off early that is not known, unless it arrives."""
+        known = ~told.cut_off
+        self.model.update(rows[known], in_time(told)[known])
+
+
+def in_time(told: Told) -> FloatArray:
+    """1 for a reply within the deadline, else 0.
+
+    >>> from enlist.records import Feedback, Selection
+    >>> selection = Selection(1, np.array([4, 7]), deadline=10.0)
+    >>> feedback = Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.0, np.nan])
+    >>> in_time(Told(selection, feedback.resolved(selection)))
+    array([1., 0.])
+    """
+    arrived_in_time = (told.outcome == Outcome.ARRIVED) & (told.column("latency") <= told.selection.deadline)
+    return np.asarray((told.outcome == Outcome.COMPLETED) | arrived_in_time, dtype=float)
