@@ -1,0 +1,190 @@
+"""Many matches: selectors x seeds in the same worlds, in parallel processes, with intervals over seeds."""
+
+from __future__ import annotations
+
+import concurrent.futures
+import csv
+import dataclasses
+import json
+import math
+import multiprocessing
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import t as student
+
+from enlist.arena.genie import Reward, make
+from enlist.arena.play import Record, Rules, play
+from enlist.arena.scenarios import scenario as named
+from enlist.arena.worlds import World
+from enlist.errors import InputError
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Settings of a comparison: who plays, in which world, how long, with which seeds.
+
+    >>> Comparison(selectors=("bsfl", "random"), scenario="slow-minority", clients=20, k=5, rounds=100, seeds=2).seeds
+    2
+    """
+
+    selectors: tuple[str, ...]
+    scenario: str
+    clients: int
+    k: int
+    rounds: int
+    seeds: int = 10
+    first_seed: int = 0
+    over_commit: float = 1.0
+    delay: int = 0
+    late: str = "drop"
+    reward: Reward = Reward()
+
+    def runs(self) -> list[tuple[str, int]]:
+        """Every (selector, seed)."""
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        return [(selector, seed) for seed in seeds for selector in self.selectors]
+
+    @property
+    def rules(self) -> Rules:
+        """How rounds are played."""
+        return Rules(self.k, self.over_commit, self.delay, self.late)
+
+    def world(self, seed: int) -> World:
+        """The world of this seed: the same for every selector."""
+        return World(named(self.scenario), self.clients, self.rounds, seed)
+
+
+Results = dict[tuple[str, int], Record]
+
+
+def run(comparison: Comparison, selector: str, seed: int) -> Record:
+    """One run of a comparison.
+
+    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
+    >>> run(settings, "random", 0).rounds[-1]
+    5
+    """
+    world = comparison.world(seed)
+    player = make(selector, world, comparison.reward, seed)
+    return play(player, world, comparison.rules, comparison.reward)
+
+
+def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int], None] | None = None) -> Results:
+    """All runs; the results do not depend on `jobs`.
+
+    >>> settings = Comparison(("random", "cs-ucb"), "slow-minority", clients=10, k=2, rounds=50, seeds=2)
+    >>> sorted(compare(settings))
+    [('cs-ucb', 0), ('cs-ucb', 1), ('random', 0), ('random', 1)]
+    """
+    if not comparison.selectors:
+        raise InputError("no selectors were given; name at least one, for example 'bsfl,random'.")
+    results: Results = {}
+    tick = progress or (lambda selector, seed: None)
+    if jobs <= 1:
+        for selector, seed in comparison.runs():
+            results[selector, seed] = run(comparison, selector, seed)
+            tick(selector, seed)
+        return results
+    # Bad names fail here, before any process starts.
+    for selector in comparison.selectors:
+        make(selector, comparison.world(comparison.first_seed), comparison.reward, comparison.first_seed)
+    context = multiprocessing.get_context("spawn")
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
+        futures = {pool.submit(run, comparison, *key): key for key in comparison.runs()}
+        for future in concurrent.futures.as_completed(futures):
+            results[futures[future]] = future.result()
+            tick(*futures[future])
+    return {key: results[key] for key in comparison.runs()}
+
+
+@dataclasses.dataclass(frozen=True)
+class Summary:
+    """Mean of a quantity over seeds with its 95 % interval.
+
+    >>> Summary.of([1.0, 2.0, 3.0])
+    Summary(mean=2.0, low=-0.48..., high=4.48...)
+    """
+
+    mean: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Summary:
+        """Student's t interval; with a single seed there is none."""
+        mean = float(np.mean(values))
+        if len(values) < 2:
+            return cls(mean, math.nan, math.nan)
+        half = float(student.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+        return cls(mean, mean - half, mean + half)
+
+
+def summarise(results: Results, quantity: str) -> dict[str, Summary]:
+    """A score of every selector over its seeds.
+
+    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=20, seeds=3)
+    >>> summarise(compare(settings), "late")["random"].mean
+    0.0
+    """
+    selectors = dict.fromkeys(selector for selector, _ in results)
+    return {
+        name: Summary.of([record.scores[quantity] for (selector, _), record in results.items() if selector == name])
+        for name in selectors
+    }
+
+
+def paired_difference(results: Results, quantity: str, selector: str, against: str = "random") -> Summary:
+    """Mean difference in a score between two selectors that met the same worlds, with its 95 % interval.
+
+    >>> settings = Comparison(("random", "cs-ucb"), "slow-minority", clients=20, k=5, rounds=300, seeds=3)
+    >>> paired_difference(compare(settings), "round_time", "cs-ucb").high < 0
+    True
+    """
+    scores = {key: record.scores[quantity] for key, record in results.items()}
+    seeds = [seed for name, seed in results if name == selector]
+    return Summary.of([scores[selector, seed] - scores[against, seed] for seed in seeds])
+
+
+def growth(results: Results, curve: str = "pseudo") -> dict[str, Summary]:
+    """R(2n) - R(n) over R(n): below 1 for regret that flattens, 1 for regret that grows linearly.
+
+    >>> settings = Comparison(("random",), "slow-minority", clients=20, k=5, rounds=400, seeds=2)
+    >>> 0.8 < growth(compare(settings))["random"].mean < 1.1
+    True
+    """
+    ratios: dict[str, list[float]] = {}
+    for (selector, _), record in results.items():
+        half = record.rounds.index(record.rounds[-1] // 2)
+        first, whole = record.curves[curve][half], record.curves[curve][-1]
+        ratios.setdefault(selector, []).append((whole - first) / first if first > 1e-9 else 0.0)
+    return {selector: Summary.of(values) for selector, values in ratios.items()}
+
+
+def save(folder: Path, comparison: Comparison, results: Results) -> None:
+    """Write settings (JSON), scores and curves (CSV) of a comparison.
+
+    >>> import tempfile
+    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save(Path(folder), settings, compare(settings))
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['curves.csv', 'scores.csv', 'settings.json']
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    settings = {**dataclasses.asdict(comparison), "world": dataclasses.asdict(named(comparison.scenario))}
+    (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
+    with open(folder / "scores.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        names = list(next(iter(results.values())).scores)
+        writer.writerow(["selector", "seed", *names])
+        for (selector, seed), record in results.items():
+            writer.writerow([selector, seed, *(record.scores[name] for name in names)])
+    with open(folder / "curves.csv", "w", newline="") as file:
+        writer = csv.writer(file)
+        names = list(next(iter(results.values())).curves)
+        writer.writerow(["selector", "seed", "round", *names])
+        for (selector, seed), record in results.items():
+            for row, number in enumerate(record.rounds):
+                writer.writerow([selector, seed, number, *(record.curves[name][row] for name in names)])

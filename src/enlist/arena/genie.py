@@ -1,0 +1,152 @@
+"""What the best would have done: the genie, and the regret of not being one."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+
+from enlist.arena.worlds import Truth, World
+from enlist.bandits import argmax_min_plus_sum, best_subset, capped_shares, hypervolume
+from enlist.contract import Choice, Request, Selector
+from enlist.settings import NoSettings
+from enlist.state import NoState
+from enlist.typing import FloatArray, IntArray
+
+
+@dataclasses.dataclass(frozen=True)
+class Reward:
+    """BSFL's reward: min of speeds + (alpha/k) sum of g, g by how far each client lags behind its share (Eqs. 3-5).
+
+    normalised   lag relative to its target and cut to [-1, 1], as the selector's default; False as printed
+    by_size      targets in proportion to num_examples (non-iid) instead of k/n
+
+    >>> reward = Reward()
+    >>> reward.generalisation(np.array([0, 2]), rounds=2, k=1, sizes=np.array([1.0, 1.0]))
+    array([ 1., -1.])
+    """
+
+    alpha: float = 1.0
+    beta: float = 1.0
+    normalised: bool = True
+    by_size: bool = False
+
+    def generalisation(self, selected: IntArray, rounds: int, k: int, sizes: FloatArray) -> FloatArray:
+        """g of every client, given how often each was selected before round `rounds`."""
+        target = capped_shares(sizes, float(k)) if self.by_size else np.full(len(sizes), min(k / len(sizes), 1.0))
+        lag = target - selected / rounds
+        if self.normalised:
+            lag = np.clip(lag / np.maximum(target, 1e-12), -1.0, 1.0)
+        return np.asarray(np.abs(lag) ** self.beta * np.sign(lag))
+
+    def value(self, speed: FloatArray, lag: FloatArray, chosen: IntArray, k: int) -> float:
+        """The reward of a set; an empty one is worth nothing."""
+        if not len(chosen):
+            return 0.0
+        return float(speed[chosen].min() + self.alpha / k * lag[chosen].sum())
+
+    def best(
+        self, speed: FloatArray, lag: FloatArray, available: IntArray, k: int, rng: np.random.Generator
+    ) -> IntArray:
+        """The set of at most k available clients with the largest reward."""
+        keys, values = speed[available], self.alpha / k * lag[available]
+        return np.asarray(available[argmax_min_plus_sum(keys, values, min(k, len(available)), rng)])
+
+
+class Genie(Selector[NoSettings, NoState]):
+    """Knows the true means and maximises the reward on its own history: the rollout genie. Lives in the arena only.
+
+    >>> from enlist.arena import Scenario, World
+    >>> world = World(Scenario(), clients=6, rounds=5, seed=1)
+    >>> len(Genie.of(world, Reward(), seed=1).ask(k=2))
+    2
+    """
+
+    name = "genie"
+    world: World
+    reward: Reward
+
+    @classmethod
+    def of(cls, world: World, reward: Reward, seed: int) -> Genie:
+        """A genie for this world."""
+        genie = cls(world.clients(), seed=seed)
+        genie.world, genie.reward = world, reward
+        return genie
+
+    def choose(self, request: Request) -> Choice:
+        truth = self.world.truth(self.round)
+        lag = self.reward.generalisation(self.counts.selected, self.round, request.k, self.world.num_examples)
+        best = self.reward.best(truth.speed, lag, request.available, request.k, self.rng)
+        return Choice(best, {"speed": truth.speed[best], "generalisation": lag[best]})
+
+
+@dataclasses.dataclass
+class Regret:
+    """What a policy lost in each round against the genie that stands where the policy stands.
+
+    pseudo        F(best set) - F(chosen set), F with true mean speeds and the policy's own history: never negative
+    printed       F(best set) - realised reward, as Eq. 7 prints it; grows linearly even for the genie, because the
+                  mean of a minimum lies below the minimum of means
+    expected      F(chosen set): summed and compared with the rollout genie's own sum
+    hypervolume   area covered by the best k clients minus that covered by the chosen ones (FedSUV)
+
+    >>> from enlist.arena import Scenario, World
+    >>> regret = Regret(World(Scenario(), clients=6, rounds=5, seed=1), Reward(), k=2)
+    >>> sorted(regret.of(1, np.arange(6), np.array([0, 1]), np.zeros(6, int), np.full(2, 0.5)))
+    ['expected', 'hypervolume', 'printed', 'pseudo']
+    """
+
+    world: World
+    reward: Reward
+    k: int
+    whole_area: float | None = None
+
+    def __post_init__(self) -> None:
+        self.rng = np.random.default_rng((self.world.seed, 4))
+
+    def of(
+        self, round: int, available: IntArray, chosen: IntArray, selected: IntArray, latency: FloatArray
+    ) -> dict[str, float]:
+        """The losses of one round; `selected` counts the rounds before it, `latency` belongs to `chosen`."""
+        if not len(available):
+            return {"pseudo": 0.0, "printed": 0.0, "expected": 0.0, "hypervolume": 0.0}
+        truth = self.world.truth(round)
+        lag = self.reward.generalisation(selected, round, self.k, self.world.num_examples)
+        best = self.reward.best(truth.speed, lag, available, self.k, self.rng)
+        optimum = self.reward.value(truth.speed, lag, best, self.k)
+        expected = self.reward.value(truth.speed, lag, chosen, self.k)
+        realised = 0.0
+        if len(chosen):
+            speed = self.world.shortest / np.minimum(latency, self.world.deadline)
+            realised = float(speed.min() + self.reward.alpha / self.k * lag[chosen].sum())
+        area = hypervolume(truth.validity[chosen], truth.utility[chosen])
+        return {
+            "pseudo": optimum - expected,
+            "printed": optimum - realised,
+            "expected": expected,
+            "hypervolume": self._best_area(truth, available) - area,
+        }
+
+    def _best_area(self, truth: Truth, available: IntArray) -> float:
+        if len(available) < self.world.count:
+            return best_subset(truth.validity[available], truth.utility[available], self.k)[1]
+        # Dealing speeds and utilities out anew does not move the best area of all clients together.
+        if self.whole_area is None:
+            self.whole_area = best_subset(truth.validity, truth.utility, self.k)[1]
+        return self.whole_area
+
+
+def make(name: str, world: World, reward: Reward, seed: int, **settings: Any) -> Selector[Any, Any]:
+    """A registered selector by name (`name` or `name:preset`), or the genie.
+
+    >>> from enlist.arena import Scenario, World
+    >>> make("bsfl:paper", World(Scenario(), clients=6, rounds=5, seed=1), Reward(), seed=1).settings.bonus_scale
+    1.0
+    """
+    from enlist.selectors import create
+
+    if name == "genie":
+        return Genie.of(world, reward, seed)
+    base, _, preset = name.partition(":")
+    return create(base, world.clients(), seed=seed, preset=preset or None, **settings)

@@ -1,0 +1,232 @@
+"""One run in the arena: a selector plays a world for some rounds, and its losses are written down."""
+
+from __future__ import annotations
+
+import dataclasses
+import heapq
+import math
+from typing import Any
+
+import numpy as np
+
+from enlist import checks
+from enlist.arena.genie import Regret, Reward
+from enlist.arena.worlds import World
+from enlist.books import Books
+from enlist.contract import Selector
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.typing import FloatArray, IntArray
+
+CHECKPOINTS = 200
+REGRETS = ("pseudo", "printed", "expected", "hypervolume")
+
+
+@dataclasses.dataclass(frozen=True)
+class Rules:
+    """How rounds are played.
+
+    k             clients wanted per round
+    over_commit   ask for this many times k and stop at the first k replies; the rest is late, cut off at that time
+    delay         rounds until the selector is told what became of a round
+    late          "drop" or "await": whether a late reply still reaches the selector
+
+    >>> Rules(k=5).over_commit
+    1.0
+    """
+
+    k: int
+    over_commit: float = 1.0
+    delay: int = 0
+    late: str = "drop"
+
+    def __post_init__(self) -> None:
+        checks.whole("k", self.k, minimum=1)
+        checks.finite("over_commit", self.over_commit, 1.0)
+        checks.whole("delay", self.delay, minimum=0)
+        checks.one_of("late", self.late, ("drop", "await"))
+
+
+@dataclasses.dataclass(eq=False)
+class Record:
+    """What a run left: cumulated regrets at checkpoints, times selected, and scores.
+
+    >>> import enlist
+    >>> from enlist.arena import Scenario, World
+    >>> world = World(Scenario(), clients=20, rounds=50, seed=1)
+    >>> record = play(enlist.create("random", world.clients(), seed=1), world, Rules(k=5))
+    >>> record.rounds[-1], record.selected.sum(), round(record.scores["coverage"], 2)
+    (50, np.int64(250), 1.0)
+    """
+
+    rounds: list[int]
+    curves: dict[str, list[float]]
+    selected: IntArray
+    scores: dict[str, float]
+
+
+@dataclasses.dataclass(eq=False)
+class _Happened:
+    """What became of one selection: feedback, who counts as taking part, and how long the server waited."""
+
+    feedback: Feedback
+    taking_part: IntArray
+    waited: float
+    replies: FloatArray
+
+
+class Match:
+    """The loop; `play` runs it to the end.
+
+    >>> import enlist
+    >>> from enlist.arena import Scenario, World
+    >>> world = World(Scenario(), clients=20, rounds=50, seed=1)
+    >>> match = Match(enlist.create("random", world.clients(), seed=1), world, Rules(k=5), Reward())
+    >>> match.step()
+    >>> match.round, int(match.selected.sum())
+    (1, 5)
+    """
+
+    def __init__(self, selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward) -> None:
+        self.selector, self.world, self.rules = selector, world, rules
+        self.books = Books(selector, late=rules.late)
+        self.regret = Regret(world, reward, rules.k)
+        self.round, self.now, self.accuracy = 0, 0.0, 0.5
+        self.selected = np.zeros(world.count, dtype=np.int64)
+        self.sums = dict.fromkeys((*REGRETS, "utility", "asked", "completed", "late", "dropped", "rare"), 0.0)
+        self.untold: list[tuple[Selection, Feedback, RoundMetrics]] = []
+        self.coming: list[tuple[float, int, int, Selection]] = []
+        self.rare = world._uptime <= np.quantile(world._uptime, 0.25)
+
+    def step(self) -> None:
+        """Play one round: ask, let it happen, tell what is due."""
+        self.round += 1
+        self._deliver_late_replies()
+        available = self.world.available(self.round, self.now)
+        wanted = len(available) if self.selector.trains_all else math.ceil(self.rules.k * self.rules.over_commit)
+        picked = self.books.ask(available, wanted, now=self.now, deadline=self.world.deadline)
+        happened = self._happen(picked)
+        self._score(np.flatnonzero(available), picked, happened)
+        metrics = RoundMetrics(accuracy=self.accuracy, duration=happened.waited)
+        self.untold.append((picked, happened.feedback, metrics))
+        if len(self.untold) > self.rules.delay:
+            self.books.settle(*self.untold.pop(0))
+        self.now += happened.waited
+
+    def _happen(self, picked: Selection) -> _Happened:
+        world, k = self.world, self.rules.k
+        latency = world.latency(self.round)[picked.clients]
+        dropped = world.drops(self.round)[picked.clients]
+        utility = world.utility(self.round)[picked.clients]
+        in_time = ~dropped & (latency <= world.deadline)
+        arrivals = np.flatnonzero(in_time)[np.argsort(latency[in_time], kind="stable")]
+        if self.selector.trains_all:
+            accepted = self.selector.accept(picked.clients[arrivals], k)
+            used = np.searchsorted(picked.clients, np.sort(accepted))
+            missed = np.zeros(0, dtype=np.int64)
+        else:
+            used, missed = arrivals[:k], arrivals[k:]
+        complete = len(used) == min(k, len(picked)) and len(used) > 0
+        waited = float(latency[used].max()) if complete else world.deadline
+        outcome = np.full(len(picked), Outcome.COMPLETED)
+        outcome[~in_time] = Outcome.LATE
+        outcome[missed] = Outcome.LATE
+        outcome[dropped] = Outcome.DROPPED
+        late = outcome == Outcome.LATE
+        if self.rules.late == "await":
+            for index in np.flatnonzero(late):
+                entry = (self.now + float(latency[index]), self.round, int(picked.clients[index]), picked)
+                heapq.heappush(self.coming, entry)
+        told = np.where(dropped, np.nan, np.where(late, min(waited, world.deadline), latency))
+        feedback = Feedback(outcome=outcome, latency=told, censored=late, **observed(utility))
+        return _Happened(feedback, picked.clients[used], waited, utility[used])
+
+    def _score(self, available: IntArray, picked: Selection, happened: _Happened) -> None:
+        took_part = happened.taking_part if self.selector.trains_all else picked.clients
+        latency = self.world.latency(self.round)[took_part]
+        for name, loss in self.regret.of(self.round, available, took_part, self.selected, latency).items():
+            self.sums[name] += loss
+        self.selected[took_part] += 1
+        outcome = happened.feedback.outcome
+        assert outcome is not None
+        self.sums["utility"] += float(happened.replies.sum())
+        self.sums["asked"] += len(picked)
+        self.sums["completed"] += len(happened.taking_part)
+        self.sums["late"] += int((outcome == Outcome.LATE).sum())
+        self.sums["dropped"] += int((outcome == Outcome.DROPPED).sum())
+        self.sums["rare"] += int(self.rare[happened.taking_part].sum())
+        mean = float(happened.replies.mean()) if len(happened.replies) else 0.0
+        self.accuracy += 0.02 * (mean - 0.5) + self.world.accuracy_noise(self.round)
+
+    def _deliver_late_replies(self) -> None:
+        while self.coming and self.coming[0][0] <= self.now:
+            time, number, client, picked = heapq.heappop(self.coming)
+            told = [selection.round for selection, _, _ in self.untold]
+            if picked.round in told or picked.round not in self.selector.openings:
+                continue  # its round is not told yet, or has expired
+            truth = observed(self.world.utility(number)[[client]])
+            self.books.arrived(picked, client, rounds_late=self.round - number, latency=time - picked.now, **truth)
+
+    def scores(self) -> dict[str, float]:
+        """The quantities that selectors are judged by."""
+        sums, rounds, selected = self.sums, self.round, self.selected
+        total = max(float(selected.sum()), 1.0)
+        shares = self.world.num_examples / self.world.num_examples.sum()
+        squares = float((selected.astype(float) ** 2).sum())
+        return {
+            "pseudo_regret": sums["pseudo"],
+            "printed_regret": sums["printed"],
+            "hypervolume_regret": sums["hypervolume"],
+            "expected_reward": sums["expected"],
+            "round_time": self.now / rounds,
+            "utility": sums["utility"] / rounds,
+            "utility_per_second": sums["utility"] / max(self.now, 1e-12),
+            "completed": sums["completed"] / max(sums["asked"], 1.0),
+            "late": sums["late"] / max(sums["asked"], 1.0),
+            "dropped": sums["dropped"] / max(sums["asked"], 1.0),
+            "rare": sums["rare"] / max(sums["completed"], 1.0),
+            "accuracy_gain": (self.accuracy - 0.5) / rounds,
+            "coverage": float((selected > 0).mean()),
+            "jain": total**2 / (len(selected) * squares) if squares else 1.0,
+            "share_error": 0.5 * float(np.abs(selected / total - shares).sum()),
+            "least_selected": float(selected.min()) / rounds,
+        }
+
+
+def observed(utility: FloatArray) -> dict[str, FloatArray]:
+    """The reply values that a client of this utility reports: high loss and high gain mean much to learn from it.
+
+    >>> sorted(observed(np.array([0.5])))
+    ['accuracy', 'accuracy_gain', 'loss', 'loss_rms']
+    """
+    return {
+        "loss": 2.0 * utility,
+        "loss_rms": 2.2 * utility,
+        "accuracy": np.clip(1.0 - 0.5 * utility, 0.0, 1.0),
+        "accuracy_gain": 0.1 * utility,
+    }
+
+
+def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward | None = None) -> Record:
+    """Play all rounds of the world and return the record.
+
+    >>> import enlist
+    >>> from enlist.arena import Scenario, World
+    >>> world = World(Scenario(), clients=20, rounds=300, seed=1)
+    >>> slow = play(enlist.create("random", world.clients()), world, Rules(k=5)).scores["round_time"]
+    >>> fast = play(enlist.create("bsfl", world.clients()), world, Rules(k=5)).scores["round_time"]
+    >>> fast < slow
+    True
+    """
+    match = Match(selector, world, rules, reward or Reward())
+    marks = set(np.unique(np.linspace(1, world.rounds, min(CHECKPOINTS, world.rounds)).astype(int)).tolist())
+    marks.add(max(world.rounds // 2, 1))
+    rounds: list[int] = []
+    curves: dict[str, list[float]] = {name: [] for name in (*REGRETS, "time")}
+    for number in range(1, world.rounds + 1):
+        match.step()
+        if number in marks:
+            rounds.append(number)
+            for name in REGRETS:
+                curves[name].append(match.sums[name])
+            curves["time"].append(match.now)
+    return Record(rounds, curves, match.selected, match.scores())
