@@ -107,7 +107,7 @@ class Told:
     @property
     def completed(self) -> BoolArray:
         """Whose reply is here: COMPLETED, or ARRIVED after all."""
-        return np.isin(self.outcome, (Outcome.COMPLETED, Outcome.ARRIVED))
+        return np.asarray((self.outcome == Outcome.COMPLETED) | (self.outcome == Outcome.ARRIVED))
 
     @property
     def latency(self) -> FloatArray:

@@ -192,7 +192,7 @@ class Match:
         }
 
 
-def observed(utility: FloatArray) -> dict[str, FloatArray]:
+def observed(utility: FloatArray) -> dict[str, Any]:
     """The reply values that a client of this utility reports: high loss and high gain mean much to learn from it.
 
     >>> sorted(observed(np.array([0.5])))

@@ -208,7 +208,7 @@ class World:
         return np.asarray(self._blocks[purpose, number][row])
 
     def _feature_table(self, rng: np.random.Generator) -> FloatArray:
-        """Three columns that tell speed and three that tell utility, blurred to a rank correlation of about `features`."""
+        """Three columns that tell speed and three that tell utility, correlated with them by about `features`."""
         quality = self.scenario.features
         speed, useful = _normal_scores(-self._latency, rng), _normal_scores(self._utility, rng)
         columns = []
