@@ -64,7 +64,48 @@ def _not_negative(owner: str, name: str, array: FloatArray) -> FloatArray:
     return array
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+def _counted(count: int | None, columns: Sequence[Any]) -> int:
+    given = next((len(column) for column in columns if column is not None), None)
+    if count is None:
+        if given is None:
+            raise InputError("Clients got neither columns nor count; pass Clients(count=N) if nothing is known.")
+        count = given
+    if isinstance(count, bool) or not isinstance(count, int | np.integer):
+        raise InputError(f"Clients got count={count!r}; it must be a whole number.")
+    if count < 1:
+        raise InputError(f"Clients got count={count}; give at least one client.")
+    return int(count)
+
+
+def _feature_table(
+    features: ArrayLike | None, names: Sequence[str], count: int
+) -> tuple[FloatArray | None, tuple[str, ...]]:
+    if features is None:
+        if len(names):
+            raise InputError("Clients got feature_names but no features; pass features of shape (clients, names).")
+        return None, ()
+    table = _as_array("Clients", "features", features, float)
+    if table.ndim != 2 or len(table) != count:
+        raise InputError(f"Clients.features has shape {table.shape}; it needs ({count}, number of features).")
+    if not np.isfinite(table).all():
+        raise InputError("Clients.features holds NaN or infinity; fill or drop those features first.")
+    titles = tuple(str(name) for name in names) or tuple(f"x{i}" for i in range(table.shape[1]))
+    if len(titles) != table.shape[1]:
+        raise InputError(f"Clients got {len(titles)} feature_names for {table.shape[1]} features; give one each.")
+    return table, titles
+
+
+def _distinct_ids(values: ArrayLike, count: int) -> AnyArray:
+    ids = _as_array("Clients", "ids", values, None)
+    if ids.shape != (count,) or ids.dtype.kind not in "iuU":
+        raise InputError(f"Clients.ids is {ids.dtype} of shape {ids.shape}; give {count} distinct int or str ids.")
+    unique, repeats = np.unique(ids, return_counts=True)
+    if len(unique) != count:
+        raise InputError(f"Clients.ids repeats {unique[repeats > 1][0]!r}; every client needs its own id.")
+    return ids
+
+
+@dataclasses.dataclass(frozen=True, eq=False, init=False)
 class Clients:
     """What is known of every client up front. Clients are positions 0..N-1; `ids` are their stable names.
 
@@ -84,69 +125,48 @@ class Clients:
     array([2, 0])
     """
 
-    count: int | None = None
-    num_examples: FloatArray | None = None
-    features: FloatArray | None = None
-    feature_names: Sequence[str] = ()
-    ids: AnyArray | None = None
-    quality: FloatArray | None = None
-    expected_latency: FloatArray | None = None
-    expected_upload: FloatArray | None = None
+    count: int
+    num_examples: FloatArray | None
+    features: FloatArray | None
+    feature_names: tuple[str, ...]
+    ids: AnyArray | None
+    quality: FloatArray | None
+    expected_latency: FloatArray | None
+    expected_upload: FloatArray | None
 
-    def __post_init__(self) -> None:
-        count = self._counted()
-        if count < 1:
-            raise InputError(f"Clients got count={count}; give at least one client.")
-        object.__setattr__(self, "count", count)
-        for name in CLIENT_COLUMNS:
-            value = getattr(self, name)
-            if value is not None:
-                checked = _not_negative("Clients", name, _number_column("Clients", name, value, count))
-                object.__setattr__(self, name, checked)
+    def __init__(
+        self,
+        *,
+        count: int | None = None,
+        num_examples: ArrayLike | None = None,
+        features: ArrayLike | None = None,
+        feature_names: Sequence[str] = (),
+        ids: ArrayLike | None = None,
+        quality: ArrayLike | None = None,
+        expected_latency: ArrayLike | None = None,
+        expected_upload: ArrayLike | None = None,
+    ) -> None:
+        numbers = {
+            "num_examples": num_examples,
+            "quality": quality,
+            "expected_latency": expected_latency,
+            "expected_upload": expected_upload,
+        }
+        count = _counted(count, [ids, features, *numbers.values()])
+        for name, values in numbers.items():
+            checked = None
+            if values is not None:
+                checked = _not_negative("Clients", name, _number_column("Clients", name, values, count))
+            object.__setattr__(self, name, checked)
         if self.quality is not None and (self.quality > 1).any():
             raise InputError(f"Clients.quality goes up to {self.quality.max()}; it must lie in [0, 1].")
-        if self.features is not None:
-            object.__setattr__(self, "features", self._checked_features(count))
-        elif self.feature_names:
-            raise InputError("Clients got feature_names but no features; pass features of shape (clients, names).")
-        if self.ids is not None:
-            object.__setattr__(self, "ids", self._checked_ids(count))
-
-    def _counted(self) -> int:
-        columns = (self.ids, self.features, *(getattr(self, name) for name in CLIENT_COLUMNS))
-        given = next((len(column) for column in columns if column is not None), None)
-        if self.count is None:
-            if given is None:
-                raise InputError("Clients got neither columns nor count; pass Clients(count=N) if nothing is known.")
-            return given
-        if isinstance(self.count, bool) or not isinstance(self.count, int | np.integer):
-            raise InputError(f"Clients got count={self.count!r}; it must be a whole number.")
-        return int(self.count)
-
-    def _checked_features(self, count: int) -> FloatArray:
-        assert self.features is not None
-        features = _as_array("Clients", "features", self.features, float)
-        if features.ndim != 2 or len(features) != count:
-            raise InputError(f"Clients.features has shape {features.shape}; it needs ({count}, number of features).")
-        if not np.isfinite(features).all():
-            raise InputError("Clients.features holds NaN or infinity; fill or drop those features first.")
-        names = tuple(str(name) for name in self.feature_names) or tuple(f"x{i}" for i in range(features.shape[1]))
-        if len(names) != features.shape[1]:
-            raise InputError(f"Clients got {len(names)} feature_names for {features.shape[1]} features; give one each.")
+        table, names = _feature_table(features, feature_names, count)
+        object.__setattr__(self, "count", count)
+        object.__setattr__(self, "features", table)
         object.__setattr__(self, "feature_names", names)
-        return features
-
-    def _checked_ids(self, count: int) -> AnyArray:
-        ids = np.asarray(self.ids)
-        if ids.shape != (count,) or ids.dtype.kind not in "iuU":
-            raise InputError(f"Clients.ids is {ids.dtype} of shape {ids.shape}; give {count} distinct int or str ids.")
-        unique, repeats = np.unique(ids, return_counts=True)
-        if len(unique) != count:
-            raise InputError(f"Clients.ids repeats {unique[repeats > 1][0]!r}; every client needs its own id.")
-        return ids
+        object.__setattr__(self, "ids", None if ids is None else _distinct_ids(ids, count))
 
     def __len__(self) -> int:
-        assert self.count is not None
         return self.count
 
     @functools.cached_property
@@ -235,7 +255,7 @@ class RoundMetrics:
                 raise InputError(f"RoundMetrics.{field.name} is {value}; give a finite number, or None if unknown.")
 
 
-@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+@dataclasses.dataclass(frozen=True, eq=False, init=False)
 class Feedback:
     """What became of the selected clients, or of some of them.
 
@@ -250,24 +270,48 @@ class Feedback:
     array([3.5, nan])
     """
 
-    outcome: AnyArray | None = None
-    latency: FloatArray | None = None
-    censored: BoolArray | None = None
-    rounds_late: FloatArray | None = None
-    clients: IntArray | None = None
-    num_examples: FloatArray | None = None
-    loss: FloatArray | None = None
-    loss_rms: FloatArray | None = None
-    accuracy: FloatArray | None = None
-    accuracy_gain: FloatArray | None = None
-    upload_latency: FloatArray | None = None
+    outcome: AnyArray | None
+    latency: FloatArray | None
+    censored: BoolArray | None
+    rounds_late: FloatArray | None
+    clients: IntArray | None
+    num_examples: FloatArray | None
+    loss: FloatArray | None
+    loss_rms: FloatArray | None
+    accuracy: FloatArray | None
+    accuracy_gain: FloatArray | None
+    upload_latency: FloatArray | None
 
-    def __post_init__(self) -> None:
-        for name in ("outcome", "latency", "censored", "rounds_late", "clients", *FEEDBACK_COLUMNS):
-            value = getattr(self, name)
-            if value is not None:
-                dtype = None if name in ("outcome", "clients") else bool if name == "censored" else float
-                object.__setattr__(self, name, _as_array("Feedback", name, value, dtype))
+    def __init__(
+        self,
+        *,
+        outcome: ArrayLike | None = None,
+        latency: ArrayLike | None = None,
+        censored: ArrayLike | None = None,
+        rounds_late: ArrayLike | None = None,
+        clients: ArrayLike | None = None,
+        num_examples: ArrayLike | None = None,
+        loss: ArrayLike | None = None,
+        loss_rms: ArrayLike | None = None,
+        accuracy: ArrayLike | None = None,
+        accuracy_gain: ArrayLike | None = None,
+        upload_latency: ArrayLike | None = None,
+    ) -> None:
+        given = (
+            ("outcome", outcome, None),
+            ("latency", latency, float),
+            ("censored", censored, bool),
+            ("rounds_late", rounds_late, float),
+            ("clients", clients, None),
+            ("num_examples", num_examples, float),
+            ("loss", loss, float),
+            ("loss_rms", loss_rms, float),
+            ("accuracy", accuracy, float),
+            ("accuracy_gain", accuracy_gain, float),
+            ("upload_latency", upload_latency, float),
+        )
+        for name, values, dtype in given:
+            object.__setattr__(self, name, None if values is None else _as_array("Feedback", name, values, dtype))
 
     def resolved(self, selection: Selection) -> Feedback:
         """This feedback with clients, outcomes and censoring filled in, every value checked against `selection`."""

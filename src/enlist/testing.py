@@ -1,0 +1,338 @@
+"""The contract suite: what every selector, ours or yours, must pass.
+
+    @pytest.mark.parametrize("check", enlist.testing.CHECKS)
+    def test_my_selector(check):
+        enlist.testing.run(check, MySelector)
+
+A selector is given as a class, or as the name of a registered one. No test framework is needed: a check that fails
+raises `AssertionError` with a sentence that says what was broken.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from enlist.contract import Selector
+from enlist.errors import TellError
+from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.selectors import get
+from enlist.typing import BoolArray
+
+SelectorType = type[Selector[Any, Any]]
+
+
+def population(count: int, seed: int = 0, first_id: int = 0) -> Clients:
+    """Clients that carry every column a selector may need.
+
+    >>> len(population(5))
+    5
+    """
+    rng = np.random.default_rng((seed, count, first_id))
+    return Clients(
+        ids=np.arange(first_id, first_id + count),
+        num_examples=rng.integers(10, 500, count),
+        features=rng.lognormal(size=(count, 3)),
+        feature_names=["cpu flops", "bandwidth", "data size"],
+        quality=rng.uniform(0.2, 1.0, count),
+        expected_latency=rng.lognormal(1.0, 0.5, count),
+        expected_upload=rng.uniform(0.05, 0.2, count),
+    )
+
+
+def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feedback:
+    """Replies to a selection that depend on nothing but its round, its clients and the seed.
+
+    With `troubled`, some clients are late (cut off, or past the deadline), dropped or failed, and some values are NaN.
+
+    >>> feedback(Selection(1, np.array([3, 5]), deadline=10.0)).latency.shape
+    (2,)
+    """
+    count = len(selection)
+    rng = np.random.default_rng((seed, selection.round))
+    latency = rng.uniform(0.5, 9.5, count) + 0.01 * (selection.clients % 7)
+    outcome = np.full(count, Outcome.COMPLETED)
+    censored = np.zeros(count, dtype=bool)
+    columns = {
+        "num_examples": rng.integers(10, 90, count).astype(float),
+        "loss": rng.uniform(0.1, 3.0, count),
+        "loss_rms": rng.uniform(0.1, 3.0, count),
+        "accuracy": rng.uniform(0.1, 0.9, count),
+        "accuracy_gain": rng.normal(0.02, 0.02, count),
+        "upload_latency": 0.2 * latency,
+    }
+    if troubled:
+        fate = rng.uniform(size=count)
+        outcome[fate < 0.2] = Outcome.LATE
+        outcome[(fate >= 0.2) & (fate < 0.3)] = Outcome.DROPPED
+        outcome[(fate >= 0.3) & (fate < 0.35)] = Outcome.FAILED
+        censored = outcome == Outcome.LATE
+        latency[(fate >= 0.2) & (fate < 0.35)] = np.nan
+        for values in columns.values():
+            values[rng.uniform(size=count) < 0.1] = np.nan
+    return Feedback(outcome=outcome, latency=latency, censored=censored, **columns)
+
+
+def transcript(
+    selector: Selector[Any, Any], rounds: int, k: int = 4, seed: int = 0, troubled: bool = True
+) -> list[list[int]]:
+    """Drive a selector for some rounds with uneven availability, late replies and amendments; who was selected.
+
+    >>> import enlist
+    >>> transcript(enlist.create("random", population(6), seed=1), rounds=2, k=2)
+    [[2, 3], [0, 3]]
+    """
+    chosen = []
+    for _ in range(rounds):
+        number = selector.round + 1
+        mask = _available(len(selector.clients), number, seed)
+        picked = selector.ask(mask, k, now=10.0 * number, deadline=10.0)
+        chosen.append(picked.clients.tolist())
+        report = feedback(picked, seed, troubled)
+        metrics = RoundMetrics(accuracy=0.3 + 0.001 * number + 0.01 * math.sin(number), loss=1.0, duration=9.0)
+        if troubled and number % 5 == 0:
+            continue  # never told: it stays open until it expires
+        selector.tell(picked, report, metrics)
+        late = picked.clients[report.outcome == Outcome.LATE]
+        if len(late) and number % 2:
+            latency = np.full(len(late), 9.75)
+            values = dict.fromkeys(("loss", "loss_rms", "accuracy", "accuracy_gain"), np.full(len(late), 0.5))
+            arrived = Feedback(
+                clients=late,
+                outcome=np.full(len(late), Outcome.ARRIVED),
+                latency=latency,
+                rounds_late=np.ones(len(late)),
+                upload_latency=0.1 * latency,
+                **values,
+            )
+            selector.tell(picked, arrived)
+    return chosen
+
+
+def _available(count: int, number: int, seed: int) -> BoolArray:
+    return np.random.default_rng((seed, 77, number)).uniform(size=count) < 0.7
+
+
+def distinct_and_available(kind: SelectorType) -> None:
+    """Selections are distinct, available, ascending, and as many as asked for."""
+    selector = kind(population(30), seed=3)
+    for number in range(1, 40):
+        mask = _available(30, number, 5)
+        k = number % 9
+        picked = selector.ask(mask, k, now=float(number), deadline=10.0)
+        clients = picked.clients
+        assert (np.diff(clients) > 0).all(), f"round {number}: clients {clients} are not distinct and ascending"
+        assert mask[clients].all(), f"round {number}: clients {clients[~mask[clients]]} are not available"
+        most = min(k, int(mask.sum()))
+        assert len(clients) <= most, f"round {number}: {len(clients)} clients for k={k}"
+        if not kind.may_choose_fewer:
+            assert len(clients) == most, f"round {number}: {len(clients)} of {most} clients; set may_choose_fewer?"
+        selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
+
+
+def more_wanted_than_available(kind: SelectorType) -> None:
+    """With k at least as large as the number available, all of those are chosen, and counted."""
+    selector = kind(population(10), seed=1)
+    picked = selector.ask([2, 5, 7], 10, deadline=10.0)
+    assert set(picked.clients) <= {2, 5, 7}, f"chose {picked.clients} of 2, 5, 7"
+    if not kind.may_choose_fewer:
+        assert picked.clients.tolist() == [2, 5, 7], f"chose {picked.clients}, not all of 2, 5, 7"
+    assert selector.counts.selected.sum() == len(picked), "the selection was not counted"
+    selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
+
+
+def nobody_available(kind: SelectorType) -> None:
+    """No client available, or none wanted: an empty selection, and life goes on."""
+    selector = kind(population(10), seed=1)
+    for available, k in (([], 3), (None, 0), (np.zeros(10, bool), 2)):
+        picked = selector.ask(available, k, deadline=10.0)
+        assert len(picked) == 0, f"chose {picked.clients} of nobody"
+        selector.tell(picked, Feedback(), RoundMetrics(accuracy=0.4))
+    assert len(selector.ask(k=3, deadline=10.0)) > 0, "chose nobody after empty rounds"
+
+
+def reproducible(kind: SelectorType) -> None:
+    """The same seed gives the same selections, and the global generator is not touched."""
+    before = np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    first = transcript(kind(population(25), seed=11), 40)
+    assert first == transcript(kind(population(25), seed=11), 40), "two runs with one seed differ"
+    after = np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
+    assert before == after, "the selector drew from NumPy's global generator"
+
+
+def same_in_another_process(kind: SelectorType) -> None:
+    """A spawned process with another hash seed makes the same selections."""
+    code = (
+        "import json, sys, importlib, enlist.testing as t\n"
+        "module, name = sys.argv[1:]\n"
+        "kind = importlib.import_module(module)\n"
+        "for part in name.split('.'): kind = getattr(kind, part)\n"
+        "print(json.dumps(t.transcript(kind(t.population(25), seed=11), 30)))\n"
+    )
+    search = os.pathsep.join(path for path in sys.path if path)
+    environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": search}
+    command = [sys.executable, "-c", code, kind.__module__, kind.__qualname__]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, f"the other process failed: {done.stderr[-500:]}"
+    assert json.loads(done.stdout) == transcript(kind(population(25), seed=11), 30), "another process chose others"
+
+
+def save_load_continue(kind: SelectorType) -> None:
+    """Saved at any round and loaded, it continues bit-exactly; also with open selections."""
+    whole = transcript(kind(population(25), seed=5), 30)
+    for stop in (0, 1, 7, 20, 25):
+        selector = kind(population(25), seed=5)
+        transcript(selector, stop)
+        with tempfile.TemporaryDirectory() as folder:
+            selector.save(folder)
+            again = kind.load(folder)
+        assert again.openings.keys() == selector.openings.keys(), "open selections were lost"
+        for (path, ours), (_, theirs) in zip(selector.state.leaves(), again.state.leaves(), strict=True):
+            assert np.array_equal(np.asarray(ours), np.asarray(theirs), equal_nan=_numeric(ours)), f"'{path}' changed"
+        assert transcript(again, 30 - stop) == whole[stop:], f"saved after round {stop}, it went on differently"
+
+
+def _numeric(value: Any) -> bool:
+    return np.asarray(value).dtype.kind == "f"
+
+
+def missing_values(kind: SelectorType) -> None:
+    """Replies whose every optional value is NaN teach nothing and break nothing."""
+    selector = kind(population(12), seed=2)
+    for number in range(1, 25):
+        picked = selector.ask(k=4, deadline=10.0, now=float(number))
+        nothing = np.full(len(picked), np.nan)
+        names = ("num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "upload_latency")
+        empty: dict[str, Any] = dict.fromkeys(names, nothing)
+        selector.tell(picked, Feedback(latency=np.ones(len(picked)), **empty), RoundMetrics(accuracy=0.5))
+    for path, value in selector.state.leaves():
+        if isinstance(value, float):
+            assert not math.isnan(value), f"'{path}' became NaN"
+    repr(selector)
+
+
+def only_failures(kind: SelectorType) -> None:
+    """When every client is lost every time, it goes on choosing, and not the same few for ever."""
+    selector = kind(population(12), seed=2)
+    for number in range(1, 60):
+        picked = selector.ask(k=3, deadline=10.0, now=float(number))
+        assert kind.may_choose_fewer or len(picked) == 3, f"round {number}: chose {len(picked)} of 3"
+        lost = Feedback(outcome=np.full(len(picked), Outcome.DROPPED), latency=np.full(len(picked), np.nan))
+        selector.tell(picked, lost, RoundMetrics(accuracy=0.5))
+    assert selector.counts.observed.sum() == 0, "a lost client counts as observed"
+
+
+def never_told(kind: SelectorType) -> None:
+    """Selections that are never told expire; the number of open ones stays bounded."""
+    selector = kind(population(12), seed=2, max_open=5)
+    first = selector.ask(k=3, deadline=10.0)
+    for _ in range(20):
+        selector.ask(k=3, deadline=10.0)
+        assert len(selector.openings) <= 5, f"{len(selector.openings)} selections are open, max_open is 5"
+    try:
+        selector.tell(first, feedback(first), RoundMetrics(accuracy=0.5))
+    except TellError:
+        return
+    raise AssertionError("an expired selection could be told")
+
+
+def join_and_leave(kind: SelectorType) -> None:
+    """Clients join and can be chosen; what was learned stays; compact forgets the others."""
+    selector = kind(population(15), seed=4)
+    transcript(selector, 12)
+    before = selector.counts.selected.copy()
+    new = selector.join(population(10, first_id=100))
+    assert new.tolist() == list(range(15, 25)), f"new positions are {new}"
+    assert (selector.counts.selected[:15] == before).all(), "joining changed what was counted"
+    picked = selector.ask(new, 3, deadline=10.0, now=500.0)
+    assert set(picked.clients) <= set(new), "chose a client that was not available"
+    selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
+    transcript(selector, 12)
+    for opening in list(selector.openings.values()):
+        lost = np.full(len(opening.pending), Outcome.DROPPED)
+        if len(opening.pending):
+            told = Feedback(clients=opening.pending, outcome=lost, latency=np.full(len(lost), np.nan))
+            selector.tell(opening.selection, told, None if opening.metrics_told else RoundMetrics(accuracy=0.5))
+    kept = selector.compact(np.arange(5, 20))
+    assert kept.tolist() == list(range(5, 20)), f"compact kept {kept}"
+    assert len(selector.clients) == 15, f"{len(selector.clients)} clients are left of 15"
+    transcript(selector, 6)
+
+
+def explained(kind: SelectorType) -> None:
+    """Every selection can be explained, and the selector can be printed."""
+    selector = kind(population(30), seed=4)
+    transcript(selector, 12)
+    picked = selector.ask(k=4, deadline=10.0, now=900.0)
+    for name, values in selector.explain(picked).items():
+        assert len(values) == len(picked), f"term '{name}' has {len(values)} values for {len(picked)} clients"
+    text = repr(selector)
+    assert kind.__name__ in text, f"repr is {text!r}"
+    assert "pulls" in text, f"repr shows no table: {text!r}"
+
+
+def memory_constant(kind: SelectorType) -> None:
+    """State does not grow with rounds."""
+    selector = kind(population(20), seed=4, max_open=10)
+    transcript(selector, 20)
+    before = selector.state.nbytes
+    transcript(selector, 150)
+    assert selector.state.nbytes == before, f"state grew from {before} to {selector.state.nbytes} bytes"
+    assert len(selector.openings) <= 10, f"{len(selector.openings)} open selections, max_open is 10"
+
+
+def hundred_thousand_clients(kind: SelectorType) -> None:
+    """A population of 100,000 is served (unless the selector declares a smaller limit)."""
+    count = 100_000
+    if kind.max_clients is not None and kind.max_clients < count:
+        return
+    selector = kind(population(count), seed=4)
+    for chosen in transcript(selector, 4, k=100):
+        assert len(set(chosen)) == len(chosen) <= 100, "clients are not distinct"
+    assert selector.state.nbytes <= 2_000 * count, f"{selector.state.nbytes / count:.0f} bytes of state per client"
+
+
+CHECKS: dict[str, Callable[[SelectorType], None]] = {
+    check.__name__: check
+    for check in (
+        distinct_and_available,
+        more_wanted_than_available,
+        nobody_available,
+        reproducible,
+        same_in_another_process,
+        save_load_continue,
+        missing_values,
+        only_failures,
+        never_told,
+        join_and_leave,
+        explained,
+        memory_constant,
+        hundred_thousand_clients,
+    )
+}
+"""Every check, by name."""
+
+
+def run(check: str, selector: str | SelectorType) -> None:
+    """Run one check on a selector, given by class or by registered name.
+
+    >>> run("nobody_available", "random")
+    """
+    CHECKS[check](get(selector) if isinstance(selector, str) else selector)
+
+
+def run_all(selector: str | SelectorType) -> None:
+    """Run every check on a selector.
+
+    >>> run_all("random")
+    """
+    for check in CHECKS:
+        run(check, selector)

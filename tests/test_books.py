@@ -1,0 +1,395 @@
+"""The books between a selector and a federation."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+import enlist
+from enlist import Books, Clients, Feedback, Outcome, RoundMetrics
+from enlist.books import replay
+from enlist.errors import InputError, MissingColumnError, TellError
+
+BUILT = [
+    "random",
+    "size-proportional",
+    "darts-ucb",
+    "epsilon-greedy",
+    "ucb",
+    "thompson",
+    "discounted-thompson",
+    "cs-ucb",
+    "cs-ucb-q",
+    "bsfl",
+]
+COUNT = 9
+
+
+def create(name="cs-ucb", seed=4, **arguments):
+    return enlist.create(name, Clients(num_examples=np.arange(1.0, COUNT + 1)), seed=seed, **arguments)
+
+
+def frozen(value):
+    return (str(value.dtype), value.shape, value.tobytes()) if isinstance(value, np.ndarray) else repr(value)
+
+
+def memory(selector):
+    leaves = [*selector.state.leaves(), *selector.counts.leaves()]
+    outcomes = {number: frozen(opening.outcome) for number, opening in selector.openings.items()}
+    return {path: frozen(value) for path, value in leaves}, repr(selector.rng.bit_generator.state), outcomes
+
+
+def test_busy_clients_are_not_asked_again():
+    books = Books(create("random"))
+    first = books.ask(k=4)
+    assert np.flatnonzero(books.busy).tolist() == first.clients.tolist()
+    second = books.ask(k=9)
+    assert not set(first.clients) & set(second.clients)
+    assert len(second) == COUNT - 4
+    assert len(books.ask(k=3)) == 0
+    books.close(first, waited=1.0)
+    assert np.flatnonzero(books.busy).tolist() == second.clients.tolist()
+    assert set(books.ask(first.clients[:2], k=5).clients) == set(first.clients[:2])
+
+
+def test_busy_clients_are_left_out_of_masks_and_positions():
+    books = Books(create("random"))
+    first = books.ask([0, 1, 2], k=3)
+    assert books.ask([0, 1, 2, 5], k=4).clients.tolist() == [5]
+    mask = np.zeros(COUNT, bool)
+    mask[[2, 7]] = True
+    assert books.ask(mask, k=4).clients.tolist() == [7]
+    assert len(first) == 3
+
+
+def test_replies_in_any_order_give_the_same_tell():
+    results = []
+    draw = np.random.default_rng(0)
+    for attempt in range(6):
+        selector = create("bsfl")
+        books = Books(selector)
+        for _ in range(4):
+            picked = books.ask(k=4, deadline=10.0)
+            order = np.arange(4) if attempt == 0 else draw.permutation(4)
+            for index in order[order != 2]:
+                client = picked.clients[index]
+                books.reply(picked, client, latency=1.0 + client / 3, loss=0.1 * client)
+            feedback = books.close(picked, waited=7.0)
+        results.append((memory(selector), feedback.latency.tolist(), feedback.outcome.tolist()))
+    assert all(result == results[0] for result in results)
+
+
+def test_replies_several_at_a_time():
+    books = Books(create())
+    picked = books.ask([1, 4, 6], k=3, deadline=10.0)
+    books.reply(picked, [6, 1], latency=[2.0, 3.0], loss=[0.2, 0.3])
+    books.reply(picked, [4], Outcome.DROPPED)
+    feedback = books.close(picked, waited=5.0)
+    assert feedback.outcome.tolist() == [Outcome.COMPLETED, Outcome.DROPPED, Outcome.COMPLETED]
+    np.testing.assert_array_equal(feedback.latency, [3.0, np.nan, 2.0])
+    np.testing.assert_array_equal(feedback.loss, [0.3, np.nan, 0.2])
+    assert not feedback.censored.any()
+    assert books.selector.openings == {}
+
+
+def test_close_makes_the_silent_late_and_censored_at_the_waited_time():
+    books = Books(create())
+    picked = books.ask([1, 4, 6], k=3, deadline=10.0)
+    books.reply(picked, 4, latency=2.0)
+    feedback = books.close(picked, waited=5.0)
+    assert feedback.outcome.tolist() == [Outcome.LATE, Outcome.COMPLETED, Outcome.LATE]
+    assert feedback.latency.tolist() == [5.0, 2.0, 5.0]
+    assert feedback.censored.tolist() == [True, False, True]
+    # cs-ucb: 1 - 5/10 for those cut off, not 0 as if they had needed the whole deadline
+    assert books.selector.state.reward.mean[[1, 4, 6]].tolist() == pytest.approx([0.5, 0.8, 0.5])
+    assert not books.busy.any()
+
+
+def test_close_at_the_deadline():
+    books = Books(create())
+    picked = books.ask([1, 4], k=2, deadline=10.0)
+    books.close(picked, waited=10.0)
+    assert books.selector.state.reward.mean[[1, 4]].tolist() == [0.0, 0.0]
+    assert books.selector.state.reward.count[[1, 4]].tolist() == [1, 1]
+
+
+def test_a_selector_that_needs_no_latency_needs_none_in_the_replies():
+    books = Books(create("ucb"))
+    picked = books.ask(k=3)
+    books.reply(picked, picked.clients, accuracy_gain=[0.1, 0.2, 0.3])
+    books.close(picked, waited=1.0)
+    assert books.selector.counts.observed.sum() == 3
+    picked = books.ask(k=3)
+    books.reply(picked, picked.clients[:1], accuracy_gain=[0.1])
+    feedback = books.close(picked, waited=1.0)
+    assert feedback.outcome.tolist() == [Outcome.COMPLETED, Outcome.LATE, Outcome.LATE]
+
+
+def test_arrived_amends():
+    books = Books(create())
+    picked = books.ask([1, 4], k=2, deadline=10.0)
+    books.reply(picked, 4, latency=2.0)
+    books.close(picked, waited=5.0)
+    books.arrived(picked, 1, rounds_late=1, latency=8.0)
+    assert books.selector.state.reward.mean[[1, 4]].tolist() == pytest.approx([0.2, 0.8])
+    assert books.selector.counts.observed[[1, 4]].tolist() == [1, 1]
+    with pytest.raises(TellError, match="round 1"):
+        books.arrived(picked, 1, rounds_late=1, latency=8.0)
+
+
+def test_late_drop_frees_the_late_and_late_await_keeps_them_busy():
+    for late, expected in (("drop", []), ("await", [1, 4])):
+        books = Books(create(), late=late)
+        picked = books.ask([1, 4, 6], k=3, deadline=10.0)
+        books.reply(picked, 6, latency=2.0)
+        books.close(picked, waited=5.0)
+        assert np.flatnonzero(books.busy).tolist() == expected
+        again = books.ask([1, 4, 6], k=3, deadline=10.0)
+        assert again.clients.tolist() == sorted({1, 4, 6} - set(expected))
+    books.arrived(picked, 4, rounds_late=1, latency=9.0)
+    assert np.flatnonzero(books.busy).tolist() == [1, 6]
+
+
+def test_an_awaited_client_is_free_when_its_selection_expires():
+    books = Books(create(max_open=2), late="await")
+    picked = books.ask([1], k=1, deadline=10.0)
+    books.close(picked, waited=5.0)
+    for _ in range(2):
+        assert len(books.ask([1], k=1)) == 0
+    assert not books.busy[1]
+    assert books.ask([1], k=1).clients.tolist() == [1]
+
+
+def test_rounds_that_are_never_closed_do_not_pile_up():
+    books = Books(create("random", max_open=5))
+    first = books.ask(k=1)
+    for _ in range(200):
+        books.ask(k=1)
+    assert len(books.selector.openings) <= 5
+    assert len(books.open) <= 6
+    with pytest.raises(TellError, match="round 1"):
+        books.reply(first, first.clients, latency=[1.0])
+
+
+def test_closing_an_expired_round_says_so():
+    books = Books(create("random", max_open=2))
+    first = books.ask(k=1)
+    for _ in range(2):
+        books.ask(k=1)
+    with pytest.raises(TellError, match="round 1"):
+        books.close(first, waited=1.0)
+
+
+def test_a_second_reply_is_refused():
+    books = Books(create())
+    picked = books.ask([1, 4], k=2)
+    books.reply(picked, 4, latency=2.0)
+    with pytest.raises(TellError, match="client 4 has already replied in round 1"):
+        books.reply(picked, [1, 4], latency=[2.0, 3.0])
+    books.reply(picked, 1, latency=2.0)  # the refused call noted nothing
+
+
+@pytest.mark.parametrize(
+    ("clients", "columns", "message"),
+    [
+        ([2], {"latency": [1.0]}, "client 2 was not selected in round 1"),
+        ([1], {"latency": [-1.0]}, "cannot be negative"),
+        ([1], {"latency": [math.nan]}, "latency"),
+        ([1, 1], {"latency": [1.0, 1.0]}, "repeats"),
+        ([1], {"latency": [1.0, 2.0]}, "latency has shape"),
+        ([1.7], {"latency": [1.0]}, "clients"),
+        ([True, False], {"latency": [1.0, 1.0]}, "clients"),
+        ([1], {"latency": ["soon"]}, "latency"),
+    ],
+)
+def test_bad_replies_are_refused(clients, columns, message):
+    books = Books(create())
+    picked = books.ask([0, 1, 4], k=3)
+    with pytest.raises(InputError, match=message):
+        books.reply(picked, clients, **columns)
+    books.reply(picked, [0, 1, 4], latency=[1.0, 1.0, 1.0])  # nothing was noted
+
+
+@pytest.mark.parametrize("waited", [-1.0, math.nan, math.inf, "long"])
+def test_a_bad_waiting_time_is_refused(waited):
+    books = Books(create())
+    picked = books.ask([1, 4], k=2)
+    with pytest.raises(InputError, match="waited"):
+        books.close(picked, waited=waited)
+    books.close(picked, waited=1.0)
+    with pytest.raises(TellError, match="round 1 is not open in these books"):
+        books.close(picked, waited=1.0)
+
+
+def test_an_unknown_way_with_late_clients():
+    with pytest.raises(InputError, match="did you mean 'await'"):
+        Books(create(), late="awiat")
+
+
+def test_a_round_that_cannot_be_told_stays_open():
+    books = Books(create("darts-ucb"))
+    picked = books.ask([1, 4], k=2)
+    books.reply(picked, [1, 4], latency=[1.0, 1.0])
+    with pytest.raises(MissingColumnError, match=r"needs round\.accuracy"):
+        books.close(picked, waited=1.0)
+    books.close(picked, waited=1.0, round=RoundMetrics(accuracy=0.5))
+    assert books.selector.state.accuracy == 0.5
+
+
+# ------------------------------------------------------------------------------------------------------ log and replay
+
+
+def drive(books, rounds, start=0, late=None):
+    """A federation with late, lost and failing clients; every number comes from the round and the client."""
+    late = [] if late is None else late
+    picks = []
+    for number in range(start, start + rounds):
+        world = np.random.default_rng(77 + number)
+        mask = world.uniform(size=COUNT) < 0.85
+        clock = None if number % 3 == 0 else 5.0 * number
+        deadline = math.inf if number % 4 == 1 else 6.0
+        picked = books.ask(mask, k=4, now=clock, deadline=deadline)
+        picks.append(picked.clients.tolist())
+        fate = world.choice(["in time", "in time", "late", "lost", "failed"], size=len(picked))
+        for index in world.permutation(len(picked)):
+            client, value = picked.clients[index], world.uniform()
+            if fate[index] == "in time":
+                books.reply(picked, client, latency=5 * value, loss=value, accuracy_gain=value - 0.5)
+            elif fate[index] != "late":
+                outcome = Outcome.DROPPED if fate[index] == "lost" else Outcome.FAILED
+                books.reply(picked, client, outcome)
+        books.close(picked, waited=5.5, round=RoundMetrics(accuracy=float(world.uniform())))
+        late.extend((number, picked, client) for client in picked.clients[fate == "late"])
+        while late and late[0][0] <= number - 2:
+            _, old, client = late.pop(0)
+            if old.round in books.selector.openings:
+                books.arrived(old, client, rounds_late=2, latency=11.0, loss=0.5, accuracy_gain=0.2)
+    return picks
+
+
+@pytest.mark.parametrize("late", ["drop", "await"])
+@pytest.mark.parametrize("name", BUILT)
+def test_replaying_the_log_gives_identical_selections(name, late, tmp_path):
+    log = tmp_path / "log.jsonl"
+    selector = create(name)
+    picks = drive(Books(selector, late=late, log=log), 30)
+    events = [json.loads(line) for line in log.read_text().splitlines()]
+    arrived = sum(Outcome.ARRIVED in event["feedback"]["outcome"] for event in events if event["event"] == "tell")
+    assert arrived > 5
+    assert all(event["fresh"] is None for event in events if event["event"] == "ask")
+    twin = create(name)
+    replayed = list(replay(log, twin))
+    assert [selection.clients.tolist() for selection, _ in replayed] == picks
+    assert [recorded.tolist() for _, recorded in replayed] == picks
+    assert memory(twin) == memory(selector)
+
+
+def test_replay_of_another_seed_differs(tmp_path):
+    log = tmp_path / "log.jsonl"
+    books = Books(create("random"), log=log)
+    for _ in range(10):
+        books.settle(books.ask(k=3), Feedback())
+    again = replay(log, create("random", seed=5))
+    selection, recorded = next(again)
+    assert selection.clients.tolist() != recorded.tolist()
+    with pytest.raises(InputError, match="was not selected in round 1"):
+        next(again)
+
+
+def test_replay_keeps_forecasts_and_fresh_values(tmp_path):
+    seen = []
+
+    class Nosy(type(create("random"))):
+        def candidates(self, available=None, k=1):
+            return np.asarray(available)[:2] if k > 1 else np.zeros(0, dtype=np.int64)
+
+        def choose(self, request):
+            fresh = None if request.fresh is None else request.fresh.loss.tolist()
+            seen.append((None if request.forecast is None else request.forecast.tolist(), fresh))
+            return super().choose(request)
+
+    log = tmp_path / "log.jsonl"
+    books = Books(Nosy(Clients(count=4), seed=1), log=log)
+    measured = []
+
+    def measure(clients):
+        measured.append(clients.tolist())
+        return Feedback(clients=clients, loss=0.5 + clients)
+
+    books.settle(books.ask([1, 2, 3], k=2, forecast=[0.1, 0.2, np.nan, 0.4], measure=measure), Feedback())
+    books.settle(books.ask([0, 1], k=1, measure=measure), Feedback())
+    assert measured == [[1, 2]]
+    first, seen[:] = list(seen), []
+    list(replay(log, Nosy(Clients(count=4), seed=1)))
+    assert repr(seen) == repr(first)
+    assert first[0][1] == [1.5, 2.5]
+
+
+def test_numpy_numbers_can_be_logged(tmp_path):
+    log = tmp_path / "log.jsonl"
+    books = Books(create("darts-ucb"), log=log)
+    picked = books.ask(k=np.int64(2), now=np.float32(1.5), deadline=np.float32(8.0))
+    books.reply(picked, picked.clients, latency=np.ones(2, np.float32))
+    books.close(picked, waited=np.float32(2.0), round=RoundMetrics(accuracy=np.float32(0.5), duration=np.float32(2.0)))
+    assert len(log.read_text().splitlines()) == 2
+    assert all((a.clients == b).all() for a, b in replay(log, create("darts-ucb")))
+
+
+def test_a_log_that_was_cut_off(tmp_path):
+    log = tmp_path / "log.jsonl"
+    drive(Books(create(), log=log), 3)
+    text = log.read_text()
+    lines = text.count("\n")
+    log.write_text(text[:-20])
+    with pytest.raises(InputError, match=f"line {lines} is no JSON; the log was cut off there"):
+        list(replay(log, create()))
+
+
+# -------------------------------------------------------------------------------------------------------------- resume
+
+
+@pytest.mark.parametrize("name", BUILT)
+def test_resuming_from_a_saved_selector(name, tmp_path):
+    straight = create(name)
+    picks = drive(Books(straight, late="await"), 20)
+    log = tmp_path / "log.jsonl"
+    selector, late = create(name), []
+    before = drive(Books(selector, late="await", log=log), 9, late=late)
+    selector.save(tmp_path)
+    resumed = Books(enlist.load(tmp_path), late="await", log=log)
+    after = drive(resumed, 11, start=9, late=late)
+    assert before + after == picks
+    assert memory(resumed.selector) == memory(straight)
+    replayed = [selection.clients.tolist() for selection, _ in replay(log, create(name))]
+    assert replayed == picks  # one log over both
+
+
+def test_resuming_in_mid_round(tmp_path):
+    books = Books(create())
+    first, second = books.ask([0, 1, 2], k=3, deadline=10.0), books.ask([3, 4], k=2, deadline=10.0)
+    books.reply(first, 0, latency=1.0)
+    books.selector.save(tmp_path)
+    resumed = Books(enlist.load(tmp_path))
+    assert np.flatnonzero(resumed.busy).tolist() == [0, 1, 2, 3, 4]
+    assert resumed.ask(k=9).clients.tolist() == [5, 6, 7, 8]
+    resumed.reply(first, [2, 0], latency=[3.0, 1.0])  # what came before the crash is sent again
+    feedback = resumed.close(first, waited=4.0)
+    assert feedback.latency.tolist() == [1.0, 4.0, 3.0]
+    resumed.close(second, waited=4.0)
+    assert np.flatnonzero(resumed.busy).tolist() == [5, 6, 7, 8]
+
+
+def test_resuming_a_round_of_which_a_part_was_told(tmp_path):
+    selector = create()
+    picked = selector.ask([0, 1, 2], k=3, deadline=10.0)
+    selector.tell(picked, Feedback(clients=[1], latency=[2.0]))
+    selector.save(tmp_path)
+    resumed = Books(enlist.load(tmp_path))
+    assert np.flatnonzero(resumed.busy).tolist() == [0, 2]
+    resumed.reply(picked, 0, latency=5.0)
+    resumed.close(picked, waited=6.0)
+    assert resumed.selector.state.reward.mean[:3].tolist() == pytest.approx([0.5, 0.8, 0.4])
+    assert not resumed.busy.any()
