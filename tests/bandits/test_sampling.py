@@ -91,7 +91,7 @@ def test_weighted_never_draws_a_weight_of_zero():
 
 
 @pytest.mark.parametrize(
-    "inclusion", [[0.2, 0.4, 0.6, 0.8], [1.0, 0.5, 0.5, 0.0], [0.9, 0.9, 0.1, 0.1, 0.7, 0.4], [1.0, 1.0, 1.0]]
+    "inclusion", [[0.2, 0.4, 0.6, 0.8], [1.0, 0.5, 0.5, 0.0], [0.9, 0.9, 0.1, 0.1, 0.7, 0.3], [1.0, 1.0, 1.0]]
 )
 def test_systematic_draws_have_the_given_inclusion_probabilities(inclusion):
     inclusion = np.array(inclusion)
@@ -113,8 +113,8 @@ def test_systematic_of_nothing():
 weights_lists = st.lists(st.one_of(st.just(0.0), st.floats(1e-6, 1e6)), min_size=1, max_size=20)
 
 
-@settings(max_examples=400, deadline=None, derandomize=True)
-@given(weights_lists, st.floats(0.0, 1.0), st.sampled_from([1.0, 0.5, 0.25]))
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(weights_lists, st.one_of(st.just(0.0), st.floats(1e-3, 1.0)), st.sampled_from([1.0, 0.5, 0.25]))
 def test_capped_shares(weights, part, cap):
     weights = np.array(weights)
     total = part * len(weights)

@@ -1,0 +1,40 @@
+"""The application: one file per command, registered here."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+import enlist
+from enlist.cli.arena import arena
+from enlist.cli.demo import demo
+from enlist.cli.listing import listing
+
+app = typer.Typer(
+    name="enlist",
+    help="Decides which clients take part in the next round of federated learning, and learns from every round.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command()(demo)
+app.command()(arena)
+app.command("list")(listing)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"enlist {enlist.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Decides which clients take part in the next round of federated learning, and learns from every round."""

@@ -1,0 +1,182 @@
+"""`enlist arena`: selectors against each other and against the genie, without training."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
+from enlist.arena.compare import Results, growth, save
+from enlist.errors import InputError
+
+HEADER = ("selector", "pseudo-regret", "2nd half", "round time", "vs random", "Jain", "seen")
+
+
+def arena(
+    selectors: Annotated[
+        str, typer.Option(help="Who plays: names, name:preset, or genie.")
+    ] = "bsfl,cs-ucb,random,genie",
+    scenario_name: Annotated[
+        str, typer.Option("--scenario", help=f"The world: {', '.join(SCENARIOS)}.")
+    ] = "slow-minority",
+    clients: Annotated[int, typer.Option(help="Clients in the population.")] = 20,
+    k: Annotated[int, typer.Option("--k", "-k", help="Clients per round.")] = 5,
+    rounds: Annotated[int, typer.Option(help="Rounds per run.")] = 2000,
+    seeds: Annotated[int, typer.Option(help="Runs per selector; every selector meets the same worlds.")] = 10,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
+    reward: Annotated[
+        str, typer.Option(help="BSFL's reward 'normalised' (lag relative to target) or 'printed'.")
+    ] = "normalised",
+    alpha: Annotated[float, typer.Option(help="Weight of generalisation in the reward.")] = 1.0,
+    over_commit: Annotated[float, typer.Option(help="Ask for this many times k, keep the first k replies.")] = 1.0,
+    delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
+    late: Annotated[str, typer.Option(help="Late replies: 'drop' or 'await'.")] = "drop",
+    output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
+) -> None:
+    """Measure regret without training: selectors x seeds in a world whose truth is known.
+
+    Example: [bold]enlist arena --selectors bsfl,oort,random,genie --clients 500 -k 25 --rounds 1000 --seeds 5[/]
+    """
+    if reward not in ("normalised", "printed"):
+        raise InputError(f"--reward is '{reward}'; allowed are 'normalised' and 'printed'.")
+    scenario(scenario_name)
+    names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
+    settings = Comparison(
+        selectors=names,
+        scenario=scenario_name,
+        clients=clients,
+        k=k,
+        rounds=rounds,
+        seeds=seeds,
+        over_commit=over_commit,
+        delay=delay,
+        late=late,
+        reward=Reward(alpha=alpha, normalised=reward == "normalised"),
+    )
+    folder = new_folder(output, "arena")
+    console = open_console()
+    results = with_progress(console, [settings], jobs)[0]
+    console.print(as_rich(table(settings, results), describe(settings)))
+    console.print(f"report: [bold]{publish(folder, 'Arena', [(settings, results)])}[/]", soft_wrap=True)
+
+
+def open_console() -> Console:
+    """A console that is wide enough for our tables when its output goes into a pipe or a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=110)
+
+
+def new_folder(wanted: Path | None, kind: str) -> Path:
+    """The folder that was asked for if it holds nothing, else the first free one below runs/."""
+    if wanted is not None:
+        if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
+            raise InputError(f"{wanted} already exists and is not empty; name a new folder with --output.")
+        return wanted
+    number = 1
+    while (folder := Path("runs") / f"{kind}-{number:03d}").exists():
+        number += 1
+    return folder
+
+
+def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int) -> list[Results]:
+    """Run comparisons under one progress bar, quiet in pipes."""
+    bar = Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=32),
+        MofNCompleteColumn(),
+        TextColumn("runs"),
+        TimeElapsedColumn(),
+        TimeRemainingColumn(),
+        console=console,
+        disable=not console.is_terminal,
+    )
+    results = []
+    with bar:
+        tasks = [bar.add_task(describe(settings), total=len(settings.runs())) for settings in comparisons]
+        for task, settings in zip(tasks, comparisons, strict=True):
+            advance = lambda selector, seed, task=task: bar.advance(task)  # noqa: E731
+            results.append(compare(settings, jobs or os.cpu_count() or 1, advance))
+    return results
+
+
+def describe(settings: Comparison) -> str:
+    """A comparison in one line."""
+    return f"{settings.clients} clients, {settings.k} a round, {settings.rounds:,} rounds, {settings.seeds} seeds"
+
+
+def table(settings: Comparison, results: Results) -> list[list[str]]:
+    """Header and one row per selector."""
+    regret, halves = summarise(results, "pseudo_regret"), growth(results)
+    time, jain, coverage = (summarise(results, name) for name in ("round_time", "jain", "coverage"))
+    rows = [list(HEADER)]
+    for name in settings.selectors:
+        against = "–"
+        if "random" in settings.selectors and name != "random":
+            difference = paired_difference(results, "round_time", name)
+            base = time["random"].mean
+            against = interval(
+                Summary(*(100.0 * v / base for v in (difference.mean, difference.low, difference.high))), "%"
+            )
+        cells = [interval(regret[name]), f"{halves[name].mean:.2f}", interval(time[name], digits=3), against]
+        rows.append([name, *cells, f"{jain[name].mean:.2f}", f"{100 * coverage[name].mean:.0f}%"])
+    return rows
+
+
+def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
+    """Mean and half width of its 95 % interval."""
+    if abs(summary.mean) >= 1000:
+        digits = 0
+    half = (summary.high - summary.low) / 2.0
+    margin = "" if half != half else f" ± {half:.{digits}f}"
+    return f"{summary.mean:.{digits}f}{margin}{unit}"
+
+
+def as_rich(rows: Sequence[Sequence[str]], title: str) -> Table:
+    """A table for the terminal."""
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
+    for index, name in enumerate(rows[0]):
+        shown.add_column(
+            name, justify="left" if index == 0 else "right", style="bold" if index == 0 else "", no_wrap=True
+        )
+    for row in rows[1:]:
+        shown.add_row(*row)
+    return shown
+
+
+def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]]) -> Path:
+    """Write tables, charts and the report page; returns the page's path."""
+    from enlist.report.charts import regret_chart, regret_rows
+    from enlist.report.charts import save as save_chart
+    from enlist.report.page import Section, write_page
+
+    sections = []
+    for settings, results in parts:
+        inner = folder if len(parts) == 1 else folder / f"{settings.clients}-clients"
+        save(inner, settings, results)
+        chart = regret_chart(regret_rows(results), describe(settings))
+        save_chart(chart, inner / "regret")
+        printed = regret_chart(
+            regret_rows(results, "printed"), "the same, as Eq. 7 prints it", "cumulated printed regret"
+        )
+        sections.append(
+            Section(
+                describe(settings),
+                text=f"Scenario '{settings.scenario}'. Regret is what a policy loses against a genie that knows every "
+                "client's true mean and stands where the policy stands. '2nd half' is R(2n)-R(n) over R(n): 1 if regret "
+                "grows linearly, well below 1 if it flattens. 'vs random' compares round times in the same worlds, and "
+                "'seen' is the share of clients that took part at least once.",
+                table=table(settings, results),
+                charts=[chart, printed],
+                note="Bands and ± are 95 % intervals over seeds. Click a name in the legend to single it out. The printed "
+                "regret grows even for the genie, because the mean of a minimum lies below the minimum of means.",
+            )
+        )
+    lead = "Selectors against a genie, without training: every selector meets the same worlds and the same luck."
+    return write_page(folder / "report.html", title, lead, sections)

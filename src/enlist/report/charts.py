@@ -1,0 +1,113 @@
+"""Charts: each function takes rows (a list of dicts) and returns an Altair chart; `save` writes it in three formats."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from enlist.arena.compare import Results, Summary
+
+Row = Mapping[str, Any]
+
+PALETTE = ("#0b6e99", "#e07a1f", "#6a4c93", "#2a9d5c", "#c8553d", "#8d99ae", "#b5a642", "#264653")
+NEUTRAL = {"random": "#8d99ae", "genie": "#2b2d42"}
+
+
+def colours(names: Sequence[str]) -> alt.Scale:
+    """One colour per selector: random is always grey and the genie always dark, so the eye finds them.
+
+    >>> colours(["bsfl", "random"]).range
+    ['#0b6e99', '#8d99ae']
+    """
+    free = iter(PALETTE * 4)
+    return alt.Scale(domain=list(names), range=[NEUTRAL.get(name) or next(free) for name in names])
+
+
+def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]:
+    """Mean and 95 % interval of a cumulated curve over seeds, one row per selector and checkpoint.
+
+    >>> from enlist.arena import Comparison, compare
+    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=4, seeds=2)
+    >>> [row["round"] for row in regret_rows(compare(settings))]
+    [1, 2, 3, 4]
+    """
+    rows = []
+    for name in dict.fromkeys(selector for selector, _ in results):
+        records = [record for (selector, _), record in results.items() if selector == name]
+        for index, number in enumerate(records[0].rounds):
+            summary = Summary.of([record.curves[curve][index] for record in records])
+            low, high = (summary.mean, summary.mean) if np.isnan(summary.low) else (summary.low, summary.high)
+            rows.append({"selector": name, "round": number, "mean": summary.mean, "low": low, "high": high})
+    return rows
+
+
+def regret_chart(rows: Sequence[Row], title: str, axis: str = "cumulated pseudo-regret") -> alt.LayerChart:
+    """Regret over rounds, a line per selector with its 95 % band; the legend toggles lines.
+
+    >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
+    >>> type(regret_chart(rows, "A title")).__name__
+    'LayerChart'
+    """
+    names = list(dict.fromkeys(row["selector"] for row in rows))
+    pick = alt.selection_point(fields=["selector"], bind="legend")
+    base = alt.Chart(alt.InlineData(values=list(rows))).encode(
+        x=alt.X("round:Q", title="round", axis=alt.Axis(grid=False)),
+        color=alt.Color("selector:N", scale=colours(names), sort=names, title=None),
+        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
+    )
+    band = base.mark_area().encode(
+        y=alt.Y("low:Q", title=axis),
+        y2="high:Q",
+        opacity=alt.condition(pick, alt.value(0.18), alt.value(0.02)),
+    )
+    line = base.mark_line(strokeWidth=2.2, clip=True).encode(
+        y="mean:Q",
+        tooltip=[
+            alt.Tooltip("selector:N"),
+            alt.Tooltip("round:Q", format=","),
+            alt.Tooltip("mean:Q", format=",.2f"),
+            alt.Tooltip("low:Q", format=",.2f"),
+            alt.Tooltip("high:Q", format=",.2f"),
+        ],
+    )
+    layered: alt.LayerChart = (band + line).add_params(pick).properties(title=title, width=460, height=300)
+    return layered
+
+
+def styled(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
+    """The house look.
+
+    >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
+    >>> styled(regret_chart(rows, "A title")).to_dict()["config"]["font"]
+    'Helvetica Neue, Arial, sans-serif'
+    """
+    configured: alt.TopLevelMixin = chart.configure(
+        font="Helvetica Neue, Arial, sans-serif",
+        background="white",
+        view=alt.ViewConfig(stroke=None),
+        axis=alt.AxisConfig(labelColor="#444", titleColor="#222", gridColor="#eee", labelFontSize=12, titleFontSize=13),
+        title=alt.TitleConfig(fontSize=15, anchor="start", color="#222", offset=12),
+        legend=alt.LegendConfig(labelFontSize=12, symbolStrokeWidth=4, symbolOpacity=1),
+    )
+    return configured
+
+
+def save(chart: alt.TopLevelMixin, stem: Path) -> list[Path]:
+    """Write `stem`.png, .svg and .html (interactive, and self-contained: it opens without a network).
+
+    >>> import tempfile
+    >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [path.name for path in save(regret_chart(rows, "A title"), Path(folder) / "regret")]
+    ['regret.png', 'regret.svg', 'regret.html']
+    """
+    look = styled(chart)
+    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg", ".html")]
+    look.save(str(paths[0]), scale_factor=2.0)
+    look.save(str(paths[1]))
+    look.save(str(paths[2]), inline=True)
+    return paths

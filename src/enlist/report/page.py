@@ -1,0 +1,92 @@
+"""A report page: one HTML file that opens offline, with text, tables and interactive charts."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import altair as alt
+import vl_convert
+
+from enlist.report.charts import styled
+
+STYLE = """
+:root { color-scheme: light; }
+body { font: 16px/1.55 "Helvetica Neue", Arial, sans-serif; color: #222; max-width: 1120px;
+        margin: 48px auto; padding: 0 24px; }
+h1 { font-size: 30px; margin-bottom: 4px; letter-spacing: -0.3px; }
+h2 { font-size: 20px; margin-top: 44px; }
+p { max-width: 760px; }
+.lead { color: #555; font-size: 17px; }
+table { border-collapse: collapse; margin: 18px 0; font-variant-numeric: tabular-nums; }
+th, td { padding: 6px 16px 6px 0; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
+th { color: #666; font-weight: 600; font-size: 14px; border-bottom: 2px solid #ccc; }
+th:first-child, td:first-child { text-align: left; font-weight: 600; }
+.charts { display: flex; flex-wrap: wrap; gap: 24px; }
+.note { color: #666; font-size: 14px; }
+"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Section:
+    """A heading with text, a table (first row is the header) and charts, each of them optional.
+
+    >>> Section("Results").table
+    ()
+    """
+
+    heading: str
+    text: str = ""
+    table: Sequence[Sequence[str]] = ()
+    charts: Sequence[alt.TopLevelMixin] = ()
+    note: str = ""
+
+
+def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -> Path:
+    """Write the page and return its path.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_page(Path(folder) / "report.html", "Title", "Lead", [Section("One", table=[["a"], ["1"]])])
+    ...     "<h2>One</h2>" in page.read_text()
+    True
+    """
+    body, calls, number = [], [], 0
+    for section in sections:
+        body.append(f"<h2>{html.escape(section.heading)}</h2>")
+        if section.text:
+            body.append(f"<p>{html.escape(section.text)}</p>")
+        if section.table:
+            body.append(_table(section.table))
+        if section.charts:
+            body.append('<div class="charts">')
+            for chart in section.charts:
+                body.append(f'<div id="chart{number}"></div>')
+                specification = json.dumps(styled(chart).to_dict())
+                calls.append(f'vegaEmbed("#chart{number}", {specification}, {{actions: false, renderer: "svg"}});')
+                number += 1
+            body.append("</div>")
+        if section.note:
+            body.append(f'<p class="note">{html.escape(section.note)}</p>')
+    script = f"<script>{_script(calls)}</script>" if calls else ""
+    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
+    opening = f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f"{head}<style>{STYLE}</style><body>{opening}{''.join(body)}{script}</body></html>")
+    return path
+
+
+def _table(rows: Sequence[Sequence[str]]) -> str:
+    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
+    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows[1:])
+    return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+
+
+def _script(calls: Sequence[str]) -> str:
+    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+    bundle = vl_convert.javascript_bundle(vl_version=version)
+    # A closing tag inside the bundle would end the script early.
+    return str(bundle).replace("</script", "<\\/script") + "\n" + "\n".join(calls)
