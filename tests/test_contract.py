@@ -429,7 +429,7 @@ def test_memory_does_not_grow_with_rounds(name):
         if number % 3 == 0:  # the others are never told, or stay late for ever
             selector.tell(picked, full_feedback(picked), RoundMetrics(accuracy=0.001 * (number % 50)))
         elif number % 3 == 1:
-            selector.tell(picked, Feedback(outcome=[1, 1], latency=[10.0, 10.0]))
+            selector.tell(picked, Feedback(outcome=[1, 1], latency=[10.0, 10.0]), RoundMetrics(accuracy=0.1))
         most_open = max(most_open, len(selector.openings))
         sizes.add(selector.state.nbytes + selector.counts.nbytes)
     assert len(sizes) == 1
@@ -650,9 +650,9 @@ def test_unknown_preset_lists_known_and_nearest():
         ("ucb", {"step": 0.0}, "step is 0.0"),
         ("ucb", {"reward": "speeed"}, "did you mean 'speed'"),
         ("thompson", {"scale": "raw"}, "raw"),
-        ("thompson", {"alpha": 0.0}, "alpha is 0.0; it must be above 0"),
+        ("thompson", {"alpha": 0.0}, "alpha is 0.0; it must be a finite number"),
         ("discounted-thompson", {"gamma": 1.1}, "gamma is 1.1"),
-        ("cs-ucb-q", {"fractions": [0.5, 1.5]}, "fractions go from 0.5 to 1.5"),
+        ("cs-ucb-q", {"fractions": [0.5, 1.5]}, "fractions goes from 0.5 to 1.5"),
         ("cs-ucb-q", {"fractions": [0.1] * 7}, "7 values for 6 clients"),
         ("bsfl", {"solver": "exakt"}, "did you mean 'exact'"),
         ("bsfl", {"alpha": -1.0}, "alpha is -1.0"),

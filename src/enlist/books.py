@@ -10,7 +10,7 @@ import base64
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -50,7 +50,9 @@ class Books:
         self.late = checks.one_of("late", late, ("drop", "await"))
         self.log = None if log is None else Path(log)
         waiting = {number: opening for number, opening in selector.openings.items() if len(opening.pending)}
-        self.open: dict[int, Replies] = {number: Replies.of(opening.selection) for number, opening in waiting.items()}
+        self.open: dict[int, Replies] = {
+            number: Replies.of(opening.selection, opening.outcome) for number, opening in waiting.items()
+        }
 
     @property
     def busy(self) -> BoolArray:
@@ -85,6 +87,7 @@ class Books:
             candidates = self.selector.candidates(positions, k)
             fresh = measure(candidates) if len(candidates) else None
         selection = self.selector.ask(positions, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh)
+        self.open = {number: replies for number, replies in self.open.items() if number in self.selector.openings}
         self.open[selection.round] = Replies.of(selection)
         if self.log is not None:
             request: dict[str, Any] = {"k": k, "now": now, "deadline": deadline}
@@ -99,12 +102,7 @@ class Books:
     ) -> None:
         """Note that these clients have replied (or DROPPED, or FAILED); told when the round closes."""
         replies = self._replies(selection)
-        positions = np.atleast_1d(np.asarray(clients, dtype=np.int64))
-        part = Feedback(
-            clients=positions,
-            outcome=np.full(len(positions), outcome),
-            **{name: np.atleast_1d(np.asarray(values, dtype=float)) for name, values in columns.items()},
-        ).resolved(selection)
+        part = _about(clients, outcome, columns).resolved(selection)
         replies.note(part)
 
     def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
@@ -121,13 +119,8 @@ class Books:
 
     def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> None:
         """A late reply has come after all: tell the true values."""
-        positions = np.atleast_1d(np.asarray(clients, dtype=np.int64))
-        feedback = Feedback(
-            clients=positions,
-            outcome=np.full(len(positions), Outcome.ARRIVED),
-            rounds_late=np.full(len(positions), float(rounds_late)),
-            **{name: np.atleast_1d(np.asarray(values, dtype=float)) for name, values in columns.items()},
-        )
+        late = np.full(np.atleast_1d(np.asarray(clients)).shape, float(rounds_late))
+        feedback = _about(clients, Outcome.ARRIVED, {**columns, "rounds_late": late})
         self.selector.tell(selection, feedback)
         self._log_tell(selection, feedback, None)
 
@@ -145,7 +138,7 @@ class Books:
     def _append(self, entry: dict[str, Any]) -> None:
         assert self.log is not None
         with open(self.log, "a") as file:
-            file.write(json.dumps(entry) + "\n")
+            file.write(json.dumps(entry, default=lambda value: value.item()) + "\n")
 
     def _log_tell(self, selection: Selection, feedback: Feedback, metrics: RoundMetrics | None) -> None:
         if self.log is not None:
@@ -167,11 +160,13 @@ class Replies:
     selection: Selection
     outcome: AnyArray
     columns: dict[str, AnyArray]
+    told: BoolArray
 
     @classmethod
-    def of(cls, selection: Selection) -> Replies:
-        """Nobody has replied yet."""
-        return cls(selection, np.full(len(selection), WAITING, dtype=np.int8), {})
+    def of(cls, selection: Selection, told: AnyArray | None = None) -> Replies:
+        """Nobody has replied yet, but for those whose outcome in `told` the selector knows already."""
+        outcome = np.full(len(selection), WAITING, dtype=np.int8) if told is None else told.copy()
+        return cls(selection, outcome, {}, outcome != WAITING)
 
     def note(self, part: Feedback) -> None:
         """Take in the replies of some clients; a second reply of the same client is an error."""
@@ -188,12 +183,14 @@ class Replies:
 
     def feedback(self, waited: float) -> Feedback:
         """Final outcomes if the server stops waiting now."""
-        silent = self.outcome == WAITING
-        latency = self.columns.get("latency", np.full(len(self.selection), np.nan))
-        columns: dict[str, Any] = {name: values for name, values in self.columns.items() if name != "latency"}
+        rest = ~self.told
+        silent = (self.outcome == WAITING)[rest]
+        columns: dict[str, Any] = {name: values[rest] for name, values in self.columns.items()}
+        if "latency" in columns or silent.all():
+            columns["latency"] = np.where(silent, waited, columns.get("latency", waited))
         return Feedback(
-            outcome=np.where(silent, np.int8(Outcome.LATE), self.outcome),
-            latency=np.where(silent, waited, latency),
+            clients=self.selection.clients[rest],
+            outcome=np.where(silent, np.int8(Outcome.LATE), self.outcome[rest]),
             censored=silent,
             **columns,
         )
@@ -232,6 +229,14 @@ def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[t
                 selector.tell(asked[entry["round"]], Feedback(**entry["feedback"]), metrics)
             for finished in [old for old in asked if old not in selector.openings]:
                 del asked[finished]
+
+
+def _about(clients: ArrayLike, outcome: Outcome, columns: Mapping[str, ArrayLike]) -> Feedback:
+    positions = np.atleast_1d(np.asarray(clients))
+    if positions.dtype == bool:
+        raise InputError("clients is a mask; pass the positions of those who replied.")
+    values: dict[str, Any] = {name: np.atleast_1d(np.asarray(column)) for name, column in columns.items()}
+    return Feedback(clients=positions, outcome=np.full(positions.shape, outcome), **values)
 
 
 def _packed(positions: IntArray, count: int) -> str:

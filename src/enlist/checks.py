@@ -119,7 +119,10 @@ def probabilities(name: str, given: ArrayLike, count: int) -> FloatArray:
     ...
     enlist.errors.InputError: forecast goes from 0.5 to 1.5; probabilities lie in [0, 1], NaN where unknown.
     """
-    array = np.asarray(given, dtype=float)
+    try:
+        array = np.asarray(given, dtype=float)
+    except (TypeError, ValueError):
+        raise InputError(f"{name} cannot be read as numbers; it needs one probability for each client.") from None
     if array.shape != (count,):
         raise InputError(f"{name} has shape {array.shape}; it needs one probability for each of {count} clients.")
     known = array[~np.isnan(array)]

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from enlist import checks, storage
 from enlist.errors import (
+    EnlistError,
     ExpiredSelectionError,
     FinishedSelectionError,
     InputError,
@@ -92,7 +93,7 @@ class Selector(Generic[SettingsT, StateT]):
         return self.State.create(len(self.clients))
 
     def validate(self, request: Request) -> None:
-        """Refuse a request that cannot be served, before anything changes."""
+        """Refuse a request that cannot be served, before anything changes; `request.k` is still what was asked for."""
 
     def watch(self, available: IntArray, now: float) -> None:
         """Learn from who is available; called by `observe` and before each choice."""
@@ -178,6 +179,8 @@ class Selector(Generic[SettingsT, StateT]):
         """
         opening = self._opening(selection)
         selection = opening.selection
+        if not isinstance(feedback, Feedback):
+            raise InputError(f"tell got {type(feedback).__name__} as feedback; pass enlist.Feedback(...).")
         feedback = feedback.resolved(selection)
         told = Told(selection, feedback)
         index = np.searchsorted(selection.clients, told.clients)
@@ -186,7 +189,7 @@ class Selector(Generic[SettingsT, StateT]):
         after = opening.outcome.copy()
         after[index] = told.outcome
         finished = opening.finished_after(after)
-        self._check_needs(told, opening, round, finished)
+        self._check_needs(told, opening, round, settled=not (after == PENDING).any())
 
         if amending.any():
             first, late = told.part(~amending), told.part(amending, opening.credited[index[amending]])
@@ -214,6 +217,8 @@ class Selector(Generic[SettingsT, StateT]):
 
     def join(self, more: Clients) -> IntArray:
         """Append clients and keep what was learned; returns the new positions. Leaving is not being available."""
+        if not isinstance(more, Clients):
+            raise InputError(f"join got {type(more).__name__}; pass enlist.Clients(...).")
         clients = self.clients.joined(more)
         self._check_population(clients)
         before, self.clients = len(self.clients), clients
@@ -237,7 +242,11 @@ class Selector(Generic[SettingsT, StateT]):
         self.clients = self.clients.kept(positions)
         self.counts.keep(positions)
         self.state.keep(positions)
+        self.compacted(positions)
         return positions
+
+    def compacted(self, kept: IntArray) -> None:
+        """Hook: only the clients that were at positions `kept` are left; `state` has shrunk already."""
 
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
@@ -287,8 +296,15 @@ class Selector(Generic[SettingsT, StateT]):
 
     def _selection(self, request: Request, choice: Choice) -> Selection:
         order = np.argsort(choice.clients)
+        clients = choice.clients[order]
+        place = np.minimum(np.searchsorted(request.available, clients), max(len(request.available) - 1, 0))
+        if len(clients) > request.k or (np.diff(clients) <= 0).any() or (request.available[place] != clients).any():
+            raise EnlistError(
+                f"{type(self).__name__}.choose returned {choice.clients.tolist()}; it must return at most {request.k} "
+                "distinct positions out of request.available."
+            )
         terms = {name: values[order] for name, values in choice.terms.items()}
-        return Selection(request.round, choice.clients[order], request.deadline, request.now, terms)
+        return Selection(request.round, clients, request.deadline, request.now, terms)
 
     def _expire(self, before: int) -> None:
         for number in [number for number in self.openings if number <= before]:
@@ -329,7 +345,7 @@ class Selector(Generic[SettingsT, StateT]):
                 f"{Outcome(told.outcome[where]).name}; one outcome is final, and only LATE may be amended, by ARRIVED."
             )
 
-    def _check_needs(self, told: Told, opening: Opening, metrics: RoundMetrics | None, finished: bool) -> None:
+    def _check_needs(self, told: Told, opening: Opening, metrics: RoundMetrics | None, settled: bool) -> None:
         if metrics is not None and opening.metrics_told:
             raise TellError(f"round {opening.selection.round} already has its RoundMetrics; tell them once.")
         for need in self.needs:
@@ -337,7 +353,7 @@ class Selector(Generic[SettingsT, StateT]):
             if owner == "" and told.completed.any() and getattr(told.feedback, field) is None:
                 raise MissingColumnError(f"selector '{self.name}' needs {field}; pass Feedback({field}=...).")
             absent = owner == "round" and (metrics is None or getattr(metrics, field) is None)
-            if absent and finished and not opening.metrics_told and len(opening.selection):
+            if absent and settled and not opening.metrics_told and len(opening.selection):
                 hint = f"pass round=RoundMetrics({field}=...)."
                 raise MissingColumnError(f"selector '{self.name}' needs round.{field}; {hint}")
 

@@ -64,12 +64,15 @@ def _not_negative(owner: str, name: str, array: FloatArray) -> FloatArray:
     return array
 
 
-def _counted(count: int | None, columns: Sequence[Any]) -> int:
-    given = next((len(column) for column in columns if column is not None), None)
+def _counted(count: int | None, columns: Mapping[str, Any]) -> int:
+    given = {name: column for name, column in columns.items() if column is not None}
     if count is None:
-        if given is None:
+        if not given:
             raise InputError("Clients got neither columns nor count; pass Clients(count=N) if nothing is known.")
-        count = given
+        name, column = next(iter(given.items()))
+        if not hasattr(column, "__len__"):
+            raise InputError(f"Clients.{name} is {column!r}; it needs one value per client.")
+        count = len(column)
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
         raise InputError(f"Clients got count={count!r}; it must be a whole number.")
     if count < 1:
@@ -152,7 +155,7 @@ class Clients:
             "expected_latency": expected_latency,
             "expected_upload": expected_upload,
         }
-        count = _counted(count, [ids, features, *numbers.values()])
+        count = _counted(count, {"ids": ids, "features": features, **numbers})
         for name, values in numbers.items():
             checked = None
             if values is not None:
@@ -251,8 +254,11 @@ class RoundMetrics:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if value is not None and not math.isfinite(value):
-                raise InputError(f"RoundMetrics.{field.name} is {value}; give a finite number, or None if unknown.")
+            if value is None:
+                continue
+            if not isinstance(value, int | float | np.number) or not math.isfinite(number := float(value)):
+                raise InputError(f"RoundMetrics.{field.name} is {value!r}; give a finite number, or None if unknown.")
+            object.__setattr__(self, field.name, number)
 
 
 @dataclasses.dataclass(frozen=True, eq=False, init=False)
@@ -354,7 +360,9 @@ class Feedback:
         outcome = self.outcome
         if outcome.ndim != 1 or len(outcome) != count:
             raise InputError(f"Feedback.outcome has shape {outcome.shape}; it needs one for each of {count} clients.")
-        known = (outcome == outcome.astype(np.int8)) & (outcome >= 0) & (outcome <= 4) if count else np.zeros(0, bool)
+        known = (
+            np.isin(outcome, [int(code) for code in Outcome]) if outcome.dtype.kind in "iuf" else np.zeros(count, bool)
+        )
         if not known.all():
             names = ", ".join(f"{o.name}={o.value}" for o in Outcome)
             raise InputError(f"Feedback.outcome holds {outcome[~known][0]!r}; allowed are {names}.")

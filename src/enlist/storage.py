@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from enlist.errors import StateFileError
+from enlist.errors import StateFileError, unknown
 from enlist.records import Clients, Selection
 from enlist.rounds import Opening
 from enlist.state import State
@@ -46,6 +46,11 @@ def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arr
     """
     path = Path(folder)
     path.mkdir(parents=True, exist_ok=True)
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise StateFileError(
+                f"'{name}' is an array of Python objects, and those are never saved; use plain numbers."
+            )
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)  # type: ignore[arg-type]
     payload = buffer.getvalue()
@@ -64,6 +69,8 @@ def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arr
     for stale in path.glob("arrays-*.npz"):
         if stale.name != arrays_name:
             stale.unlink(missing_ok=True)
+    for torn in (*path.glob(".arrays-*.npz.*"), *path.glob(".state.json.*")):
+        torn.unlink(missing_ok=True)
 
 
 def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, AnyArray]]:
@@ -132,6 +139,7 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
     header = {
         "selector": selector.name,
         "seed": selector.seed,
+        "preset": selector.preset,
         "max_open": selector.max_open,
         "round": selector.round,
         "settings": _settings(selector.settings, arrays),
@@ -157,6 +165,7 @@ def load(
     clients = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
     settings = _read_settings(folder, header["settings"], arrays, functions or {})
     selector = kind(clients, seed=header["seed"], max_open=header["max_open"], **settings)
+    selector.preset = header["preset"]
     _restore(selector.state, "state/", arrays, header["scalars"])
     _restore(selector.counts, "counts/", arrays, header["scalars"])
     selector.round = header["round"]
@@ -233,6 +242,9 @@ def _read_settings(
     arrays: Mapping[str, AnyArray],
     functions: Mapping[str, Callable[..., Any]],
 ) -> dict[str, Any]:
+    for name in functions:
+        if name not in saved:
+            raise unknown("parameter", name, saved, owner="the saved selector")
     settings: dict[str, Any] = {}
     for name, value in saved.items():
         if isinstance(value, dict) and "array" in value:

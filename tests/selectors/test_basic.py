@@ -188,13 +188,13 @@ def test_darts_initial_rounds_and_epsilon_are_uniform():
     assert share(epsilon=0.4)[3] == pytest.approx(0.6 + 0.1, abs=0.045)
 
 
-def test_darts_learns_from_the_arrived_only_if_the_metrics_come_with_them():
+def test_darts_credits_those_who_completed_the_measured_round():
     selector = darts(reward="raw", first_reward=True)
     picked = selector.ask([0, 1], k=2)
-    selector.tell(picked, Feedback(outcome=[0, 1], latency=[1.0, 5.0]))
+    selector.tell(picked, Feedback(outcome=[0, 1], latency=[1.0, 5.0]), accuracy(0.3))
     arrived = Feedback(clients=[1], outcome=[Outcome.ARRIVED], latency=[6.0])
-    selector.tell(picked, arrived, accuracy(0.3))
-    assert selector.state.rewards.mean[:2].tolist() == pytest.approx([0.3, 0.3])
+    selector.tell(picked, arrived)
+    assert selector.state.rewards.mean[:2].tolist() == pytest.approx([0.3, 0.0])
 
 
 # --------------------------------------------------------------------------------------- the rules of the MAB-FL thesis

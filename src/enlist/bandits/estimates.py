@@ -108,5 +108,5 @@ class RecentValues(State):
         window = self.values()
         bottom, top = np.quantile(window, [low, high]) if len(window) else (0.0, 0.0)
         if not top > bottom:
-            return np.full(len(values), 0.5)
+            return np.where(np.isnan(values), np.nan, 0.5)
         return np.clip((values - bottom) / (top - bottom), 0.0, 1.0)

@@ -60,10 +60,12 @@ def best_subset(first: FloatArray, second: FloatArray, k: int) -> tuple[IntArray
     >>> chosen, area
     (array([1]), 4.0)
     """
+    if k <= 0:
+        return np.zeros(0, dtype=np.int64), 0.0
     points = front(first, second)
     if len(points) <= k:
         return points, hypervolume(first[points], second[points])
-    x, y = first[points], second[points]
+    x, y = np.maximum(first[points], 0.0), np.maximum(second[points], 0.0)
     # gain[i, j]: adding point j after point i, with x falling and y rising along the front.
     gain = x[None, :] * (y[None, :] - y[:, None])
     gain[np.tril_indices(len(points))] = -np.inf

@@ -64,12 +64,21 @@ class Rule(Generic[SettingsT, StateT]):
 
     def update(self, arms: ArrayLike, rewards: ArrayLike) -> None:
         """Take in the rewards of distinct arms."""
-        played = np.asarray(arms, dtype=np.int64)
-        values = np.asarray(rewards, dtype=float)
+        played = np.atleast_1d(np.asarray(arms))
+        if played.dtype == bool:
+            raise InputError("arms is a mask; pass the positions of the arms, in the order of their rewards.")
         checks.positions("arms", played, self.arms)
+        try:
+            values = np.atleast_1d(np.asarray(rewards, dtype=float))
+        except (TypeError, ValueError):
+            raise InputError(f"rewards {rewards!r} must be numbers.") from None
         if values.shape != played.shape or not np.isfinite(values).all():
             raise InputError(f"rewards {rewards!r} must be one finite number for each of {len(played)} arms.")
-        self.learn(played, values)
+        self.learn(played.astype(np.int64), values)
+
+    def joined(self, before: int) -> None:
+        """The arms from `before` on are new; `state` has grown already."""
+        self.arms += len(self.values()) - self.arms
 
     def learn(self, arms: IntArray, rewards: FloatArray) -> None:
         """Take in checked rewards."""
@@ -103,6 +112,7 @@ class EpsilonGreedySettings:
 
     def __post_init__(self) -> None:
         checks.finite("epsilon", self.epsilon, 0.0, 1.0)
+        checks.finite("initial", self.initial)
         _check_step(self.step)
 
 
@@ -137,6 +147,10 @@ class EpsilonGreedy(Rule[EpsilonGreedySettings, ArmState]):
     def initial_state(self) -> ArmState:
         return _arm_state(self.arms, self.settings.initial)
 
+    def joined(self, before: int) -> None:
+        super().joined(before)
+        self.state.estimates.mean[before:] = self.settings.initial
+
     def pick(self, allowed: IntArray, count: int) -> IntArray:
         explorers = min(int(self.rng.binomial(count, self.settings.epsilon)), len(allowed) - count)
         greedy = top_k(self.values()[allowed], count, self.rng)
@@ -168,6 +182,7 @@ class UCBSettings:
 
     def __post_init__(self) -> None:
         checks.finite("c", self.c, 0.0)
+        checks.finite("initial", self.initial)
         _check_step(self.step)
 
 
@@ -186,6 +201,10 @@ class UCB(Rule[UCBSettings, ArmState]):
 
     def initial_state(self) -> ArmState:
         return _arm_state(self.arms, self.settings.initial)
+
+    def joined(self, before: int) -> None:
+        super().joined(before)
+        self.state.estimates.mean[before:] = self.settings.initial
 
     def pick(self, allowed: IntArray, count: int) -> IntArray:
         pulls = self.state.estimates.count[allowed]
@@ -217,8 +236,8 @@ class ThompsonSettings:
     gamma: float = 1.0
 
     def __post_init__(self) -> None:
-        checks.above_zero("alpha", self.alpha)
-        checks.above_zero("beta", self.beta)
+        checks.finite("alpha", self.alpha, 1e-9)
+        checks.finite("beta", self.beta, 1e-9)
         checks.finite("gamma", self.gamma, 0.0, 1.0)
 
 

@@ -69,11 +69,16 @@ def systematic(inclusion: FloatArray, rng: np.random.Generator) -> IntArray:
     Systematic sampling in random order: points u, u+1, u+2, ... on the cumulated probabilities.
 
     >>> systematic(np.array([1.0, 0.5, 0.5, 0.0]), np.random.default_rng(0)).tolist()
-    [0, 2]
+    [0, 1]
     """
-    order = rng.permutation(len(inclusion))
-    size = round(float(inclusion.sum()))
+    certain = np.flatnonzero(inclusion >= 1.0 - 1e-12)
+    open_ones = np.flatnonzero((inclusion > 0.0) & (inclusion < 1.0 - 1e-12))
+    order = rng.permutation(open_ones)
+    size = round(float(inclusion[order].sum()))
+    if not size:
+        return certain
     borders = np.cumsum(inclusion[order])
-    borders *= size / max(borders[-1], 1e-300)  # the sum is whole up to rounding; make it exactly so
+    borders *= size / borders[-1]  # the sum is whole up to rounding; make it exactly so
     points = rng.uniform() + np.arange(size)
-    return np.sort(order[np.minimum(np.searchsorted(borders, points, side="right"), len(order) - 1)])
+    drawn = np.minimum(np.searchsorted(borders, points, side="right"), len(order) - 1)
+    return np.sort(np.concatenate([certain, order[drawn]]))

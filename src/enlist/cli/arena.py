@@ -17,6 +17,12 @@ from enlist.arena.compare import Results, growth, save
 from enlist.errors import InputError
 
 HEADER = ("selector", "pseudo-regret", "2nd half", "round time", "vs random", "Jain", "seen")
+NOTE = (
+    "Bands and ± are 95 % intervals over seeds. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows linearly, well "
+    "below 1 if it flattens. 'vs random' compares round times in the same worlds; 'seen' is the share of clients that "
+    "took part at least once. The printed regret grows even for the genie, because the mean of a minimum lies below "
+    "the minimum of means. Click a name in a legend to single it out."
+)
 
 
 def arena(
@@ -160,23 +166,15 @@ def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]
     for settings, results in parts:
         inner = folder if len(parts) == 1 else folder / f"{settings.clients}-clients"
         save(inner, settings, results)
-        chart = regret_chart(regret_rows(results), describe(settings))
+        rows = regret_rows(results)
+        chart = regret_chart(rows, "What was lost against the genie")
         save_chart(chart, inner / "regret")
-        printed = regret_chart(
-            regret_rows(results, "printed"), "the same, as Eq. 7 prints it", "cumulated printed regret"
-        )
-        sections.append(
-            Section(
-                describe(settings),
-                text=f"Scenario '{settings.scenario}'. Regret is what a policy loses against a genie that knows every "
-                "client's true mean and stands where the policy stands. '2nd half' is R(2n)-R(n) over R(n): 1 if regret "
-                "grows linearly, well below 1 if it flattens. 'vs random' compares round times in the same worlds, and "
-                "'seen' is the share of clients that took part at least once.",
-                table=table(settings, results),
-                charts=[chart, printed],
-                note="Bands and ± are 95 % intervals over seeds. Click a name in the legend to single it out. The printed "
-                "regret grows even for the genie, because the mean of a minimum lies below the minimum of means.",
-            )
-        )
-    lead = "Selectors against a genie, without training: every selector meets the same worlds and the same luck."
+        close = regret_chart(rows, "The same on logarithmic axes", logarithmic=True)
+        printed = regret_chart(regret_rows(results, "printed"), "As Eq. 7 prints it", "cumulated printed regret")
+        heading = f"{describe(settings)}: {settings.scenario}"
+        sections.append(Section(heading, table=table(settings, results), charts=[chart, close, printed], note=NOTE))
+    lead = (
+        "Selectors against a genie, without training: every selector meets the same worlds and the same luck. Regret "
+        "is what a policy loses against a genie that knows every client's true mean and stands where the policy stands."
+    )
     return write_page(folder / "report.html", title, lead, sections)

@@ -40,27 +40,37 @@ def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]
         records = [record for (selector, _), record in results.items() if selector == name]
         for index, number in enumerate(records[0].rounds):
             summary = Summary.of([record.curves[curve][index] for record in records])
-            low, high = (summary.mean, summary.mean) if np.isnan(summary.low) else (summary.low, summary.high)
+            low, high = (summary.mean, summary.mean) if np.isnan(summary.low) else (max(summary.low, 0.0), summary.high)
             rows.append({"selector": name, "round": number, "mean": summary.mean, "low": low, "high": high})
     return rows
 
 
-def regret_chart(rows: Sequence[Row], title: str, axis: str = "cumulated pseudo-regret") -> alt.LayerChart:
-    """Regret over rounds, a line per selector with its 95 % band; the legend toggles lines.
+def regret_chart(
+    rows: Sequence[Row], title: str, axis: str = "cumulated pseudo-regret", logarithmic: bool = False
+) -> alt.LayerChart:
+    """Regret over rounds, a line per selector with its 95 % band; the legend singles out lines.
+
+    On logarithmic axes, regret that grows linearly and regret that flattens are easy to tell apart.
 
     >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
     >>> type(regret_chart(rows, "A title")).__name__
     'LayerChart'
     """
     names = list(dict.fromkeys(row["selector"] for row in rows))
+    most = max(row["high"] for row in rows)
+    scale = (
+        alt.Scale(type="symlog", constant=1, domain=[0, most], nice=False) if logarithmic else alt.Scale(domainMin=0)
+    )
+    ticks = [0, *(10**power for power in range(12) if 10**power <= most)] if logarithmic else alt.Undefined
+    along = alt.Scale(type="log", nice=False) if logarithmic else alt.Scale(nice=False)
     pick = alt.selection_point(fields=["selector"], bind="legend")
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
-        x=alt.X("round:Q", title="round", axis=alt.Axis(grid=False)),
+        x=alt.X("round:Q", title="round", scale=along, axis=alt.Axis(grid=False, tickCount=6)),
         color=alt.Color("selector:N", scale=colours(names), sort=names, title=None),
         opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
     )
-    band = base.mark_area().encode(
-        y=alt.Y("low:Q", title=axis),
+    band = base.mark_area(clip=True).encode(
+        y=alt.Y("low:Q", title=axis, scale=scale, axis=alt.Axis(values=ticks)),
         y2="high:Q",
         opacity=alt.condition(pick, alt.value(0.18), alt.value(0.02)),
     )
@@ -74,7 +84,7 @@ def regret_chart(rows: Sequence[Row], title: str, axis: str = "cumulated pseudo-
             alt.Tooltip("high:Q", format=",.2f"),
         ],
     )
-    layered: alt.LayerChart = (band + line).add_params(pick).properties(title=title, width=460, height=300)
+    layered: alt.LayerChart = (band + line).add_params(pick).properties(title=title, width=390, height=280)
     return layered
 
 

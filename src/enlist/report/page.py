@@ -87,6 +87,6 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 
 def _script(calls: Sequence[str]) -> str:
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-    bundle = vl_convert.javascript_bundle(vl_version=version)
+    bundle = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
     # A closing tag inside the bundle would end the script early.
     return str(bundle).replace("</script", "<\\/script") + "\n" + "\n".join(calls)

@@ -108,6 +108,8 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
     def validate(self, request: Request) -> None:
         if self.settings.solver == "exhaustive" and 0 < request.k < len(request.available):
             check_sets(len(request.available), request.k)
+        if callable(self.settings.generalisation):
+            self.targets(request.k)
 
     def begin_round(self, request: Request) -> None:
         self.state.rounds_available[request.available] += 1.0

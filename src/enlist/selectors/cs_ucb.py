@@ -13,7 +13,7 @@ from enlist.contract import Choice, Request, Selector, SettingsT, Told
 from enlist.errors import InputError
 from enlist.records import Selection
 from enlist.state import State, column, nested
-from enlist.typing import FloatArray
+from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass
@@ -133,10 +133,8 @@ class CSUCBQSettings:
         checks.finite("share", self.share, 0.0, 1.0)
         checks.finite("bonus_scale", self.bonus_scale, 0.0)
         if self.fractions is not None:
-            fractions = np.asarray(self.fractions, dtype=float)
-            object.__setattr__(self, "fractions", fractions)
-            if not ((fractions >= 0) & (fractions <= 1)).all():
-                raise InputError(f"fractions go from {fractions.min()} to {fractions.max()}; they must lie in [0, 1].")
+            count = len(self.fractions) if np.ndim(self.fractions) == 1 else 0
+            object.__setattr__(self, "fractions", checks.probabilities("fractions", self.fractions, count))
 
 
 @dataclasses.dataclass
@@ -192,6 +190,11 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
                 )
             state.fraction[: len(fractions)] = fractions
         return state
+
+    def compacted(self, kept: IntArray) -> None:
+        if self.settings.fractions is not None:
+            given = self.settings.fractions[kept[kept < len(self.settings.fractions)]]
+            self.settings = dataclasses.replace(self.settings, fractions=given)
 
     def validate(self, request: Request) -> None:
         owed = float(np.nansum(self.state.fraction))

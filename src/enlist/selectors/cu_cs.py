@@ -11,7 +11,7 @@ from enlist.bandits import top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.selectors.validity import Validity, in_time
 from enlist.state import State
-from enlist.typing import AnyArray, FloatArray, IntArray
+from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,10 +75,8 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
         assert self.clients.features is not None
         self.rows = np.concatenate([self.rows, self.state.validity.rows(self.clients.features[before:])])
 
-    def compact(self, keep: AnyArray) -> IntArray:  # type: ignore[override]
-        kept = super().compact(keep)
+    def compacted(self, kept: IntArray) -> None:
         self.rows = self.rows[kept]
-        return kept
 
     def choose(self, request: Request) -> Choice:
         assert self.clients.num_examples is not None

@@ -71,9 +71,10 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
 
     Differs from the paper (preset "paper" restores the printed form): gains of a percent or so drown in the printed
     bonus c = sqrt(2), which makes it a round-robin; gains are therefore scaled between their running 5 % and 95 %
-    quantiles, and c = 0.3. The pseudo-code never stores a reward; here every completed client of a round gets it. The bonus counts
-    rewards, not selections. Round 1 gives no reward, because its accuracy is no gain. Clients never selected come first
-    by a mask instead of a bonus divided by 1e-10, and ln(max(s, 1)) avoids the root of a negative number.
+    quantiles, and c = 0.3. The pseudo-code never stores a reward; here every completed client of a round gets it. The
+    bonus counts rewards, not selections. Round 1 gives no reward, because its accuracy is no gain. Clients never
+    selected come first by a mask instead of a bonus divided by 1e-10, and ln(max(s, 1)) avoids the root of a negative
+    number.
     """
 
     name = "darts-ucb"

@@ -23,7 +23,7 @@ from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import PopulationError
 from enlist.selectors.validity import Validity, in_time
 from enlist.state import State, column
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
+from enlist.typing import BoolArray, FloatArray, IntArray
 
 EXACT_LIMIT = 5_000
 
@@ -179,10 +179,8 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         self.rows = np.concatenate([self.rows, rows])
         self._gp.extend(rows[:, :-1] * self.state.validity.norm)
 
-    def compact(self, keep: AnyArray) -> IntArray:  # type: ignore[override]
-        kept = super().compact(keep)
+    def compacted(self, kept: IntArray) -> None:
         self.rows = self.rows[kept]
-        return kept
 
     def begin_round(self, request: Request) -> None:
         settings, state = self.settings, self.state

@@ -12,7 +12,7 @@ from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, RecentValues,
 from enlist.bandits.rules import DiscountedThompsonSettings, EpsilonGreedySettings, ThompsonSettings, UCBSettings
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.state import State
-from enlist.typing import FloatArray
+from enlist.typing import FloatArray, IntArray
 
 REWARDS = ("accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed")
 SCALES = ("raw", "quantile", "threshold", "median")
@@ -77,12 +77,10 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         return {name: getattr(self.settings, name) for name in names}
 
     def joined(self, before: int) -> None:
-        self.rule.arms = len(self.clients)
+        self.rule.joined(before)
 
-    def compact(self, keep: Any) -> Any:
-        kept = super().compact(keep)
+    def compacted(self, kept: IntArray) -> None:
         self.rule.arms = len(self.clients)
-        return kept
 
     def choose(self, request: Request) -> Choice:
         values = request.of(self.rule.values())
@@ -92,10 +90,12 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         raw = self._raw(told)
         known = told.completed & ~np.isnan(raw)
         self.state.recent.add(raw[known])
-        reward = np.where(told.completed, self._scaled(raw), 0.0)
         # A lost round teaches the floor; a reply without the value teaches nothing.
+        floor = min(float(self.state.recent.values().min(initial=0.0)), 0.0) if self.settings.scale == "raw" else 0.0
+        reward = np.where(told.completed, self._scaled(raw), floor)
         usable = ~np.isnan(reward)
-        self.rule.learn(told.clients[usable], reward[usable])
+        if usable.any():
+            self.rule.learn(told.clients[usable], reward[usable])
         return None
 
     def _raw(self, told: Told) -> FloatArray:

@@ -108,7 +108,8 @@ class Oort(Selector[OortSettings, OortState]):
     Differs from the paper: T is a percentile of known durations instead of seconds, so it needs no tuning; utilities
     are scaled to [0, 1], otherwise the staleness term drowns; the cut-off uses the last score that is really needed
     (the code reads one beyond the end); clients never heard of do not enter the scaling (their sample counts are in
-    other units); a late client teaches its duration only, one that is lost the doubled deadline; every slot is filled.
+    other units); a late client teaches its duration only, one that is lost the doubled deadline; a client that was
+    tried and never replied no longer counts as unexplored, and slots without anybody to explore are exploited.
     """
 
     name = "oort"
@@ -191,16 +192,15 @@ class Oort(Selector[OortSettings, OortState]):
         eligible = np.flatnonzero(heard & ~self._retired(request))
         if not len(eligible):
             eligible = np.flatnonzero(heard)
-        explore = k * self.state.exploration
-        wanted = k - int(explore + 1e-9) if self.settings.round_up else int(k - explore + 1e-9)
-        slots = min(wanted, len(eligible))
+        untried = np.flatnonzero(~heard & (request.of(self.counts.selected) == 0))
+        slots = min(max(self._exploited_slots(k), k - len(untried)), len(eligible))
         if len(eligible):
             scaled[eligible] = self._scaled(utility[eligible])
             last = request.of(self.state.last_round)[eligible]
             stale[eligible] = np.sqrt(0.1 * np.log(max(self.round, 2)) / np.maximum(last, 1))
             score[eligible] = (scaled[eligible] + stale[eligible]) * slow[eligible]
         exploited = eligible[self._exploit(score[eligible], slots)]
-        explored = self._explore(request, np.flatnonzero(~heard), slow, k - len(exploited))
+        explored = self._explore(request, untried, slow, k - len(exploited))
         chosen = np.concatenate([exploited, explored])
         if len(chosen) < k:
             rest = np.setdiff1d(np.arange(count), chosen)
@@ -208,6 +208,10 @@ class Oort(Selector[OortSettings, OortState]):
         flag = np.zeros(count)
         flag[exploited] = 1.0
         return request.pick(chosen, utility=scaled, staleness=stale, slowness=slow, score=score, exploited=flag)
+
+    def _exploited_slots(self, k: int) -> int:
+        explore = k * self.state.exploration
+        return k - int(explore + 1e-9) if self.settings.round_up else int(k - explore + 1e-9)
 
     def _slowness(self, duration: FloatArray) -> FloatArray:
         """(T/d)^penalty for clients slower than T, else 1; unknown durations count as the median of the known ones."""
@@ -247,18 +251,18 @@ class Oort(Selector[OortSettings, OortState]):
         drawn = weighted(np.maximum(score[qualified], 1e-12), slots, self.rng)
         return np.asarray(qualified[drawn])
 
-    def _explore(self, request: Request, unheard: IntArray, slow: FloatArray, slots: int) -> IntArray:
-        slots = min(slots, len(unheard))
+    def _explore(self, request: Request, untried: IntArray, slow: FloatArray, slots: int) -> IntArray:
+        slots = min(slots, len(untried))
         if not slots:
             return np.zeros(0, dtype=np.int64)
-        weight = slow[unheard]
+        weight = slow[untried]
         if self.settings.explore_by == "size" and self.clients.num_examples is not None:
-            weight = weight * request.of(self.clients.num_examples)[unheard]
+            weight = weight * request.of(self.clients.num_examples)[untried]
         elif self.settings.explore_by == "speed" and self.clients.expected_latency is not None:
-            weight = 1.0 / np.maximum(request.of(self.state.duration)[unheard], 1e-9)
+            weight = 1.0 / np.maximum(request.of(self.state.duration)[untried], 1e-9)
         shortlist = top_k(weight, max(int(self.settings.sample_window * slots), slots), self.rng)
         drawn = weighted(np.maximum(weight[shortlist], 1e-12), slots, self.rng)
-        return np.asarray(unheard[shortlist[drawn]])
+        return np.asarray(untried[shortlist[drawn]])
 
     def learn(self, told: Told) -> FloatArray | None:
         state = self.state

@@ -1,0 +1,184 @@
+"""For each selector, a scenario in which it beats random on what it is built for, and one in which it does not.
+
+Experiments as data. `python -m benchmarks.evidence` runs them and writes docs/selectors.md; the tests run a part.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from enlist.arena.compare import Comparison, Summary, compare, paired_difference, summarise
+
+SMALLER_IS_BETTER = {"round_time", "share_error", "pseudo_regret", "hypervolume_regret", "late", "dropped"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """A quantity in a scenario.
+
+    >>> Claim("slow-minority", "round_time").smaller_is_better
+    True
+    """
+
+    scenario: str
+    quantity: str
+
+    @property
+    def smaller_is_better(self) -> bool:
+        """Whether less of the quantity is better."""
+        return self.quantity in SMALLER_IS_BETTER
+
+
+@dataclasses.dataclass(frozen=True)
+class Evidence:
+    """When to use a selector, where it beats random, and where it does not.
+
+    >>> EVIDENCE["cs-ucb"].wins.scenario
+    'slow-minority'
+    """
+
+    use: str
+    wins: Claim
+    loses: Claim
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    """What a claim came to: means of the selector and of random, and the paired difference.
+
+    >>> zero = Summary(0.0, -1.0, 1.0)
+    >>> Outcome(Claim("alike", "utility"), zero, zero, zero).better
+    False
+    """
+
+    claim: Claim
+    selector: Summary
+    random: Summary
+    difference: Summary
+
+    @property
+    def better(self) -> bool:
+        """Whether the 95 % interval of the difference lies wholly on the good side."""
+        return self.difference.high < 0 if self.claim.smaller_is_better else self.difference.low > 0
+
+
+EVIDENCE: dict[str, Evidence] = {
+    "size-proportional": Evidence(
+        "sizes are very uneven and the aggregation is an unweighted mean",
+        Claim("alike-but-size", "share_error"),
+        Claim("alike", "share_error"),
+    ),
+    "darts-ucb": Evidence(
+        "there are few clients (tens), the server can evaluate every round, and clients differ in what they bring",
+        Claim("useful", "accuracy_gain"),
+        Claim("alike", "accuracy_gain"),
+    ),
+    "epsilon-greedy": Evidence(
+        "you want the simplest learner on one reply value, with a fixed share of exploration",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "ucb": Evidence(
+        "clients differ steadily in one reply value and every one of them can be tried once",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "thompson": Evidence(
+        "replies are noisy or delayed: its exploration is random, so several rounds in flight do not repeat each other",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "discounted-thompson": Evidence(
+        "what clients bring changes during the run",
+        Claim("changing", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "cs-ucb": Evidence(
+        "only the length of rounds matters and data are iid and balanced",
+        Claim("slow-minority", "round_time"),
+        Claim("alike", "round_time"),
+    ),
+    "cs-ucb-q": Evidence(
+        "rounds should be short, but each client must take part in a given fraction of them",
+        Claim("slow-minority-by-size", "share_error"),
+        Claim("alike", "round_time"),
+    ),
+    "bsfl": Evidence(
+        "rounds should be short and nobody may be left out: it trades one for the other in a single objective",
+        Claim("slow-minority", "pseudo_regret"),
+        Claim("alike", "round_time"),
+    ),
+    "rbcs-f": Evidence(
+        "speed can be told from device features, and a minimum share per client is wanted",
+        Claim("slow-minority", "round_time"),
+        Claim("alike", "round_time"),
+    ),
+    "e3cs": Evidence(
+        "clients drop out, perhaps adversarially, and all you learn is who replied",
+        Claim("unreliable", "completed"),
+        Claim("alike", "completed"),
+    ),
+    "power-of-choice": Evidence(
+        "label skew is strong and clients can report their loss on the current model",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "ucb-cs": Evidence(
+        "as power-of-choice, without the extra messages: losses of past rounds, discounted",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "fedcs": Evidence(
+        "durations are known from a profile and as many clients as possible should fit a deadline",
+        Claim("profiled", "round_time"),
+        Claim("alike", "round_time"),
+    ),
+    "tifl": Evidence(
+        "devices fall into speed classes; rounds mix clients of one class only",
+        Claim("profiled", "round_time"),
+        Claim("alike", "round_time"),
+    ),
+    "afl": Evidence(
+        "label skew is strong and a soft preference for high loss is enough",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
+    "fedsuv": Evidence(
+        "device features are known, many clients miss the deadline, and utility follows features",
+        Claim("useful-are-fast", "hypervolume_regret"),
+        Claim("alike", "hypervolume_regret"),
+    ),
+    "cu-cs": Evidence(
+        "device features tell who finishes in time and more data is simply better",
+        Claim("unreliable", "completed"),
+        Claim("blind-features", "completed"),
+    ),
+    "oort": Evidence(
+        "thousands of clients differ in both loss and speed: the usual first choice at scale",
+        Claim("useful-are-fast", "utility_per_second"),
+        Claim("alike", "utility_per_second"),
+    ),
+    "refl": Evidence(
+        "clients come and go by the hour and those who rarely show up must be heard",
+        Claim("diurnal", "rare"),
+        Claim("slow-minority", "rare"),
+    ),
+    "safa": Evidence(
+        "every client may train all the time and the server takes what arrives first",
+        Claim("uneven", "round_time"),
+        Claim("uneven", "completed"),
+    ),
+}
+"""Every registered selector but random, against which they are measured."""
+
+
+def gather(selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs: int = 1) -> Outcome:
+    """Run one claim: 100 clients, 10 a round, the same worlds for the selector and for random.
+
+    >>> gather("cs-ucb", EVIDENCE["cs-ucb"].wins, rounds=100, seeds=3).better
+    True
+    """
+    settings = Comparison((selector, "random"), claim.scenario, clients=100, k=10, rounds=rounds, seeds=seeds)
+    results = compare(settings, jobs)
+    means = summarise(results, claim.quantity)
+    return Outcome(claim, means[selector], means["random"], paired_difference(results, claim.quantity, selector))
