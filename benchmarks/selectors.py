@@ -1,4 +1,4 @@
-"""Speed and memory of every selector:  python -m benchmarks.selectors [--sizes 1000,10000] [--output docs/benchmarks.md]
+"""Speed and memory of every selector:  python -m benchmarks.selectors [--sizes 1000,10000] [--output FILE]
 
 One core. Each selector first sees a fifth of the population in each of five rounds, so that its state is full; then
 rounds with k = 100 and 70 % of the clients available are timed, one ask and one tell each.
@@ -97,7 +97,7 @@ def oort_ratio(count: int, rounds: int = 7) -> tuple[float, float]:
 
 
 def posterior_error(count: int = 5000, batches: int = 40, size: int = 20) -> list[tuple[int, float, float]]:
-    """Root mean square error of the feature form's mean and deviation against the exact posterior, per feature count."""
+    """Root mean square error of the feature form's mean and deviation against the exact posterior."""
     rng = np.random.default_rng(3)
     inputs = rng.standard_normal((count, 6))
     weights = rng.standard_normal(6)
@@ -133,9 +133,9 @@ def main() -> None:
     lines = [
         "# Speed and memory",
         "",
-        "`python -m benchmarks.selectors --output docs/benchmarks.md`, one core: milliseconds per ask + tell (median, and",
-        "the largest of seven rounds in brackets), k = 100, 70 % of the clients available; then bytes of state per client,",
-        "caches included.",
+        "`python -m benchmarks.selectors --output docs/benchmarks.md`, one core: milliseconds per ask + tell (median,",
+        "and the largest of seven rounds in brackets), k = 100, 70 % of the clients available; then bytes of state per",
+        "client, caches included.",
         "",
         "| selector | " + " | ".join(f"{size:,}" for size in sizes) + f" | bytes at {sizes[-1]:,} |",
         "|---" * (len(sizes) + 2) + "|",
@@ -167,9 +167,9 @@ def main() -> None:
         "",
         "## FedSUV's feature form against the exact posterior",
         "",
-        "5,000 clients with 6 features, 800 observations: root mean square error of the posterior mean and deviation. The",
-        "first row is the size of the exact ones. Populations above 5,000 get 256 features, from 78,000 on 128, from",
-        "305,000 on 64.",
+        "5,000 clients with 6 features, 800 observations: root mean square error of the posterior mean and deviation.",
+        "The first row is the size of the exact ones. Populations above 5,000 get 256 features, from 78,000 on 128,",
+        "from 305,000 on 64.",
         "",
         "| features | mean | deviation |",
         "|---|---|---|",

@@ -12,7 +12,7 @@ from enlist.errors import InputError, MissingColumnError
 
 def make(count=3, sizes=None, **settings):
     clients = Clients(count=count) if sizes is None else Clients(num_examples=sizes)
-    return enlist.create("ucb-cs", clients, seed=1, **settings)
+    return enlist.create("ucb-cs", clients, seed=1, **{"preset": "paper", **settings})
 
 
 def two_rounds(selector):

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from enlist.bandits import staleness
 from enlist.bandits.annealing import annealing, check_sets, exhaustive
 from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
 from enlist.bandits.gaussian import ExactGP, FeatureGP, feature_count, median_distance, rbf
+from enlist.bandits.latency import MeanLatency
 from enlist.bandits.linear import Ridge, RidgePerClient, Standardiser
 from enlist.bandits.maxmin import argmax_min_plus_sum, objective
 from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
@@ -20,6 +22,7 @@ __all__ = [
     "Estimates",
     "ExactGP",
     "FeatureGP",
+    "MeanLatency",
     "RecentValues",
     "Ridge",
     "RidgePerClient",
@@ -40,6 +43,7 @@ __all__ = [
     "median_distance",
     "objective",
     "rbf",
+    "staleness",
     "systematic",
     "top_k",
     "uniform",

@@ -99,21 +99,20 @@ class Rule(Generic[SettingsT, StateT]):
 
 
 @dataclasses.dataclass(frozen=True)
-class EpsilonGreedySettings:
-    """epsilon: share of exploration; step: None for plain means, else the recency weight; initial: first estimate.
+class MeanSettings:
+    """step: None for plain means, else the weight of the latest reward; initial: the estimate before the first one.
 
-    >>> EpsilonGreedySettings().epsilon
-    0.2
+    >>> MeanSettings().initial
+    0.05
     """
 
-    epsilon: float = 0.2
     step: float | None = None
     initial: float = 0.05
 
     def __post_init__(self) -> None:
-        checks.finite("epsilon", self.epsilon, 0.0, 1.0)
         checks.finite("initial", self.initial)
-        _check_step(self.step)
+        if self.step is not None:
+            checks.finite("step", self.step, 1e-12, 1.0)
 
 
 @dataclasses.dataclass
@@ -128,7 +127,51 @@ class ArmState(State):
     plays: int = 0
 
 
-class EpsilonGreedy(Rule[EpsilonGreedySettings, ArmState]):
+MeanSettingsT = TypeVar("MeanSettingsT", bound=MeanSettings)
+
+
+class MeanRule(Rule[MeanSettingsT, ArmState]):
+    """What rules on mean rewards share: stationary or recency-weighted estimates from an initial value.
+
+    >>> isinstance(UCB(2), MeanRule)
+    True
+    """
+
+    State = ArmState
+
+    def initial_state(self) -> ArmState:
+        estimates = Estimates.create(self.arms)
+        estimates.mean[:] = self.settings.initial
+        return ArmState(estimates=estimates)
+
+    def joined(self, before: int) -> None:
+        super().joined(before)
+        self.state.estimates.mean[before:] = self.settings.initial
+
+    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+        self.state.estimates.update(arms, rewards, self.settings.step)
+        self.state.plays += 1
+
+    def values(self) -> FloatArray:
+        return self.state.estimates.mean
+
+
+@dataclasses.dataclass(frozen=True)
+class EpsilonGreedySettings(MeanSettings):
+    """epsilon: share of exploration; step and initial as in `MeanSettings`.
+
+    >>> EpsilonGreedySettings().epsilon
+    0.2
+    """
+
+    epsilon: float = 0.2
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        checks.finite("epsilon", self.epsilon, 0.0, 1.0)
+
+
+class EpsilonGreedy(MeanRule[EpsilonGreedySettings]):
     """Greedy with probability exactly 1 - epsilon for each slot, otherwise a uniform arm that is not greedy.
 
     This is the thesis's rule: the common variant explores among all arms, so its greedy arm gets epsilon/n on top.
@@ -142,14 +185,6 @@ class EpsilonGreedy(Rule[EpsilonGreedySettings, ArmState]):
 
     name = "epsilon-greedy"
     Settings = EpsilonGreedySettings
-    State = ArmState
-
-    def initial_state(self) -> ArmState:
-        return _arm_state(self.arms, self.settings.initial)
-
-    def joined(self, before: int) -> None:
-        super().joined(before)
-        self.state.estimates.mean[before:] = self.settings.initial
 
     def pick(self, allowed: IntArray, count: int) -> IntArray:
         explorers = min(int(self.rng.binomial(count, self.settings.epsilon)), len(allowed) - count)
@@ -160,33 +195,23 @@ class EpsilonGreedy(Rule[EpsilonGreedySettings, ArmState]):
         others = np.setdiff1d(np.arange(len(allowed)), greedy)
         return np.concatenate([kept, others[uniform(len(others), explorers, self.rng)]])
 
-    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
-        self.state.estimates.update(arms, rewards, self.settings.step)
-        self.state.plays += 1
-
-    def values(self) -> FloatArray:
-        return self.state.estimates.mean
-
 
 @dataclasses.dataclass(frozen=True)
-class UCBSettings:
-    """c: width of the bonus; step: None for plain means, else the recency weight; initial: first estimate.
+class UCBSettings(MeanSettings):
+    """c: width of the bonus; step and initial as in `MeanSettings`.
 
     >>> UCBSettings().c
     0.05
     """
 
     c: float = 0.05
-    step: float | None = None
-    initial: float = 0.05
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         checks.finite("c", self.c, 0.0)
-        checks.finite("initial", self.initial)
-        _check_step(self.step)
 
 
-class UCB(Rule[UCBSettings, ArmState]):
+class UCB(MeanRule[UCBSettings]):
     """Largest mean + c sqrt(2 ln t / count); every arm is played once first. t counts updates.
 
     >>> rule = UCB(2, c=0.0)
@@ -197,14 +222,6 @@ class UCB(Rule[UCBSettings, ArmState]):
 
     name = "ucb"
     Settings = UCBSettings
-    State = ArmState
-
-    def initial_state(self) -> ArmState:
-        return _arm_state(self.arms, self.settings.initial)
-
-    def joined(self, before: int) -> None:
-        super().joined(before)
-        self.state.estimates.mean[before:] = self.settings.initial
 
     def pick(self, allowed: IntArray, count: int) -> IntArray:
         pulls = self.state.estimates.count[allowed]
@@ -214,13 +231,6 @@ class UCB(Rule[UCBSettings, ArmState]):
         """Width added to each estimate."""
         pulls = np.maximum(self.state.estimates.count, 1)
         return np.asarray(self.settings.c * np.sqrt(2.0 * np.log(max(self.state.plays, 1)) / pulls))
-
-    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
-        self.state.estimates.update(arms, rewards, self.settings.step)
-        self.state.plays += 1
-
-    def values(self) -> FloatArray:
-        return self.state.estimates.mean
 
 
 @dataclasses.dataclass(frozen=True)
@@ -293,14 +303,3 @@ class DiscountedThompson(Thompson):
 
     name = "discounted-thompson"
     Settings = DiscountedThompsonSettings
-
-
-def _arm_state(arms: int, initial: float) -> ArmState:
-    estimates = Estimates.create(arms)
-    estimates.mean[:] = initial
-    return ArmState(estimates=estimates)
-
-
-def _check_step(step: float | None) -> None:
-    if step is not None:
-        checks.finite("step", step, 1e-12, 1.0)

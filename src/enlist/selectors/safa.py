@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import checks
-from enlist.bandits import Estimates, top_k
+from enlist.bandits import MeanLatency, top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.records import Selection
@@ -27,7 +27,7 @@ class SAFAState(State):
 
     accepted: BoolArray = column(False, bool)
     chosen: BoolArray = column(False, bool)
-    latency: Estimates = nested(Estimates)
+    latency: MeanLatency = nested(MeanLatency)
 
 
 class SAFA(Selector[NoSettings, SAFAState]):
@@ -99,20 +99,10 @@ class SAFA(Selector[NoSettings, SAFAState]):
         self.state.chosen[selection.clients] = True
 
     def learn(self, told: Told) -> FloatArray | None:
-        estimate, latency = self.state.latency, told.latency
-        # A client cut off at the time waited was at least that slow: it cannot become faster by it.
-        seen = estimate.count[told.clients] > 0
-        slower = np.maximum(latency, estimate.mean[told.clients])
-        latency = np.where(told.cut_off & seen, slower, latency)
-        known = ~np.isnan(latency)
-        estimate.update(told.clients[known], latency[known])
-        return latency
+        return self.state.latency.learn(told)
 
     def amend(self, told: Told) -> None:
-        assert told.credited is not None
-        latency = told.latency
-        known = ~np.isnan(told.credited) & ~np.isnan(latency)
-        self.state.latency.revise(told.clients[known], told.credited[known], latency[known])
+        self.state.latency.amend(told)
 
     def summary(self) -> dict[str, FloatArray]:
         return {"latency": self.state.latency.mean}

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import Estimates, uniform
+from enlist.bandits import MeanLatency, uniform
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.state import State, column, nested
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -52,7 +52,7 @@ class TiFLState(State):
     reports: AnyArray
     drawn: int = -1
     tier: AnyArray = column(-1, np.int8)
-    latency: Estimates = nested(Estimates)
+    latency: MeanLatency = nested(MeanLatency)
 
     @classmethod
     def of(cls, count: int, tiers: int, credits: int | None) -> TiFLState:
@@ -166,22 +166,12 @@ class TiFL(Selector[TiFLSettings, TiFLState]):
         state.probability[ranked] = (n - np.arange(n)) / max(n * (n + 1) / 2, 1)
 
     def learn(self, told: Told) -> FloatArray | None:
-        estimate, latency = self.state.latency, told.latency
-        # A client cut off at the time waited was at least that slow: it cannot become faster by it.
-        seen = estimate.count[told.clients] > 0
-        slower = np.maximum(latency, estimate.mean[told.clients])
-        latency = np.where(told.cut_off & seen, slower, latency)
-        known = ~np.isnan(latency)
-        estimate.update(told.clients[known], latency[known])
         self._learn_accuracy(told)
-        return latency
+        return self.state.latency.learn(told)
 
     def amend(self, told: Told) -> None:
-        assert told.credited is not None
-        latency = told.latency
-        known = ~np.isnan(told.credited) & ~np.isnan(latency)
-        self.state.latency.revise(told.clients[known], told.credited[known], latency[known])
         self._learn_accuracy(told)
+        self.state.latency.amend(told)
 
     def _learn_accuracy(self, told: Told) -> None:
         accuracy = told.column("accuracy")
