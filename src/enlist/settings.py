@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import Any
 
 from enlist.errors import InputError, unknown
 
@@ -18,16 +18,8 @@ class NoSettings:
     """
 
 
-class Configurable(Protocol):
-    """Whatever has a name, a `Settings` dataclass and presets."""
-
-    name: Any
-    Settings: Any
-    presets: Any
-
-
-def build_settings(owner: Configurable | type[Any], preset: str | None, given: Mapping[str, Any]) -> Any:
-    """The settings of `owner`: its defaults, then the preset, then what was given.
+def build_settings(owner: Any, preset: str | None, given: Mapping[str, Any]) -> Any:
+    """The settings of `owner` (it has `name`, `Settings`, `presets`): defaults, then preset, then what was given.
 
     >>> from enlist.selectors.bsfl import BSFL
     >>> build_settings(BSFL, "paper", {"alpha": 5.0}).alpha

@@ -155,7 +155,15 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
 def load(
     folder: str | PathLike[str], kind: type[SelectorT], functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> SelectorT:
-    """Load a selector of class `kind`; `Selector.load` and `enlist.load` call this."""
+    """Load a selector of class `kind`; `Selector.load` and `enlist.load` call this.
+
+    >>> import enlist, tempfile
+    >>> from enlist.selectors.random import Random
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     Random(enlist.Clients(count=9)).save(folder)
+    ...     load(folder, Random)
+    Random('random', clients=9, round=0)
+    """
     header, arrays = read(folder, "selector")
     if header["selector"] != kind.name:
         raise StateFileError(f"{folder} holds selector '{header['selector']}', not '{kind.name}'; use enlist.load.")
@@ -180,12 +188,27 @@ def load(
 
 
 def saved_name(folder: str | PathLike[str]) -> str:
-    """The registry name of the selector saved in `folder`."""
+    """The registry name of the selector saved in `folder`.
+
+    >>> import enlist, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     enlist.create("random", enlist.Clients(count=9)).save(folder)
+    ...     saved_name(folder)
+    'random'
+    """
     return str(read(folder, "selector")[0]["selector"])
 
 
 def save_rule(rule: Rule[Any, Any], folder: str | PathLike[str]) -> None:
-    """Save a bandit rule; `Rule.save` calls this."""
+    """Save a bandit rule; `Rule.save` calls this.
+
+    >>> import tempfile
+    >>> from enlist.bandits import Thompson
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     save_rule(Thompson(3, seed=1), folder)
+    ...     load_rule(folder, Thompson).arms
+    3
+    """
     arrays: dict[str, AnyArray] = {}
     header = {
         "rule": rule.name,
@@ -198,7 +221,13 @@ def save_rule(rule: Rule[Any, Any], folder: str | PathLike[str]) -> None:
 
 
 def load_rule(folder: str | PathLike[str], kind: type[RuleT]) -> RuleT:
-    """Load a bandit rule of class `kind`; `Rule.load` calls this."""
+    """Load a bandit rule of class `kind`; `Rule.load` calls this.
+
+    >>> load_rule("no/such/folder", None)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: no/such/folder holds no saved state: state.json is missing.
+    """
     header, arrays = read(folder, "rule")
     if header["rule"] != kind.name:
         raise StateFileError(f"{folder} holds rule '{header['rule']}', not '{kind.name}'.")

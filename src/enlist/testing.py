@@ -122,7 +122,10 @@ def _available(count: int, number: int, seed: int) -> BoolArray:
 
 
 def distinct_and_available(kind: SelectorType) -> None:
-    """Selections are distinct, available, ascending, and as many as asked for."""
+    """Selections are distinct, available, ascending, and as many as asked for.
+
+    >>> distinct_and_available(get("random"))
+    """
     selector = kind(population(30), seed=3)
     for number in range(1, 40):
         mask = _available(30, number, 5)
@@ -139,7 +142,10 @@ def distinct_and_available(kind: SelectorType) -> None:
 
 
 def more_wanted_than_available(kind: SelectorType) -> None:
-    """With k at least as large as the number available, all of those are chosen, and counted."""
+    """With k at least as large as the number available, all of those are chosen, and counted.
+
+    >>> more_wanted_than_available(get("random"))
+    """
     selector = kind(population(10), seed=1)
     picked = selector.ask([2, 5, 7], 10, deadline=10.0)
     assert set(picked.clients) <= {2, 5, 7}, f"chose {picked.clients} of 2, 5, 7"
@@ -150,7 +156,10 @@ def more_wanted_than_available(kind: SelectorType) -> None:
 
 
 def nobody_available(kind: SelectorType) -> None:
-    """No client available, or none wanted: an empty selection, and life goes on."""
+    """No client available, or none wanted: an empty selection, and life goes on.
+
+    >>> nobody_available(get("random"))
+    """
     selector = kind(population(10), seed=1)
     for available, k in (([], 3), (None, 0), (np.zeros(10, bool), 2)):
         picked = selector.ask(available, k, deadline=10.0)
@@ -160,7 +169,10 @@ def nobody_available(kind: SelectorType) -> None:
 
 
 def reproducible(kind: SelectorType) -> None:
-    """The same seed gives the same selections, and the global generator is not touched."""
+    """The same seed gives the same selections, and the global generator is not touched.
+
+    >>> reproducible(get("random"))
+    """
     before = np.random.get_state()[1].tolist()  # type: ignore[index]  # noqa: NPY002
     first = transcript(kind(population(25), seed=11), 40)
     assert first == transcript(kind(population(25), seed=11), 40), "two runs with one seed differ"
@@ -169,7 +181,10 @@ def reproducible(kind: SelectorType) -> None:
 
 
 def same_in_another_process(kind: SelectorType) -> None:
-    """A spawned process with another hash seed makes the same selections."""
+    """A spawned process with another hash seed makes the same selections.
+
+    >>> same_in_another_process(get("random"))
+    """
     code = (
         "import json, sys, importlib, enlist.testing as t\n"
         "module, name = sys.argv[1:]\n"
@@ -186,7 +201,10 @@ def same_in_another_process(kind: SelectorType) -> None:
 
 
 def save_load_continue(kind: SelectorType) -> None:
-    """Saved at any round and loaded, it continues bit-exactly; also with open selections."""
+    """Saved at any round and loaded, it continues bit-exactly; also with open selections.
+
+    >>> save_load_continue(get("random"))
+    """
     whole = transcript(kind(population(25), seed=5), 30)
     for stop in (0, 1, 7, 20, 25):
         selector = kind(population(25), seed=5)
@@ -205,7 +223,10 @@ def _numeric(value: Any) -> bool:
 
 
 def missing_values(kind: SelectorType) -> None:
-    """Replies whose every optional value is NaN teach nothing and break nothing."""
+    """Replies whose every optional value is NaN teach nothing and break nothing.
+
+    >>> missing_values(get("random"))
+    """
     selector = kind(population(12), seed=2)
     for number in range(1, 25):
         picked = selector.ask(k=4, deadline=10.0, now=float(number))
@@ -220,7 +241,10 @@ def missing_values(kind: SelectorType) -> None:
 
 
 def only_failures(kind: SelectorType) -> None:
-    """When every client is lost every time, it goes on choosing, and not the same few for ever."""
+    """When every client is lost every time, it goes on choosing, and not the same few for ever.
+
+    >>> only_failures(get("random"))
+    """
     selector = kind(population(12), seed=2)
     for number in range(1, 60):
         picked = selector.ask(k=3, deadline=10.0, now=float(number))
@@ -231,7 +255,10 @@ def only_failures(kind: SelectorType) -> None:
 
 
 def never_told(kind: SelectorType) -> None:
-    """Selections that are never told expire; the number of open ones stays bounded."""
+    """Selections that are never told expire; the number of open ones stays bounded.
+
+    >>> never_told(get("random"))
+    """
     selector = kind(population(12), seed=2, max_open=5)
     first = selector.ask(k=3, deadline=10.0)
     for _ in range(20):
@@ -245,7 +272,10 @@ def never_told(kind: SelectorType) -> None:
 
 
 def join_and_leave(kind: SelectorType) -> None:
-    """Clients join and can be chosen; what was learned stays; compact forgets the others."""
+    """Clients join and can be chosen; what was learned stays; compact forgets the others.
+
+    >>> join_and_leave(get("random"))
+    """
     selector = kind(population(15), seed=4)
     transcript(selector, 12)
     before = selector.counts.selected.copy()
@@ -268,7 +298,10 @@ def join_and_leave(kind: SelectorType) -> None:
 
 
 def explained(kind: SelectorType) -> None:
-    """Every selection can be explained, and the selector can be printed."""
+    """Every selection can be explained, and the selector can be printed.
+
+    >>> explained(get("random"))
+    """
     selector = kind(population(30), seed=4)
     transcript(selector, 12)
     picked = selector.ask(k=4, deadline=10.0, now=900.0)
@@ -280,7 +313,10 @@ def explained(kind: SelectorType) -> None:
 
 
 def memory_constant(kind: SelectorType) -> None:
-    """State does not grow with rounds."""
+    """State does not grow with rounds.
+
+    >>> memory_constant(get("random"))
+    """
     selector = kind(population(20), seed=4, max_open=10)
     transcript(selector, 20)
     before = selector.state.nbytes
@@ -290,7 +326,10 @@ def memory_constant(kind: SelectorType) -> None:
 
 
 def hundred_thousand_clients(kind: SelectorType) -> None:
-    """A population of 100,000 is served (unless the selector declares a smaller limit)."""
+    """A population of 100,000 is served (unless the selector declares a smaller limit).
+
+    >>> hundred_thousand_clients(get("random"))
+    """
     count = 100_000
     if kind.max_clients is not None and kind.max_clients < count:
         return

@@ -147,6 +147,17 @@ def paired_difference(results: Results, quantity: str, selector: str, against: s
     return Summary.of([scores[selector, seed] - scores[against, seed] for seed in seeds])
 
 
+def rollout_regret(results: Results, selector: str) -> Summary:
+    """What a selector loses against the genie that plays its own way from the start (it must be among the players).
+
+    >>> settings = Comparison(("random", "genie"), "slow-minority", clients=20, k=5, rounds=50, seeds=2)
+    >>> rollout_regret(compare(settings), "random").mean > 0
+    True
+    """
+    difference = paired_difference(results, "expected_reward", selector, against="genie")
+    return Summary(-difference.mean, -difference.high, -difference.low)
+
+
 def growth(results: Results, curve: str = "pseudo") -> dict[str, Summary]:
     """R(2n) - R(n) over R(n): below 1 for regret that flattens, 1 for regret that grows linearly.
 

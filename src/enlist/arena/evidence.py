@@ -9,7 +9,15 @@ import dataclasses
 
 from enlist.arena.compare import Comparison, Summary, compare, paired_difference, summarise
 
-SMALLER_IS_BETTER = {"round_time", "share_error", "pseudo_regret", "hypervolume_regret", "late", "dropped"}
+SMALLER_IS_BETTER = {
+    "round_time",
+    "share_error",
+    "pseudo_regret",
+    "hypervolume_regret",
+    "front_regret",
+    "late",
+    "dropped",
+}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,6 +14,9 @@ from enlist.settings import NoSettings
 from enlist.state import NoState
 from enlist.typing import FloatArray, IntArray
 
+REGRETS = ("pseudo", "printed", "expected", "hypervolume", "front")
+"""What `Regret.of` gives for a round."""
+
 
 @dataclasses.dataclass(frozen=True)
 class Reward:
@@ -90,17 +93,19 @@ class Regret:
                   mean of a minimum lies below the minimum of means
     expected      F(chosen set): summed and compared with the rollout genie's own sum
     hypervolume   area covered by the best k clients minus that covered by the chosen ones (FedSUV)
+    front         the same against the whole Pareto front, which k clients may be too few to cover
 
     >>> from enlist.arena import Scenario, World
     >>> regret = Regret(World(Scenario(), clients=6, rounds=5, seed=1), Reward(), k=2)
     >>> sorted(regret.of(1, np.arange(6), np.array([0, 1]), np.zeros(6, int), np.full(2, 0.5)))
-    ['expected', 'hypervolume', 'printed', 'pseudo']
+    ['expected', 'front', 'hypervolume', 'printed', 'pseudo']
     """
 
     world: World
     reward: Reward
     k: int
     whole_area: float | None = None
+    whole_front: float | None = None
 
     def __post_init__(self) -> None:
         self.rng = np.random.default_rng((self.world.seed, 4))
@@ -110,7 +115,7 @@ class Regret:
     ) -> dict[str, float]:
         """The losses of one round; `selected` counts the rounds before it, `latency` belongs to `chosen`."""
         if not len(available):
-            return {"pseudo": 0.0, "printed": 0.0, "expected": 0.0, "hypervolume": 0.0}
+            return dict.fromkeys(REGRETS, 0.0)
         truth = self.world.truth(round)
         lag = self.reward.generalisation(selected, round, self.k, self.world.num_examples)
         best = self.reward.best(truth.speed, lag, available, self.k, self.rng)
@@ -126,7 +131,15 @@ class Regret:
             "printed": optimum - realised,
             "expected": expected,
             "hypervolume": self._best_area(truth, available) - area,
+            "front": self._front_area(truth, available) - area,
         }
+
+    def _front_area(self, truth: Truth, available: IntArray) -> float:
+        if len(available) < self.world.count:
+            return hypervolume(truth.validity[available], truth.utility[available])
+        if self.whole_front is None:
+            self.whole_front = hypervolume(truth.validity, truth.utility)
+        return self.whole_front
 
     def _best_area(self, truth: Truth, available: IntArray) -> float:
         if len(available) < self.world.count:

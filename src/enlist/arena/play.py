@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from enlist import checks
-from enlist.arena.genie import Regret, Reward
+from enlist.arena.genie import REGRETS, Regret, Reward
 from enlist.arena.worlds import World
 from enlist.books import Books
 from enlist.contract import Selector
@@ -18,7 +18,6 @@ from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.typing import FloatArray, IntArray
 
 CHECKPOINTS = 200
-REGRETS = ("pseudo", "printed", "expected", "hypervolume")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -176,6 +175,7 @@ class Match:
             "pseudo_regret": sums["pseudo"],
             "printed_regret": sums["printed"],
             "hypervolume_regret": sums["hypervolume"],
+            "front_regret": sums["front"],
             "expected_reward": sums["expected"],
             "round_time": self.now / rounds,
             "utility": sums["utility"] / rounds,

@@ -12,16 +12,19 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
+from enlist import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
-from enlist.arena.compare import Results, growth, save
+from enlist.arena.compare import Results, growth, rollout_regret, save
 from enlist.errors import InputError
 
-HEADER = ("selector", "pseudo-regret", "2nd half", "round time", "vs random", "Jain", "seen")
+HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
+REGRET_NAMES = ("pseudo", "printed", "hypervolume", "front")
 NOTE = (
     "Bands and ± are 95 % intervals over seeds. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows linearly, well "
-    "below 1 if it flattens. 'vs random' compares round times in the same worlds; 'seen' is the share of clients that "
-    "took part at least once. The printed regret grows even for the genie, because the mean of a minimum lies below "
-    "the minimum of means. Click a name in a legend to single it out."
+    "below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way. 'vs random' compares "
+    "round times in the same worlds; 'seen' is the share of clients that took part at least once. The printed regret "
+    "grows even for the genie, because the mean of a minimum lies below the minimum of means. Click a name in a legend "
+    "to single it out."
 )
 
 
@@ -40,6 +43,7 @@ def arena(
     reward: Annotated[
         str, typer.Option(help="BSFL's reward 'normalised' (lag relative to target) or 'printed'.")
     ] = "normalised",
+    regret: Annotated[str, typer.Option(help=f"Which regret to show: {', '.join(REGRET_NAMES)}.")] = "pseudo",
     alpha: Annotated[float, typer.Option(help="Weight of generalisation in the reward.")] = 1.0,
     over_commit: Annotated[float, typer.Option(help="Ask for this many times k, keep the first k replies.")] = 1.0,
     delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
@@ -50,8 +54,8 @@ def arena(
 
     Example: [bold]enlist arena --selectors bsfl,oort,random,genie --clients 500 -k 25 --rounds 1000 --seeds 5[/]
     """
-    if reward not in ("normalised", "printed"):
-        raise InputError(f"--reward is '{reward}'; allowed are 'normalised' and 'printed'.")
+    checks.one_of("reward", reward, ("normalised", "printed"))
+    checks.one_of("regret", regret, REGRET_NAMES)
     scenario(scenario_name)
     names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
     settings = Comparison(
@@ -69,8 +73,8 @@ def arena(
     folder = new_folder(output, "arena")
     console = open_console()
     results = with_progress(console, [settings], jobs)[0]
-    console.print(as_rich(table(settings, results), describe(settings)))
-    console.print(f"report: [bold]{publish(folder, 'Arena', [(settings, results)])}[/]", soft_wrap=True)
+    console.print(as_rich(table(settings, results, regret), describe(settings)))
+    console.print(f"report: [bold]{publish(folder, 'Arena', [(settings, results)], regret)}[/]", soft_wrap=True)
 
 
 def open_console() -> Console:
@@ -117,20 +121,19 @@ def describe(settings: Comparison) -> str:
     return f"{settings.clients} clients, {settings.k} a round, {settings.rounds:,} rounds, {settings.seeds} seeds"
 
 
-def table(settings: Comparison, results: Results) -> list[list[str]]:
+def table(settings: Comparison, results: Results, regret: str = "pseudo") -> list[list[str]]:
     """Header and one row per selector."""
-    regret, halves = summarise(results, "pseudo_regret"), growth(results)
+    loss, halves = summarise(results, f"{regret}_regret"), growth(results, regret)
     time, jain, coverage = (summarise(results, name) for name in ("round_time", "jain", "coverage"))
-    rows = [list(HEADER)]
+    rows = [[f"{regret} regret" if title == "regret" else title for title in HEADER]]
     for name in settings.selectors:
-        against = "–"
+        against, rollout = "–", "–"
         if "random" in settings.selectors and name != "random":
-            difference = paired_difference(results, "round_time", name)
-            base = time["random"].mean
-            against = interval(
-                Summary(*(100.0 * v / base for v in (difference.mean, difference.low, difference.high))), "%"
-            )
-        cells = [interval(regret[name]), f"{halves[name].mean:.2f}", interval(time[name], digits=3), against]
+            gap, base = paired_difference(results, "round_time", name), time["random"].mean / 100.0
+            against = interval(Summary(gap.mean / base, gap.low / base, gap.high / base), "%")
+        if "genie" in settings.selectors and name != "genie":
+            rollout = interval(rollout_regret(results, name))
+        cells = [interval(loss[name]), f"{halves[name].mean:.2f}", rollout, interval(time[name], digits=3), against]
         rows.append([name, *cells, f"{jain[name].mean:.2f}", f"{100 * coverage[name].mean:.0f}%"])
     return rows
 
@@ -156,7 +159,7 @@ def as_rich(rows: Sequence[Sequence[str]], title: str) -> Table:
     return shown
 
 
-def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]]) -> Path:
+def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]], regret: str = "pseudo") -> Path:
     """Write tables, charts and the report page; returns the page's path."""
     from enlist.report.charts import regret_chart, regret_rows
     from enlist.report.charts import save as save_chart
@@ -166,13 +169,15 @@ def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]
     for settings, results in parts:
         inner = folder if len(parts) == 1 else folder / f"{settings.clients}-clients"
         save(inner, settings, results)
-        rows = regret_rows(results)
-        chart = regret_chart(rows, "What was lost against the genie")
+        rows, axis = regret_rows(results, regret), f"cumulated {regret} regret"
+        chart = regret_chart(rows, "What was lost against the best", axis)
         save_chart(chart, inner / "regret")
-        close = regret_chart(rows, "The same on logarithmic axes", logarithmic=True)
+        close = regret_chart(rows, "The same on logarithmic axes", axis, logarithmic=True)
         printed = regret_chart(regret_rows(results, "printed"), "As Eq. 7 prints it", "cumulated printed regret")
         heading = f"{describe(settings)}: {settings.scenario}"
-        sections.append(Section(heading, table=table(settings, results), charts=[chart, close, printed], note=NOTE))
+        sections.append(
+            Section(heading, table=table(settings, results, regret), charts=[chart, close, printed], note=NOTE)
+        )
     lead = (
         "Selectors against a genie, without training: every selector meets the same worlds and the same luck. Regret "
         "is what a policy loses against a genie that knows every client's true mean and stands where the policy stands."

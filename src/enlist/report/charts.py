@@ -46,7 +46,7 @@ def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]
 
 
 def regret_chart(
-    rows: Sequence[Row], title: str, axis: str = "cumulated pseudo-regret", logarithmic: bool = False
+    rows: Sequence[Row], title: str, axis: str = "cumulated pseudo regret", logarithmic: bool = False
 ) -> alt.LayerChart:
     """Regret over rounds, a line per selector with its 95 % band; the legend singles out lines.
 

@@ -68,6 +68,7 @@ class AFL(Selector[AFLSettings, AFLState]):
 
     name = "afl"
     reference = "Goetz et al. 2019"
+    presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"loss"})
     Settings = AFLSettings
     State = AFLState

@@ -61,6 +61,7 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
 
     name = "cu-cs"
     reference = "Shi et al. 2023"
+    presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"clients.features", "clients.num_examples"})
     Settings = CUCSSettings
     State = CUCSState

@@ -74,6 +74,7 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
 
     name = "power-of-choice"
     reference = "Cho et al. 2022"
+    presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"clients.num_examples", "loss"})
     Settings = PowerOfChoiceSettings
     State = PowerOfChoiceState

@@ -148,6 +148,7 @@ class REFL(Selector[REFLSettings, REFLState]):
 
     name = "refl"
     reference = "Abdelmoniem et al. 2023"
+    presets = {"paper": {}}  # the default is the printed rule
     Settings = REFLSettings
     State = REFLState
 

@@ -54,6 +54,7 @@ class SAFA(Selector[NoSettings, SAFAState]):
 
     name = "safa"
     reference = "Wu et al. 2021"
+    presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"latency"})
     trains_all = True
     State = SAFAState

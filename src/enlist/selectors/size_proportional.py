@@ -45,6 +45,7 @@ class SizeProportional(Selector[SizeProportionalSettings, NoState]):
 
     name = "size-proportional"
     reference = "Li et al. 2020 (FedProx)"
+    presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"clients.num_examples"})
     may_choose_fewer = True
     Settings = SizeProportionalSettings

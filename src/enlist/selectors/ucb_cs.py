@@ -75,9 +75,9 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
 
     Differs from the paper (preset "paper" restores its gamma = 0.7 and full width): with n clients and k a round each
     is seen every n/k rounds, and at gamma = 0.7 the widths then grow so fast that it selects whoever waited longest;
-    gamma is 0.95 and the width 0.3 of the printed one. Sigma comes from the losses of clients, because their spread inside a client is not
-    reported. Selections without a loss count in N_i but not in the mean, so a client that keeps failing is not tried
-    again at once; one whose loss was never seen counts as the mean recent loss.
+    gamma is 0.95 and the width 0.3 of the printed one. Sigma comes from the losses of clients, because their spread
+    inside a client is not reported. Selections without a loss count in N_i but not in the mean, so a client that keeps
+    failing is not tried again at once; one whose loss was never seen counts as the mean recent loss.
     """
 
     name = "ucb-cs"

@@ -1,0 +1,157 @@
+"""Evidence for every selector:  python -m benchmarks.evidence [--output docs]
+
+Runs, for each selector, the scenario in which it should beat random and the one in which it should not (100 clients,
+10 a round, 400 rounds, 10 seeds) and writes docs/selectors.md and the table in README.md. What each selector is, its
+defaults and how it differs from its paper come from its docstring, so that there is one source.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import dataclasses
+import inspect
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import enlist
+from enlist.arena.evidence import EVIDENCE, Outcome, gather
+from enlist.selectors import get
+from enlist.testing import population
+
+INTRODUCTION = """# Selectors
+
+Every selector has the same contract (`ask`, `tell`, `save`, `load`, `explain`; see the README) and is created by name:
+`enlist.create("oort", clients, seed=7, preset="paper", ...)`. A preset named "paper" restores the printed formula; the
+default is what works at the scale of federated learning. This page is written by `python -m benchmarks.evidence`.
+
+The measurements: 100 clients, 10 a round, 400 rounds, 10 seeds; the selector and `random` meet the same worlds and the
+same luck; brackets are 95 % intervals, of the paired difference in the last column. Scenarios are listed by
+`enlist list scenarios`.
+
+## The exact max-min solver
+
+BSFL, its genie and RBCS-F choose the k-subset S that maximises min(keys of S) + sum(values of S). Sort the clients by
+key, best first. Let P(p) be the first p of them, T(p) the k largest values among these, and v(p) the p-th key plus the
+sum of T(p). Then the best v(p) is the optimum, and T(p) attains it:
+
+* every member of T(p) has a key of at least the p-th, so T(p) is worth at least v(p);
+* if the last member of any S stands at position p, its smallest key is the p-th and its values sum to at most those of
+  T(p), so S is worth at most v(p).
+
+That costs one sort. A key of +inf (a client never tried) is legal; with k or more of them the values decide alone.
+"""
+
+
+def paragraphs(kind: type[Any]) -> list[str]:
+    """The docstring without its doctest; aligned lines become a code block."""
+    text = re.sub(r"\n\s*>>> .*?(?=\n\n|\Z)", "", inspect.getdoc(kind) or "", flags=re.S)
+    blocks = [block for block in text.split("\n\n") if block.strip()]
+    return [f"```\n{block}\n```" if re.search(r"\S {3,}\S", block) else block for block in blocks]
+
+
+def settings(kind: type[Any]) -> str:
+    """Defaults and presets."""
+    defaults = ", ".join(f"`{f.name}={_value(f.default)}`" for f in dataclasses.fields(kind.Settings)) or "none"
+    lines = [f"Parameters: {defaults}."]
+    documented = re.sub(r"\n\s*>>> .*", "", inspect.getdoc(kind.Settings) or "", flags=re.S).strip()
+    if dataclasses.fields(kind.Settings):
+        lines.append(documented)
+    for name, values in kind.presets.items():
+        lines.append(
+            f"Preset `{name}`: " + ", ".join(f"`{key}={_value(value)}`" for key, value in values.items()) + "."
+        )
+    return "\n\n".join(lines)
+
+
+def _value(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else repr(value)
+
+
+def row(label: str, outcome: Outcome) -> str:
+    """One line of the evidence table."""
+    ours, base, gap = outcome.selector, outcome.random, outcome.difference
+    unit = "smaller is better" if outcome.claim.smaller_is_better else "larger is better"
+    cells = [
+        label,
+        f"`{outcome.claim.scenario}`",
+        f"{outcome.claim.quantity.replace('_', ' ')} ({unit})",
+        f"{ours.mean:.3g} [{ours.low:.3g}, {ours.high:.3g}]",
+        f"{base.mean:.3g} [{base.low:.3g}, {base.high:.3g}]",
+        f"{gap.mean:+.3g} [{gap.low:+.3g}, {gap.high:+.3g}]",
+    ]
+    return "| " + " | ".join(cells) + " |"
+
+
+def section(name: str, outcomes: dict[str, Outcome]) -> str:
+    """The part of docs/selectors.md about one selector."""
+    kind = get(name)
+    parts = [f"## `{name}`", *paragraphs(kind), settings(kind)]
+    if name in EVIDENCE:
+        parts.append(f"Use it when {EVIDENCE[name].use}.")
+        table = ["| | scenario | quantity | this selector | random | difference |", "|---|---|---|---|---|---|"]
+        table += [row(label, outcome) for label, outcome in outcomes.items()]
+        parts.append("\n".join(table))
+    return "\n\n".join(parts)
+
+
+def costs(page: Path) -> dict[str, str]:
+    """Milliseconds per round at a million clients, as docs/benchmarks.md has them."""
+    found = {}
+    for line in page.read_text().splitlines() if page.exists() else []:
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if cells[0] in enlist.names() and len(cells) == 6:
+            found[cells[0]] = cells[4].split(" ")[0]
+    return found
+
+
+def readme_table(milliseconds: dict[str, str]) -> str:
+    """The table of selectors in the README."""
+    lines = ["| selector | paper | needs | ms at 10^6 |", "|---|---|---|---|"]
+    for name in enlist.names():
+        kind = get(name)
+        needs = ", ".join(sorted(kind(population(4)).needs)) or "nothing"
+        lines.append(
+            f"| [`{name}`](docs/selectors.md#{name}) | {kind.reference} | {needs} | {milliseconds.get(name, '')} |"
+        )
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, help="the docs folder; README.md stands beside it")
+    options = parser.parse_args()
+    sections, wrong = [INTRODUCTION], []
+    for name in enlist.names():
+        outcomes = {}
+        if name in EVIDENCE:
+            jobs = os.cpu_count() or 1
+            outcomes = {
+                "wins": gather(name, EVIDENCE[name].wins, jobs=jobs),
+                "does not": gather(name, EVIDENCE[name].loses, jobs=jobs),
+            }
+            wrong += [f"{name}: {label}" for label, outcome in outcomes.items() if outcome.better != (label == "wins")]
+            print(name, *(row(label, outcome) for label, outcome in outcomes.items()), sep="\n", flush=True)
+        sections.append(section(name, outcomes))
+    if options.output:
+        (options.output / "selectors.md").write_text("\n\n".join(part.strip() for part in sections) + "\n")
+        readme = options.output.parent / "README.md"
+        table = readme_table(costs(options.output / "benchmarks.md"))
+        marked = re.sub(
+            r"(<!-- selectors -->\n).*?(\n<!-- /selectors -->)",
+            lambda found: f"{found[1]}{table}{found[2]}",
+            readme.read_text(),
+            flags=re.S,
+        )
+        readme.write_text(marked)
+    sys.exit(f"not as stated: {', '.join(wrong)}" if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

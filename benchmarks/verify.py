@@ -1,0 +1,171 @@
+"""What takes too long for `make test`:  python -m benchmarks.verify [--output docs/verify.md] [--part NAME]
+
+Statistical claims over 20 seeds, populations of a million, and a soak. Each part prints a table, says what it holds
+against, and fails the run if the statement does not hold.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import sys
+import time
+import tracemalloc
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+import enlist
+from benchmarks.selectors import footprint, measure
+from enlist.arena import Comparison, Reward, Rules, Scenario, Summary, World, compare, play
+from enlist.arena.compare import Results
+from enlist.testing import population, transcript
+
+Part = tuple[list[str], bool]
+"""Lines of Markdown, and whether everything that was stated holds."""
+
+
+def regret() -> Part:
+    """BSFL's regret over 20,000 rounds, under the reward that each preset maximises."""
+    lines, holds = [], True
+    for label, reward, players in (
+        ("normalised", Reward(), ("bsfl", "bsfl:paper", "cs-ucb", "random")),
+        ("printed", Reward(normalised=False), ("bsfl", "bsfl:paper", "cs-ucb", "random")),
+    ):
+        settings = Comparison(players, "slow-minority", clients=20, k=5, rounds=20_000, seeds=20, reward=reward)
+        results = compare(settings, jobs=os.cpu_count() or 1)
+        lines += ["", f"Reward {label}, alpha 1:", ""]
+        lines += ["| selector | R(5,000) | R(10,000) | R(20,000) | doubling | exponent |", "|---|---|---|---|---|---|"]
+        for name in players:
+            at = {n: _curve(results, name, n) for n in (2_500, 5_000, 10_000, 20_000)}
+            doubling = Summary.of((at[20_000] - at[10_000]) / (at[10_000] - at[5_000]))
+            exponent = Summary.of(np.log2(at[20_000] / at[10_000]))
+            cells = [f"{at[n].mean():.0f}" for n in (5_000, 10_000, 20_000)]
+            lines.append(f"| {name} | {' | '.join(cells)} | {_show(doubling)} | {_show(exponent)} |")
+            if name == "random":
+                holds &= 1.9 < doubling.mean < 2.1
+            if (name, label) == ("bsfl", "normalised"):
+                holds &= doubling.high < 1.9 and at[20_000].mean() < 0.1 * _curve(results, "random", 20_000).mean()
+    return lines, holds
+
+
+def _curve(results: Results, name: str, number: int) -> np.ndarray:
+    """Cumulated pseudo-regret at the checkpoint next to round `number`, per seed."""
+    records = [record for (selector, _), record in results.items() if selector == name]
+    index = int(np.argmin(np.abs(np.array(records[0].rounds) - number)))
+    return np.array([record.curves["pseudo"][index] for record in records])
+
+
+def _show(summary: Summary) -> str:
+    return f"{summary.mean:.2f} [{summary.low:.2f}, {summary.high:.2f}]"
+
+
+def fractions() -> Part:
+    """CS-UCB-Q reaches required fractions (0.6, 0.5, 0.4) with k = 2 of 3 clients of very different speed.
+
+    20 seeds, 5,000 rounds each; the smallest share over seeds is shown.
+    """
+    wanted = np.array([0.6, 0.5, 0.4])
+    shares = []
+    for seed in range(20):
+        selector = enlist.create("cs-ucb-q", enlist.Clients(count=3), seed=seed, fractions=wanted)
+        rng = np.random.default_rng(seed)
+        for _ in range(5_000):
+            picked = selector.ask(k=2, deadline=1.0)
+            latency = np.array([0.1, 0.5, 0.9])[picked.clients] * rng.uniform(0.9, 1.1, 2)
+            selector.tell(picked, enlist.Feedback(latency=latency))
+        shares.append(selector.counts.selected / 5_000)
+    least = np.min(shares, axis=0)
+    lines = ["", "| client | required | smallest share |", "|---|---|---|"]
+    lines += [f"| {i} | {wanted[i]} | {least[i]:.3f} |" for i in range(3)]
+    return lines, bool((least >= wanted - 0.001).all())
+
+
+def darts() -> Part:
+    """Team Darts' UCB on 12 clients, 3 a round, 100 rounds, 50 seeds: the share of picks that goes to the 3 best.
+
+    Uniform selection gives 0.25. With preset "paper" the bonus swamps gains of a percent and it behaves as round-robin;
+    with the default it does not.
+    """
+    lines = ["", "| preset | share of the 3 best | most / least selected |", "|---|---|---|"]
+    means = {}
+    for preset in ("paper", None):
+        shares, spreads = [], []
+        for seed in range(50):
+            world = World(Scenario(latency="equal", utility_noise=0.05), clients=12, rounds=100, seed=seed)
+            record = play(enlist.create("darts-ucb", world.clients(), seed=seed, preset=preset), world, Rules(k=3))
+            best = np.argsort(-world.truth(1).utility)[:3]
+            shares.append(float(record.selected[best].sum() / record.selected.sum()))
+            spreads.append(float(record.selected.max() / max(record.selected.min(), 1)))
+        means[preset] = Summary.of(shares)
+        lines.append(f"| {preset or 'default'} | {_show(means[preset])} | {_show(Summary.of(spreads))} |")
+    return lines, means["paper"].high < 0.29 and means[None].low > 0.33
+
+
+def million() -> Part:
+    """Every selector at 1,000,000 clients, k = 100, one core: at most 1 s per round and 400 bytes per client."""
+    lines = ["", "| selector | ms per round, median | largest | bytes per client |", "|---|---|---|---|"]
+    holds = True
+    for name in enlist.names():
+        median, largest, held = measure(name, 1_000_000, rounds=5)
+        holds &= median <= 1000.0 and held <= 400.0
+        lines.append(f"| {name} | {median:.0f} | {largest:.0f} | {held:.0f} |")
+    return lines, holds
+
+
+def soak() -> Part:
+    """Memory does not grow with rounds: 5,000 rounds with late, lost and never told clients, every selector.
+
+    Bytes allocated by Python and NumPy after 1,000 and after 5,000 rounds, and bytes of state.
+    """
+    lines = ["", "| selector | after 1,000 | after 5,000 | state |", "|---|---|---|---|"]
+    holds = True
+    for name in enlist.names():
+        selector = enlist.create(name, population(60), seed=1)
+        tracemalloc.start()
+        transcript(selector, 1_000)
+        early, held = tracemalloc.get_traced_memory()[0], footprint(selector)
+        transcript(selector, 4_000)
+        late, after = tracemalloc.get_traced_memory()[0], footprint(selector)
+        tracemalloc.stop()
+        holds &= late < early + 300_000 and held == after
+        lines.append(f"| {name} | {early:,} | {late:,} | {after:,} |")
+    return lines, holds
+
+
+PARTS: dict[str, Callable[[], Part]] = {
+    "regret": regret,
+    "fractions": fractions,
+    "darts": darts,
+    "million": million,
+    "soak": soak,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path)
+    parser.add_argument("--part", choices=list(PARTS))
+    options = parser.parse_args()
+    document, failed = ["# Verification", "", "The last output of `make verify`."], []
+    for name, part in PARTS.items():
+        if options.part in (None, name):
+            start = time.perf_counter()
+            lines, holds = part()
+            head = (part.__doc__ or "").strip()
+            block = ["", f"## {name}", "", *head.splitlines(), *lines, "", "Holds." if holds else "Does not hold."]
+            document += block
+            print("\n".join(block), f"\n({time.perf_counter() - start:.0f} s)", flush=True)
+            failed += [] if holds else [name]
+    if options.output:
+        options.output.write_text("\n".join(document) + "\n")
+    sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
+
+
+if __name__ == "__main__":
+    main()

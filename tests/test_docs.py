@@ -1,0 +1,89 @@
+"""What the documentation shows runs as it stands there."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
+
+
+def run(code: str, folder: Path, path: str = "") -> str:
+    environment = {**os.environ, "PYTHONPATH": path}
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, env=environment, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_readme_example_runs(tmp_path: Path) -> None:
+    code = blocks("README.md", "python")[0]
+    lines = [line for line in code.splitlines() if line.strip() and not line.startswith("import")]
+    assert len(lines) <= 15
+    shown = run(code, tmp_path)
+    assert "Oort('oort', clients=1000, round=30)" in shown
+    assert (tmp_path / "state" / "state.json").exists()
+
+
+def test_readme_names_the_two_commands_and_every_selector() -> None:
+    import enlist
+
+    text = (ROOT / "README.md").read_text()
+    assert "make demo" in text
+    assert "make test" in text
+    for name in enlist.names():
+        assert f"`{name}`" in text, f"README does not list {name}"
+
+
+def test_a_users_selector_is_found_and_passes_the_suite(tmp_path: Path) -> None:
+    source = blocks("docs/write-a-selector.md", "python")[0]
+    assert len([line for line in source.splitlines() if line.strip()]) <= 30
+    (tmp_path / "quick_selectors.py").write_text(source)
+    entry = blocks("docs/write-a-selector.md", "toml")[0]
+    quick = re.search(r'quick = "(.*)"', entry)
+    assert quick is not None
+    info = tmp_path / "quick_selectors-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quick-selectors\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(f"[enlist.selectors]\nquick = {quick[1]}\n")
+    code = (
+        "import enlist, enlist.testing\n"
+        "assert 'quick' in enlist.names()\n"
+        "selector = enlist.create('quick', enlist.Clients(count=5), seed=7, doubt=2.0)\n"
+        "enlist.testing.run_all('quick')\n"
+        "from enlist.arena import Comparison, compare, paired_difference\n"
+        "results = compare(Comparison(('quick', 'random'), 'slow-minority', 50, 5, 300, seeds=3))\n"
+        "assert paired_difference(results, 'round_time', 'quick').high < 0\n"
+        "from enlist.cli.listing import selectors\n"
+        "print('quick' in list(selectors().columns[0].cells))\n"
+    )
+    assert run(code, tmp_path, str(tmp_path)).strip() == "True"
+
+
+def test_every_public_name_has_a_doctest() -> None:
+    import importlib
+    import inspect
+    import pkgutil
+
+    import enlist
+
+    missing = []
+    for module in pkgutil.walk_packages(enlist.__path__, "enlist."):
+        if module.name.startswith("enlist.cli"):
+            continue  # its functions are the commands; their --help carries an example
+        loaded = importlib.import_module(module.name)
+        for name, thing in vars(loaded).items():
+            defined_here = getattr(thing, "__module__", "") == module.name
+            if name.startswith("_") or not defined_here or not (inspect.isclass(thing) or inspect.isfunction(thing)):
+                continue
+            if ">>>" not in (thing.__doc__ or ""):
+                missing.append(f"{module.name}.{name}")
+    assert not missing
