@@ -8,6 +8,9 @@ import dataclasses
 import json
 import math
 import multiprocessing
+import os
+import signal
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -91,12 +94,31 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
     for selector in comparison.selectors:
         make(selector, comparison.world(comparison.first_seed), comparison.reward, comparison.first_seed)
     context = multiprocessing.get_context("spawn")
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context) as pool:
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_serve_parent) as pool:
         futures = {pool.submit(run, comparison, *key): key for key in comparison.runs()}
-        for future in concurrent.futures.as_completed(futures):
-            results[futures[future]] = future.result()
-            tick(*futures[future])
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                results[futures[future]] = future.result()
+                tick(*futures[future])
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in multiprocessing.active_children():
+                worker.terminate()
+            raise
     return {key: results[key] for key in comparison.runs()}
+
+
+def _serve_parent() -> None:
+    """Leave Ctrl-C to the main process, which then ends its workers; and do not outlive it if it is killed."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -108,12 +109,22 @@ def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int
         disable=not console.is_terminal,
     )
     results = []
-    with bar:
+    with bar, stopping(console):
         tasks = [bar.add_task(describe(settings), total=len(settings.runs())) for settings in comparisons]
         for task, settings in zip(tasks, comparisons, strict=True):
             advance = lambda selector, seed, task=task: bar.advance(task)  # noqa: E731
             results.append(compare(settings, jobs or os.cpu_count() or 1, advance))
     return results
+
+
+@contextlib.contextmanager
+def stopping(console: Console) -> Iterator[None]:
+    """Ctrl-C ends the command with one line instead of a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("stopped; nothing was written. The same command starts again from the beginning.")
+        raise typer.Exit(130) from None
 
 
 def describe(settings: Comparison) -> str:
