@@ -248,6 +248,9 @@ class Selector(Generic[SettingsT, StateT]):
     def compacted(self, kept: IntArray) -> None:
         """Hook: only the clients that were at positions `kept` are left; `state` has shrunk already."""
 
+    def loaded(self) -> None:
+        """Hook: `state` has just been read from a file; renew whatever is derived from it."""
+
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
         return {

@@ -176,6 +176,7 @@ def load(
     selector.preset = header["preset"]
     _restore(selector.state, "state/", arrays, header["scalars"])
     _restore(selector.counts, "counts/", arrays, header["scalars"])
+    selector.loaded()
     selector.round = header["round"]
     selector.rng.bit_generator.state = header["generator"]
     for entry in header["open"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import csv
+import dataclasses
 import json
 import math
 
@@ -50,6 +51,8 @@ def test_a_run_depends_on_its_own_selector_and_seed_alone():
     alone = compare(SETTINGS)
     assert plain({("bsfl", 1): run(SETTINGS, "bsfl", 1)})["bsfl", 1] == plain(alone)["bsfl", 1]
     assert plain(alone)["random", 0] != plain(alone)["random", 1]
+    later = compare(dataclasses.replace(SETTINGS, selectors=("random",), first_seed=1, seeds=1))
+    assert plain(later)["random", 1] == plain(alone)["random", 1], "luck depends on the first seed, not on its own"
 
 
 def test_every_selector_meets_the_same_world():

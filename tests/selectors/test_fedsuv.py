@@ -14,9 +14,9 @@ import pytest
 import enlist
 from enlist import Clients, Feedback, Outcome
 from enlist.bandits import ExactGP, FeatureGP
+from enlist.bandits.validity import Validity
 from enlist.errors import InputError, MissingColumnError, PopulationError
 from enlist.selectors import fedsuv as module
-from enlist.selectors.validity import Validity
 
 A = 2.35810
 COMPLETED, LATE, DROPPED, FAILED, ARRIVED = Outcome
@@ -55,16 +55,17 @@ def test_the_constant_of_the_width(delta, a):
 
 
 def test_validity_by_hand():
-    # 0 always drops out, 1 always finishes. After 99 rounds: means 0 and 99/100, half widths a/10 = .23581; clipped
-    # to [0, 1]: [0, .2358] and [.7542, 1].
+    # 0 always drops out, 1 always finishes. After 99 rounds: means 0 and 99/100, half widths a/10 = .23581; a
+    # probability, so what is shown is cut to [0, 1].
     selector = pair(initial_rounds=0)
     for _ in range(99):
         tell(selector, selector.ask(k=2, deadline=10.0), [0.1, 0.1], outcome=[DROPPED, COMPLETED])
     selector.ask([], k=1)
     state = selector.state
     np.testing.assert_allclose(state.validity.model.precision, 100 * np.eye(2), atol=1e-9)
-    np.testing.assert_allclose(state.validity_low, [0.0, 0.99 - A / 10], atol=1e-5)
-    np.testing.assert_allclose(state.validity_high, [A / 10, 1.0], atol=1e-5)
+    np.testing.assert_allclose(state.validity_low, [-A / 10, 0.99 - A / 10], atol=1e-5)
+    np.testing.assert_allclose(state.validity_high, [A / 10, 0.99 + A / 10], atol=1e-5)
+    np.testing.assert_allclose(selector.summary()["validity"], [A / 10, 1.0], atol=1e-5)
 
 
 def test_magnitudes_are_taken_as_logarithms():
@@ -368,18 +369,18 @@ def test_pruning_stops_at_k():
 
 
 def test_the_widest_and_the_most_optimistic():
-    # Diagonals: sqrt(1 + .04) = 1.02 for 0, then .806, .707, .608, .510; optimistic .2, .9, .8, .7, .6
+    # Diagonals: sqrt(1 + .04) = 1.02 for 0, then .224, .707, .224, .510; optimistic .2, .9, .8, .7, .6
     validity = [[0.0, 1.0], *[[0.4, 0.5]] * 4]
-    utility = [[0.0, 0.2], [0.1, 0.9], [0.1, 0.8], [0.1, 0.7], [0.1, 0.6]]
+    utility = [[0.0, 0.2], [0.7, 0.9], [0.1, 0.8], [0.5, 0.7], [0.1, 0.6]]
     selector = boxed(validity, utility)
     picked = selector.ask(k=3)
     assert picked.clients.tolist() == [0, 1, 2]
-    np.testing.assert_allclose(picked.terms["diagonal"], np.sqrt([1.04, 0.65, 0.5]))
+    np.testing.assert_allclose(picked.terms["diagonal"], np.sqrt([1.04, 0.05, 0.5]))
     assert picked.terms["utility"].tolist() == [0.2, 0.9, 0.8]
     assert picked.terms["validity"].tolist() == [1, 0.5, 0.5]
     assert selector.ask(k=1).clients.tolist() == [0]
-    assert selector.ask([1, 2, 3, 4], k=2).clients.tolist() == [1, 2]
-    assert selector.ask([2, 3, 4], k=1).clients.tolist() == [2]
+    assert selector.ask([1, 3, 4], k=2).clients.tolist() == [1, 4]
+    assert selector.ask([1, 3, 4], k=1).clients.tolist() == [4]
 
 
 def test_the_widest_is_not_taken_twice():
@@ -415,10 +416,10 @@ UTILITY = [[0.1, 0.3], [0.1, 0.9], [0.1, 0.2], [0.1, 0.8], [0.1, 0.3]]
 
 
 def test_soft_elimination_lets_the_most_valid_come_back():
-    # 0 and 4 are in, 4 is away; two more are needed: 2 and 3, with upper validities .8 and .5. They stay in.
+    # 0 and 4 are in, 0 is away; two more are needed: 2 and 3, with upper validities .8 and .5. They stay in.
     selector = boxed(RETURN, UTILITY)
     selector.state.active[:] = [True, False, False, False, True]
-    assert selector.ask([0, 1, 2, 3], k=3).clients.tolist() == [0, 2, 3]
+    assert selector.ask([1, 2, 3, 4], k=3).clients.tolist() == [2, 3, 4]
     assert selector.state.active.tolist() == [True, False, True, True, True]
 
 

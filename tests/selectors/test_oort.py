@@ -208,6 +208,14 @@ def test_slots(share, round_up, exploited):
     np.testing.assert_array_equal(picked.terms["exploited"], picked.clients < 20)
 
 
+def test_slots_are_not_lost_to_rounding():
+    # 25 - 25 * .56 is 10.999999999999998: 11 are exploited. 50 * .58 is 28.999999999999996: 29 are explored.
+    for k, share, round_up, exploited in ((25, 0.56, False, 11), (50, 0.58, True, 21)):
+        selector = make(200, exploration=share, exploration_decay=1.0, round_up=round_up)
+        inject(selector, [1.0] * 100 + [np.nan] * 100)
+        assert selector.ask(k=k).terms["exploited"].sum() == exploited
+
+
 def test_slots_without_anybody_to_explore_are_exploited():
     selector = inject(make(6, exploration=1.0, exploration_decay=1.0), [5, 4, 3, 2, 1, np.nan])
     picked = selector.ask(k=4)
@@ -289,10 +297,10 @@ def test_the_pacer_of_the_paper():
 
 
 def test_the_pacer_of_the_code():
-    # 10 -> 10.5: within a tenth, relaxed; -> 13: neither; -> 78: by 5 * 13, tightened; -> 0: by less than 5 * 78;
-    # -> 0: stalled
+    # 10 -> 10.5: within a tenth, relaxed; -> 13 and -> 52: neither; -> 312: by 5 * 52, tightened; -> 0: by less than
+    # 5 * 312; -> 0: stalled
     selector = inject(make(10, pacer_step=1, pacer="code", pacer_delta=5.0), [1.0] * 10)
-    assert pace(selector, [10, 10.5, 13, 78, 0, 0]) == [30, 35, 35, 30, 30, 35]
+    assert pace(selector, [10, 10.5, 13, 52, 312, 0, 0]) == [30, 35, 35, 35, 30, 30, 35]
     selector = inject(make(10, pacer_step=1, pacer="code", pacer_delta=5.0, threshold=98.0), [1.0] * 10)
     assert pace(selector, [10, 10, 10]) == [98, 100, 100]
     selector = inject(make(10, pacer_step=1, pacer="code", pacer_delta=5.0, threshold=7.0), [1.0] * 10)
@@ -319,18 +327,19 @@ def test_the_pacer_keeps_its_windows_apart():
     assert pace(selector, range(1, 13)) == [30] * 12
 
 
-def test_the_pacer_sees_the_mean_of_exploited_replies():
-    # Exploited 0 and 1 of which one is lost, explored 2 with a huge loss: the mean is 6.
-    selector = make(4, exploration=1 / 3, exploration_decay=1.0)
-    inject(selector, [1, 1, np.nan, np.nan])
-    picked = selector.ask(k=3)
-    assert picked.terms["exploited"].tolist() == [1, 1, 0]
-    outcome = [Outcome.COMPLETED, Outcome.DROPPED, Outcome.COMPLETED]
-    selector.tell(picked, Feedback(outcome=outcome, latency=[1, np.nan, 1], loss_rms=[6.0, np.nan, 1000.0]))
+@pytest.mark.parametrize(("pacer", "seen"), [("paper", 8.0), ("code", 4.0)])
+def test_the_pacer_sees_exploited_replies(pacer, seen):
+    # Exploited 0, 1 and 2, of which one is lost, explored one with a huge loss: the sum is 6 + 2, the mean half of it.
+    selector = make(5, exploration=0.25, exploration_decay=1.0, pacer=pacer)
+    inject(selector, [1, 1, 1, np.nan, np.nan])
+    picked = selector.ask(k=4)
+    assert picked.terms["exploited"].tolist() == [1, 1, 1, 0]
+    outcome = [Outcome.COMPLETED, Outcome.DROPPED, Outcome.COMPLETED, Outcome.COMPLETED]
+    selector.tell(picked, Feedback(outcome=outcome, latency=[1, np.nan, 1, 1], loss_rms=[6.0, np.nan, 2.0, 1000.0]))
     selector.ask([], k=1)
-    assert selector.state.history.values().tolist() == [6.0]
+    assert selector.state.history.values().tolist() == [seen]
     selector.ask([], k=1)
-    assert selector.state.history.values().tolist() == [6.0, 0.0]
+    assert selector.state.history.values().tolist() == [seen, 0.0]
 
 
 # ----------------------------------------------------------------------------------------------------------- retirement
@@ -338,7 +347,7 @@ def test_the_pacer_sees_the_mean_of_exploited_replies():
 
 def test_retirement():
     # Chosen 4, 3, 2 and 1 times: over 2 are 0 and 1; the best of the others is 2.
-    selector = inject(make(4, retire_after=2, retire_share=0.5, cut_off=1.0), [100, 90, 50, 10])
+    selector = inject(make(4, retire_after=2, retire_share=1.0, cut_off=1.0), [100, 90, 50, 10])
     selector.counts.selected[:] = [4, 3, 2, 1]
     assert selector.ask(k=1).clients.tolist() == [2]
     # A quarter of four is one: only the one chosen most often.
@@ -509,7 +518,7 @@ CODE = {"pacer": "code", "pacer_delta": 5.0, "explore_by": "size", "reward_strag
     ("preset", "changes"),
     [
         (None, {}),
-        ("paper", {"retire_after": 10}),
+        ("paper", {"retire_after": 10, "retire_share": 1.0, "sample_window": 1e9}),
         (
             "oort-code",
             {**CODE, "exploration_decay": 0.95, "threshold": 10.0, "clip": 0.98, "cut_off": 0.7, "retire_share": 0.3},

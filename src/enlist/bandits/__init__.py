@@ -13,6 +13,7 @@ from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
 from enlist.bandits.queues import VirtualQueues, capped_shares
 from enlist.bandits.rules import UCB, DiscountedThompson, EpsilonGreedy, Rule, Thompson
 from enlist.bandits.sampling import systematic, top_k, uniform, unseen_first, weighted
+from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
     "UCB",
@@ -29,6 +30,7 @@ __all__ = [
     "Rule",
     "Standardiser",
     "Thompson",
+    "Validity",
     "VirtualQueues",
     "annealing",
     "argmax_min_plus_sum",
@@ -40,6 +42,7 @@ __all__ = [
     "feature_count",
     "front",
     "hypervolume",
+    "in_time",
     "median_distance",
     "objective",
     "rbf",

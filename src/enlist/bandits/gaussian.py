@@ -167,10 +167,22 @@ class FeatureGP(State):
         features = self.features[clients].astype(float)
         rows = features - features @ self.reduction
         missed = np.maximum(1.0 - (features**2).sum(1), 0.0)
-        block = rows @ features.T + np.diag(missed + (self.noise if noise is None else noise))
+        blur = missed + (self.noise if noise is None else noise)
+        if len(clients) > len(self.weights):
+            self._update_many(features, values, blur)
+            return
+        block = rows @ features.T + np.diag(blur)
         gain = cho_solve(cho_factor(block), rows)
         self.weights = self.weights + gain.T @ (values - features @ self.weights)
         self.reduction = self.reduction + gain.T @ rows
+
+    def _update_many(self, features: FloatArray, values: FloatArray, blur: FloatArray) -> None:
+        """The same in information form, for more observations than features."""
+        identity = np.eye(len(self.weights))
+        before = cho_solve(cho_factor(identity - self.reduction), identity)
+        covariance = cho_solve(cho_factor(before + (features.T / blur) @ features), identity)
+        self.weights = covariance @ (before @ self.weights + features.T @ (values / blur))
+        self.reduction = identity - covariance
 
     def forget(self, share: float) -> None:
         """Drift by `share` towards the prior."""

@@ -7,9 +7,8 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import top_k
+from enlist.bandits import Validity, top_k
 from enlist.contract import Choice, Request, Selector, Told
-from enlist.selectors.validity import Validity, in_time
 from enlist.state import State
 from enlist.typing import FloatArray, IntArray
 
@@ -72,6 +71,10 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
         self.rows = validity.rows(self.clients.features)
         return CUCSState(validity=validity)
 
+    def loaded(self) -> None:
+        assert self.clients.features is not None
+        self.rows = self.state.validity.rows(self.clients.features)
+
     def joined(self, before: int) -> None:
         assert self.clients.features is not None
         self.rows = np.concatenate([self.rows, self.state.validity.rows(self.clients.features[before:])])
@@ -87,8 +90,7 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
         return request.pick(top_k(score, request.k, self.rng), mean=mean, bonus=bonus, size=size)
 
     def learn(self, told: Told) -> FloatArray | None:
-        self.state.validity.learn(self.rows[told.clients], told)
-        return None
+        return self.state.validity.learn(self.rows[told.clients], told)
 
     def amend(self, told: Told) -> None:
-        self.state.validity.model.update(self.rows[told.clients], in_time(told))
+        self.state.validity.amend(self.rows[told.clients], told)

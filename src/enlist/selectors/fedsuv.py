@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import numpy as np
 
@@ -12,8 +13,10 @@ from enlist.bandits import (
     ExactGP,
     FeatureGP,
     RecentValues,
+    Validity,
     dominated,
     feature_count,
+    in_time,
     median_distance,
     top_k,
     uniform,
@@ -21,9 +24,9 @@ from enlist.bandits import (
 from enlist.bandits.gaussian import best_length
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import PopulationError
-from enlist.selectors.validity import Validity, in_time
-from enlist.state import State, column
-from enlist.typing import BoolArray, FloatArray, IntArray
+from enlist.records import Clients
+from enlist.state import Scalar, State, column
+from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 EXACT_LIMIT = 5_000
 
@@ -85,13 +88,22 @@ class FedSUVState(State):
     utility: State
     utilities: RecentValues
     scores: RecentValues
-    observations: IntArray = column(0, int)
+    observations: FloatArray = column(0.0)
     score_mean: FloatArray = column(0.0)
     validity_low: FloatArray = column(-np.inf)
     validity_high: FloatArray = column(np.inf)
     utility_low: FloatArray = column(-np.inf)
     utility_high: FloatArray = column(np.inf)
     active: BoolArray = column(True, bool)
+
+    def restore(self, saved: dict[str, AnyArray | Scalar], prefix: str = "") -> None:
+        # Which posterior it is, and its shapes, follow the population it began with, not the present one.
+        gp: type[ExactGP | FeatureGP] = FeatureGP if f"{prefix}utility/landmarks" in saved else ExactGP
+        fields = [field.name for field in dataclasses.fields(gp)]
+        if all(f"{prefix}utility/{name}" in saved for name in fields):
+            values: dict[str, Any] = {name: saved[f"{prefix}utility/{name}"] for name in fields}
+            self.utility = gp(**values)
+        super().restore(saved, prefix)
 
 
 class FedSUV(Selector[FedSUVSettings, FedSUVState]):
@@ -122,10 +134,12 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     Differs from the paper (preset "paper" restores what it prints): intervals of utility are scaled by 0.2, because at
     full width pruning removes almost nobody; eliminated clients come back when fewer than k of the rest are available,
     and every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round. The paper is silent on
-    these: utilities are divided by their running 95 % quantile and cut to [0, 1]; a negative gain counts as 0; features
-    are standardised (logarithms of FLOPS, memory, sizes, bandwidth) with an intercept; an interval that does not meet
-    the older one replaces it; dominance needs one strict inequality; the first two rounds are random; the length of the
-    kernel is the median distance, refitted by marginal likelihood on at most 512 clients.
+    these: utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the running mean and
+    deviation of the round in which they came; a negative gain counts as 0; features are standardised (logarithms of
+    FLOPS, memory, sizes, bandwidth) with an intercept; an interval that does not meet the older one replaces it; a
+    client that arrives after the deadline teaches its utility, too; dominance needs one strict inequality; the first
+    two rounds are random; the length of the kernel is the median distance, refitted every 50 rounds by marginal
+    likelihood on at most 512 clients.
     """
 
     name = "fedsuv"
@@ -158,11 +172,6 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     def _prior(self, inputs: FloatArray, length: float) -> ExactGP | FeatureGP:
         settings, count = self.settings, len(inputs)
         exact = settings.posterior == "exact" or (settings.posterior == "auto" and count <= EXACT_LIMIT)
-        if exact and count > 4 * EXACT_LIMIT:
-            raise PopulationError(
-                f"posterior='exact' would need {8e-9 * count**2:.0f} GB for {count} clients, at most {4 * EXACT_LIMIT} "
-                "are served; posterior='features' serves a million."
-            )
         if exact:
             return ExactGP.of(inputs, length, settings.noise)
         wanted = settings.features or feature_count(count)
@@ -173,6 +182,17 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         gp = self.state.utility
         assert isinstance(gp, ExactGP | FeatureGP)
         return gp
+
+    def loaded(self) -> None:
+        self.rows = self.state.validity.rows(self._features)
+
+    def _check_population(self, clients: Clients) -> None:
+        super()._check_population(clients)
+        if self.settings.posterior == "exact" and len(clients) > 4 * EXACT_LIMIT:
+            raise PopulationError(
+                f"posterior='exact' would need {8e-9 * len(clients) ** 2:.0f} GB for {len(clients)} clients, at most "
+                f"{4 * EXACT_LIMIT} are served; posterior='features' serves a million."
+            )
 
     def joined(self, before: int) -> None:
         rows = self.state.validity.rows(self._features[before:])
@@ -186,6 +206,8 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         settings, state = self.settings, self.state
         if settings.drift:
             self._gp.forget(settings.drift)
+            state.observations *= 1.0 - settings.drift
+            state.score_mean *= math.sqrt(1.0 - settings.drift)
         if settings.refit_every and self.round % settings.refit_every == min(20, settings.refit_every - 1):
             self._refit()
         self._intersect()
@@ -204,7 +226,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
             index = self._select(request, width, optimistic)
         return request.pick(
             index,
-            validity=request.of(state.validity_high),
+            validity=request.of(self._validity()[1]),
             utility=request.of(optimistic),
             diagonal=request.of(width),
         )
@@ -213,8 +235,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         """R_t = R_{t-1} intersected with the new rectangle, side by side; a side that would be empty starts afresh."""
         settings, state = self.settings, self.state
         mean, spread = state.validity.interval(self.rows, settings.delta)
-        low, high = np.clip(mean - spread, 0.0, 1.0), np.clip(mean + spread, 0.0, 1.0)
-        _narrow(state.validity_low, state.validity_high, low, high)
+        _narrow(state.validity_low, state.validity_high, mean - spread, mean + spread)
         centre, scale = self._score_scale()
         mu, sigma = self._gp.predict()
         beta = 2.0 * math.log(len(self.clients) * math.pi**2 * self.round**2 / (3.0 * settings.delta))
@@ -228,12 +249,17 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
 
     def _diagonal(self) -> FloatArray:
         state = self.state
-        return np.hypot(state.validity_high - state.validity_low, state.utility_high - state.utility_low)
+        low, high = self._validity()
+        return np.hypot(high - low, state.utility_high - state.utility_low)
+
+    def _validity(self) -> tuple[FloatArray, FloatArray]:
+        """Validity is a probability: its interval, cut to [0, 1]."""
+        return np.clip(self.state.validity_low, 0.0, 1.0), np.clip(self.state.validity_high, 0.0, 1.0)
 
     def _eliminate(self, k: int) -> None:
         """Eq. 7: certainly less valid than somebody else; the least promising go first, down to a share 1 - rho."""
         state = self.state
-        floor = max(k, math.ceil((1.0 - self.settings.rho) * len(self.clients)))
+        floor = max(k, math.ceil((1.0 - self.settings.rho) * len(self.clients) - 1e-9))
         surplus = int(state.active.sum()) - floor
         if surplus <= 0:
             return
@@ -248,9 +274,8 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         surplus = len(pool) - k
         if surplus <= 0:
             return
-        worse = dominated(
-            state.validity_high[pool], state.utility_high[pool], state.validity_low[pool], state.utility_low[pool]
-        )
+        low, high = self._validity()
+        worse = dominated(high[pool], state.utility_high[pool], low[pool], state.utility_low[pool])
         losers = pool[worse]
         state.active[losers[top_k(-state.utility_high[losers], surplus, self.rng)]] = False
 
@@ -272,13 +297,12 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         return np.concatenate([pool[widest], others[top_k(request.of(optimistic)[others], k - 1, self.rng)]])
 
     def learn(self, told: Told) -> FloatArray | None:
-        self.state.validity.learn(self.rows[told.clients], told)
+        credited = self.state.validity.learn(self.rows[told.clients], told)
         self._learn_utility(told, in_time(told) > 0)
-        return None
+        return credited
 
     def amend(self, told: Told) -> None:
-        assert told.credited is not None
-        self.state.validity.model.update(self.rows[told.clients], in_time(told))
+        self.state.validity.amend(self.rows[told.clients], told)
         self._learn_utility(told, told.completed)
 
     def _learn_utility(self, told: Told, valid: BoolArray) -> None:
@@ -309,20 +333,20 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     def _refit(self) -> None:
         """Choose the kernel's length anew by marginal likelihood, and rebuild the posterior from client means."""
         state, gp = self.state, self._gp
-        seen = np.flatnonzero(state.observations)
+        seen = np.flatnonzero(state.observations > 1e-3)
         if len(seen) < 10:
             return
-        kept = seen[top_k(state.observations[seen].astype(float), 512, self.rng)]
+        fitted = seen[top_k(state.observations[seen], 512, self.rng)]
         inputs = self.rows[:, :-1] * state.validity.norm
-        counts = state.observations[kept]
-        length = best_length(inputs[kept], state.score_mean[kept], self.settings.noise / counts, gp.length)
+        noise = self.settings.noise / np.maximum(state.observations, 1e-3)
+        length = best_length(inputs[fitted], state.score_mean[fitted], noise[fitted], gp.length)
         if length != gp.length:
             fresh = self._prior(inputs, length)
-            fresh.update(kept, state.score_mean[kept], self.settings.noise / counts)
+            fresh.update(seen, state.score_mean[seen], noise[seen])
             state.utility = fresh
 
     def summary(self) -> dict[str, FloatArray]:
-        return {"validity": self.state.validity_high, "utility": self.state.utility_high, "diagonal": self._diagonal()}
+        return {"validity": self._validity()[1], "utility": self.state.utility_high, "diagonal": self._diagonal()}
 
 
 def _narrow(low: FloatArray, high: FloatArray, new_low: FloatArray, new_high: FloatArray) -> None:

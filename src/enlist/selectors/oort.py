@@ -81,6 +81,9 @@ class OortState(State):
     threshold: float = 30.0
     exploited_utility: float = 0.0
     exploited_replies: int = 0
+    told_round: int = 0
+    told_utility: float = 0.0
+    told_replies: int = 0
 
 
 class Oort(Selector[OortSettings, OortState]):
@@ -105,18 +108,19 @@ class Oort(Selector[OortSettings, OortState]):
     >>> int(selector.counts.selected.argmax()) >= 5
     True
 
-    Differs from the paper: T is a percentile of known durations instead of seconds, so it needs no tuning; utilities
-    are scaled to [0, 1], otherwise the staleness term drowns; the cut-off uses the last score that is really needed
-    (the code reads one beyond the end); clients never heard of do not enter the scaling (their sample counts are in
-    other units); a late client teaches its duration only, one that is lost the doubled deadline; a client that was
-    tried and never replied no longer counts as unexplored, and slots without anybody to explore are exploited.
+    Differs from the paper: the pacer looks every `pacer_step` rounds instead of every round; T is a percentile of known
+    durations instead of seconds, so it needs no tuning; utilities are scaled to [0, 1], otherwise the staleness term
+    drowns; the cut-off uses the last score that is really needed (the code reads one beyond the end); clients never
+    heard of do not enter the scaling (their sample counts are in other units); a late client teaches its duration only,
+    one that is lost the doubled deadline; a client that was tried and never replied no longer counts as unexplored, and
+    slots without anybody to explore are exploited; an old reply that comes after a newer one is ignored.
     """
 
     name = "oort"
     reference = "Lai et al. 2021"
     needs = frozenset({"loss_rms", "latency"})
     presets = {
-        "paper": {"retire_after": 10},
+        "paper": {"retire_after": 10, "retire_share": 1.0, "sample_window": 1e9},
         "oort-code": {
             "exploration_decay": 0.95,
             "threshold": 10.0,
@@ -162,13 +166,15 @@ class Oort(Selector[OortSettings, OortState]):
         settings, state = self.settings, self.state
         state.exploration = max(state.exploration * settings.exploration_decay, settings.exploration_min)
         if self.round > 1:
-            state.history.add(np.array([state.exploited_utility / max(state.exploited_replies, 1)]))
+            # The paper compares sums, its code means.
+            replies = max(state.exploited_replies, 1) if settings.pacer == "code" else 1
+            state.history.add(np.array([state.exploited_utility / replies]))
             state.exploited_utility, state.exploited_replies = 0.0, 0
         self._pace(request.k)
 
     def _pace(self, k: int) -> None:
         settings, state, window = self.settings, self.state, self.settings.pacer_step
-        if state.history.seen < 2 * window or self.round % window:
+        if state.history.seen < 2 * window or state.history.seen % window:
             return
         recent = np.roll(state.history.ring, -(state.history.seen % (2 * window)))
         before, after = float(recent[:window].sum()), float(recent[window:].sum())
@@ -229,7 +235,7 @@ class Oort(Selector[OortSettings, OortState]):
         if limit is None:
             return retired
         worn = np.flatnonzero(self.counts.selected > limit)
-        most = int(self.settings.retire_share * len(self.clients))
+        most = int(self.settings.retire_share * len(self.clients) + 1e-9)
         everywhere = np.zeros(len(self.clients), dtype=bool)
         everywhere[worn[top_k(self.counts.selected[worn].astype(float), most, self.rng)]] = True
         return request.of(everywhere)
@@ -245,7 +251,8 @@ class Oort(Selector[OortSettings, OortState]):
             return np.zeros(0, dtype=np.int64)
         last_needed = np.partition(score, len(score) - slots)[len(score) - slots]
         qualified = np.flatnonzero(score >= self.settings.cut_off * last_needed)
-        pool = min(int(self.settings.pool * slots), len(score))
+        more = 1 if self.settings.pool > 1.0 else 0  # FedScale goes on until it has more than ten times the slots
+        pool = min(int(self.settings.pool * slots) + more, len(score))
         if len(qualified) < pool:
             qualified = top_k(score, pool, self.rng)
         drawn = weighted(np.maximum(score[qualified], 1e-12), slots, self.rng)
@@ -273,8 +280,8 @@ class Oort(Selector[OortSettings, OortState]):
         lost = np.isin(told.outcome, (Outcome.DROPPED, Outcome.FAILED))
         if np.isfinite(told.selection.deadline):
             state.duration[clients[lost]] = 2.0 * told.selection.deadline
-        if self.settings.reward_stragglers and late.any() and told.completed.any():
-            state.utility[clients[late]] = np.nanmean(state.utility[clients[told.completed]])
+        if self.settings.reward_stragglers and state.told_replies and state.told_round == told.selection.round:
+            state.utility[clients[late]] = state.told_utility / state.told_replies
             state.last_round[clients[late]] = told.selection.round
         return None
 
@@ -285,17 +292,23 @@ class Oort(Selector[OortSettings, OortState]):
         """Utility, duration and round of the clients whose reply is here."""
         state, done = self.state, told.completed
         latency = told.column("latency")
-        timed = done & ~np.isnan(latency)
+        newest = told.selection.round >= state.last_round[told.clients]
+        timed = done & newest & ~np.isnan(latency)
         state.duration[told.clients[timed]] = latency[timed]
         utility = told.samples(self.clients) * told.column("loss_rms")
-        known = done & ~np.isnan(utility)
+        replied = done & ~np.isnan(utility)
+        known = replied & newest
+        if state.told_round != told.selection.round:
+            state.told_round, state.told_utility, state.told_replies = told.selection.round, 0.0, 0
+        state.told_utility += float(utility[replied].sum())
+        state.told_replies += int(replied.sum())
         state.utility[told.clients[known]] = utility[known]
         state.last_round[told.clients[known]] = told.selection.round
         flags = told.selection.terms.get("exploited")
         if flags is not None:
             exploited = flags[np.searchsorted(told.selection.clients, told.clients)] > 0
-            state.exploited_utility += float(utility[known & exploited].sum())
-            state.exploited_replies += int((known & exploited).sum())
+            state.exploited_utility += float(utility[replied & exploited].sum())
+            state.exploited_replies += int((replied & exploited).sum())
 
     def summary(self) -> dict[str, FloatArray]:
         return {"utility": self.state.utility, "duration": self.state.duration}

@@ -7,9 +7,9 @@ import math
 
 import numpy as np
 
-from enlist.bandits import Ridge, Standardiser
-from enlist.contract import Told
+from enlist.bandits.linear import Ridge, Standardiser
 from enlist.records import Clients, Outcome
+from enlist.rounds import Told
 from enlist.state import State
 from enlist.typing import FloatArray
 
@@ -54,10 +54,21 @@ class Validity(State):
         mean, width = self.model.predict(rows)
         return mean, (1.0 + math.sqrt(math.log(4.0 / delta) / 2.0)) * width
 
-    def learn(self, rows: FloatArray, told: Told) -> None:
-        """Take in who finished by the deadline; of a client cut off early that is not known, unless it arrives."""
-        known = ~told.cut_off
-        self.model.update(rows[known], in_time(told)[known])
+    def learn(self, rows: FloatArray, told: Told) -> FloatArray:
+        """Take in who finished by the deadline; of a client cut off early that is not known, unless it arrives.
+
+        Returns what was credited (NaN: nothing), for `amend`.
+        """
+        known, valid = ~told.cut_off, in_time(told)
+        self.model.update(rows[known], valid[known])
+        return np.where(known, valid, np.nan)
+
+    def amend(self, rows: FloatArray, told: Told) -> None:
+        """Late clients have arrived: take in those of whom nothing was credited, correct the others."""
+        assert told.credited is not None
+        new, valid = np.isnan(told.credited), in_time(told)
+        self.model.update(rows[new], valid[new])
+        self.model.moment = self.model.moment + rows[~new].T @ (valid - told.credited)[~new]
 
 
 def in_time(told: Told) -> FloatArray:
