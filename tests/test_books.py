@@ -225,7 +225,7 @@ def test_a_bad_waiting_time_is_refused(waited):
 
 
 def test_an_unknown_way_with_late_clients():
-    with pytest.raises(InputError, match="did you mean 'await'"):
+    with pytest.raises(InputError, match="Did you mean 'await'"):
         Books(create(), late="awiat")
 
 

@@ -80,11 +80,11 @@ def test_a_run_writes_everything_and_says_where(finished):
 def test_the_table_is_printed(finished):
     _, done = finished
     lines = done.stdout.splitlines()
-    assert lines[0].rstrip() == "10 clients, 2 a round, 8 rounds, 2 seeds"
+    assert lines[0].rstrip() == "10 clients, 2 a round, 8 rounds, 2 seeds · slow-minority"
     header = next(line for line in lines if "selector" in line)
-    titles = [cell.strip() for cell in header.split("┃")[1:-1]]
+    titles = re.split(r"\s{2,}", header.strip())
     assert titles == ["selector", "pseudo regret", *HEADER[2:]]
-    cells = [[cell.strip() for cell in line.split("│")[1:-1]] for line in lines if line.startswith("│")]
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if "%" in line]
     rows = {row[0]: dict(zip(titles, row, strict=True)) for row in cells}
     assert list(rows) == ["bsfl:paper", "random", "genie"]
     assert rows["genie"]["pseudo regret"] == "0.0 ± 0.0", "the genie has no regret"
@@ -129,7 +129,7 @@ def test_pages_open_without_a_network(finished, name):
 
 def test_the_report_shows_the_table_and_three_charts(finished):
     page = (finished[0] / "report.html").read_text(encoding="utf-8")
-    assert "<h2>10 clients, 2 a round, 8 rounds, 2 seeds: slow-minority</h2>" in page
+    assert "<h2>10 clients, 2 a round, 8 rounds, 2 seeds · slow-minority</h2>" in page
     for name in ("selector", "pseudo regret", *HEADER[2:]):
         assert f"<th>{name}</th>" in page
     for name in ("bsfl:paper", "random", "genie"):
@@ -209,12 +209,12 @@ def refused(found, *parts):
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["--selectors", "bsfk"], ["'bsfk'", "did you mean 'bsfl'", "oort"]),
+        (["--selectors", "bsfk"], ["'bsfk'", "Did you mean 'bsfl'", "oort"]),
         (["--selectors", "random,nobody"], ["'nobody'"]),
         (["--selectors", "bsfl:papr"], ["'bsfl'", "'papr'", "paper"]),
         (["--selectors", "random:paper"], ["'random'", "'paper'"]),
         (["--selectors", ","], ["no selectors were given"]),
-        (["--scenario", "diurnall"], ["'diurnall'", "did you mean 'diurnal'"]),
+        (["--scenario", "diurnall"], ["'diurnall'", "Did you mean 'diurnal'"]),
         (["--reward", "real"], ["reward", "'real'", "normalised", "printed"]),
         (["--regret", "real"], ["regret", "'real'", "hypervolume", "pseudo"]),
         (["--late", "maybe"], ["late", "'maybe'", "await", "drop"]),
@@ -253,9 +253,19 @@ def test_a_folder_that_holds_something_is_not_touched(call, tmp_path):
 
 def test_an_empty_folder_is_used(tmp_path):
     (tmp_path / "new").mkdir()
-    assert new_folder(tmp_path / "new", "arena") == tmp_path / "new"
-    with pytest.raises(InputError):
-        new_folder(tmp_path, "arena")
+    with new_folder(tmp_path / "new", "arena") as folder:
+        assert folder == tmp_path / "new"
+        (folder / "x").write_text("x", encoding="utf-8")
+    with pytest.raises(InputError), new_folder(tmp_path, "arena"):
+        pass
+
+
+def test_folders_are_numbered_and_an_unused_one_goes_away(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with new_folder(None, "arena") as first, new_folder(None, "arena") as second:
+        assert (first.name, second.name) == ("arena-001", "arena-002")
+        (second / "x").write_text("x", encoding="utf-8")
+    assert [path.name for path in (tmp_path / "runs").iterdir()] == ["arena-002"]
 
 
 def test_a_folder_that_cannot_be_made_is_refused_before_the_run(call, tmp_path):
@@ -280,7 +290,7 @@ def test_what_cannot_be_parsed_is_refused_by_name(call, arguments):
 
 def test_the_real_script_refuses_too():
     done = enlisted("arena", "--selectors", "bsfk")
-    refused((done.returncode, done.stdout, done.stderr), "'bsfk'", "did you mean 'bsfl'")
+    refused((done.returncode, done.stdout, done.stderr), "'bsfk'", "Did you mean 'bsfl'")
 
 
 def test_output_that_knows_only_ascii_gets_ascii(tmp_path):
@@ -303,9 +313,9 @@ def test_version():
 def test_list_selectors(arguments):
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0
-    first = [line.split("│")[1].strip() for line in result.output.splitlines() if line.startswith("│")]
+    first = [line.split()[0] for line in result.output.splitlines()[3:] if line.startswith("  ") and line[2:3].strip()]
     assert [name for name in first if name] == enlist.names()
-    oort = next(line for line in result.output.splitlines() if line.startswith("│ oort"))
+    oort = next(line for line in result.output.splitlines() if line.startswith("  oort"))
     assert "Lai et al. 2021" in oort
     assert "latency, loss_rms" in oort
 
@@ -313,9 +323,10 @@ def test_list_selectors(arguments):
 def test_list_scenarios():
     result = CliRunner().invoke(app, ["list", "scenarios"])
     assert result.exit_code == 0
-    rows = {line.split("│")[1].strip(): line for line in result.output.splitlines() if line.startswith("│")}
+    lines = result.output.splitlines()[3:]
+    rows = {line.split()[0]: line for line in lines if line.startswith("  ") and line[2:3].strip()}
     assert list(rows) == list(SCENARIOS)
-    assert "changes=9" in rows["changing"]
+    assert "dealt out anew" in rows["changing"]
 
 
 def test_list_refuses_what_there_is_not(call):
@@ -408,7 +419,7 @@ def test_the_table_fits_a_terminal_of_eighty_columns(played):
     settings, results = played
     console = Console(width=80, force_terminal=True, color_system=None)
     with console.capture() as capture:
-        console.print(as_rich(table(settings, results), describe(settings)))
+        console.print(as_rich(console, table(settings, results), describe(settings)))
     assert "…" not in capture.get(), "figures are cut off"
 
 

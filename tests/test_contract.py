@@ -619,20 +619,20 @@ def test_what_is_given_wins_over_the_preset():
 
 
 def test_unknown_selector_lists_known_and_nearest():
-    with pytest.raises(UnknownNameError, match=r"no selector is called 'bsfk'; did you mean 'bsfl'\? Known: .*random"):
+    with pytest.raises(UnknownNameError, match=r"no selector is called 'bsfk'\. Did you mean 'bsfl'\? Known: .*random"):
         enlist.create("bsfk", population())
 
 
 def test_unknown_parameter_lists_known_and_nearest():
     with pytest.raises(
-        UnknownNameError, match=r"'bsfl' has no parameter called 'alfa'; did you mean 'alpha'\? Known: .*solver"
+        UnknownNameError, match=r"'bsfl' has no parameter called 'alfa'. Did you mean 'alpha'\? Known: .*solver"
     ):
         enlist.create("bsfl", population(), alfa=1.0)
 
 
 def test_unknown_preset_lists_known_and_nearest():
     with pytest.raises(
-        UnknownNameError, match=r"'ucb' has no preset called 'papr'; did you mean 'paper'\? Known: paper"
+        UnknownNameError, match=r"'ucb' has no preset called 'papr'. Did you mean 'paper'\? Known: paper"
     ):
         enlist.create("ucb", population(), preset="papr")
     with pytest.raises(UnknownNameError, match="Known: none"):
@@ -646,15 +646,15 @@ def test_unknown_preset_lists_known_and_nearest():
         ("darts-ucb", {"c": NAN}, "c is nan"),
         ("darts-ucb", {"c": "wide"}, "c is 'wide'; it must be a number"),
         ("darts-ucb", {"initial_rounds": -1}, "initial_rounds is -1"),
-        ("darts-ucb", {"reward": "shfit"}, "did you mean 'shift'"),
+        ("darts-ucb", {"reward": "shfit"}, "Did you mean 'shift'"),
         ("ucb", {"step": 0.0}, "step is 0.0"),
-        ("ucb", {"reward": "speeed"}, "did you mean 'speed'"),
+        ("ucb", {"reward": "speeed"}, "Did you mean 'speed'"),
         ("thompson", {"scale": "raw"}, "raw"),
         ("thompson", {"alpha": 0.0}, "alpha is 0.0; it must be a finite number"),
         ("discounted-thompson", {"gamma": 1.1}, "gamma is 1.1"),
         ("cs-ucb-q", {"fractions": [0.5, 1.5]}, "fractions goes from 0.5 to 1.5"),
         ("cs-ucb-q", {"fractions": [0.1] * 7}, "7 values for 6 clients"),
-        ("bsfl", {"solver": "exakt"}, "did you mean 'exact'"),
+        ("bsfl", {"solver": "exakt"}, "Did you mean 'exact'"),
         ("bsfl", {"alpha": -1.0}, "alpha is -1.0"),
         ("bsfl", {"shortest": 0.0}, "shortest is 0.0"),
         ("random", {"seed": -1}, "seed is -1"),

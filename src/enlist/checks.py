@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import math
 import operator
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist.errors import InputError, unknown
+from enlist.errors import InputError
 from enlist.typing import FloatArray, IntArray
 
 
@@ -72,10 +73,12 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     >>> one_of("solver", "exakt", ("exact", "alsa"))
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: no solver is called 'exakt'; did you mean 'exact'? Known: alsa, exact.
+    enlist.errors.InputError: solver is 'exakt'. Did you mean 'exact'? Allowed: alsa, exact.
     """
     if value not in allowed:
-        raise InputError(str(unknown(name, str(value), allowed)))
+        nearest = difflib.get_close_matches(str(value), allowed, n=1, cutoff=0.5)
+        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+        raise InputError(f"{name} is {value!r}.{hint} Allowed: {', '.join(sorted(allowed))}.")
     return str(value)
 
 

@@ -36,7 +36,7 @@ class UnknownNameError(EnlistError, LookupError):
     >>> enlist.create("bsfk", enlist.Clients(count=3))
     Traceback (most recent call last):
     ...
-    enlist.errors.UnknownNameError: no selector is called 'bsfk'; did you mean 'bsfl'? Known: ...
+    enlist.errors.UnknownNameError: no selector is called 'bsfk'. Did you mean 'bsfl'? Known: ...
     """
 
 
@@ -117,11 +117,11 @@ def unknown(kind: str, given: str, known: Iterable[str], owner: str = "") -> Unk
     """Build the error for a name that does not exist: what was given, the nearest, and all that are known.
 
     >>> str(unknown("preset", "papr", ["paper", "default"]))
-    "no preset is called 'papr'; did you mean 'paper'? Known: default, paper."
+    "no preset is called 'papr'. Did you mean 'paper'? Known: default, paper."
     """
     names = sorted(known)
     nearest = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"did you mean '{nearest[0]}'? " if nearest else ""
+    hint = f"Did you mean '{nearest[0]}'? " if nearest else ""
     where = f"{owner} has no {kind} called" if owner else f"no {kind} is called"
     listing = ", ".join(names) if names else "none"
-    return UnknownNameError(f"{where} '{given}'; {hint}Known: {listing}.")
+    return UnknownNameError(f"{where} '{given}'. {hint}Known: {listing}.")

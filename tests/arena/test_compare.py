@@ -80,9 +80,9 @@ def test_seeds_count_from_the_first():
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"selectors": ("random", "bsfk")}, "did you mean 'bsfl'"),
+        ({"selectors": ("random", "bsfk")}, "Did you mean 'bsfl'"),
         ({"selectors": ("random", "bsfl:papr")}, "no preset called 'papr'"),
-        ({"scenario": "diurnall"}, "did you mean 'diurnal'"),
+        ({"scenario": "diurnall"}, "Did you mean 'diurnal'"),
         ({"selectors": ()}, "no selectors were given"),
         ({"k": 0}, "k is 0"),
         ({"rounds": 0}, "rounds is 0"),

@@ -330,7 +330,7 @@ def test_safa_takes_the_first_and_alternates():
 def test_scores_by_hand():
     utilities = [[0.2, 0.4, 0.6, 0.8]] * 4
     world = Scripted([[1, 2, 3, 4], [1, 2, 3, 4], [1, 12, 3, 4], [1, 2, 3, 4]], sizes=[4, 3, 2, 1], utilities=utilities)
-    world._uptime = np.array([0.9, 0.2, 0.8, 0.7])
+    world.uptime = np.array([0.9, 0.2, 0.8, 0.7])
     selector, match = match_of(world, [[0, 1], [0, 1], [0, 1], [0, 2]], Rules(k=2))
     assert steps(match, 4) == [2.0, 2.0, 10.0, 3.0]
     scores = match.scores()

@@ -29,7 +29,7 @@ def averages(world, first, last):
     for number in range(first, last + 1):
         latency = world.latency(number)
         sums[0] += latency
-        sums[1] += world.shortest / np.minimum(latency, world.deadline)
+        sums[1] += world.shortest / np.where(world.drops(number), world.deadline, np.minimum(latency, world.deadline))
         sums[2] += (latency <= world.deadline) & ~world.drops(number)
         sums[3] += world.utility(number)
     return sums / (last - first + 1)
@@ -85,7 +85,7 @@ def test_a_markov_world_must_be_asked_in_order():
     world.available(1, 0.0)
     world.available(2, 0.0)
     for number in (2, 1):
-        with pytest.raises(InputError, match=f"in order; round {number} comes after round 2"):
+        with pytest.raises(InputError, match=f"in order; round {number} does not follow round 2"):
             world.available(number, 0.0)
 
 
@@ -104,9 +104,9 @@ def test_markov_sessions_last_about_ten_redraws_and_average_to_the_uptime():
     world = World(Scenario(availability="markov"), 400, 4000, seed=1)
     seen = np.array([world.available(number, 0.0) for number in range(1, 4001)])
     # Means of a chain that redraws a tenth: standard error at most sqrt(19 * 0.25 / 4000) = 0.034.
-    assert np.abs(seen.mean(axis=0) - world._uptime).max() < 4.5 * 0.034
+    assert np.abs(seen.mean(axis=0) - world.uptime).max() < 4.5 * 0.034
     flips = (seen[1:] != seen[:-1]).mean()
-    expected = 0.1 * 2 * (world._uptime * (1 - world._uptime)).mean()
+    expected = 0.1 * 2 * (world.uptime * (1 - world.uptime)).mean()
     assert flips == pytest.approx(expected, rel=0.05)
 
 
@@ -118,8 +118,8 @@ def test_speed_and_validity_of_the_truth_are_what_the_draws_average_to(latency):
     world = World(Scenario(latency=latency, reliability=(0.2, 1.0)), 40, 3000, seed=3)
     _, speed, in_time, _ = averages(world, 1, 3000)
     truth = world.truth(1)
-    # Truth comes from 512 draws, the average from 3000: sd of a share at most 0.024; 4 sd over 40 clients.
-    assert np.abs(in_time - truth.validity).max() < 0.1
+    # The average comes from 3000 draws: sd of a share at most 0.009; more than 4 sd over 40 clients.
+    assert np.abs(in_time - truth.validity).max() < 0.05
     assert np.abs(speed - truth.speed).max() < 0.1
     assert np.abs(in_time - truth.validity).mean() < 0.015
     assert np.abs(speed - truth.speed).mean() < 0.015
@@ -256,9 +256,9 @@ def test_reliability_bounds_how_often_clients_drop_out():
 def test_bernoulli_availability_averages_to_the_uptime_and_forgets():
     world = World(Scenario(availability="bernoulli"), 50, 3000, seed=1)
     seen = np.array([world.available(number, 0.0) for number in range(1, 3001)])
-    assert np.abs(seen.mean(axis=0) - world._uptime).max() < 4.5 * math.sqrt(0.25 / 3000)
+    assert np.abs(seen.mean(axis=0) - world.uptime).max() < 4.5 * math.sqrt(0.25 / 3000)
     flips = (seen[1:] != seen[:-1]).mean(axis=0)
-    assert np.abs(flips - 2 * world._uptime * (1 - world._uptime)).max() < 0.06
+    assert np.abs(flips - 2 * world.uptime * (1 - world.uptime)).max() < 0.06
     assert World(Scenario(), 9, 9, seed=1).available(1, 0.0).all()
 
 
@@ -272,7 +272,7 @@ def test_diurnal_availability_is_a_pure_function_of_time():
         day = 100.0 * world.deadline
         assert np.array_equal(world.available(3, times[index] + 5 * day), expected[index]), "not the same every day"
     whole_day = np.array([world.available(1, now) for now in np.linspace(0.0, 200.0, 2000, endpoint=False)])
-    assert np.abs(whole_day.mean(axis=0) - world._uptime).max() <= 1.5 / 2000
+    assert np.abs(whole_day.mean(axis=0) - world.uptime).max() <= 1.5 / 2000
     assert (whole_day != np.roll(whole_day, 1, axis=0)).sum(axis=0).max() <= 2, "more than one spell a day"
 
 
@@ -321,7 +321,7 @@ def test_a_world_refuses_what_cannot_be(wrong):
 
 
 def test_an_unknown_scenario_is_refused_with_the_nearest_name():
-    with pytest.raises(EnlistError, match="did you mean 'diurnal'"):
+    with pytest.raises(EnlistError, match="Did you mean 'diurnal'"):
         scenario("diurnall")
 
 

@@ -277,7 +277,7 @@ def test_update_refuses_nonsense(arms, rewards, message):
 def test_settings_of_rules_are_checked():
     with pytest.raises(InputError, match="epsilon is 2"):
         EpsilonGreedy(3, epsilon=2)
-    with pytest.raises(UnknownNameError, match="did you mean 'epsilon'"):
+    with pytest.raises(UnknownNameError, match="Did you mean 'epsilon'"):
         EpsilonGreedy(3, epsilom=0.1)
     with pytest.raises(InputError, match="arms is 0"):
         UCB(0)

@@ -12,11 +12,13 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import t as student
 
+from enlist import checks
 from enlist.arena.genie import Reward, make
 from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
@@ -48,6 +50,15 @@ class Comparison:
         """Every (selector, seed)."""
         seeds = range(self.first_seed, self.first_seed + self.seeds)
         return [(selector, seed) for seed in seeds for selector in self.selectors]
+
+    def check(self) -> None:
+        """Refuse bad names and numbers before anything is played."""
+        if not self.selectors:
+            raise InputError("no selectors were given; name at least one, for example 'bsfl,random'.")
+        checks.whole("seeds", self.seeds, minimum=1)
+        checks.whole("k", self.rules.k, minimum=1)
+        for selector in self.selectors:
+            make(selector, self.world(self.first_seed), self.reward, self.first_seed)
 
     @property
     def rules(self) -> Rules:
@@ -81,8 +92,8 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
     >>> sorted(compare(settings))
     [('cs-ucb', 0), ('cs-ucb', 1), ('random', 0), ('random', 1)]
     """
-    if not comparison.selectors:
-        raise InputError("no selectors were given; name at least one, for example 'bsfl,random'.")
+    comparison.check()
+    checks.whole("jobs", jobs, minimum=1)
     results: Results = {}
     tick = progress or (lambda selector, seed: None)
     if jobs <= 1:
@@ -90,9 +101,6 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
             results[selector, seed] = run(comparison, selector, seed)
             tick(selector, seed)
         return results
-    # Bad names fail here, before any process starts.
-    for selector in comparison.selectors:
-        make(selector, comparison.world(comparison.first_seed), comparison.reward, comparison.first_seed)
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_serve_parent) as pool:
         futures = {pool.submit(run, comparison, *key): key for key in comparison.runs()}
@@ -189,7 +197,7 @@ def growth(results: Results, curve: str = "pseudo") -> dict[str, Summary]:
     """
     ratios: dict[str, list[float]] = {}
     for (selector, _), record in results.items():
-        half = record.rounds.index(record.rounds[-1] // 2)
+        half = record.rounds.index(max(record.rounds[-1] // 2, 1))
         first, whole = record.curves[curve][half], record.curves[curve][-1]
         ratios.setdefault(selector, []).append((whole - first) / first if first > 1e-9 else 0.0)
     return {selector: Summary.of(values) for selector, values in ratios.items()}
@@ -206,15 +214,19 @@ def save(folder: Path, comparison: Comparison, results: Results) -> None:
     ['curves.csv', 'scores.csv', 'settings.json']
     """
     folder.mkdir(parents=True, exist_ok=True)
-    settings = {**dataclasses.asdict(comparison), "world": dataclasses.asdict(named(comparison.scenario))}
-    (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n")
-    with open(folder / "scores.csv", "w", newline="") as file:
+    settings = {
+        "enlist": version("enlist"),
+        **dataclasses.asdict(comparison),
+        "world": dataclasses.asdict(named(comparison.scenario)),
+    }
+    (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
+    with open(folder / "scores.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         names = list(next(iter(results.values())).scores)
         writer.writerow(["selector", "seed", *names])
         for (selector, seed), record in results.items():
             writer.writerow([selector, seed, *(record.scores[name] for name in names)])
-    with open(folder / "curves.csv", "w", newline="") as file:
+    with open(folder / "curves.csv", "w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
         names = list(next(iter(results.values())).curves)
         writer.writerow(["selector", "seed", "round", *names])

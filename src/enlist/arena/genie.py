@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist import checks
 from enlist.arena.worlds import Truth, World
 from enlist.bandits import argmax_min_plus_sum, best_subset, capped_shares, hypervolume
 from enlist.contract import Choice, Request, Selector
@@ -35,6 +36,10 @@ class Reward:
     normalised: bool = True
     by_size: bool = False
 
+    def __post_init__(self) -> None:
+        checks.finite("alpha", self.alpha, 0.0)
+        checks.finite("beta", self.beta, 0.0)
+
     def generalisation(self, selected: IntArray, rounds: int, k: int, sizes: FloatArray) -> FloatArray:
         """g of every client, given how often each was selected before round `rounds`."""
         target = capped_shares(sizes, float(k)) if self.by_size else np.full(len(sizes), min(k / len(sizes), 1.0))
@@ -50,11 +55,17 @@ class Reward:
         return float(speed[chosen].min() + self.alpha / k * lag[chosen].sum())
 
     def best(
-        self, speed: FloatArray, lag: FloatArray, available: IntArray, k: int, rng: np.random.Generator
+        self,
+        speed: FloatArray,
+        lag: FloatArray,
+        available: IntArray,
+        k: int,
+        rng: np.random.Generator,
+        size: int | None = None,
     ) -> IntArray:
-        """The set of at most k available clients with the largest reward."""
+        """The set of `size` (k, if there are as many) available clients with the largest reward."""
         keys, values = speed[available], self.alpha / k * lag[available]
-        return np.asarray(available[argmax_min_plus_sum(keys, values, min(k, len(available)), rng)])
+        return np.asarray(available[argmax_min_plus_sum(keys, values, k if size is None else size, rng)])
 
 
 class Genie(Selector[NoSettings, NoState]):
@@ -118,8 +129,7 @@ class Regret:
             return dict.fromkeys(REGRETS, 0.0)
         truth = self.world.truth(round)
         lag = self.reward.generalisation(selected, round, self.k, self.world.num_examples)
-        best = self.reward.best(truth.speed, lag, available, self.k, self.rng)
-        optimum = self.reward.value(truth.speed, lag, best, self.k)
+        optimum = self._optimum(truth, lag, available, fewer=len(chosen) < min(self.k, len(available)))
         expected = self.reward.value(truth.speed, lag, chosen, self.k)
         realised = 0.0
         if len(chosen):
@@ -133,6 +143,12 @@ class Regret:
             "hypervolume": self._best_area(truth, available) - area,
             "front": self._front_area(truth, available) - area,
         }
+
+    def _optimum(self, truth: Truth, lag: FloatArray, available: IntArray, fewer: bool) -> float:
+        """The largest reward of k clients; of at most k, against a policy that chose fewer."""
+        sizes = range(self.k + 1) if fewer else (self.k,)
+        sets = (self.reward.best(truth.speed, lag, available, self.k, self.rng, size) for size in sizes)
+        return max(self.reward.value(truth.speed, lag, chosen, self.k) for chosen in sets)
 
     def _front_area(self, truth: Truth, available: IntArray) -> float:
         if len(available) < self.world.count:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import math
+from collections import deque
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,11 @@ class Rules:
     over_commit: float = 1.0
     delay: int = 0
     late: str = "drop"
+
+    @property
+    def asked(self) -> int:
+        """How many clients are asked for."""
+        return math.ceil(round(self.k * self.over_commit, 9))
 
     def __post_init__(self) -> None:
         checks.whole("k", self.k, minimum=1)
@@ -88,20 +94,22 @@ class Match:
     def __init__(self, selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward) -> None:
         self.selector, self.world, self.rules = selector, world, rules
         self.books = Books(selector, late=rules.late)
-        self.regret = Regret(world, reward, rules.k)
+        self.regret = Regret(world, reward, rules.k if selector.trains_all else rules.asked)
         self.round, self.now, self.accuracy = 0, 0.0, 0.5
         self.selected = np.zeros(world.count, dtype=np.int64)
         self.sums = dict.fromkeys((*REGRETS, "utility", "asked", "completed", "late", "dropped", "rare"), 0.0)
         self.untold: list[tuple[Selection, Feedback, RoundMetrics]] = []
         self.coming: list[tuple[float, int, int, Selection]] = []
-        self.rare = world._uptime <= np.quantile(world._uptime, 0.25)
+        self.starts: deque[float] = deque(maxlen=selector.max_open + 1)
+        self.rare = world.uptime <= np.quantile(world.uptime, 0.25)
 
     def step(self) -> None:
         """Play one round: ask, let it happen, tell what is due."""
         self.round += 1
         self._deliver_late_replies()
-        available = self.world.available(self.round, self.now)
-        wanted = len(available) if self.selector.trains_all else math.ceil(self.rules.k * self.rules.over_commit)
+        self.starts.append(self.now)
+        available = self.world.available(self.round, self.now) & ~self.books.busy
+        wanted = self.world.count if self.selector.trains_all else self.rules.asked
         picked = self.books.ask(available, wanted, now=self.now, deadline=self.world.deadline)
         happened = self._happen(picked)
         self._score(np.flatnonzero(available), picked, happened)
@@ -136,12 +144,14 @@ class Match:
                 entry = (self.now + float(latency[index]), self.round, int(picked.clients[index]), picked)
                 heapq.heappush(self.coming, entry)
         told = np.where(dropped, np.nan, np.where(late, min(waited, world.deadline), latency))
-        feedback = Feedback(outcome=outcome, latency=told, censored=late, **observed(utility))
+        replies = observed(np.where(outcome == Outcome.COMPLETED, utility, np.nan))
+        feedback = Feedback(outcome=outcome, latency=told, censored=late, **replies)
         return _Happened(feedback, picked.clients[used], waited, utility[used])
 
     def _score(self, available: IntArray, picked: Selection, happened: _Happened) -> None:
         took_part = happened.taking_part if self.selector.trains_all else picked.clients
-        latency = self.world.latency(self.round)[took_part]
+        dropped = self.world.drops(self.round)[took_part]
+        latency = np.where(dropped, self.world.deadline, self.world.latency(self.round)[took_part])
         for name, loss in self.regret.of(self.round, available, took_part, self.selected, latency).items():
             self.sums[name] += loss
         self.selected[took_part] += 1
@@ -157,13 +167,18 @@ class Match:
         self.accuracy += 0.02 * (mean - 0.5) + self.world.accuracy_noise(self.round)
 
     def _deliver_late_replies(self) -> None:
+        untold = {selection.round for selection, _, _ in self.untold}
+        waiting = []
         while self.coming and self.coming[0][0] <= self.now:
-            time, number, client, picked = heapq.heappop(self.coming)
-            told = [selection.round for selection, _, _ in self.untold]
-            if picked.round in told or picked.round not in self.selector.openings:
-                continue  # its round is not told yet, or has expired
-            truth = observed(self.world.utility(number)[[client]])
-            self.books.arrived(picked, client, rounds_late=self.round - number, latency=time - picked.now, **truth)
+            time, number, client, picked = entry = heapq.heappop(self.coming)
+            if picked.round in untold:
+                waiting.append(entry)  # lateness itself is not told yet
+            elif picked.round in self.selector.openings:
+                running = self.round - sum(start > time for start in self.starts) - 1
+                values = observed(self.world.utility(number)[[client]])
+                self.books.arrived(picked, client, rounds_late=running - number, latency=time - picked.now, **values)
+        for entry in waiting:
+            heapq.heappush(self.coming, entry)
 
     def scores(self) -> dict[str, float]:
         """The quantities that selectors are judged by."""

@@ -6,20 +6,73 @@ from enlist.arena.worlds import Scenario
 from enlist.errors import unknown
 
 SCENARIOS: dict[str, Scenario] = {
-    "slow-minority": Scenario(),
-    "slow-minority-by-size": Scenario(sizes="lognormal"),
-    "uneven": Scenario(latency="lognormal", sizes="lognormal", reliability=(0.7, 1.0)),
-    "profiled": Scenario(latency="lognormal", sizes="lognormal", profiled=True),
-    "useful-are-slow": Scenario(latency="lognormal", speed_utility=-0.9),
-    "useful-are-fast": Scenario(latency="lognormal", speed_utility=0.9),
-    "unreliable": Scenario(latency="lognormal", reliability=(0.2, 1.0)),
-    "useful": Scenario(latency="equal", noise=0.1, utility_noise=0.05),
-    "alike": Scenario(latency="equal", utility="equal"),
-    "alike-but-size": Scenario(latency="equal", utility="equal", sizes="lognormal"),
-    "changing": Scenario(latency="lognormal", changes=9),
-    "diurnal": Scenario(latency="lognormal", availability="diurnal", sizes="lognormal"),
-    "flickering": Scenario(latency="lognormal", availability="markov"),
-    "blind-features": Scenario(latency="lognormal", reliability=(0.2, 1.0), features=0.0),
+    "slow-minority": Scenario(
+        about="one client in ten is ten times slower; otherwise all are alike but for what they bring (BSFL's setting)"
+    ),
+    "slow-minority-by-size": Scenario(
+        about="the same, and the numbers of examples are uneven (lognormal)", sizes="lognormal"
+    ),
+    "uneven": Scenario(
+        about="speeds and sizes are lognormal, and up to three replies in ten are lost",
+        latency="lognormal",
+        sizes="lognormal",
+        reliability=(0.7, 1.0),
+    ),
+    "profiled": Scenario(
+        about="speeds and sizes are lognormal, and the mean latencies are known up front",
+        latency="lognormal",
+        sizes="lognormal",
+        profiled=True,
+    ),
+    "useful-are-slow": Scenario(
+        about="speeds are lognormal, and the slower a client, the more it brings",
+        latency="lognormal",
+        speed_utility=-0.9,
+    ),
+    "useful-are-fast": Scenario(
+        about="speeds are lognormal, and the faster a client, the more it brings",
+        latency="lognormal",
+        speed_utility=0.9,
+    ),
+    "unreliable": Scenario(
+        about="speeds are lognormal, and clients drop out with up to four chances in five",
+        latency="lognormal",
+        reliability=(0.2, 1.0),
+    ),
+    "useful": Scenario(
+        about="all are equally fast, and differ in what they bring", latency="equal", noise=0.1, utility_noise=0.05
+    ),
+    "alike": Scenario(
+        about="nothing to learn: all are equally fast and bring the same", latency="equal", utility="equal"
+    ),
+    "alike-but-size": Scenario(
+        about="all are equally fast and bring the same, but hold uneven numbers of examples",
+        latency="equal",
+        utility="equal",
+        sizes="lognormal",
+    ),
+    "changing": Scenario(
+        about="speeds are lognormal; nine times during the run, speed and utility are dealt out anew",
+        latency="lognormal",
+        changes=9,
+    ),
+    "diurnal": Scenario(
+        about="speeds and sizes are lognormal; every client keeps its own hours",
+        latency="lognormal",
+        availability="diurnal",
+        sizes="lognormal",
+    ),
+    "flickering": Scenario(
+        about="speeds are lognormal; clients come and go in sessions of about ten rounds",
+        latency="lognormal",
+        availability="markov",
+    ),
+    "blind-features": Scenario(
+        about="as unreliable, but the feature table tells nothing",
+        latency="lognormal",
+        reliability=(0.2, 1.0),
+        features=0.0,
+    ),
 }
 """Every named scenario. The first is that of the BSFL experiments: 10 % of the clients are ten times slower."""
 

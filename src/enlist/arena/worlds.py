@@ -26,6 +26,7 @@ PURPOSES = ("latency", "drop", "utility", "available", "accuracy")
 class Scenario:
     """The knobs of a world.
 
+    about              what is true there, in words
     latency            "mixture" (a slow minority, as in the BSFL experiments), "lognormal" or "equal"
     slow_share         share of slow clients in the mixture
     noise              spread of a client's latency from round to round, relative to its mean (lognormal, equal)
@@ -44,6 +45,7 @@ class Scenario:
     'always'
     """
 
+    about: str = ""
     latency: str = "mixture"
     slow_share: float = 0.1
     noise: float = 0.2
@@ -66,6 +68,14 @@ class Scenario:
         checks.finite("speed_utility", self.speed_utility, -1.0, 1.0)
         checks.finite("features", self.features, 0.0, 1.0)
         checks.whole("changes", self.changes, minimum=0)
+        checks.finite("slow_share", self.slow_share, 0.0, 1.0)
+        checks.finite("noise", self.noise, 0.0)
+        checks.finite("utility_noise", self.utility_noise, 0.0)
+        checks.finite("deadline", self.deadline, 1e-9)
+        if not isinstance(self.reliability, tuple) or len(self.reliability) != 2:
+            raise InputError(f"reliability is {self.reliability!r}; give (lowest, highest) chance over clients.")
+        checks.finite("lowest reliability", self.reliability[0], 0.0, 1.0)
+        checks.finite("highest reliability", self.reliability[1], self.reliability[0], 1.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +84,7 @@ class Truth:
 
     latency       mean seconds
     spread        standard deviation
-    speed         E[shortest / latency], latency cut at the deadline
+    speed         E[shortest / latency], latency cut at the deadline, which also stands for dropping out
     validity      chance to finish in time
     utility       mean utility in [0, 1]
 
@@ -112,12 +122,12 @@ class World:
         lognormal = scenario.sizes == "lognormal"
         self.num_examples = np.ceil(rng.lognormal(4.0, 1.0, self.count)) if lognormal else np.full(self.count, 100.0)
         self.shortest = 0.05 * scenario.deadline
-        self._uptime = rng.uniform(0.2, 1.0, self.count)
+        self.uptime = rng.uniform(0.2, 1.0, self.count)
         self._phase = rng.uniform(size=self.count)
         self._features = self._feature_table(rng)
         self._deals = [np.arange(self.count), *(rng.permutation(self.count) for _ in range(scenario.changes))]
         self._blocks: dict[tuple[str, int], FloatArray] = {}
-        self._markov: tuple[int, BoolArray] = (0, rng.uniform(size=self.count) < self._uptime)
+        self._markov: tuple[int, BoolArray] = (0, rng.uniform(size=self.count) < self.uptime)
 
     def clients(self) -> Clients:
         """What selectors may know up front."""
@@ -125,7 +135,7 @@ class World:
             num_examples=self.num_examples,
             features=self._features,
             feature_names=FEATURES,
-            expected_latency=self._latency if self.scenario.profiled else None,
+            expected_latency=self.truth(1).latency if self.scenario.profiled else None,
         )
 
     def deal(self, round: int) -> IntArray:
@@ -146,12 +156,17 @@ class World:
         # Means over evenly spaced quantiles of the noise. Monte Carlo would err by more than a good selector loses, and
         # its regret against such a genie would look linear.
         points = max(min(4096, 2**25 // self.count), 64)
-        speed, in_time = np.zeros(self.count), np.zeros(self.count)
+        mean, square, speed, in_time = np.zeros((4, self.count))
         for quantile in ndtri((np.arange(points) + 0.5) / points):
             latency = self._shaped(np.full(self.count, quantile))
             speed += self.shortest / np.minimum(latency, self.deadline)
             in_time += latency <= self.deadline
-        return Truth(self._latency, self._spread, speed / points, self.reliability * in_time / points, self._utility)
+            mean += latency
+            square += latency**2
+        spread = np.sqrt(np.maximum(square / points - (mean / points) ** 2, 0.0))
+        # Whoever drops out is scored at the deadline.
+        speed = self.reliability * speed / points + (1.0 - self.reliability) * self.shortest / self.deadline
+        return Truth(mean / points, spread, speed, self.reliability * in_time / points, self._utility)
 
     def latency(self, round: int) -> FloatArray:
         """What every client would need in this round."""
@@ -167,7 +182,7 @@ class World:
         """Who would drop out in this round."""
         if self.scenario.reliability == (1.0, 1.0):
             return np.zeros(self.count, dtype=bool)
-        return np.asarray(self._normal("drop", round) > ndtri(self.reliability))
+        return np.asarray(self._normal("drop", round) > ndtri(self.reliability[self.deal(round)]))
 
     def utility(self, round: int) -> FloatArray:
         """The utility that would be observed of every client in this round."""
@@ -185,13 +200,13 @@ class World:
             return np.ones(self.count, dtype=bool)
         if kind == "diurnal":
             day = 100.0 * self.deadline
-            return np.asarray((now / day + self._phase) % 1.0 < self._uptime)
-        up = self._normal("available", round) < ndtri(self._uptime)
+            return np.asarray((now / day + self._phase) % 1.0 < self.uptime)
+        up = self._normal("available", round) < ndtri(self.uptime)
         if kind == "bernoulli":
             return np.asarray(up)
         last, state = self._markov
-        if round <= last:
-            raise InputError(f"a 'markov' world must be asked in order; round {round} comes after round {last}.")
+        if round != last + 1:
+            raise InputError(f"a 'markov' world must be asked in order; round {round} does not follow round {last}.")
         # A tenth of the clients redraw their state each round: sessions of about ten rounds.
         redraw = np.random.default_rng((self.seed, 3, round)).uniform(size=self.count) < 0.1
         self._markov = (round, np.where(redraw, up, state))

@@ -12,14 +12,27 @@ def main() -> None:
     """Entry point of the console script `enlist`."""
     needed = ("typer", "rich", "altair", "vl_convert")
     if any(importlib.util.find_spec(name) is None for name in needed):
+        if sys.argv[1:] == ["--version"]:
+            sys.exit(_version())
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "COMMAND")
         sys.exit(str(MissingExtraError(command, "cli")))
+    from rich.console import Console
+    from rich.markup import escape
+
     from enlist.cli.app import app
 
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")  # a terminal without our characters shows others, but does not fail
     try:
         app()
     except EnlistError as error:
-        from rich.console import Console
-
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False, soft_wrap=True)
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
         sys.exit(2)
+
+
+def _version() -> int:
+    import enlist
+
+    print(f"enlist {enlist.__version__}")
+    return 0

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -20,12 +22,20 @@ from enlist.errors import InputError
 
 HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
 REGRET_NAMES = ("pseudo", "printed", "hypervolume", "front")
+BEST = {
+    "pseudo": "a genie that knows every client's true mean and stands where the policy stands; both short rounds "
+    "and even participation count, so a selector that looks at speed alone can lose more than random",
+    "printed": "a genie that knows every client's true mean, as Eq. 7 of the BSFL paper prints it",
+    "hypervolume": "the k clients that cover the largest area of validity and utility",
+    "front": "the whole Pareto front of validity and utility, which k clients may be too few to cover",
+}
 NOTE = (
     "Bands and ± are 95 % intervals over seeds. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows linearly, well "
-    "below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way. 'vs random' compares "
-    "round times in the same worlds; 'seen' is the share of clients that took part at least once. The printed regret "
-    "grows even for the genie, because the mean of a minimum lies below the minimum of means. Click a name in a legend "
-    "to single it out."
+    "below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way; as the genie looks no "
+    "further than the next round, it can be beaten, and the figure be negative. 'vs random' compares round times in "
+    "the same worlds. Jain is Jain's index of how evenly clients took part, and 'seen' the share that took part at all. "
+    "The printed regret grows even for the genie, because the mean of a minimum lies below the minimum of means. Click "
+    "a name in a legend to single it out."
 )
 
 
@@ -55,8 +65,8 @@ def arena(
 
     Example: [bold]enlist arena --selectors bsfl,oort,random,genie --clients 500 -k 25 --rounds 1000 --seeds 5[/]
     """
-    checks.one_of("reward", reward, ("normalised", "printed"))
-    checks.one_of("regret", regret, REGRET_NAMES)
+    checks.one_of("--reward", reward, ("normalised", "printed"))
+    checks.one_of("--regret", regret, REGRET_NAMES)
     scenario(scenario_name)
     names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
     settings = Comparison(
@@ -71,29 +81,51 @@ def arena(
         late=late,
         reward=Reward(alpha=alpha, normalised=reward == "normalised"),
     )
-    folder = new_folder(output, "arena")
+    settings.check()
+    checks.whole("--jobs", jobs, minimum=0)
     console = open_console()
-    results = with_progress(console, [settings], jobs)[0]
-    console.print(as_rich(table(settings, results, regret), describe(settings)))
-    console.print(f"report: [bold]{publish(folder, 'Arena', [(settings, results)], regret)}[/]", soft_wrap=True)
+    with new_folder(output, "arena") as folder:
+        results = with_progress(console, [settings], jobs)[0]
+        console.print(as_rich(console, table(settings, results, regret), describe(settings)))
+        say_where(console, publish(folder, "Arena", [(settings, results)], regret))
 
 
-def open_console() -> Console:
+def open_console(width: int = 110) -> Console:
     """A console that is wide enough for our tables when its output goes into a pipe or a file."""
     console = Console()
-    return console if console.is_terminal else Console(width=110)
+    return console if console.is_terminal else Console(width=width)
 
 
-def new_folder(wanted: Path | None, kind: str) -> Path:
-    """The folder that was asked for if it holds nothing, else the first free one below runs/."""
-    if wanted is not None:
-        if wanted.exists() and (not wanted.is_dir() or any(wanted.iterdir())):
-            raise InputError(f"{wanted} already exists and is not empty; name a new folder with --output.")
-        return wanted
+def say_where(console: Console, page: Path) -> None:
+    """The last line of a command: where the report is."""
+    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
+    """A folder made before the work begins, so that nothing is lost in the end; gone again if nothing was written."""
+    folder = wanted or Path("runs") / f"{kind}-001"
     number = 1
-    while (folder := Path("runs") / f"{kind}-{number:03d}").exists():
-        number += 1
-    return folder
+    while True:
+        try:
+            folder.mkdir(parents=True, exist_ok=wanted is not None)
+            break
+        except FileExistsError:
+            if wanted is not None:
+                raise InputError(f"{folder} is a file; name a new folder with --output.") from None
+            number += 1
+            folder = Path("runs") / f"{kind}-{number:03d}"
+        except OSError as error:
+            raise InputError(f"{folder} cannot be made ({error.strerror}); name another with --output.") from None
+    if any(folder.iterdir()):
+        raise InputError(f"{folder} already exists and is not empty; name a new folder with --output.")
+    try:
+        yield folder
+    finally:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+            if wanted is None and not any(folder.parent.iterdir()):
+                folder.parent.rmdir()
 
 
 def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int) -> list[Results]:
@@ -128,8 +160,25 @@ def stopping(console: Console) -> Iterator[None]:
 
 
 def describe(settings: Comparison) -> str:
-    """A comparison in one line."""
-    return f"{settings.clients} clients, {settings.k} a round, {settings.rounds:,} rounds, {settings.seeds} seeds"
+    """A comparison in one line: its size, its world, and whatever is not as usual."""
+    parts = [
+        f"{_count(settings.clients, 'client')}, {settings.k} a round, {_count(settings.rounds, 'round')}, "
+        f"{_count(settings.seeds, 'seed')}",
+        settings.scenario,
+    ]
+    reward = settings.reward
+    unusual = {
+        "printed reward": not reward.normalised,
+        f"alpha {reward.alpha:g}": reward.alpha != 1.0,
+        f"over-commitment {settings.over_commit:g}": settings.over_commit != 1.0,
+        f"told {_count(settings.delay, 'round')} later": settings.delay > 0,
+        "late replies awaited": settings.late == "await",
+    }
+    return ", ".join([" · ".join(parts), *(words for words, applies in unusual.items() if applies)])
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def table(settings: Comparison, results: Results, regret: str = "pseudo") -> list[list[str]]:
@@ -155,18 +204,21 @@ def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
         digits = 0
     half = (summary.high - summary.low) / 2.0
     margin = "" if half != half else f" ± {half:.{digits}f}"
-    return f"{summary.mean:.{digits}f}{margin}{unit}"
+    return f"{round(summary.mean, digits) + 0.0:.{digits}f}{margin}{unit}"
 
 
-def as_rich(rows: Sequence[Sequence[str]], title: str) -> Table:
-    """A table for the terminal."""
-    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim")
-    for index, name in enumerate(rows[0]):
+def as_rich(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:
+    """A table for the terminal; a narrow one leaves out what the report has anyway."""
+    hidden = {"rollout", "seen"} if console.width < 100 else set()
+    kept = [index for index, name in enumerate(rows[0]) if name not in hidden]
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD)
+    for index in kept:
+        first = index == 0
         shown.add_column(
-            name, justify="left" if index == 0 else "right", style="bold" if index == 0 else "", no_wrap=True
+            rows[0][index], justify="left" if first else "right", style="bold" if first else "", no_wrap=True
         )
     for row in rows[1:]:
-        shown.add_row(*row)
+        shown.add_row(*(escape(row[index]) for index in kept))
     return shown
 
 
@@ -183,14 +235,14 @@ def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]
         rows, axis = regret_rows(results, regret), f"cumulated {regret} regret"
         chart = regret_chart(rows, "What was lost against the best", axis)
         save_chart(chart, inner / "regret")
-        close = regret_chart(rows, "The same on logarithmic axes", axis, logarithmic=True)
-        printed = regret_chart(regret_rows(results, "printed"), "As Eq. 7 prints it", "cumulated printed regret")
-        heading = f"{describe(settings)}: {settings.scenario}"
-        sections.append(
-            Section(heading, table=table(settings, results, regret), charts=[chart, close, printed], note=NOTE)
-        )
+        charts = [chart, regret_chart(rows, "The same on logarithmic axes", axis, logarithmic=True)]
+        if regret == "pseudo":
+            charts.append(
+                regret_chart(regret_rows(results, "printed"), "As Eq. 7 prints it", "cumulated printed regret")
+            )
+        sections.append(Section(describe(settings), table=table(settings, results, regret), charts=charts, note=NOTE))
     lead = (
-        "Selectors against a genie, without training: every selector meets the same worlds and the same luck. Regret "
-        "is what a policy loses against a genie that knows every client's true mean and stands where the policy stands."
+        "Selectors without training: every one of them meets the same worlds and the same luck. Regret is what a "
+        f"policy loses in each round against {BEST[regret]}."
     )
     return write_page(folder / "report.html", title, lead, sections)

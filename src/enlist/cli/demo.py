@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from enlist.arena import Comparison
-from enlist.cli.arena import as_rich, describe, new_folder, open_console, publish, table, with_progress
+from enlist.cli.arena import as_rich, describe, new_folder, open_console, publish, say_where, table, with_progress
 
 SELECTORS = ("bsfl", "cs-ucb", "random", "genie")
 
@@ -22,15 +22,15 @@ def demo(
     Example: [bold]enlist demo[/]
     """
     console = open_console()
-    folder = new_folder(output, "demo")
     comparisons = [
         Comparison(SELECTORS, "slow-minority", clients=20, k=5, rounds=3000, seeds=10),
         Comparison(SELECTORS, "slow-minority", clients=500, k=25, rounds=1000, seeds=10),
     ]
-    console.print("One client in ten is ten times slower than the others, and nobody knows which.")
-    results = with_progress(console, comparisons, jobs)
-    for settings, result in zip(comparisons, results, strict=True):
-        console.print()
-        console.print(as_rich(table(settings, result), describe(settings)))
-    page = publish(folder, "Who takes part in the next round?", list(zip(comparisons, results, strict=True)))
-    console.print(f"\nreport: [bold]{page}[/]", soft_wrap=True)
+    with new_folder(output, "demo") as folder:
+        console.print("One client in ten is ten times slower than the others, and nobody knows which.")
+        results = with_progress(console, comparisons, jobs)
+        for settings, result in zip(comparisons, results, strict=True):
+            console.print()
+            console.print(as_rich(console, table(settings, result), describe(settings)))
+        parts = list(zip(comparisons, results, strict=True))
+        say_where(console, publish(folder, "Who takes part in the next round?", parts))

@@ -13,7 +13,7 @@ from enlist.arena.compare import Results, Summary
 
 Row = Mapping[str, Any]
 
-PALETTE = ("#0b6e99", "#e07a1f", "#6a4c93", "#2a9d5c", "#c8553d", "#8d99ae", "#b5a642", "#264653")
+PALETTE = ("#0b6e99", "#e07a1f", "#6a4c93", "#2a9d5c", "#c8553d", "#d1495b", "#b5a642", "#264653")
 NEUTRAL = {"random": "#8d99ae", "genie": "#2b2d42"}
 
 
@@ -40,7 +40,11 @@ def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]
         records = [record for (selector, _), record in results.items() if selector == name]
         for index, number in enumerate(records[0].rounds):
             summary = Summary.of([record.curves[curve][index] for record in records])
-            low, high = (summary.mean, summary.mean) if np.isnan(summary.low) else (max(summary.low, 0.0), summary.high)
+            low, high = (
+                (summary.mean, summary.mean)
+                if np.isnan(summary.low)
+                else (min(max(summary.low, 0.0), summary.mean), summary.high)
+            )
             rows.append({"selector": name, "round": number, "mean": summary.mean, "low": low, "high": high})
     return rows
 

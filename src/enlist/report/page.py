@@ -65,7 +65,7 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
             body.append('<div class="charts">')
             for chart in section.charts:
                 body.append(f'<div id="chart{number}"></div>')
-                specification = json.dumps(styled(chart).to_dict())
+                specification = _safe(json.dumps(styled(chart).to_dict()))
                 calls.append(f'vegaEmbed("#chart{number}", {specification}, {{actions: false, renderer: "svg"}});')
                 number += 1
             body.append("</div>")
@@ -75,7 +75,9 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
     opening = f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>'
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(f"{head}<style>{STYLE}</style><body>{opening}{''.join(body)}{script}</body></html>")
+    path.write_text(
+        f"{head}<style>{STYLE}</style><body>{opening}{''.join(body)}{script}</body></html>", encoding="utf-8"
+    )
     return path
 
 
@@ -88,5 +90,9 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 def _script(calls: Sequence[str]) -> str:
     version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
     bundle = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
-    # A closing tag inside the bundle would end the script early.
-    return str(bundle).replace("</script", "<\\/script") + "\n" + "\n".join(calls)
+    return _safe(str(bundle)) + "\n" + "\n".join(calls)
+
+
+def _safe(script: str) -> str:
+    """A closing tag inside a script would end it early."""
+    return script.replace("</script", "<\\/script")
