@@ -159,7 +159,7 @@ EVIDENCE: dict[str, Evidence] = {
     "cu-cs": Evidence(
         "device features tell who finishes in time and more data is simply better",
         Claim("unreliable", "completed"),
-        Claim("blind-features", "completed"),
+        Claim("alike", "completed"),
     ),
     "oort": Evidence(
         "thousands of clients differ in both loss and speed: the usual first choice at scale",

@@ -33,7 +33,7 @@ NOTE = (
     "Bands and ± are 95 % intervals over seeds. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows linearly, well "
     "below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way; as the genie looks no "
     "further than the next round, it can be beaten, and the figure be negative. 'vs random' compares round times in "
-    "the same worlds. Jain is Jain's index of how evenly clients took part, and 'seen' the share that took part at all. "
+    "the same worlds. Jain is Jain's index of how evenly clients took part, and 'seen' the share that did at all. "
     "The printed regret grows even for the genie, because the mean of a minimum lies below the minimum of means. Click "
     "a name in a legend to single it out."
 )
