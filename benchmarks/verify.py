@@ -12,6 +12,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
+import inspect
 import sys
 import time
 import tracemalloc
@@ -31,25 +32,34 @@ Part = tuple[list[str], bool]
 
 
 def regret() -> Part:
-    """BSFL's regret over 20,000 rounds, under the reward that each preset maximises."""
+    """BSFL's pseudo-regret, 5 of 20 clients, 20,000 rounds, 20 seeds, against CS-UCB and random, under two rewards.
+
+    "doubling" is [R(20,000) - R(10,000)] / [R(10,000) - R(5,000)] with its 95 % interval: 1 if regret is logarithmic
+    (its growth stays flat), 1.41 if it grows as the square root, 2 if it is linear. The exponent is
+    log2 R(20,000)/R(10,000).
+    Each preset of BSFL maximises one of the two rewards and is judged by that one. Stated here: random is linear, and
+    BSFL under its own reward is clearly below linear. The paper claims logarithmic regret; up to 20,000 rounds neither
+    preset shows it, because gaps between sets get arbitrarily small (its proof assumes a smallest gap).
+    """
     lines, holds = [], True
-    for label, reward, players in (
-        ("normalised", Reward(), ("bsfl", "bsfl:paper", "cs-ucb", "random")),
-        ("printed", Reward(normalised=False), ("bsfl", "bsfl:paper", "cs-ucb", "random")),
+    players = ("bsfl", "bsfl:paper", "cs-ucb", "random")
+    for label, reward, judged in (
+        ("normalised", Reward(), "bsfl"),
+        ("printed", Reward(normalised=False), "bsfl:paper"),
     ):
         settings = Comparison(players, "slow-minority", clients=20, k=5, rounds=20_000, seeds=20, reward=reward)
         results = compare(settings, jobs=os.cpu_count() or 1)
-        lines += ["", f"Reward {label}, alpha 1:", ""]
+        lines += ["", f"Reward {label}, alpha 1; its own preset is {judged}:", ""]
         lines += ["| selector | R(5,000) | R(10,000) | R(20,000) | doubling | exponent |", "|---|---|---|---|---|---|"]
         for name in players:
-            at = {n: _curve(results, name, n) for n in (2_500, 5_000, 10_000, 20_000)}
+            at = {n: _curve(results, name, n) for n in (5_000, 10_000, 20_000)}
             doubling = Summary.of((at[20_000] - at[10_000]) / (at[10_000] - at[5_000]))
             exponent = Summary.of(np.log2(at[20_000] / at[10_000]))
             cells = [f"{at[n].mean():.0f}" for n in (5_000, 10_000, 20_000)]
             lines.append(f"| {name} | {' | '.join(cells)} | {_show(doubling)} | {_show(exponent)} |")
             if name == "random":
                 holds &= 1.9 < doubling.mean < 2.1
-            if (name, label) == ("bsfl", "normalised"):
+            if name == judged:
                 holds &= doubling.high < 1.9 and at[20_000].mean() < 0.1 * _curve(results, "random", 20_000).mean()
     return lines, holds
 
@@ -157,7 +167,7 @@ def main() -> None:
         if options.part in (None, name):
             start = time.perf_counter()
             lines, holds = part()
-            head = (part.__doc__ or "").strip()
+            head = inspect.cleandoc(part.__doc__ or "")
             block = ["", f"## {name}", "", *head.splitlines(), *lines, "", "Holds." if holds else "Does not hold."]
             document += block
             print("\n".join(block), f"\n({time.perf_counter() - start:.0f} s)", flush=True)

@@ -12,7 +12,7 @@ from enlist.bandits.maxmin import argmax_min_plus_sum, objective
 from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
 from enlist.bandits.queues import VirtualQueues, capped_shares
 from enlist.bandits.rules import UCB, DiscountedThompson, EpsilonGreedy, Rule, Thompson
-from enlist.bandits.sampling import systematic, top_k, uniform, unseen_first, weighted
+from enlist.bandits.sampling import rest, systematic, top_k, uniform, unseen_first, weighted
 from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
@@ -46,6 +46,7 @@ __all__ = [
     "median_distance",
     "objective",
     "rbf",
+    "rest",
     "staleness",
     "systematic",
     "top_k",

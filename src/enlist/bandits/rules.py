@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from enlist import checks, storage
 from enlist.bandits.estimates import BetaPosterior, Estimates
-from enlist.bandits.sampling import top_k, uniform, unseen_first
+from enlist.bandits.sampling import rest, top_k, uniform, unseen_first
 from enlist.errors import InputError
 from enlist.settings import NoSettings, build_settings
 from enlist.state import State
@@ -192,7 +192,7 @@ class EpsilonGreedy(MeanRule[EpsilonGreedySettings]):
         if not explorers:
             return greedy
         kept = greedy[uniform(count, count - explorers, self.rng)]
-        others = np.setdiff1d(np.arange(len(allowed)), greedy)
+        others = rest(len(allowed), greedy)
         return np.concatenate([kept, others[uniform(len(others), explorers, self.rng)]])
 
 

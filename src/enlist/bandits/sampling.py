@@ -50,6 +50,17 @@ def uniform(n: int, k: int, rng: np.random.Generator) -> IntArray:
     return rng.choice(n, min(k, n), replace=False)
 
 
+def rest(n: int, chosen: IntArray) -> IntArray:
+    """Those of 0..n-1 that are not chosen, ascending.
+
+    >>> rest(4, np.array([2, 0]))
+    array([1, 3])
+    """
+    left = np.ones(n, dtype=bool)
+    left[chosen] = False
+    return np.flatnonzero(left)
+
+
 def weighted(weights: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     """k successive draws without replacement, each in proportion to the weights that are left (Plackett-Luce). O(n).
 

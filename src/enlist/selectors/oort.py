@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import RecentValues, top_k, uniform, weighted
+from enlist.bandits import RecentValues, rest, top_k, uniform, weighted
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.records import Outcome
 from enlist.state import State, column
@@ -209,8 +209,8 @@ class Oort(Selector[OortSettings, OortState]):
         explored = self._explore(request, untried, slow, k - len(exploited))
         chosen = np.concatenate([exploited, explored])
         if len(chosen) < k:
-            rest = np.setdiff1d(np.arange(count), chosen)
-            chosen = np.concatenate([chosen, rest[uniform(len(rest), k - len(chosen), self.rng)]])
+            others = rest(count, chosen)
+            chosen = np.concatenate([chosen, others[uniform(len(others), k - len(chosen), self.rng)]])
         flag = np.zeros(count)
         flag[exploited] = 1.0
         return request.pick(chosen, utility=scaled, staleness=stale, slowness=slow, score=score, exploited=flag)
