@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import enlist
-from enlist.arena.evidence import EVIDENCE, Outcome, gather
+from enlist.arena.evidence import EVIDENCE, Verdict, gather
 from enlist.selectors import get
 from enlist.testing import population
 
@@ -74,7 +74,7 @@ def _value(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def row(label: str, outcome: Outcome) -> str:
+def row(label: str, outcome: Verdict) -> str:
     """One line of the evidence table."""
     ours, base, gap = outcome.selector, outcome.random, outcome.difference
     unit = "smaller is better" if outcome.claim.smaller_is_better else "larger is better"
@@ -89,7 +89,7 @@ def row(label: str, outcome: Outcome) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def section(name: str, outcomes: dict[str, Outcome]) -> str:
+def section(name: str, outcomes: dict[str, Verdict]) -> str:
     """The part of docs/selectors.md about one selector."""
     kind = get(name)
     parts = [f"## `{name}`", *paragraphs(kind), settings(kind)]

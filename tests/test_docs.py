@@ -33,6 +33,13 @@ def test_readme_example_runs(tmp_path: Path) -> None:
     assert (tmp_path / "state" / "state.json").exists()
 
 
+def test_every_block_of_the_guide_runs(tmp_path: Path) -> None:
+    pieces = blocks("docs/guide.md", "python")
+    assert len(pieces) == 3
+    for code in pieces:
+        run(code, tmp_path)
+
+
 def test_readme_names_the_two_commands_and_every_selector() -> None:
     import enlist
 

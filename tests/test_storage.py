@@ -64,7 +64,6 @@ def snapshot(selector):
                 {name: frozen(values) for name, values in opening.selection.terms.items()},
                 frozen(opening.outcome),
                 frozen(opening.credited),
-                opening.told,
                 opening.metrics_told,
             )
             for number, opening in selector.openings.items()

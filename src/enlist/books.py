@@ -21,16 +21,15 @@ from numpy.typing import ArrayLike
 from enlist import checks
 from enlist.contract import Selector
 from enlist.errors import InputError, TellError
-from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import FEEDBACK_COLUMNS, Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.rounds import PENDING
 from enlist.typing import AnyArray, BoolArray, IntArray
-
-WAITING = np.int8(-1)
 
 
 class Books:
     """Drives one selector.
 
-    late   "drop": a client that is late is free for the next round, and its reply is ignored;
+    late   "drop": a client that is late is free for the next round, and its reply is ignored (`arrived` does nothing);
            "await": it stays busy until it arrives (`arrived`) or its selection expires
     log    a file to which every ask and tell is appended as one line of JSON; `replay` reads it
 
@@ -81,28 +80,65 @@ class Books:
         `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
         there are any, and whoever passes it pays the traffic.
         """
-        positions = self._free(available)
+        online = self.selector.resolve_available(available)
+        busy = np.flatnonzero(self.busy) if self.open or self.late == "await" else None
         fresh = None
         if measure is not None:
-            candidates = self.selector.candidates(positions, k)
+            free = online if busy is None else np.setdiff1d(online, busy, assume_unique=True)
+            candidates = self.selector.candidates(free, k)
             fresh = measure(candidates) if len(candidates) else None
-        selection = self.selector.ask(positions, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh)
+        selection = self.selector.ask(online, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh, busy=busy)
         self.open = {number: replies for number, replies in self.open.items() if number in self.selector.openings}
         self.open[selection.round] = Replies.of(selection)
-        if self.log is not None:
-            request: dict[str, Any] = {"k": k, "now": now, "deadline": deadline}
-            request["available"] = _packed(positions, len(self.selector.clients))
-            request["forecast"] = None if forecast is None else np.asarray(forecast, float).tolist()
-            request["fresh"] = None if fresh is None else _plain(fresh)
-            self._append({"event": "ask", **request, "picked": selection.clients.tolist()})
+        self._note(
+            "ask",
+            k=k,
+            now=now,
+            deadline=deadline,
+            available=_packed(online, len(self.selector.clients)),
+            busy=None if busy is None else busy.tolist(),
+            forecast=None if forecast is None else np.asarray(forecast, float).tolist(),
+            fresh=None if fresh is None else _plain(fresh),
+            picked=selection.clients.tolist(),
+        )
         return selection
+
+    def observe(self, available: ArrayLike | None, now: float) -> None:
+        """Say who is available without asking."""
+        self.selector.observe(available, now)
+        online = self.selector.resolve_available(available)
+        self._note("observe", available=_packed(online, len(self.selector.clients)), now=now)
+
+    def join(self, more: Clients) -> IntArray:
+        """Append clients; returns their positions."""
+        positions = self.selector.join(more)
+        columns = {name: values.tolist() for name, values in more.columns().items()}
+        self._note("join", count=len(more), feature_names=list(more.feature_names), columns=columns)
+        return positions
+
+    def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
+        """Which of the clients that have arrived, in order of arrival, the server takes (if everybody trains)."""
+        taken = self.selector.accept(arrivals, k)
+        self._note("accept", arrivals=np.asarray(arrivals).tolist(), k=k)
+        return taken
 
     def reply(
         self, selection: Selection, clients: ArrayLike, outcome: Outcome = Outcome.COMPLETED, **columns: ArrayLike
     ) -> None:
-        """Note that these clients have replied (or DROPPED, or FAILED); told when the round closes."""
+        """Note that these clients have replied (or DROPPED, or FAILED); told when the round closes.
+
+        A reply that took longer than the deadline counts as LATE.
+        """
         replies = self._replies(selection)
-        part = _about(clients, outcome, columns).resolved(selection)
+        if outcome not in (Outcome.COMPLETED, Outcome.DROPPED, Outcome.FAILED):
+            raise InputError(
+                f"reply got {Outcome(outcome).name}; who is silent when the round closes is LATE by itself."
+            )
+        part = _about(clients, outcome, columns)
+        if outcome == Outcome.COMPLETED and part.latency is not None:
+            part = part.with_outcome(np.where(part.latency > selection.deadline, Outcome.LATE, outcome))
+        part = part.resolved(selection)
+        self.selector.check_columns(part)
         replies.note(part)
 
     def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
@@ -113,38 +149,40 @@ class Books:
 
     def settle(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
         """Tell the selector the outcomes of a whole selection at once."""
+        told = len(selection) if feedback.clients is None else len(feedback.clients)
+        opening = self.selector.openings.get(selection.round)
+        if opening is not None and told < len(opening.pending):
+            waiting = len(opening.pending)
+            raise TellError(f"settle got {told} of {waiting} outcomes of round {selection.round}; use reply and close.")
         self.selector.tell(selection, feedback, round)
         self.open.pop(selection.round, None)
         self._log_tell(selection, feedback, round)
 
-    def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> None:
-        """A late reply has come after all: tell the true values."""
+    def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> bool:
+        """A late reply has come after all: tell the true values. False if it no longer counts (dropped or expired)."""
+        if self.late == "drop" or selection.round not in self.selector.openings:
+            return False
         late = np.full(np.atleast_1d(np.asarray(clients)).shape, float(rounds_late))
         feedback = _about(clients, Outcome.ARRIVED, {**columns, "rounds_late": late})
         self.selector.tell(selection, feedback)
         self._log_tell(selection, feedback, None)
-
-    def _free(self, available: ArrayLike | None) -> IntArray:
-        positions = self.selector.resolve_available(available)
-        if not self.open and self.late == "drop":
-            return positions
-        return positions[~self.busy[positions]]
+        return True
 
     def _replies(self, selection: Selection) -> Replies:
         if selection.round not in self.open:
             raise TellError(f"round {selection.round} is not open in these books; it was closed or never asked here.")
         return self.open[selection.round]
 
-    def _append(self, entry: dict[str, Any]) -> None:
-        assert self.log is not None
-        with open(self.log, "a") as file:
-            file.write(json.dumps(entry, default=lambda value: value.item()) + "\n")
+    def _note(self, event: str, **entry: Any) -> None:
+        if self.log is not None:
+            with open(self.log, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"event": event, **entry}, default=lambda value: value.item()) + "\n")
 
     def _log_tell(self, selection: Selection, feedback: Feedback, metrics: RoundMetrics | None) -> None:
         if self.log is not None:
             measured = None if metrics is None else dataclasses.asdict(metrics)
-            entry = {"round": selection.round, "feedback": _plain(feedback.resolved(selection)), "metrics": measured}
-            self._append({"event": "tell", **entry})
+            told = _plain(feedback.resolved(selection))
+            self._note("tell", round=selection.round, feedback=told, metrics=measured)
 
 
 @dataclasses.dataclass(eq=False)
@@ -165,15 +203,15 @@ class Replies:
     @classmethod
     def of(cls, selection: Selection, told: AnyArray | None = None) -> Replies:
         """Nobody has replied yet, but for those whose outcome in `told` the selector knows already."""
-        outcome = np.full(len(selection), WAITING, dtype=np.int8) if told is None else told.copy()
-        return cls(selection, outcome, {}, outcome != WAITING)
+        outcome = np.full(len(selection), PENDING, dtype=np.int8) if told is None else told.copy()
+        return cls(selection, outcome, {}, outcome != PENDING)
 
     def note(self, part: Feedback) -> None:
         """Take in the replies of some clients; a second reply of the same client is an error."""
         assert part.clients is not None
         index = np.searchsorted(self.selection.clients, part.clients)
-        if (self.outcome[index] != WAITING).any():
-            twice = part.clients[self.outcome[index] != WAITING][0]
+        if (self.outcome[index] != PENDING).any():
+            twice = part.clients[self.outcome[index] != PENDING][0]
             raise TellError(f"client {twice} has already replied in round {self.selection.round}; each replies once.")
         self.outcome[index] = part.outcome
         for name in ("latency", *FEEDBACK_COLUMNS):
@@ -184,10 +222,14 @@ class Replies:
     def feedback(self, waited: float) -> Feedback:
         """Final outcomes if the server stops waiting now."""
         rest = ~self.told
-        silent = (self.outcome == WAITING)[rest]
+        silent = (self.outcome == PENDING)[rest]
         columns: dict[str, Any] = {name: values[rest] for name, values in self.columns.items()}
-        if "latency" in columns or silent.all():
-            columns["latency"] = np.where(silent, waited, columns.get("latency", waited))
+        replied = self.outcome[rest] == Outcome.COMPLETED
+        timed = "latency" in columns and not np.isnan(columns["latency"][replied]).any()
+        if timed or not replied.any():
+            columns["latency"] = np.where(silent, waited, columns.get("latency", np.nan))
+        else:
+            columns.pop("latency", None)  # some replies came without: then nobody's is told
         return Feedback(
             clients=self.selection.clients[rest],
             outcome=np.where(silent, np.int8(Outcome.LATE), self.outcome[rest]),
@@ -211,24 +253,41 @@ def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[t
     True
     """
     asked: dict[int, Selection] = {}
-    with open(log) as file:
+    with open(log, encoding="utf-8") as file:
         for number, line in enumerate(file, start=1):
             try:
                 entry = json.loads(line)
             except json.JSONDecodeError:
                 raise InputError(f"{log} line {number} is no JSON; the log was cut off there.") from None
             if entry["event"] == "ask":
-                available = _unpacked(entry["available"], len(selector.clients))
-                fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
-                arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast")}
-                selection = selector.ask(available, **arguments, fresh=fresh)
+                selection = _ask_again(selector, entry)
                 asked[selection.round] = selection
-                yield selection, np.array(entry["picked"], dtype=np.int64)
-            else:
+                recorded = np.array(entry["picked"], dtype=np.int64)
+                yield selection, recorded
+                if not np.array_equal(selection.clients, recorded):
+                    raise InputError(
+                        f"the replay differs from the log from round {selection.round} on: it selects "
+                        f"{selection.clients.tolist()} where the log has {recorded.tolist()}; same selector and seed?"
+                    )
+            elif entry["event"] == "tell":
                 metrics = None if entry["metrics"] is None else RoundMetrics(**entry["metrics"])
                 selector.tell(asked[entry["round"]], Feedback(**entry["feedback"]), metrics)
+            elif entry["event"] == "observe":
+                selector.observe(_unpacked(entry["available"], len(selector.clients)), entry["now"])
+            elif entry["event"] == "join":
+                names = entry["feature_names"]
+                selector.join(Clients(count=entry["count"], feature_names=names, **entry["columns"]))
+            elif entry["event"] == "accept":
+                selector.accept(entry["arrivals"], entry["k"])
             for finished in [old for old in asked if old not in selector.openings]:
                 del asked[finished]
+
+
+def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection:
+    fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
+    available = _unpacked(entry["available"], len(selector.clients))
+    arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast", "busy")}
+    return selector.ask(available, **arguments, fresh=fresh)
 
 
 def _about(clients: ArrayLike, outcome: Outcome, columns: Mapping[str, ArrayLike]) -> Feedback:

@@ -107,7 +107,9 @@ def positions(name: str, given: ArrayLike | None, count: int) -> IntArray:
         array = np.sort(array)
         repeated = array[1:][array[1:] == array[:-1]]
         if len(repeated):
-            raise InputError(f"{name} repeats position {repeated[0]}; name each client once.")
+            mask = len(array) == count and array[0] >= 0 and array[-1] <= 1
+            hint = "for a mask pass booleans (.astype(bool))" if mask else "name each client once"
+            raise InputError(f"{name} repeats position {repeated[0]}; {hint}.")
     if len(array) and (array[0] < 0 or array[-1] >= count):
         wrong = array[0] if array[0] < 0 else array[-1]
         raise InputError(f"{name} holds position {wrong}; with {count} clients allowed are 0 to {count - 1}.")

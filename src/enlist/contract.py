@@ -82,6 +82,7 @@ class Selector(Generic[SettingsT, StateT]):
         self._check_population(clients)
         self.rng = np.random.default_rng(self.seed)
         self.round = 0
+        self.last_k = 1
         self.counts = Counts.create(len(clients))
         self.openings: dict[int, Opening] = {}
         self.state: StateT = self.initial_state()
@@ -140,18 +141,26 @@ class Selector(Generic[SettingsT, StateT]):
         deadline: float = math.inf,
         forecast: ArrayLike | None = None,
         fresh: Feedback | None = None,
+        busy: ArrayLike | None = None,
     ) -> Selection:
         """Choose at most `k` of the available clients for the next round.
 
         available   boolean mask over all clients, or their positions; None means everybody
+        busy        mask or positions of clients that are available but still work for an earlier round: not chosen,
+                    and yet seen by selectors that learn who is available
         now         the caller's clock in seconds; without one, time is counted in rounds
         deadline    seconds after which a reply is late
         forecast    probability for each client of being available in the next round window
         fresh       values measured just now for the clients that `candidates` named
         """
+        online = self.resolve_available(available)
+        free = online
+        if busy is not None:
+            free = np.setdiff1d(online, checks.positions("busy", busy, len(self.clients)), assume_unique=True)
         request = Request(
             round=self.round + 1,
-            available=self.resolve_available(available),
+            available=free,
+            everybody_online=online,
             k=checks.whole("k", k, minimum=0),
             population=len(self.clients),
             now=float(self.round + 1) if now is None else checks.finite("now", now),
@@ -162,8 +171,9 @@ class Selector(Generic[SettingsT, StateT]):
         self.validate(request)
         self._expire(before=request.round - self.max_open)
         self.round = request.round
-        self.watch(request.available, request.now)
+        self.watch(request.online, request.now)
         request = dataclasses.replace(request, k=min(request.k, len(request.available)))
+        self.last_k = max(request.k, 1)
         self.begin_round(request)
         selection = self._selection(request, self._choice(request))
         self.counts.selected[selection.clients] += 1
@@ -181,6 +191,8 @@ class Selector(Generic[SettingsT, StateT]):
         selection = opening.selection
         if not isinstance(feedback, Feedback):
             raise InputError(f"tell got {type(feedback).__name__} as feedback; pass enlist.Feedback(...).")
+        if round is not None and not isinstance(round, RoundMetrics):
+            raise InputError(f"tell got {type(round).__name__} as round; pass enlist.RoundMetrics(...).")
         feedback = feedback.resolved(selection)
         told = Told(selection, feedback)
         index = np.searchsorted(selection.clients, told.clients)
@@ -202,7 +214,7 @@ class Selector(Generic[SettingsT, StateT]):
         if late is not None:
             self.amend(late)
         self.counts.observed[told.clients[told.completed]] += 1
-        opening.outcome, opening.told = after, True
+        opening.outcome = after
         if round is not None:
             opening.metrics_told = True
             done = (after == Outcome.COMPLETED) | (after == Outcome.ARRIVED)
@@ -232,7 +244,7 @@ class Selector(Generic[SettingsT, StateT]):
 
     def compact(self, keep: ArrayLike) -> IntArray:
         """Forget every client but those in `keep`; returns the old positions in their new order."""
-        positions = self.resolve_available(keep)
+        positions = checks.positions("keep", keep, len(self.clients))
         waiting = [number for number, opening in self.openings.items() if len(opening.pending)]
         if waiting:
             raise TellError(f"cannot compact: rounds {waiting} still wait for outcomes; tell them first.")
@@ -253,6 +265,8 @@ class Selector(Generic[SettingsT, StateT]):
 
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
+        if not isinstance(selection, Selection):
+            raise InputError(f"explain got {type(selection).__name__}; pass the Selection that ask returned.")
         return {
             "client": self.clients.names(selection.clients),
             "selected": self.counts.selected[selection.clients],
@@ -268,6 +282,15 @@ class Selector(Generic[SettingsT, StateT]):
     def load(cls, folder: str | PathLike[str], **functions: Callable[..., Any]) -> Self:
         """Read what `save` wrote and continue bit-exactly; settings that were functions are passed again."""
         return storage.load(folder, cls, functions)
+
+    def check_columns(self, feedback: Feedback) -> None:
+        """Refuse feedback about clients that replied if it lacks a column that this selector needs."""
+        outcome = feedback.outcome
+        if outcome is None or not np.isin(outcome, (int(Outcome.COMPLETED), int(Outcome.ARRIVED))).any():
+            return
+        for need in sorted(self.needs):
+            if "." not in need and getattr(feedback, need) is None:
+                raise MissingColumnError(f"selector '{self.name}' needs {need}; pass Feedback({need}=...).")
 
     def resolve_available(self, available: ArrayLike | None) -> IntArray:
         """Sorted positions from a mask, a list of positions, or None for everybody."""
@@ -298,6 +321,10 @@ class Selector(Generic[SettingsT, StateT]):
         return self.choose(request)
 
     def _selection(self, request: Request, choice: Choice) -> Selection:
+        if not isinstance(choice, Choice):
+            raise EnlistError(
+                f"{type(self).__name__}.choose returned {type(choice).__name__}; return request.pick(...)."
+            )
         order = np.argsort(choice.clients)
         clients = choice.clients[order]
         place = np.minimum(np.searchsorted(request.available, clients), max(len(request.available) - 1, 0))
@@ -307,6 +334,8 @@ class Selector(Generic[SettingsT, StateT]):
                 "distinct positions out of request.available."
             )
         terms = {name: values[order] for name, values in choice.terms.items()}
+        for array in (clients, *terms.values()):
+            array.setflags(write=False)  # the selector relies on them, and so may the caller
         return Selection(request.round, clients, request.deadline, request.now, terms)
 
     def _expire(self, before: int) -> None:
@@ -351,17 +380,15 @@ class Selector(Generic[SettingsT, StateT]):
     def _check_needs(self, told: Told, opening: Opening, metrics: RoundMetrics | None, settled: bool) -> None:
         if metrics is not None and opening.metrics_told:
             raise TellError(f"round {opening.selection.round} already has its RoundMetrics; tell them once.")
-        for need in self.needs:
+        self.check_columns(told.feedback)
+        for need in sorted(self.needs):
             owner, _, field = need.rpartition(".")
-            if owner == "" and told.completed.any() and getattr(told.feedback, field) is None:
-                raise MissingColumnError(f"selector '{self.name}' needs {field}; pass Feedback({field}=...).")
-            absent = owner == "round" and (metrics is None or getattr(metrics, field) is None)
-            if absent and settled and not opening.metrics_told and len(opening.selection):
+            if owner == "round" and metrics is None and settled and not opening.metrics_told and len(opening.selection):
                 hint = f"pass round=RoundMetrics({field}=...)."
                 raise MissingColumnError(f"selector '{self.name}' needs round.{field}; {hint}")
 
     def _check_population(self, clients: Clients) -> None:
-        for need in self.needs:
+        for need in sorted(self.needs):
             owner, _, field = need.rpartition(".")
             if owner == "clients" and getattr(clients, field) is None:
                 raise MissingColumnError(f"selector '{self.name}' needs clients.{field}; pass Clients({field}=...).")
@@ -371,7 +398,7 @@ class Selector(Generic[SettingsT, StateT]):
             )
 
     def _checked_fresh(self, fresh: Feedback) -> Feedback:
-        if fresh.clients is None:
+        if not isinstance(fresh, Feedback) or fresh.clients is None:
             raise InputError("fresh names no clients; pass Feedback(clients=selector.candidates(...), loss=...).")
         everybody = Selection(self.round, checks.positions("fresh.clients", fresh.clients, len(self.clients)))
         return fresh.resolved(everybody)

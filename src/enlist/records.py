@@ -18,6 +18,8 @@ from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 CLIENT_COLUMNS = ("num_examples", "quality", "expected_latency", "expected_upload")
 """Optional columns of `Clients` with one number per client; all of them must be finite and not negative."""
 
+MOST_INT = np.iinfo(np.int64).max
+
 FEEDBACK_COLUMNS = ("num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "upload_latency")
 """Optional columns of `Feedback` besides outcome and latency; a missing value is NaN."""
 
@@ -64,6 +66,13 @@ def _not_negative(owner: str, name: str, array: FloatArray) -> FloatArray:
     return array
 
 
+def _frozen(array: AnyArray) -> AnyArray:
+    """A copy that nobody can change behind our back."""
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy
+
+
 def _counted(count: int | None, columns: Mapping[str, Any]) -> int:
     given = {name: column for name, column in columns.items() if column is not None}
     if count is None:
@@ -102,6 +111,8 @@ def _distinct_ids(values: ArrayLike, count: int) -> AnyArray:
     ids = _as_array("Clients", "ids", values, None)
     if ids.shape != (count,) or ids.dtype.kind not in "iuU":
         raise InputError(f"Clients.ids is {ids.dtype} of shape {ids.shape}; give {count} distinct int or str ids.")
+    if ids.dtype.kind in "iu":
+        ids = ids.astype(np.uint64 if ids.dtype.kind == "u" and len(ids) and ids.max() > MOST_INT else np.int64)
     unique, repeats = np.unique(ids, return_counts=True)
     if len(unique) != count:
         raise InputError(f"Clients.ids repeats {unique[repeats > 1][0]!r}; every client needs its own id.")
@@ -159,15 +170,15 @@ class Clients:
         for name, values in numbers.items():
             checked = None
             if values is not None:
-                checked = _not_negative("Clients", name, _number_column("Clients", name, values, count))
+                checked = _frozen(_not_negative("Clients", name, _number_column("Clients", name, values, count)))
             object.__setattr__(self, name, checked)
         if self.quality is not None and (self.quality > 1).any():
             raise InputError(f"Clients.quality goes up to {self.quality.max()}; it must lie in [0, 1].")
         table, names = _feature_table(features, feature_names, count)
         object.__setattr__(self, "count", count)
-        object.__setattr__(self, "features", table)
+        object.__setattr__(self, "features", None if table is None else _frozen(table))
         object.__setattr__(self, "feature_names", names)
-        object.__setattr__(self, "ids", None if ids is None else _distinct_ids(ids, count))
+        object.__setattr__(self, "ids", None if ids is None else _frozen(_distinct_ids(ids, count)))
 
     def __len__(self) -> int:
         return self.count
@@ -207,6 +218,8 @@ class Clients:
             raise InputError(
                 f"the joining clients have columns {sorted(theirs)}, these have {sorted(ours)}; match them."
             )
+        if self.ids is not None and more.ids is not None and self.ids.dtype.kind != more.ids.dtype.kind:
+            raise InputError(f"the joining ids are {more.ids.dtype}, these are {self.ids.dtype}; use one kind.")
         both: dict[str, Any] = {name: np.concatenate([ours[name], theirs[name]]) for name in ours}
         return Clients(count=len(self) + len(more), feature_names=self.feature_names, **both)
 
@@ -270,7 +283,14 @@ class Feedback:
     censored      True where `latency` is only a lower bound: the server stopped waiting then
     rounds_late   for ARRIVED: how many rounds after its own the reply came
     clients       positions; the whole selection, in its order, if not given
-    others        `FEEDBACK_COLUMNS`: None if the column is unknown, NaN where one value is
+    num_examples     samples that the client trained on
+    loss             mean loss over those samples in the first local epoch, before each step
+    loss_rms         square root of the mean squared loss over the same samples
+    accuracy         accuracy in [0, 1] of the model that was sent, on the client's data
+    accuracy_gain    accuracy on the client's data after its training minus before
+    upload_latency   the part of latency that was upload
+
+    A column that nobody knows is None, a single unknown value NaN.
 
     >>> Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.5, float("nan")]).latency
     array([3.5, nan])
@@ -325,12 +345,13 @@ class Feedback:
         count = len(clients)
         outcome = self._checked_outcome(count)
         latency, censored = self._checked_latency(outcome)
+        self._check_deadline(selection, outcome, latency)
         columns: dict[str, Any] = {}
         for name in FEEDBACK_COLUMNS:
             value = getattr(self, name)
             if value is not None:
                 columns[name] = _number_column("Feedback", name, value, count, missing=True)
-        for name in ("num_examples", "upload_latency"):
+        for name in ("num_examples", "upload_latency", "loss_rms"):
             if name in columns:
                 _not_negative("Feedback", name, columns[name])
         rounds_late = self.rounds_late
@@ -389,3 +410,19 @@ class Feedback:
                 "give finite seconds (a LATE client: the time waited, censored=True); NaN is for DROPPED and FAILED."
             )
         return _not_negative("Feedback", "latency", latency), censored
+
+    def with_outcome(self, outcome: ArrayLike) -> Feedback:
+        """The same with other outcomes."""
+        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return Feedback(**{**values, "outcome": outcome})
+
+    def _check_deadline(self, selection: Selection, outcome: AnyArray, latency: FloatArray | None) -> None:
+        if latency is None:
+            return
+        tardy = (outcome == Outcome.COMPLETED) & (latency > selection.deadline)
+        if tardy.any():
+            where = int(np.flatnonzero(tardy)[0])
+            raise InputError(
+                f"Feedback.latency[{where}] is {latency[where]:g} for a client that is COMPLETED, after the deadline "
+                f"of {selection.deadline:g}; tell it as LATE."
+            )

@@ -53,6 +53,12 @@ class Request:
     deadline: float = math.inf
     forecast: FloatArray | None = None
     fresh: Feedback | None = None
+    everybody_online: IntArray | None = None
+
+    @property
+    def online(self) -> IntArray:
+        """Sorted positions of all clients that are there, also those still busy with an earlier round."""
+        return self.available if self.everybody_online is None else self.everybody_online
 
     def of(self, rows: AnyArray) -> AnyArray:
         """The rows of a per-client array that belong to the available clients (no copy if that is everybody)."""
@@ -159,7 +165,6 @@ class Opening:
     selection: Selection
     outcome: AnyArray
     credited: FloatArray
-    told: bool = False
     metrics_told: bool = False
 
     @classmethod

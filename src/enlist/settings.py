@@ -25,7 +25,7 @@ def build_settings(owner: Any, preset: str | None, given: Mapping[str, Any]) -> 
     >>> build_settings(BSFL, "paper", {"alpha": 5.0}).alpha
     5.0
     """
-    label = f"selector '{owner.name}'" if owner.name else getattr(owner, "__name__", "this class")
+    label = f"{owner.__name__} '{owner.name}'" if owner.name else owner.__name__
     known = [field.name for field in dataclasses.fields(owner.Settings)]
     for name in given:
         if name not in known:

@@ -11,6 +11,7 @@ import hashlib
 import io
 import json
 import os
+import re
 import zipfile
 from collections.abc import Callable, Mapping
 from os import PathLike
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
     from enlist.contract import Selector
 
 FORMAT_VERSION = 1
+OURS = re.compile(r"arrays-[0-9a-f]{16}\.npz|\.arrays-[0-9a-f]{16}\.npz\.\d+|\.state\.json\.\d+")
+"""Files that an earlier save left in a folder, whole or torn; nothing else there is ever removed."""
 
 SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
 RuleT = TypeVar("RuleT", bound="Rule[Any, Any]")
@@ -45,7 +48,6 @@ def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arr
     ({'round': 3}, {'x': array([0, 1])})
     """
     path = Path(folder)
-    path.mkdir(parents=True, exist_ok=True)
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise StateFileError(
@@ -64,13 +66,15 @@ def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arr
         "content": dict(header),
     }
     document["digest"] = _digest(document)
-    _replace(path / arrays_name, payload)
-    _replace(path / "state.json", json.dumps(document, indent=1).encode())
-    for stale in path.glob("arrays-*.npz"):
-        if stale.name != arrays_name:
-            stale.unlink(missing_ok=True)
-    for torn in (*path.glob(".arrays-*.npz.*"), *path.glob(".state.json.*")):
-        torn.unlink(missing_ok=True)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        _replace(path / arrays_name, payload)
+        _replace(path / "state.json", json.dumps(document, indent=1).encode())
+        for other in path.iterdir():
+            if OURS.fullmatch(other.name) and other.name != arrays_name:
+                other.unlink(missing_ok=True)
+    except OSError as error:
+        raise StateFileError(f"cannot save to {path}: {error.strerror}; an older state there is untouched.") from error
 
 
 def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[str, AnyArray]]:
@@ -82,6 +86,8 @@ def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[s
     enlist.errors.StateFileError: no/such/folder holds no saved state: state.json is missing.
     """
     path = Path(folder)
+    if path.is_file():
+        raise StateFileError(f"{path} is a file; pass the folder that `save` was given.")
     document = _document(path)
     if document.get("format") != "enlist" or document.get("kind") != kind:
         raise StateFileError(f"{path}/state.json is not a saved {kind}; it says {document.get('kind')!r}.")
@@ -117,6 +123,8 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
     >>> (again.ask(k=3).clients == selector.ask(k=3).clients).all()
     np.True_
     """
+    if not selector.name:
+        raise StateFileError(f"{type(selector).__name__} has no name; set `name` on the class, so that load knows it.")
     arrays: dict[str, AnyArray] = {f"clients/{name}": value for name, value in selector.clients.columns().items()}
     scalars = _split(selector.state, "state/", arrays) | _split(selector.counts, "counts/", arrays)
     openings = []
@@ -132,7 +140,6 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
                 "deadline": selection.deadline,
                 "now": selection.now,
                 "terms": list(selection.terms),
-                "told": opening.told,
                 "metrics_told": opening.metrics_told,
             }
         )
@@ -142,6 +149,7 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
         "preset": selector.preset,
         "max_open": selector.max_open,
         "round": selector.round,
+        "last_k": selector.last_k,
         "settings": _settings(selector.settings, arrays),
         "count": len(selector.clients),
         "feature_names": list(selector.clients.feature_names),
@@ -170,21 +178,25 @@ def load(
     columns: dict[str, Any] = {
         name.removeprefix("clients/"): value for name, value in arrays.items() if name.startswith("clients/")
     }
-    clients = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
+    population = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
     settings = _read_settings(folder, header["settings"], arrays, functions or {})
-    selector = kind(clients, seed=header["seed"], max_open=header["max_open"], **settings)
+    selector = kind(population, seed=header["seed"], max_open=header["max_open"], **settings)
     selector.preset = header["preset"]
     _restore(selector.state, "state/", arrays, header["scalars"])
     _restore(selector.counts, "counts/", arrays, header["scalars"])
     selector.loaded()
     selector.round = header["round"]
+    selector.last_k = header["last_k"]
     selector.rng.bit_generator.state = header["generator"]
     for entry in header["open"]:
         number = entry["round"]
         terms = {name: arrays[f"open/{number}/terms/{name}"] for name in entry["terms"]}
-        selection = Selection(number, arrays[f"open/{number}/clients"], entry["deadline"], entry["now"], terms)
+        clients = arrays[f"open/{number}/clients"]
+        for array in (clients, *terms.values()):
+            array.setflags(write=False)
+        selection = Selection(number, clients, entry["deadline"], entry["now"], terms)
         outcome, credited = arrays[f"open/{number}/outcome"], arrays[f"open/{number}/credited"]
-        selector.openings[number] = Opening(selection, outcome, credited, entry["told"], entry["metrics_told"])
+        selector.openings[number] = Opening(selection, outcome, credited, entry["metrics_told"])
     return selector
 
 

@@ -252,6 +252,9 @@ def only_failures(kind: SelectorType) -> None:
         lost = Feedback(outcome=np.full(len(picked), Outcome.DROPPED), latency=np.full(len(picked), np.nan))
         selector.tell(picked, lost, RoundMetrics(accuracy=0.5))
     assert selector.counts.observed.sum() == 0, "a lost client counts as observed"
+    assert (selector.counts.selected > 0).mean() >= 0.5, (
+        "it asks the same few clients again and again, and none replies"
+    )
 
 
 def never_told(kind: SelectorType) -> None:

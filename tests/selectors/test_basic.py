@@ -324,8 +324,8 @@ def test_cs_ucb_by_hand(settings, scale):
     selector = enlist.create("cs-ucb", Clients(count=4), seed=1, **settings)
     play(selector, [0, 1], 2, deadline=10.0, latency=[2.0, 9.0])  # rewards .8, .1
     play(selector, [0, 2], 2, deadline=10.0, latency=[4.0, 5.0])  # .6, .5
-    assert selector.state.reward.mean.tolist() == pytest.approx([0.7, 0.1, 0.5, 0.0])
-    assert selector.state.reward.count.tolist() == [2, 1, 1, 0]
+    assert selector.rewards().tolist() == pytest.approx([0.7, 0.1, 0.5, 0.0])
+    assert selector.state.latency.count.tolist() == [2, 1, 1, 0]
     play(selector, [3], 1, deadline=10.0, latency=[8.0])  # .2
     # round 4, k = 2: s sqrt(3 ln 4 / z); z = (2, 1, 1, 1)
     bonus = [scale * math.sqrt(3 * LN4 / 2), scale * math.sqrt(3 * LN4)]
@@ -347,8 +347,8 @@ def test_cs_ucb_outcomes():
     selector = enlist.create("cs-ucb", Clients(count=4), seed=1)
     outcome = [Outcome.COMPLETED, Outcome.LATE, Outcome.DROPPED, Outcome.FAILED]
     play(selector, None, 4, deadline=10.0, outcome=outcome, latency=[5.0, 12.0, math.nan, math.nan])
-    assert selector.state.reward.mean.tolist() == pytest.approx([0.5, 0.0, 0.0, 0.0])
-    assert selector.state.reward.count.tolist() == [1, 1, 1, 1]
+    assert selector.rewards().tolist() == pytest.approx([0.5, 0.0, 0.0, 0.0])
+    assert selector.state.latency.count.tolist() == [1, 1, 1, 1]
 
 
 @pytest.mark.parametrize("name", ["cs-ucb", "cs-ucb-q"])
@@ -359,18 +359,18 @@ def test_cs_ucb_cut_off_and_amendment(name):
     cut = Feedback(outcome=[1, 1], latency=[4.0, 4.0], censored=[True, True])
     selector.tell(picked, cut)
     # both needed more than 4 s, at best .6: client 0 keeps its mean .2, client 1 falls to (.9 + .6)/2 = .75
-    assert selector.state.reward.mean.tolist() == pytest.approx([0.2, 0.75])
+    assert selector.rewards().tolist() == pytest.approx([0.2, 0.75])
     selector.tell(picked, Feedback(outcome=[4, 4], latency=[6.0, 12.0], rounds_late=[1, 1]))
     # true rewards .4 and 0: (.2 + .4)/2 and (.9 + 0)/2
-    assert selector.state.reward.mean.tolist() == pytest.approx([0.3, 0.45])
-    assert selector.state.reward.count.tolist() == [2, 2]
+    assert selector.rewards().tolist() == pytest.approx([0.3, 0.45])
+    assert selector.state.latency.count.tolist() == [2, 2]
 
 
 def test_cs_ucb_without_a_deadline():
     selector = enlist.create("cs-ucb", Clients(count=3), seed=1)
     play(selector, None, 3, outcome=[0, 0, 2], latency=[2.0, 8.0, math.nan])  # the longest seen, 8, stands in
-    assert selector.state.reward.mean.tolist() == pytest.approx([0.75, 0.0, 0.0])
-    assert selector.state.reward.count.tolist() == [1, 1, 0]  # nothing is known of the lost one
+    assert selector.rewards().tolist() == pytest.approx([0.75, 0.0, 0.0])
+    assert selector.state.latency.count.tolist() == [1, 1, 0]  # nothing is known of the lost one
 
 
 # ------------------------------------------------------------------------------------------------------------ cs-ucb-q
@@ -390,7 +390,7 @@ def test_cs_ucb_q_by_hand():
     assert picked.clients.tolist() == [0, 1]
     assert picked.terms["queue"].tolist() == pytest.approx([0.2, 0.2])
     selector.tell(picked, Feedback(latency=[10.0, 9.0]))
-    assert selector.state.reward.mean.tolist() == pytest.approx([0.0, 0.1, 0.5])
+    assert selector.rewards().tolist() == pytest.approx([0.0, 0.1, 0.5])
     # nobody available: D grows by what everybody is owed, as far as it was there: min(c, 2/3)
     selector.ask([], k=2)
     # D = (max(.2+.1-1, 0), max(.2+.6-1, 0), 0 + .2)

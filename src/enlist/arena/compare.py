@@ -102,6 +102,7 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
             tick(selector, seed)
         return results
     context = multiprocessing.get_context("spawn")
+    others = set(multiprocessing.active_children())
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_serve_parent) as pool:
         futures = {pool.submit(run, comparison, *key): key for key in comparison.runs()}
         try:
@@ -110,7 +111,7 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
                 tick(*futures[future])
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
-            for worker in multiprocessing.active_children():
+            for worker in set(multiprocessing.active_children()) - others:
                 worker.terminate()
             raise
     return {key: results[key] for key in comparison.runs()}

@@ -51,11 +51,11 @@ class Evidence:
 
 
 @dataclasses.dataclass(frozen=True)
-class Outcome:
+class Verdict:
     """What a claim came to: means of the selector and of random, and the paired difference.
 
     >>> zero = Summary(0.0, -1.0, 1.0)
-    >>> Outcome(Claim("alike", "utility"), zero, zero, zero).better
+    >>> Verdict(Claim("alike", "utility"), zero, zero, zero).better
     False
     """
 
@@ -180,7 +180,7 @@ EVIDENCE: dict[str, Evidence] = {
 """Every registered selector but random, against which they are measured."""
 
 
-def gather(selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs: int = 1) -> Outcome:
+def gather(selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs: int = 1) -> Verdict:
     """Run one claim: 100 clients, 10 a round, the same worlds for the selector and for random.
 
     >>> gather("cs-ucb", EVIDENCE["cs-ucb"].wins, rounds=100, seeds=3).better
@@ -189,4 +189,4 @@ def gather(selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs
     settings = Comparison((selector, "random"), claim.scenario, clients=100, k=10, rounds=rounds, seeds=seeds)
     results = compare(settings, jobs)
     means = summarise(results, claim.quantity)
-    return Outcome(claim, means[selector], means["random"], paired_difference(results, claim.quantity, selector))
+    return Verdict(claim, means[selector], means["random"], paired_difference(results, claim.quantity, selector))

@@ -15,6 +15,7 @@ from enlist.arena.genie import REGRETS, Regret, Reward
 from enlist.arena.worlds import World
 from enlist.books import Books
 from enlist.contract import Selector
+from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.typing import FloatArray, IntArray
 
@@ -92,6 +93,8 @@ class Match:
     """
 
     def __init__(self, selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward) -> None:
+        if rules.delay >= selector.max_open:
+            raise InputError(f"delay is {rules.delay}; a selection expires after max_open={selector.max_open} rounds.")
         self.selector, self.world, self.rules = selector, world, rules
         self.books = Books(selector, late=rules.late)
         self.regret = Regret(world, reward, rules.k if selector.trains_all else rules.asked)
@@ -108,11 +111,12 @@ class Match:
         self.round += 1
         self._deliver_late_replies()
         self.starts.append(self.now)
-        available = self.world.available(self.round, self.now) & ~self.books.busy
+        available = self.world.available(self.round, self.now)
+        free = np.flatnonzero(available & ~self.books.busy)
         wanted = self.world.count if self.selector.trains_all else self.rules.asked
         picked = self.books.ask(available, wanted, now=self.now, deadline=self.world.deadline)
         happened = self._happen(picked)
-        self._score(np.flatnonzero(available), picked, happened)
+        self._score(free, picked, happened)
         metrics = RoundMetrics(accuracy=self.accuracy, duration=happened.waited)
         self.untold.append((picked, happened.feedback, metrics))
         if len(self.untold) > self.rules.delay:
@@ -127,7 +131,7 @@ class Match:
         in_time = ~dropped & (latency <= world.deadline)
         arrivals = np.flatnonzero(in_time)[np.argsort(latency[in_time], kind="stable")]
         if self.selector.trains_all:
-            accepted = self.selector.accept(picked.clients[arrivals], k)
+            accepted = self.books.accept(picked.clients[arrivals], k)
             used = np.searchsorted(picked.clients, np.sort(accepted))
             missed = np.zeros(0, dtype=np.int64)
         else:
@@ -173,7 +177,7 @@ class Match:
             time, number, client, picked = entry = heapq.heappop(self.coming)
             if picked.round in untold:
                 waiting.append(entry)  # lateness itself is not told yet
-            elif picked.round in self.selector.openings:
+            else:
                 running = self.round - sum(start > time for start in self.starts) - 1
                 values = observed(self.world.utility(number)[[client]])
                 self.books.arrived(picked, client, rounds_late=running - number, latency=time - picked.now, **values)

@@ -6,7 +6,7 @@ from enlist.bandits import staleness
 from enlist.bandits.annealing import annealing, check_sets, exhaustive
 from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
 from enlist.bandits.gaussian import ExactGP, FeatureGP, feature_count, median_distance, rbf
-from enlist.bandits.latency import MeanLatency
+from enlist.bandits.latency import MeanLatency, scored_latency
 from enlist.bandits.linear import Ridge, RidgePerClient, Standardiser
 from enlist.bandits.maxmin import argmax_min_plus_sum, objective
 from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
@@ -47,6 +47,7 @@ __all__ = [
     "objective",
     "rbf",
     "rest",
+    "scored_latency",
     "staleness",
     "systematic",
     "top_k",

@@ -1,4 +1,4 @@
-"""Mean latency of each client, from replies that may be late, cut off or lost."""
+"""Latencies as they are scored: from replies that may be late, cut off or lost."""
 
 from __future__ import annotations
 
@@ -11,12 +11,26 @@ from enlist.rounds import Told
 from enlist.typing import FloatArray
 
 
+def scored_latency(told: Told, expected: FloatArray, longest: float) -> FloatArray:
+    """Seconds to learn from, NaN where nothing is known.
+
+    Whoever missed the deadline counts as the deadline, and whoever is lost without one as the longest latency seen. A
+    client cut off because enough others had replied was at least that slow: it counts as what is expected of it
+    (`expected`, NaN if nothing), but no less than the time waited, and never as if it had needed the whole deadline.
+
+    >>> from enlist.records import Feedback, Selection
+    >>> picked = Selection(1, np.array([0, 2]), deadline=10.0)
+    >>> replies = Feedback(outcome=[0, 1], latency=[2.0, 4.0], censored=[False, True]).resolved(picked)
+    >>> scored_latency(Told(picked, replies), np.array([np.nan, 7.0]), 9.0)
+    array([2., 7.])
+    """
+    latency = np.where(told.cut_off, np.fmax(told.latency, expected), told.latency)
+    return np.where(np.isnan(latency) & ~told.completed, longest if longest > 0 else np.nan, latency)
+
+
 @dataclasses.dataclass
 class MeanLatency(Estimates):
-    """Mean of the latencies as they are scored: the deadline for whoever missed it.
-
-    A client cut off because enough others had replied was at least that slow: it cannot become faster by it, and is
-    not scored as if it had needed the whole deadline.
+    """Mean of the latencies as they are scored, and the longest one seen.
 
     >>> from enlist.records import Feedback, Selection
     >>> latency = MeanLatency.create(3)
@@ -26,12 +40,13 @@ class MeanLatency(Estimates):
     array([2., 4.])
     """
 
+    longest: float = 0.0
+
     def learn(self, told: Told) -> FloatArray:
         """Take in the latencies of told clients; returns what was credited, for `amend`."""
-        latency = told.latency
-        seen = self.count[told.clients] > 0
-        slower = np.maximum(latency, self.mean[told.clients])
-        latency = np.where(told.cut_off & seen, slower, latency)
+        self.longest = max(self.longest, float(np.nanmax(told.latency, initial=0.0)))
+        expected = np.where(self.count[told.clients] > 0, self.mean[told.clients], np.nan)
+        latency = scored_latency(told, expected, self.longest)
         known = ~np.isnan(latency)
         self.update(told.clients[known], latency[known])
         return latency
@@ -39,6 +54,8 @@ class MeanLatency(Estimates):
     def amend(self, told: Told) -> None:
         """Put the true latencies of late clients in the place of what was credited."""
         assert told.credited is not None
-        latency = told.latency
-        known = ~np.isnan(told.credited) & ~np.isnan(latency)
-        self.revise(told.clients[known], told.credited[known], latency[known])
+        latency, new = told.latency, np.isnan(told.credited)
+        known = ~np.isnan(latency)
+        self.update(told.clients[new & known], latency[new & known])
+        again = ~new & known
+        self.revise(told.clients[again], told.credited[again], latency[again])

@@ -96,7 +96,7 @@ class RidgePerClient(State):
 
 @dataclasses.dataclass
 class Standardiser(State):
-    """Maps raw feature columns to comparable ones: log where asked, zero mean, unit deviation, an intercept.
+    """Maps raw feature columns to comparable ones: log where asked, zero mean, unit deviation.
 
     Fitted once on the first population and kept, so that clients who join later mean the same thing.
 

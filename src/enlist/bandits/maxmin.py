@@ -40,7 +40,7 @@ def argmax_min_plus_sum(keys: FloatArray, values: FloatArray, k: int, rng: np.ra
     untried = np.flatnonzero(np.isposinf(keys))
     if len(untried) >= k:
         return np.sort(untried[top_k(values[untried], k, rng)])
-    order = np.argsort(-keys)
+    order = np.argsort(-keys, kind="stable")
     ranked = keys[order]
     length = _best_prefix(ranked, values[order], k)
     # Clients that tie with the last key may come in freely: the border falls behind them.

@@ -74,11 +74,23 @@ class Rule(Generic[SettingsT, StateT]):
             raise InputError(f"rewards {rewards!r} must be numbers.") from None
         if values.shape != played.shape or not np.isfinite(values).all():
             raise InputError(f"rewards {rewards!r} must be one finite number for each of {len(played)} arms.")
+        self.check_rewards(values)
+        self.advance()
         self.learn(played.astype(np.int64), values)
+
+    def check_rewards(self, rewards: FloatArray) -> None:
+        """Refuse rewards that this rule cannot take in."""
+
+    def advance(self) -> None:
+        """A new round begins: time passes, and whatever fades with it fades. `update` does it by itself."""
+
+    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
+        """Put other rewards in the place of some that were taken in earlier."""
+        raise NotImplementedError(f"{type(self).__name__} must define revise(arms, before, after)")
 
     def joined(self, before: int) -> None:
         """The arms from `before` on are new; `state` has grown already."""
-        self.arms += len(self.values()) - self.arms
+        self.arms = len(self.values())
 
     def learn(self, arms: IntArray, rewards: FloatArray) -> None:
         """Take in checked rewards."""
@@ -148,9 +160,17 @@ class MeanRule(Rule[MeanSettingsT, ArmState]):
         super().joined(before)
         self.state.estimates.mean[before:] = self.settings.initial
 
+    def advance(self) -> None:
+        self.state.plays += 1
+
     def learn(self, arms: IntArray, rewards: FloatArray) -> None:
         self.state.estimates.update(arms, rewards, self.settings.step)
-        self.state.plays += 1
+
+    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
+        if self.settings.step is None:
+            self.state.estimates.revise(arms, before, after)
+        else:
+            self.state.estimates.mean[arms] += self.settings.step * (after - before)
 
     def values(self) -> FloatArray:
         return self.state.estimates.mean
@@ -269,12 +289,20 @@ class Thompson(Rule[ThompsonSettings, BetaPosterior]):
         draws = self.state.sample(allowed, self.settings.alpha, self.settings.beta, self.rng)
         return top_k(draws, count, self.rng)
 
-    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+    def check_rewards(self, rewards: FloatArray) -> None:
         if ((rewards < 0) | (rewards > 1)).any():
             raise InputError(f"rewards {rewards.tolist()} must lie in [0, 1] for a Beta posterior; scale them first.")
+
+    def learn(self, arms: IntArray, rewards: FloatArray) -> None:
+        self.state.update(arms, rewards)
+
+    def advance(self) -> None:
         if self.settings.gamma < 1.0:
             self.state.discount(self.settings.gamma)
-        self.state.update(arms, rewards)
+
+    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
+        self.state.successes[arms] = np.maximum(self.state.successes[arms] + after - before, 0.0)
+        self.state.failures[arms] = np.maximum(self.state.failures[arms] + before - after, 0.0)
 
     def values(self) -> FloatArray:
         return self.state.mean(self.settings.alpha, self.settings.beta)

@@ -39,6 +39,12 @@ NOTE = (
 )
 
 
+LEGEND = (
+    "Lost against a genie that knows the truth (both short rounds and even participation count) · 2nd half: growth of "
+    "regret over the first, 1 is linear · round time vs random: paired, 95 % intervals · Jain: evenness"
+)
+
+
 def arena(
     selectors: Annotated[
         str, typer.Option(help="Who plays: names, name:preset, or genie.")
@@ -87,6 +93,7 @@ def arena(
     with new_folder(output, "arena") as folder:
         results = with_progress(console, [settings], jobs)[0]
         console.print(as_rich(console, table(settings, results, regret), describe(settings)))
+        console.print(LEGEND, style="dim")
         say_where(console, publish(folder, "Arena", [(settings, results)], regret))
 
 

@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from enlist.arena import Comparison
-from enlist.cli.arena import as_rich, describe, new_folder, open_console, publish, say_where, table, with_progress
+from enlist.cli.arena import (
+    LEGEND,
+    as_rich,
+    describe,
+    new_folder,
+    open_console,
+    publish,
+    say_where,
+    table,
+    with_progress,
+)
 
 SELECTORS = ("bsfl", "cs-ucb", "random", "genie")
 
@@ -32,5 +42,6 @@ def demo(
         for settings, result in zip(comparisons, results, strict=True):
             console.print()
             console.print(as_rich(console, table(settings, result), describe(settings)))
+        console.print(LEGEND, style="dim")
         parts = list(zip(comparisons, results, strict=True))
         say_where(console, publish(folder, "Who takes part in the next round?", parts))

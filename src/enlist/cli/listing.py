@@ -11,7 +11,7 @@ from rich.table import Table
 from enlist.arena import SCENARIOS
 from enlist.arena.evidence import EVIDENCE
 from enlist.cli.arena import open_console
-from enlist.errors import unknown
+from enlist.errors import EnlistError, unknown
 from enlist.selectors import get, names
 from enlist.testing import population
 
@@ -32,8 +32,12 @@ def selectors() -> Table:
     table = Table("selector", "paper", "needs", "use it when", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
     for name in names():
-        kind = get(name)
-        needs = ", ".join(sorted(kind(population(4)).needs)) or "nothing"
+        try:
+            kind = get(name)
+            needs = ", ".join(sorted(kind(population(4)).needs)) or "nothing"
+        except EnlistError as error:
+            table.add_row(name, "", "", f"cannot be used: {error}")
+            continue
         summary = (kind.__doc__ or "").strip().splitlines()[0] if kind.__doc__ else ""
         use = EVIDENCE[name].use if name in EVIDENCE else "you want the baseline" if name == "random" else summary
         table.add_row(name, kind.reference, needs, use)

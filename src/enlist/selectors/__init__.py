@@ -61,8 +61,11 @@ def get(name: str) -> type[Selector[Any, Any]]:
     else:
         installed = _installed()
         if name not in installed:
-            raise unknown("selector", name, names())
-        found = installed[name].load()
+            raise unknown("selector", str(name), names())
+        try:
+            found = installed[name].load()
+        except Exception as error:
+            raise EnlistError(f"selector '{name}' of an installed package cannot be loaded: {error!r}") from error
     if not (isinstance(found, type) and issubclass(found, Selector)):
         raise EnlistError(f"entry point '{name}' in {ENTRY_POINT_GROUP} gives {found!r}, which is no enlist.Selector.")
     return found

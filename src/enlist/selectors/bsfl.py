@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import annealing, argmax_min_plus_sum, capped_shares, check_sets, exhaustive
+from enlist.bandits import annealing, argmax_min_plus_sum, capped_shares, check_sets, exhaustive, scored_latency
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.state import State, column
@@ -66,6 +66,7 @@ class BSFLState(State):
     loss: FloatArray = column(np.nan)
     rounds_available: FloatArray = column(0.0)
     shortest: float = np.inf
+    longest: float = 0.0
 
 
 class BSFL(Selector[BSFLSettings, BSFLState]):
@@ -112,7 +113,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
             self.targets(request.k)
 
     def begin_round(self, request: Request) -> None:
-        self.state.rounds_available[request.available] += 1.0
+        self.state.rounds_available[request.online] += 1.0
 
     def choose(self, request: Request) -> Choice:
         speed, bonus = request.of(self.speed()), request.of(self.bonus(request.k))
@@ -173,30 +174,35 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
         return np.full(count, share)
 
     def learn(self, told: Told) -> FloatArray | None:
-        state, latency, clients = self.state, told.latency, told.clients
-        inverse = 1.0 / np.maximum(latency, 1e-9)
-        pulls = state.pulls[clients]
-        mean = state.inverse_latency[clients] / np.maximum(pulls, 1)
-        inverse = np.where(told.cut_off & (pulls > 0), np.minimum(inverse, mean), inverse)
-        known = ~np.isnan(inverse)
-        state.pulls[clients[known]] += 1
-        state.inverse_latency[clients[known]] += inverse[known]
+        state, clients = self.state, told.clients
         self._note(told)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            expected = state.pulls[clients] / state.inverse_latency[clients]
+        inverse = 1.0 / np.maximum(scored_latency(told, expected, state.longest), 1e-9)
+        self._credit(clients, inverse)
         return inverse
+
+    def _credit(self, clients: IntArray, inverse: FloatArray) -> None:
+        known = ~np.isnan(inverse)
+        self.state.pulls[clients[known]] += 1
+        self.state.inverse_latency[clients[known]] += inverse[known]
 
     def amend(self, told: Told) -> None:
         assert told.credited is not None
         true = 1.0 / np.maximum(told.latency, 1e-9)
-        known = ~np.isnan(told.credited) & ~np.isnan(true)
-        self.state.inverse_latency[told.clients[known]] += true[known] - told.credited[known]
+        new, known = np.isnan(told.credited), ~np.isnan(true)
+        self._credit(told.clients[new], true[new])
+        again = ~new & known
+        self.state.inverse_latency[told.clients[again]] += true[again] - told.credited[again]
         self._note(told)
 
     def _note(self, told: Told) -> None:
         quickest = np.nanmin(told.column("latency")[told.completed], initial=np.inf)
         self.state.shortest = min(self.state.shortest, max(float(quickest), 1e-9))
+        self.state.longest = max(self.state.longest, float(np.nanmax(told.latency, initial=0.0)))
         loss = told.column("loss")
         known = told.completed & ~np.isnan(loss)
         self.state.loss[told.clients[known]] = loss[known]
 
     def summary(self) -> dict[str, FloatArray]:
-        return {"speed": self.speed(), "bonus": self.bonus(1)}
+        return {"speed": self.speed(), "bonus": self.bonus(self.last_k)}

@@ -8,7 +8,7 @@ from typing import TypeVar
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import Estimates, VirtualQueues, capped_shares, top_k, unseen_first
+from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
 from enlist.contract import Choice, Request, Selector, SettingsT, Told
 from enlist.errors import InputError
 from enlist.records import Selection
@@ -18,48 +18,39 @@ from enlist.typing import FloatArray, IntArray
 
 @dataclasses.dataclass
 class CSUCBState(State):
-    """Mean reward of each client, and the scale that turns a latency into a reward when no deadline was given.
+    """Mean latency of each client, and the last deadline (0: none yet).
 
-    >>> CSUCBState.create(2).longest
+    >>> CSUCBState.create(2).deadline
     0.0
     """
 
-    reward: Estimates = nested(Estimates)
-    longest: float = 0.0
+    latency: MeanLatency = nested(MeanLatency)
+    deadline: float = 0.0
 
 
 CSStateT = TypeVar("CSStateT", bound=CSUCBState)
 
 
 class _LatencyReward(Selector[SettingsT, CSStateT]):
-    """What both share: r = 1 - latency/deadline, 0 for a client that did not make it."""
+    """What both share: reward 1 - latency/deadline, 0 for a client that did not make it."""
 
     needs = frozenset({"latency"})
 
+    def rewards(self) -> FloatArray:
+        """Mean reward of every client; without a deadline, the longest latency seen stands in."""
+        latency = self.state.latency
+        scale = self.state.deadline or latency.longest or 1.0
+        return np.where(latency.count > 0, 1.0 - np.minimum(latency.mean / scale, 1.0), 0.0)
+
+    def begin_round(self, request: Request) -> None:
+        if np.isfinite(request.deadline):
+            self.state.deadline = request.deadline
+
     def learn(self, told: Told) -> FloatArray | None:
-        reward = self._reward(told)
-        known = ~np.isnan(reward)
-        self.state.reward.update(told.clients[known], reward[known])
-        return reward
+        return self.state.latency.learn(told)
 
     def amend(self, told: Told) -> None:
-        assert told.credited is not None
-        reward = self._reward(told)
-        known = ~np.isnan(told.credited) & ~np.isnan(reward)
-        self.state.reward.revise(told.clients[known], told.credited[known], reward[known])
-
-    def _reward(self, told: Told) -> FloatArray:
-        latency = told.latency
-        scale = told.selection.deadline
-        if np.isinf(scale):
-            self.state.longest = max(self.state.longest, float(np.nanmax(latency, initial=0.0)))
-            scale = self.state.longest or 1.0
-        reward = 1.0 - np.minimum(latency / scale, 1.0)
-        estimate = self.state.reward
-        # A client cut off at the time waited was at least that slow: it cannot gain by it.
-        seen = estimate.count[told.clients] > 0
-        bound = np.where(seen, np.minimum(reward, estimate.mean[told.clients]), reward)
-        return np.where(told.cut_off, bound, reward)
+        self.state.latency.amend(told)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -102,17 +93,17 @@ class CSUCB(_LatencyReward[CSUCBSettings, CSUCBState]):
     State = CSUCBState
 
     def choose(self, request: Request) -> Choice:
-        mean = request.of(self.state.reward.mean)
+        mean = request.of(self.rewards())
         bonus = request.of(self._bonus(request.k))
         unseen = request.of(self.counts.selected) == 0
         return request.pick(unseen_first(mean + bonus, unseen, request.k, self.rng), mean=mean, bonus=bonus)
 
     def _bonus(self, k: int) -> FloatArray:
-        pulls = np.maximum(self.state.reward.count, 1)
+        pulls = np.maximum(self.state.latency.count, 1)
         return np.asarray(self.settings.bonus_scale * np.sqrt((k + 1) * np.log(max(self.round, 2)) / pulls))
 
     def summary(self) -> dict[str, FloatArray]:
-        return {"mean": self.state.reward.mean, "bonus": self._bonus(1)}
+        return {"mean": self.rewards(), "bonus": self._bonus(self.last_k)}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -147,6 +138,7 @@ class CSUCBQState(CSUCBState):
 
     queues: VirtualQueues = nested(VirtualQueues)
     seen_available: FloatArray = column(0.0)
+    joined_after: IntArray = column(0, int)
     fraction: FloatArray = column(np.nan)
 
 
@@ -157,7 +149,7 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
     the rounds; b_i says whether it was chosen in the last one.
 
     Reference: Xia et al., Multi-Armed Bandit-Based Client Scheduling for Federated Learning, IEEE TWC 2020.
-    Needs latency, and num_examples unless `fractions` are given. O(n) per round; 49 bytes of state per client.
+    Needs latency, and num_examples unless `fractions` are given. O(n log n) per round; 49 bytes of state per client.
     With a small beta it is a plain UCB for the first (1-beta)/(beta c_i) rounds.
 
     >>> import enlist
@@ -185,9 +177,8 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
             raise InputError("selector 'cs-ucb-q' needs clients.num_examples or fractions=[...], one per client.")
         if fractions is not None:
             if len(fractions) > len(self.clients):
-                raise InputError(
-                    f"fractions has {len(fractions)} values for {len(self.clients)} clients; give one each."
-                )
+                given = len(fractions)
+                raise InputError(f"fractions has {given} values for {len(self.clients)} clients; give one each.")
             state.fraction[: len(fractions)] = fractions
         return state
 
@@ -202,16 +193,20 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
             raise InputError(f"fractions sum to {owed:g}, more than k={request.k} can serve; lower them or raise k.")
 
     def begin_round(self, request: Request) -> None:
+        super().begin_round(request)
         state = self.state
-        state.seen_available[request.available] += 1.0
-        state.queues.advance(np.minimum(self._required(request.k), state.seen_available / self.round))
+        state.seen_available[request.online] += 1.0
+        state.queues.advance(
+            np.minimum(self._required(request.k), state.seen_available / (self.round - state.joined_after))
+        )
 
     def choose(self, request: Request) -> Choice:
         state, beta = self.state, self.settings.beta
-        pulls = np.maximum(request.of(state.reward.count), 1)
-        mean = request.of(state.reward.mean)
+        seen = request.of(state.latency.count)
+        pulls = np.maximum(seen, 1)
+        mean = request.of(self.rewards())
         width = self.settings.bonus_scale * np.sqrt(2.0 * np.log(max(self.round, 2)) / pulls)
-        speed = np.where(request.of(state.reward.count) == 0, 1.0, np.minimum(mean + width, 1.0))
+        speed = np.where(seen == 0, 1.0, np.minimum(mean + width, 1.0))
         queue = request.of(state.queues.backlog)
         return request.pick(
             top_k((1 - beta) * speed + beta * queue, request.k, self.rng), mean=mean, speed=speed, queue=queue
@@ -228,4 +223,4 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
         return np.where(np.isnan(given), by_size, given)
 
     def summary(self) -> dict[str, FloatArray]:
-        return {"mean": self.state.reward.mean, "queue": self.state.queues.backlog}
+        return {"mean": self.rewards(), "queue": self.state.queues.backlog}

@@ -7,10 +7,9 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import capped_shares, systematic
+from enlist.bandits import capped_shares, in_time, systematic
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
-from enlist.records import Outcome
 from enlist.state import State, column
 from enlist.typing import FloatArray
 
@@ -95,11 +94,15 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
             return
         index = np.searchsorted(told.selection.clients, told.clients)
         probability, rate = terms["probability"][index], terms["rate"][index]
-        learns = (told.outcome == Outcome.COMPLETED) & (probability < CAPPED)
+        learns = (in_time(told) > 0) & (probability < CAPPED)
         if learns.any():
             log_weight = self.state.log_weight
             log_weight[told.clients[learns]] += self.settings.eta * (rate / probability)[learns]
             log_weight -= log_weight.max()
+
+    def amend(self, told: Told) -> None:
+        """A client that was cut off early and arrives before its deadline did return in time."""
+        self.learn(told)
 
     def _granted(self, request: Request) -> float:
         share = self.settings.share

@@ -1,4 +1,4 @@
-"""FedSUV: validity (LinUCB) and utility (Gaussian process) as rectangles with Pareto pruning; CU-CS adds them up."""
+"""FedSUV: validity (LinUCB) and utility (Gaussian process) as rectangles with Pareto pruning."""
 
 from __future__ import annotations
 

@@ -82,6 +82,9 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
     def compacted(self, kept: IntArray) -> None:
         self.rule.arms = len(self.clients)
 
+    def begin_round(self, request: Request) -> None:
+        self.rule.advance()
+
     def choose(self, request: Request) -> Choice:
         values = request.of(self.rule.values())
         return request.pick(self.rule.pick(request.available, request.k), mean=values)
@@ -90,13 +93,22 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         raw = self._raw(told)
         known = told.completed & ~np.isnan(raw)
         self.state.recent.add(raw[known])
-        # A lost round teaches the floor; a reply without the value teaches nothing.
+        # A lost round teaches the floor; a reply without the value, or a client cut off early, teaches nothing.
         floor = min(float(self.state.recent.values().min(initial=0.0)), 0.0) if self.settings.scale == "raw" else 0.0
-        reward = np.where(told.completed, self._scaled(raw), floor)
+        reward = np.where(told.completed, self._scaled(raw), np.where(told.cut_off, np.nan, floor))
         usable = ~np.isnan(reward)
-        if usable.any():
-            self.rule.learn(told.clients[usable], reward[usable])
-        return None
+        self.rule.learn(told.clients[usable], reward[usable])
+        return reward
+
+    def amend(self, told: Told) -> None:
+        assert told.credited is not None
+        raw = self._raw(told)
+        self.state.recent.add(raw[~np.isnan(raw)])
+        reward = self._scaled(raw)
+        new, known = np.isnan(told.credited), ~np.isnan(reward)
+        self.rule.learn(told.clients[new & known], reward[new & known])
+        again = ~new & known
+        self.rule.revise(told.clients[again], told.credited[again], reward[again])
 
     def _raw(self, told: Told) -> FloatArray:
         if self.settings.reward == "completed":

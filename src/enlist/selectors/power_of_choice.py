@@ -89,6 +89,10 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
         self._candidate_count(min(request.k, len(request.available)))
         if request.fresh is not None and request.fresh.loss is None:
             raise InputError("selector 'power-of-choice' got fresh without loss; pass Feedback(clients=..., loss=...).")
+        if request.fresh is not None and request.k and len(request.available):
+            wanted = self._draw(request.available, min(request.k, len(request.available)), request.round)
+            if not np.isin(wanted, np.asarray(request.fresh.clients)).any():
+                raise InputError("fresh names none of the candidates; ask candidates() with the same available and k.")
 
     def begin_round(self, request: Request) -> None:
         fresh = request.fresh

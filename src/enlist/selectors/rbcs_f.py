@@ -61,6 +61,7 @@ class RBCSFState(State):
     latency: RidgePerClient
     queues: VirtualQueues = nested(VirtualQueues)
     seen_available: FloatArray = column(0.0)
+    joined_after: IntArray = column(0, int)
     history: AnyArray = column(0, np.uint64)
     typical_compute: float = 1.0
     typical_transfer: float = 1.0
@@ -109,11 +110,14 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
             typical_transfer=_typical(self._speeds("transfer")),
         )
 
+    def joined(self, before: int) -> None:
+        self.state.joined_after[before:] = self.round
+
     def begin_round(self, request: Request) -> None:
         state = self.state
-        state.seen_available[request.available] += 1.0
+        state.seen_available[request.online] += 1.0
         owed = self.settings.share * request.k / len(self.clients)
-        state.queues.advance(np.minimum(owed, state.seen_available / self.round))
+        state.queues.advance(np.minimum(owed, state.seen_available / (self.round - state.joined_after)))
         np.left_shift(state.history, np.uint64(1), out=state.history)
 
     def choose(self, request: Request) -> Choice:

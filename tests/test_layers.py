@@ -1,0 +1,40 @@
+"""A module imports only from the layers before its own, as CONTRIBUTING.md lists them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import enlist
+
+ORDER = ["typing", "errors", "checks", "settings", "records", "state", "rounds", "storage", "contract"]
+ORDER += ["bandits", "selectors", "books", "testing", "arena", "report", "cli"]
+
+
+def imported(tree: ast.Module) -> set[str]:
+    """Names below enlist that a module imports when it runs; imports for type checkers do not count."""
+    unchecked = {
+        node
+        for block in ast.walk(tree)
+        if isinstance(block, ast.If) and isinstance(block.test, ast.Name) and block.test.id == "TYPE_CHECKING"
+        for node in ast.walk(block)
+    }
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node not in unchecked and (node.module or "").startswith("enlist"):
+            parts = (node.module or "").split(".")
+            found |= {parts[1]} if len(parts) > 1 else {alias.name for alias in node.names}
+    return found & set(ORDER)
+
+
+def test_layers() -> None:
+    root = Path(enlist.__file__).parent
+    wrong = []
+    for path in root.rglob("*.py"):
+        layer = path.relative_to(root).parts[0].removesuffix(".py")
+        if layer == "__init__":
+            continue
+        after = ORDER[ORDER.index(layer) + 1 :]
+        used = imported(ast.parse(path.read_text()))
+        wrong += [f"{path.relative_to(root)} imports {name}" for name in used if name in after]
+    assert not wrong
