@@ -84,7 +84,7 @@ def test_the_table_is_printed(finished):
     header = next(line for line in lines if "selector" in line)
     titles = re.split(r"\s{2,}", header.strip())
     assert titles == ["selector", "pseudo regret", *HEADER[2:]]
-    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if "%" in line]
+    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if line.rstrip().endswith("%")]
     rows = {row[0]: dict(zip(titles, row, strict=True)) for row in cells}
     assert list(rows) == ["bsfl:paper", "random", "genie"]
     assert rows["genie"]["pseudo regret"] == "0.0 ± 0.0", "the genie has no regret"

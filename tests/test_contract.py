@@ -718,11 +718,15 @@ def test_needs_of_the_round_are_checked_with_the_last_outcome():
     selector.tell(picked, Feedback(clients=picked.clients[:1]))  # the round is not over yet
     memory = snapshot(selector)
     last = Feedback(clients=picked.clients[1:])
-    for metrics in (None, RoundMetrics(loss=1.0)):
-        with pytest.raises(MissingColumnError, match=r"needs round.accuracy; pass round=RoundMetrics\(accuracy="):
-            selector.tell(picked, last, metrics)
-        assert snapshot(selector) == memory
+    with pytest.raises(MissingColumnError, match=r"needs round.accuracy; pass round=RoundMetrics\(accuracy="):
+        selector.tell(picked, last)
+    for nonsense in ("x", 0.9, {"accuracy": 0.3}):
+        with pytest.raises(InputError, match=r"pass enlist\.RoundMetrics"):
+            selector.tell(picked, last, nonsense)
+    assert snapshot(selector) == memory
     selector.tell(picked, last, RoundMetrics(accuracy=0.3))
+    # Not evaluated this round: said explicitly, it is fine.
+    selector.tell(selector.ask(k=1), Feedback(), RoundMetrics(duration=3.0))
     assert selector.state.accuracy == 0.3
 
 
@@ -975,3 +979,36 @@ def test_accept_and_candidates_by_default():
     assert selector.candidates(k=3).tolist() == []
     with pytest.raises(InputError, match="chooses before training"):
         selector.accept([1, 2], 1)
+
+
+def test_what_was_handed_out_cannot_be_changed():
+    sizes = np.full(6, 10.0)
+    selector = enlist.create("bsfl", Clients(num_examples=sizes), seed=1)
+    sizes[:] = -5
+    assert selector.clients.num_examples.tolist() == [10.0] * 6
+    picked = selector.ask(k=3)
+    with pytest.raises(ValueError, match="read-only"):
+        picked.clients[0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        picked.terms["speed"][0] = 5
+    with pytest.raises(ValueError, match="read-only"):
+        selector.clients.num_examples[0] = 5
+
+
+def test_a_choice_that_breaks_the_rules_is_named():
+    class Wrong(enlist.Selector):
+        name = "wrong"
+
+        def choose(self, request):
+            return self.answer(request)
+
+    answers = {
+        "return request.pick": lambda request: request.available[:2],
+        "at most 2 distinct": lambda request: enlist.Choice(np.array([1, 1])),
+        "out of request.available": lambda request: enlist.Choice(np.array([0, 4])),
+    }
+    for message, answer in answers.items():
+        selector = Wrong(Clients(count=5))
+        selector.answer = answer
+        with pytest.raises(enlist.EnlistError, match=message):
+            selector.ask([0, 1, 2], k=2)

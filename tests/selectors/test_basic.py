@@ -268,11 +268,13 @@ def test_ucb_by_hand():
     play(selector, [0], 1, accuracy_gain=[0.6])
     assert selector.ask(k=1).clients.tolist() == [2]  # never tried
     play(selector, [2], 1, accuracy_gain=[0.1])
-    # t = 3 updates, counts (2, 1, 1): .6 + .5 sqrt(ln 3) = 1.124, .5 + .5 sqrt(2 ln 3) = 1.241, .1 + .741 = .841
+    # round t = 5, counts (2, 1, 1): .6 + .5 sqrt(ln 5) = 1.234, .5 + .5 sqrt(2 ln 5) = 1.397, .1 + .897 = .997
     picked = selector.ask(k=2)
     assert picked.clients.tolist() == [0, 1]
     assert picked.terms["mean"].tolist() == pytest.approx([0.6, 0.5])
-    assert picked.terms["bonus"].tolist() == pytest.approx([0.5 * math.sqrt(LN3), 0.5 * math.sqrt(2 * LN3)])
+    assert picked.terms["bonus"].tolist() == pytest.approx(
+        [0.5 * math.sqrt(math.log(5)), 0.5 * math.sqrt(2 * math.log(5))]
+    )
     assert selector.ask(k=1).clients.tolist() == [1]
 
 
@@ -370,7 +372,43 @@ def test_cs_ucb_without_a_deadline():
     selector = enlist.create("cs-ucb", Clients(count=3), seed=1)
     play(selector, None, 3, outcome=[0, 0, 2], latency=[2.0, 8.0, math.nan])  # the longest seen, 8, stands in
     assert selector.rewards().tolist() == pytest.approx([0.75, 0.0, 0.0])
-    assert selector.state.latency.count.tolist() == [1, 1, 0]  # nothing is known of the lost one
+    assert selector.state.latency.count.tolist() == [1, 1, 1]  # the lost one counts as the longest seen
+    # the longest grows: what was learned before is read on the same scale
+    play(selector, [0], 1, latency=[32.0])
+    assert selector.rewards().tolist() == pytest.approx([1 - 17 / 32, 0.75, 0.75])
+
+
+def test_a_cut_off_client_is_not_punished_by_the_rules():
+    # cut off at 1.1 s of a 100 s deadline: nothing is known; past the deadline: the floor
+    for latency, expected in ((1.1, 0.5), (100.0, 0.0)):
+        selector = enlist.create("ucb", Clients(count=2), reward="speed", scale="raw", initial=0.5)
+        play(selector, None, 2, deadline=100.0, outcome=[0, 1], latency=[1.0, latency], censored=[False, True])
+        assert selector.rule.values().tolist() == pytest.approx([0.99, expected])
+
+
+def test_rules_learn_what_arrives_late():
+    selector = enlist.create("ucb", Clients(count=2), scale="raw", initial=0.5)
+    picked = selector.ask(k=2, deadline=10.0)
+    late = Feedback(outcome=[1, 1], latency=[4.0, 10.0], censored=[True, True])
+    selector.tell(picked, late)  # the first was cut off, the second is past the deadline
+    assert selector.rule.values().tolist() == [0.5, 0.0]
+    arrived = Feedback(outcome=[Outcome.ARRIVED] * 2, latency=[6.0, 12.0], accuracy_gain=[0.2, 0.3])
+    selector.tell(picked, arrived)
+    assert selector.rule.values().tolist() == pytest.approx([0.2, 0.3])
+    assert selector.state.rule.estimates.count.tolist() == [1, 1]
+
+
+@pytest.mark.parametrize("name", ["ucb", "epsilon-greedy", "thompson", "discounted-thompson"])
+def test_telling_in_parts_is_telling_at_once(name):
+    whole, parts = (enlist.create(name, Clients(count=6), seed=1, reward="completed") for _ in range(2))
+    for _ in range(10):
+        first, second = whole.ask(k=3), parts.ask(k=3)
+        assert first.clients.tolist() == second.clients.tolist()
+        whole.tell(first, Feedback(outcome=[0, 2, 0], latency=[1.0, math.nan, 1.0]))
+        for client, outcome in zip(second.clients, [0, 2, 0], strict=True):
+            seconds = math.nan if outcome else 1.0
+            parts.tell(second, Feedback(clients=[client], outcome=[outcome], latency=[seconds]))
+    assert whole.rule.values().tolist() == pytest.approx(parts.rule.values().tolist())
 
 
 # ------------------------------------------------------------------------------------------------------------ cs-ucb-q
@@ -647,11 +685,21 @@ def test_bsfl_with_a_known_shortest_latency():
     assert selector.speed().tolist() == pytest.approx([0.25, 0.125])
 
 
-def test_bsfl_without_a_deadline_nothing_is_known_of_the_lost():
-    selector = bsfl(2)
-    play(selector, None, 2, outcome=[0, 2], latency=[4.0, math.nan])
-    assert selector.state.pulls.tolist() == [1, 0]
-    assert np.isfinite(selector.speed()).all()
+def test_bsfl_without_a_deadline_the_lost_count_as_the_longest_seen():
+    selector = bsfl(3)
+    play(selector, None, 3, outcome=[0, 0, 2], latency=[4.0, 8.0, math.nan])
+    assert selector.state.pulls.tolist() == [1, 1, 1]
+    assert selector.speed().tolist() == pytest.approx([1.0, 0.5, 0.5])
+
+
+def test_bsfl_does_not_chase_clients_that_always_fail():
+    selector = bsfl(20)
+    for _ in range(200):
+        picked = selector.ask(k=5)
+        lost = picked.clients < 5
+        latency = np.where(lost, np.nan, 1.0 + 0.1 * picked.clients)
+        selector.tell(picked, Feedback(outcome=np.where(lost, 2, 0), latency=latency))
+    assert selector.counts.selected[:5].mean() < selector.counts.selected[5:].mean()
 
 
 def test_bsfl_is_fast_and_fair_in_the_long_run():

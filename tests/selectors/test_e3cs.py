@@ -83,12 +83,22 @@ def test_partial_tells_meet_their_own_probability():
 @pytest.mark.parametrize("outcome", [Outcome.LATE, Outcome.DROPPED, Outcome.FAILED])
 def test_only_returning_in_time_counts(outcome):
     selector = make()
-    picked = selector.ask(k=2)
+    picked = selector.ask(k=2, deadline=2.0)
     selector.tell(picked, Feedback(outcome=[outcome, outcome]))
     np.testing.assert_array_equal(selector.state.log_weight, 0.0)
     if outcome == Outcome.LATE:
         selector.tell(picked, Feedback(outcome=[Outcome.ARRIVED, Outcome.ARRIVED], latency=[3.0, 4.0]))
         np.testing.assert_array_equal(selector.state.log_weight, 0.0)
+
+
+def test_whoever_was_cut_off_and_arrives_before_the_deadline_returned_in_time():
+    selector = make()
+    picked = selector.ask(k=2, deadline=10.0)
+    selector.tell(picked, Feedback(outcome=[Outcome.LATE] * 2, latency=[1.0, 1.0], censored=[True, True]))
+    np.testing.assert_array_equal(selector.state.log_weight, 0.0)
+    selector.tell(picked, Feedback(outcome=[Outcome.ARRIVED] * 2, latency=[3.0, 11.0]))
+    weight = selector.state.log_weight
+    assert weight[picked.clients[0]] > weight[picked.clients[1]]
 
 
 def test_no_choice_no_update():
