@@ -64,9 +64,8 @@ def settings(kind: type[Any]) -> str:
     if dataclasses.fields(kind.Settings):
         lines.append(documented)
     for name, values in kind.presets.items():
-        lines.append(
-            f"Preset `{name}`: " + ", ".join(f"`{key}={_value(value)}`" for key, value in values.items()) + "."
-        )
+        changed = ", ".join(f"`{key}={_value(value)}`" for key, value in values.items()) or "as the defaults"
+        lines.append(f"Preset `{name}`: {changed}.")
     return "\n\n".join(lines)
 
 
@@ -123,10 +122,22 @@ def readme_table(milliseconds: dict[str, str]) -> str:
     return "\n".join(lines)
 
 
+def write_readme(readme: Path, table: str) -> None:
+    """Put the table between its marks."""
+    begin, end = "<!-- selectors -->\n", "<!-- /selectors -->"
+    head, _, rest = readme.read_text().partition(begin)
+    readme.write_text(f"{head}{begin}{table}\n{end}{rest.partition(end)[2]}")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="the docs folder; README.md stands beside it")
+    parser.add_argument("--readme-only", action="store_true", help="measure nothing, renew the table in README.md")
     options = parser.parse_args()
+    if options.output:
+        write_readme(options.output.parent / "README.md", readme_table(costs(options.output / "benchmarks.md")))
+    if options.readme_only:
+        return
     sections, wrong = [INTRODUCTION], []
     for name in enlist.names():
         outcomes = {}
@@ -141,15 +152,6 @@ def main() -> None:
         sections.append(section(name, outcomes))
     if options.output:
         (options.output / "selectors.md").write_text("\n\n".join(part.strip() for part in sections) + "\n")
-        readme = options.output.parent / "README.md"
-        table = readme_table(costs(options.output / "benchmarks.md"))
-        marked = re.sub(
-            r"(<!-- selectors -->\n).*?(\n<!-- /selectors -->)",
-            lambda found: f"{found[1]}{table}{found[2]}",
-            readme.read_text(),
-            flags=re.S,
-        )
-        readme.write_text(marked)
     sys.exit(f"not as stated: {', '.join(wrong)}" if wrong else 0)
 
 
