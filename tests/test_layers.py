@@ -7,7 +7,19 @@ from pathlib import Path
 
 import enlist
 
-ORDER = ["typing", "errors", "checks", "settings", "records", "state", "rounds", "storage", "contract"]
+ORDER = [
+    "typing",
+    "errors",
+    "checks",
+    "settings",
+    "text",
+    "clients",
+    "records",
+    "state",
+    "rounds",
+    "storage",
+    "contract",
+]
 ORDER += ["bandits", "selectors", "books", "testing", "arena", "report", "cli"]
 
 

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from enlist import errors
 from enlist.books import Books
+from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import EnlistError
-from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.selectors import create, load, names
 from enlist.state import State, column, nested
 

@@ -19,9 +19,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import checks
+from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, TellError
-from enlist.records import FEEDBACK_COLUMNS, Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING
 from enlist.typing import AnyArray, BoolArray, IntArray
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist.errors import InputError
-from enlist.typing import FloatArray, IntArray
+from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 def whole(name: str, value: Any, minimum: int) -> int:
@@ -134,6 +134,53 @@ def probabilities(name: str, given: ArrayLike, count: int) -> FloatArray:
     if len(known) and not (known.min() >= 0 and known.max() <= 1):
         span = f"{known.min()} to {known.max()}"
         raise InputError(f"{name} goes from {span}; probabilities lie in [0, 1], NaN where unknown.")
+    return array
+
+
+def as_array(owner: str, name: str, values: ArrayLike, dtype: type | None) -> AnyArray:
+    """`values` as an array of this type.
+
+    >>> as_array("Feedback", "latency", ["soon"], float)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: Feedback.latency cannot be read as an array of float values: ...
+    """
+    try:
+        array: AnyArray = np.asarray(values, dtype=dtype)
+    except (TypeError, ValueError) as error:
+        kind = "values" if dtype is None else dtype.__name__ + " values"
+        raise InputError(f"{owner}.{name} cannot be read as an array of {kind}: {error}") from None
+    return array
+
+
+def number_column(owner: str, name: str, values: ArrayLike, count: int, *, missing: bool = False) -> FloatArray:
+    """One number for each of `count` clients; NaN stands for an unknown one if `missing` allows it.
+
+    >>> number_column("Feedback", "loss", [0.5, float("nan")], 2, missing=True)
+    array([0.5, nan])
+    """
+    array = as_array(owner, name, values, float)
+    if array.ndim != 1 or len(array) != count:
+        raise InputError(f"{owner}.{name} has shape {array.shape}; it needs one number for each of {count} clients.")
+    wrong = np.isinf(array) if missing else ~np.isfinite(array)
+    if wrong.any():
+        where = int(np.flatnonzero(wrong)[0])
+        allowed = "finite numbers, or NaN where unknown" if missing else "finite numbers"
+        raise InputError(f"{owner}.{name}[{where}] is {array[where]}; allowed are {allowed}.")
+    return array
+
+
+def not_negative(owner: str, name: str, array: FloatArray) -> FloatArray:
+    """The array itself, if no value is negative.
+
+    >>> not_negative("Clients", "num_examples", np.array([3.0, -1.0]))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: Clients.num_examples[1] is -1.0; it cannot be negative.
+    """
+    if (array < 0).any():
+        where = int(np.flatnonzero(array < 0)[0])
+        raise InputError(f"{owner}.{name}[{where}] is {array[where]}; it cannot be negative.")
     return array
 
 

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import checks, storage
+from enlist.clients import Clients
 from enlist.errors import (
     EnlistError,
     ExpiredSelectionError,
@@ -29,10 +30,11 @@ from enlist.errors import (
     TellError,
     UnknownSelectionError,
 )
-from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
 from enlist.settings import NoSettings, build_settings
 from enlist.state import NoState, State
+from enlist.text import plain_table
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["Choice", "Request", "Selector", "SettingsT", "StateT", "Told"]
@@ -298,18 +300,12 @@ class Selector(Generic[SettingsT, StateT]):
 
     def __repr__(self) -> str:
         head = f"{type(self).__name__}({self.name!r}, clients={len(self.clients)}, round={self.round})"
-        top = np.argsort(-self.counts.selected, kind="stable")[:5]
         if not self.round:
             return head
+        top = np.argsort(-self.counts.selected, kind="stable")[:5]
         columns = {"client": self.clients.names(top), "pulls": self.counts.selected[top]}
         columns |= {title: values[top] for title, values in self.summary().items()}
-        rows = [[_cell(values[row]) for values in columns.values()] for row in range(len(top))]
-        widths = [max(len(title), *(len(row[i]) for row in rows)) for i, title in enumerate(columns)]
-        lines = [list(columns), *rows]
-        table = [
-            "  " + "  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-        ]
-        return "\n".join([head, *table])
+        return f"{head}\n{plain_table(columns)}"
 
     # Book-keeping.
 
@@ -402,7 +398,3 @@ class Selector(Generic[SettingsT, StateT]):
             raise InputError("fresh names no clients; pass Feedback(clients=selector.candidates(...), loss=...).")
         everybody = Selection(self.round, checks.positions("fresh.clients", fresh.clients, len(self.clients)))
         return fresh.resolved(everybody)
-
-
-def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)

@@ -9,7 +9,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from enlist.records import Clients, Feedback, Outcome, Selection
+from enlist.clients import Clients
+from enlist.records import Feedback, Outcome, Selection
 from enlist.state import State, column
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 

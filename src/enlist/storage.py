@@ -20,8 +20,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from enlist.clients import Clients
 from enlist.errors import StateFileError, unknown
-from enlist.records import Clients, Selection
+from enlist.records import Selection
 from enlist.rounds import Opening
 from enlist.state import State
 from enlist.typing import AnyArray

@@ -21,9 +21,10 @@ from typing import Any
 
 import numpy as np
 
+from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import TellError
-from enlist.records import Clients, Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.selectors import get
 from enlist.typing import BoolArray
 

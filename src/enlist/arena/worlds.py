@@ -13,8 +13,8 @@ import numpy as np
 from scipy.special import ndtri
 
 from enlist import checks
+from enlist.clients import Clients
 from enlist.errors import InputError
-from enlist.records import Clients
 from enlist.typing import BoolArray, FloatArray, IntArray
 
 FEATURES = ("cpu flops", "cpu cores", "memory", "gpu flops", "bandwidth", "data size")

@@ -8,7 +8,8 @@ import math
 import numpy as np
 
 from enlist.bandits.linear import Ridge, Standardiser
-from enlist.records import Clients, Outcome
+from enlist.clients import Clients
+from enlist.records import Outcome
 from enlist.rounds import Told
 from enlist.state import State
 from enlist.typing import FloatArray

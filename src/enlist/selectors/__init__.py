@@ -8,9 +8,9 @@ from os import PathLike
 from typing import Any
 
 from enlist import storage
+from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import EnlistError, unknown
-from enlist.records import Clients
 
 ENTRY_POINT_GROUP = "enlist.selectors"
 

@@ -22,9 +22,9 @@ from enlist.bandits import (
     uniform,
 )
 from enlist.bandits.gaussian import best_length
+from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import PopulationError
-from enlist.records import Clients
 from enlist.state import Scalar, State, column
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
