@@ -168,7 +168,14 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--part", choices=list(PARTS))
     options = parser.parse_args()
-    document, failed = ["# Verification", "", "The last output of `make verify`."], []
+    document, failed = (
+        [
+            "# Verification",
+            "",
+            "The last output of `make verify`; its parts can be run alone: `python -m benchmarks.verify --part soak`.",
+        ],
+        [],
+    )
     for name, part in PARTS.items():
         if options.part in (None, name):
             start = time.perf_counter()
