@@ -77,7 +77,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
 
     Reference: Huang et al., An Efficiency-Boosting Client Selection Scheme for Federated Learning With Fairness
     Guarantee, IEEE TPDS 2020.
-    Needs latency. O(n log n) per round; 121 bytes of state per client. Speeds come from Clients.features, each
+    Needs latency. O(n log n) per round; 129 bytes of state per client. Speeds come from Clients.features, each
     relative to its median; without them the context is constant and the model a mean per client.
 
     >>> import enlist
