@@ -25,6 +25,9 @@ from enlist.arena.evidence import EVIDENCE, Verdict, gather
 from enlist.selectors import get
 from enlist.testing import population
 
+FIRST_SEED = 1000
+"""Scenarios and defaults were chosen while looking at seeds below 20; these were not looked at."""
+
 INTRODUCTION = """# Selectors
 
 Every selector has the same contract (`ask`, `tell`, `save`, `load`, `explain`; see the README) and is created by name:
@@ -33,7 +36,9 @@ default is what works at the scale of federated learning. This page is written b
 
 The measurements: 100 clients, 10 a round, 400 rounds, 10 seeds; the selector and `random` meet the same worlds and the
 same luck; brackets are 95 % intervals, of the paired difference in the last column. Scenarios are listed by
-`enlist list scenarios`.
+`enlist list scenarios`. Scenarios, and some defaults (UCB-CS, Oort's exploration), were chosen while looking at seeds
+below 20; the numbers here come from seeds 1000 to 1009. Most of the scenarios in which a selector does not win are
+simply those in which there is nothing to gain.
 
 ## The exact max-min solver
 
@@ -144,8 +149,8 @@ def main() -> None:
         if name in EVIDENCE:
             jobs = os.cpu_count() or 1
             outcomes = {
-                "wins": gather(name, EVIDENCE[name].wins, jobs=jobs),
-                "does not": gather(name, EVIDENCE[name].loses, jobs=jobs),
+                "wins": gather(name, EVIDENCE[name].wins, jobs=jobs, first_seed=FIRST_SEED),
+                "does not": gather(name, EVIDENCE[name].loses, jobs=jobs, first_seed=FIRST_SEED),
             }
             wrong += [f"{name}: {label}" for label, outcome in outcomes.items() if outcome.better != (label == "wins")]
             print(name, *(row(label, outcome) for label, outcome in outcomes.items()), sep="\n", flush=True)

@@ -1,7 +1,7 @@
 """A plain-Python Oort, as its public code bases are written: one dict per client, lists and sorts.
 
-It makes the same decisions as `enlist.selectors.oort` (same scores, cut-off and shares) without arrays, and shows what
-these are worth.
+It has the scores, cut-off and shares of `enlist.selectors.oort`, but no pacer and no retirement, and shows what arrays
+are worth.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ def main() -> None:
         "",
         "## Oort in plain Python and ours",
         "",
-        "Same decisions, everybody available and explored, alternating rounds.",
+        "Same scores and shares (without the pacer), everybody available and explored, alternating rounds.",
         "",
     ]
     extra += ["| clients | plain Python, ms | ours, ms | ratio |", "|---|---|---|---|"]

@@ -180,13 +180,16 @@ EVIDENCE: dict[str, Evidence] = {
 """Every registered selector but random, against which they are measured."""
 
 
-def gather(selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs: int = 1) -> Verdict:
+def gather(
+    selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs: int = 1, first_seed: int = 0
+) -> Verdict:
     """Run one claim: 100 clients, 10 a round, the same worlds for the selector and for random.
 
     >>> gather("cs-ucb", EVIDENCE["cs-ucb"].wins, rounds=100, seeds=3).better
     True
     """
-    settings = Comparison((selector, "random"), claim.scenario, clients=100, k=10, rounds=rounds, seeds=seeds)
+    players = (selector, "random")
+    settings = Comparison(players, claim.scenario, 100, 10, rounds, seeds=seeds, first_seed=first_seed)
     results = compare(settings, jobs)
     means = summarise(results, claim.quantity)
     return Verdict(claim, means[selector], means["random"], paired_difference(results, claim.quantity, selector))
