@@ -1,0 +1,130 @@
+"""Options: settings that come from a configuration file or from Python, checked the same way. Needs the extra `sim`.
+
+A layer's options are the thing itself: `Dirichlet(alpha=0.3)` is what a file says and what splits the data. Bad
+input, from either side, is an `InputError` that names the key, the value given, what is allowed and the nearest key.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pydantic
+
+from enlist.errors import InputError
+
+if TYPE_CHECKING:
+    from pydantic._internal._model_construction import ModelMetaclass
+else:
+    ModelMetaclass = type(pydantic.BaseModel)
+
+
+class _Checked(ModelMetaclass):
+    """Turns pydantic's report into an InputError for whoever constructs options in Python."""
+
+    def __call__(self, *args: Any, **values: Any) -> Any:
+        try:
+            return super().__call__(*args, **values)
+        except pydantic.ValidationError as error:
+            raise InputError(explain(error, self, self.__name__)) from None  # type: ignore[arg-type]
+
+
+class Options(pydantic.BaseModel, metaclass=_Checked):
+    """Base of all options: immutable, unknown keys refused.
+
+    >>> class Knobs(Options):
+    ...     alpha: float = pydantic.Field(0.5, gt=0, description="Spread.")
+    >>> Knobs(alhpa=1.0)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: Knobs: 'alhpa' is no known key. Did you mean 'alpha'? Known: alpha.
+    >>> Knobs(alpha=-1.0)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: Knobs: alpha = -1.0, but input should be greater than 0.
+    """
+
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+
+    @classmethod
+    def parse(cls, values: Mapping[str, Any], source: str) -> Any:
+        """Options from a mapping, such as a TOML file; errors begin with `source`."""
+        try:
+            return cls.model_validate(values)
+        except pydantic.ValidationError as error:
+            raise InputError(explain(error, cls, source)) from None
+
+
+def explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel], source: str) -> str:
+    """All that is wrong, one line each.
+
+    >>> explain.__name__
+    'explain'
+    """
+    lines = list(dict.fromkeys(_line(detail, model) for detail in error.errors(include_url=False)))
+    if len(lines) == 1:
+        return f"{source}: {lines[0]}"
+    return f"{source}: {len(lines)} keys are wrong.\n" + "\n".join(f"  {line}" for line in lines)
+
+
+def _line(detail: Any, model: type[pydantic.BaseModel]) -> str:
+    location, given, kind = detail["loc"], detail["input"], detail["type"]
+    owner, path = _resolve(model, location)
+    if kind == "extra_forbidden":
+        name, known = str(location[-1]), sorted(owner.model_fields) if owner else []
+        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+        return f"'{path}' is no known key.{hint} Known: {', '.join(known)}."
+    if kind == "missing":
+        return f"'{path}' is missing."
+    if kind in ("union_tag_invalid", "union_tag_not_found"):
+        context = detail["ctx"]
+        known = [word.strip(" '") for word in context.get("expected_tags", "").split(",") if word.strip()]
+        key = context["discriminator"].strip("'")
+        allowed = f" Allowed: {', '.join(sorted(known))}." if known else ""
+        if kind == "union_tag_not_found":
+            return f"{path or 'the table'} does not say which {key} it is.{allowed}"
+        nearest = difflib.get_close_matches(str(context["tag"]), known, n=1, cutoff=0.5)
+        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+        return f"{path}.{key} = '{context['tag']}' is not known.{hint}{allowed}"
+    message = detail["msg"].removeprefix("Value error, ")
+    if kind == "value_error":
+        return f"{path}: {message}" if path else message
+    return f"{path} = {given!r}, but {message[0].lower()}{message[1:]}."
+
+
+def _resolve(
+    model: type[pydantic.BaseModel], location: Sequence[str | int]
+) -> tuple[type[pydantic.BaseModel] | None, str]:
+    """The options class that holds the last key of `location`, and the key's path as a user writes it.
+
+    Pydantic puts the tag of a union into the location; a user never wrote it.
+    """
+    owner: type[pydantic.BaseModel] | None = model
+    words: list[str] = []
+    for position, step in enumerate(location):
+        choices = (
+            _models(owner.model_fields[words[-1]].annotation)
+            if owner and words and words[-1] in owner.model_fields
+            else []
+        )
+        tagged = [choice for choice in choices if step in _tags(choice)]
+        if tagged:
+            owner = tagged[0]
+            continue
+        if len(choices) == 1 and position > 0:
+            owner = choices[0]
+        words.append(str(step))
+    return owner, ".".join(words)
+
+
+def _models(annotation: Any) -> list[type[pydantic.BaseModel]]:
+    if isinstance(annotation, type) and issubclass(annotation, pydantic.BaseModel):
+        return [annotation]
+    return [model for part in getattr(annotation, "__args__", ()) for model in _models(part)]
+
+
+def _tags(model: type[pydantic.BaseModel]) -> set[Any]:
+    fields = (model.model_fields[name].default for name in ("kind", "name") if name in model.model_fields)
+    return set(fields)

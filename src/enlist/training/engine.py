@@ -1,0 +1,240 @@
+"""The training engine of one process: it trains clients one after another, or small dense models many at once.
+
+Which of the two is a fixed function of the model, so that results never depend on the machine or on who trains.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import torch
+import torch.nn.functional as functional
+from torch import Tensor, nn
+
+from enlist.data.dataset import Samples
+from enlist.streams import Streams
+from enlist.training.dense import DenseChain, train_together
+from enlist.training.flat import FlatModule, Vectors
+from enlist.training.local import LocalTraining, Report, Task, batches
+
+EVALUATION_BATCH = 500
+"""Samples per forward pass of an evaluation; fixed, because sums in another order differ in the last bit."""
+
+
+@dataclasses.dataclass(eq=False)
+class Placed:
+    """Samples as tensors that worker processes share; images of a channels-last model are stored that way.
+
+    >>> placed = Placed.of(Samples(np.zeros((4, 3, 8, 8), np.float32), np.zeros(4, np.int64)), channels_last=True)
+    >>> placed.x.shape, placed.inputs(torch.tensor([0, 2])).shape
+    (torch.Size([4, 8, 8, 3]), torch.Size([2, 3, 8, 8]))
+    """
+
+    x: Tensor
+    y: Tensor
+    channels_last: bool
+
+    @classmethod
+    def of(cls, samples: Samples, channels_last: bool = False, shared: bool = False) -> Placed:
+        """Copies of the samples' arrays, in shared memory if asked for."""
+        x, y = torch.from_numpy(np.ascontiguousarray(samples.x)), torch.from_numpy(np.ascontiguousarray(samples.y))
+        channels_last = channels_last and x.dim() == 4
+        if channels_last:
+            x = x.permute(0, 2, 3, 1).contiguous()
+        if shared:
+            x, y = x.share_memory_(), y.share_memory_()  # type: ignore[no-untyped-call]
+        return cls(x, y, channels_last)
+
+    def inputs(self, index: Tensor | slice) -> Tensor:
+        """Model inputs at these positions."""
+        x = self.x[index] if isinstance(index, slice) else self.x.index_select(0, index)
+        return x.permute(0, 3, 1, 2) if self.channels_last else x
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+
+@dataclasses.dataclass(eq=False)
+class Job:
+    """All that a process needs to train: the module, the samples, how to train, and the seed of the streams.
+
+    >>> data = Placed.of(Samples(np.zeros((6, 2), np.float32), np.zeros(6, np.int64)))
+    >>> Job(nn.Linear(2, 3), 3, LocalTraining(), {"train": data}, seed=1).classes
+    3
+    """
+
+    module: nn.Module
+    classes: int
+    settings: LocalTraining
+    data: dict[str, Placed]
+    seed: int
+    measure: bool = False
+    device: str = "cpu"
+
+
+class Engine:
+    """Trains and evaluates; keeps one module, whatever the number of clients.
+
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> job = Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1)
+    >>> engine = Engine(job)
+    >>> models, updates = Vectors.zeros(engine.flat.layout, 1), Vectors.zeros(engine.flat.layout, 1)
+    >>> report = engine.train([Task(0, 0, 4, steps=2, round=1, version=0, slot=0)], models, updates)[0]
+    >>> round(report.loss, 2), report.samples
+    (0.72, 4.0)
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+        self.device = torch.device(job.device)
+        self.data = {name: _moved(data, self.device) for name, data in job.data.items()}
+        self.streams = Streams(job.seed)
+        self.flat = FlatModule(job.module, None if self.device.type == "cpu" else self.device)
+        self.parameters = [parameter for parameter in job.module.parameters() if parameter.requires_grad]
+        self.chain = DenseChain.of(job.module) if self.device.type == "cpu" else None
+        self.random = any("dropout" in type(part).__name__.lower() for part in job.module.modules())
+        self.random |= getattr(job.module, "uses_randomness", False)
+        self.normalised = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in job.module.modules())
+
+    def train(self, tasks: Sequence[Task], models: Vectors, updates: Vectors) -> list[Report]:
+        """Train the clients of `tasks`; each update goes into its slot. A client that raises fails alone."""
+        if self.chain is not None:
+            return train_together(self, self.chain, tasks, models, updates)
+        return [self._train_or_fail(task, models, updates) for task in tasks]
+
+    def evaluate(self, model: Vectors, part: str, start: int, stop: int) -> tuple[float, int]:
+        """Sum of losses and number of right answers over samples start..stop of a part of the data."""
+        self.flat.vectors.copy_(model)
+        return self._measured(self.data[part], start, stop)
+
+    def _train_or_fail(self, task: Task, models: Vectors, updates: Vectors) -> Report:
+        try:
+            return self._train(task, models[task.version], updates[task.slot])
+        except (RuntimeError, ValueError) as error:
+            return Report(error=f"{type(error).__name__}: {error}")
+
+    def _train(self, task: Task, base: Vectors, update: Vectors) -> Report:
+        data, weights = self.data["train"], self.flat.vectors.parameters
+        self.flat.vectors.copy_(base)
+        before = self._accuracy(task)
+        step = Step(self.job.settings, self.job.settings.rate(task.round), self.flat, self.parameters)
+        losses = []
+        self.job.module.train()
+        with self._own_randomness(task):
+            for inputs, targets in self._batches(task, data):
+                loss = sample_losses(self.job.module(inputs), targets, self.job.classes)
+                gradients = torch.autograd.grad(loss.mean(), self.parameters, allow_unused=True)
+                step(gradients)
+                losses.append(loss.detach())
+        torch.sub(weights.cpu(), base.parameters, out=update.parameters)
+        update.buffers.copy_(self.flat.vectors.buffers)
+        update.counters.copy_(self.flat.vectors.counters)
+        first_epoch = math.ceil(task.size / self.job.settings.batch)
+        observed = torch.cat(losses[:first_epoch]) if losses else torch.full((1,), math.nan)
+        after = self._accuracy(task)
+        return Report(
+            loss=float(observed.mean()),
+            loss_rms=float(observed.square().mean().sqrt()),
+            loss_after=after[0],
+            accuracy=before[1],
+            accuracy_gain=after[1] - before[1],
+            samples=float(min(task.size, task.steps * self.job.settings.batch)),
+        )
+
+    def _batches(self, task: Task, data: Placed) -> Iterator[tuple[Tensor, Tensor]]:
+        plan = batches(task, self.job.settings, self.streams)
+        per_epoch = math.ceil(task.size / plan.shape[1])
+        for first in range(0, len(plan), per_epoch):
+            order = plan[first : first + per_epoch].ravel()
+            index = torch.from_numpy(order[order >= 0]).to(self.device)
+            inputs, targets = data.inputs(index), data.y.index_select(0, index)
+            for start in range(0, len(index), plan.shape[1]):
+                batch = slice(start, start + plan.shape[1])
+                if self.normalised and len(targets[batch]) == 1:
+                    continue  # a batch norm cannot learn from a single sample
+                yield inputs[batch], targets[batch]
+
+    @contextlib.contextmanager
+    def _own_randomness(self, task: Task) -> Iterator[None]:
+        """Dropout masks come from the stream of (round, client), and the global generator is left as it was."""
+        if not self.random:
+            yield
+            return
+        with torch.random.fork_rng(devices=[] if self.device.type == "cpu" else [self.device]):
+            torch.manual_seed(self.streams.number("masks", task.round, task.client))
+            yield
+
+    def _accuracy(self, task: Task) -> tuple[float, float]:
+        if not self.job.measure:
+            return math.nan, math.nan
+        loss, right = self._measured(self.data["train"], task.start, task.stop)
+        return loss / task.size, right / task.size if self.job.classes else math.nan
+
+    def _measured(self, data: Placed, start: int, stop: int) -> tuple[float, int]:
+        self.job.module.eval()
+        total, right = 0.0, 0
+        with torch.inference_mode():
+            for first in range(start, stop, EVALUATION_BATCH):
+                batch = slice(first, min(first + EVALUATION_BATCH, stop))
+                outputs, targets = self.job.module(data.inputs(batch)), data.y[batch]
+                total += float(sample_losses(outputs, targets, self.job.classes).sum())
+                if self.job.classes:
+                    right += int((outputs.argmax(dim=1) == targets).sum())
+        return total, right
+
+
+class Step:
+    """One step of SGD on the flat parameters.
+
+    >>> flat = FlatModule(nn.Linear(1, 1, bias=False))
+    >>> _ = flat.vectors.parameters.fill_(1.0)
+    >>> Step(LocalTraining(), 0.5, flat, list(flat.module.parameters()))([torch.tensor([[2.0]])])
+    >>> flat.module.weight.item()
+    0.0
+    """
+
+    def __init__(self, settings: LocalTraining, rate: float, flat: FlatModule, parameters: Sequence[Tensor]) -> None:
+        self.settings, self.rate, self.parameters = settings, rate, parameters
+        self.weights = flat.vectors.parameters
+        self.base = self.weights.clone() if settings.prox else self.weights
+        self.velocity = torch.zeros_like(self.weights) if settings.momentum else None
+        if self.velocity is not None:
+            trained = {id(parameter) for parameter in parameters}
+            places = zip(flat.layout.parameters, flat.module.parameters(), strict=True)
+            self.velocities = [place.view(self.velocity) for place, tensor in places if id(tensor) in trained]
+
+    def __call__(self, gradients: Sequence[Tensor | None]) -> None:
+        """Move the weights; a parameter that was not used has no gradient."""
+        decay, prox, rate = self.settings.weight_decay, self.settings.prox, self.rate
+        used = [index for index, gradient in enumerate(gradients) if gradient is not None]
+        known = [gradient for gradient in gradients if gradient is not None]
+        with torch.no_grad():
+            if self.velocity is None:
+                if decay or prox:
+                    self.weights.mul_(1.0 - rate * (decay + prox)).add_(self.base, alpha=rate * prox)
+                torch._foreach_add_([self.parameters[index] for index in used], known, alpha=-rate)
+                return
+            self.velocity.mul_(self.settings.momentum)
+            torch._foreach_add_([self.velocities[index] for index in used], known)
+            if decay or prox:
+                self.velocity.add_(self.weights, alpha=decay + prox).add_(self.base, alpha=-prox)
+            self.weights.add_(self.velocity, alpha=-rate)
+
+
+def sample_losses(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:
+    """The loss of each sample: cross-entropy, or the squared error if there are no classes.
+
+    >>> sample_losses(torch.tensor([1.0, 2.0]), torch.tensor([1.0, 4.0]), classes=0)
+    tensor([0., 4.])
+    """
+    if classes:
+        return functional.cross_entropy(outputs, targets, reduction="none")
+    return (outputs.reshape(targets.shape) - targets).square()
+
+
+def _moved(data: Placed, device: torch.device) -> Placed:
+    return data if device.type == "cpu" else Placed(data.x.to(device), data.y.to(device), data.channels_last)

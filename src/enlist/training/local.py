@@ -1,0 +1,124 @@
+"""Local training: what a client does with the model it is sent, and what it reports."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pydantic
+
+from enlist.options import Options
+from enlist.streams import Streams
+from enlist.typing import IntArray
+
+
+class LocalTraining(Options):
+    """How clients train: plain SGD on their own samples, shuffled anew in every epoch.
+
+    w <- w - lr * (gradient + weight_decay * w + prox * (w - w_global)),  the gradient through momentum if asked for.
+
+    >>> LocalTraining(batch=16, epochs=2).steps_for(40)
+    6
+    """
+
+    batch: int = pydantic.Field(20, ge=1, description="Samples per step.")
+    epochs: int = pydantic.Field(1, ge=1, description="Passes over a client's samples per round.")
+    steps: int | None = pydantic.Field(None, ge=1, description="Steps per round instead of epochs, for every client.")
+    lr: float = pydantic.Field(0.05, gt=0, description="Learning rate of the clients.")
+    lr_decay: float = pydantic.Field(1.0, gt=0, le=1, description="Factor on the learning rate from round to round.")
+    momentum: float = pydantic.Field(0.0, ge=0, lt=1, description="Momentum, which starts from zero in every round.")
+    weight_decay: float = pydantic.Field(0.0, ge=0, description="Weight decay, added to the gradient.")
+    prox: float = pydantic.Field(0.0, ge=0, description="FedProx: pull towards the model that was sent (mu).")
+    partial: float = pydantic.Field(
+        1.0,
+        gt=0,
+        le=1,
+        description="Least share of the work that a client may hand in to meet the deadline; 1 means all or nothing.",
+    )
+    measure: bool | None = pydantic.Field(
+        None,
+        description="Measure accuracy and loss on each client's samples before and after training; "
+        "if not given, only when the selector needs them, as it costs two more passes.",
+    )
+
+    def steps_for(self, samples: int) -> int:
+        """Steps that a client with so many samples takes in one round."""
+        return self.steps if self.steps is not None else self.epochs * math.ceil(samples / self.batch)
+
+    def work(self, sizes: IntArray) -> IntArray:
+        """Samples that clients of these sizes run through in one round, (n,)."""
+        if self.steps is None:
+            return self.epochs * sizes
+        per_epoch = -(-sizes // self.batch)
+        whole, rest = np.divmod(self.steps, per_epoch)
+        return np.asarray(whole * sizes + np.minimum(rest * self.batch, sizes))
+
+    def rate(self, round: int) -> float:
+        """The learning rate in this round (the first is 1)."""
+        return float(self.lr * self.lr_decay ** (round - 1))
+
+
+@dataclasses.dataclass(frozen=True)
+class Task:
+    """One participation: a client trains the model of `version` for `steps` steps; its update goes to `slot`.
+
+    start, stop   where its samples lie in the shared arrays
+    round         the round it was selected in, which with the client names its random stream
+
+    >>> Task(client=3, start=0, stop=40, steps=2, round=1, version=0, slot=0).size
+    40
+    """
+
+    client: int
+    start: int
+    stop: int
+    steps: int
+    round: int
+    version: int
+    slot: int
+
+    @property
+    def size(self) -> int:
+        """Samples the client holds."""
+        return self.stop - self.start
+
+
+@dataclasses.dataclass(frozen=True)
+class Report:
+    """What a client measured; a value that was not measured is NaN.
+
+    loss, loss_rms    mean and root mean square over the samples of the first epoch, before each step
+    loss_after        mean over its samples after training
+    accuracy          of the model it was sent, on its samples
+    accuracy_gain     after training minus before
+    samples           samples it trained on
+    error             why it failed, or empty
+
+    >>> Report(samples=20.0).error
+    ''
+    """
+
+    loss: float = math.nan
+    loss_rms: float = math.nan
+    loss_after: float = math.nan
+    accuracy: float = math.nan
+    accuracy_gain: float = math.nan
+    samples: float = 0.0
+    error: str = ""
+
+
+def batches(task: Task, settings: LocalTraining, streams: Streams) -> IntArray:
+    """Positions of the samples of every step, (steps, batch), -1 where the last batch of an epoch is not full.
+
+    >>> batches(Task(0, 10, 15, steps=3, round=1, version=0, slot=0), LocalTraining(batch=3), Streams(1)).shape
+    (3, 3)
+    """
+    size, batch = task.size, min(settings.batch, task.size)
+    per_epoch = math.ceil(size / batch)
+    epochs = math.ceil(task.steps / per_epoch)
+    generator = streams.generator("batches", task.round, task.client)
+    plan = np.full((epochs, per_epoch * batch), -1, dtype=np.int64)
+    for epoch in range(epochs):
+        plan[epoch, :size] = task.start + generator.permutation(size)
+    return plan.reshape(epochs * per_epoch, batch)[: task.steps]

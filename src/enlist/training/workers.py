@@ -1,0 +1,269 @@
+"""The trainer: engines in worker processes, one per core with one thread each, or one engine in this process.
+
+Models and updates lie in shared memory; only a few numbers per client pass through pipes. Which clients are trained
+together is a fixed function of the tasks, so results are the same, bit for bit, for any number of workers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing.connection
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from enlist import checks
+from enlist.errors import EnlistError
+from enlist.processes import context, serve_parent
+from enlist.training.dense import DenseChain
+from enlist.training.engine import EVALUATION_BATCH, Engine, Job
+from enlist.training.flat import Layout, Vectors
+from enlist.training.local import Report, Task
+
+STACK_BYTES = 4 * 2**20
+"""Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
+MOST_TOGETHER = 32
+GROUPS = 8
+"""A round is cut into at least so many groups, so that workers end at about the same time."""
+SLOT_BYTES = 512 * 2**20
+"""Updates are collected in waves of at most this size."""
+EVALUATION_PART = 4 * EVALUATION_BATCH
+
+Request = tuple[str, tuple[Any, ...]]
+
+
+class Trainer:
+    """Trains clients and evaluates models.
+
+    workers    processes; 0 trains in this process
+
+    `models` holds the models that tasks may start from, by version; `train` yields each task's report and update in
+    the order of the tasks.
+
+    >>> import numpy as np
+    >>> from enlist.data.dataset import Samples
+    >>> from enlist.training.engine import Placed
+    >>> from enlist.training.local import LocalTraining
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data, "test": data}, seed=1)
+    >>> with Trainer(job) as trainer:
+    ...     trainer.put(0, Vectors.zeros(trainer.layout))
+    ...     for report, update in trainer.train([Task(0, 0, 4, steps=2, round=1, version=0, slot=0)]):
+    ...         print(round(report.loss, 2), update.parameters.abs().sum() > 0)
+    ...     trainer.evaluate(0, "test")[1]
+    0.72 tensor(True)
+    0.5
+    """
+
+    def __init__(self, job: Job, workers: int = 0) -> None:
+        checks.whole("workers", workers, minimum=0)
+        self.job, self.layout = job, Layout.of(job.module)
+        self.chain = DenseChain.of(job.module)
+        self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
+        self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
+        self.engine = Engine(job) if workers == 0 else None
+        self.workers = [Worker(job, self.models, self.updates) for _ in range(workers)]
+
+    def put(self, version: int, model: Vectors) -> None:
+        """Make `model` the one that tasks of this version start from."""
+        if version >= len(self.models.parameters):
+            grown = Vectors.zeros(self.layout, 2 * version, shared=bool(self.workers))
+            for old in range(len(self.models.parameters)):
+                grown[old].copy_(self.models[old])
+            self.models = grown
+            self._attach()
+        self.models[version].copy_(model)
+
+    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+        """Train all tasks; an update is valid until the next one is taken."""
+        wave = max(2, min(SLOT_BYTES // (4 * self.layout.size), 4096))
+        for start in range(0, len(tasks), wave):
+            part = [_in_slot(task, slot) for slot, task in enumerate(tasks[start : start + wave])]
+            if len(part) > len(self.updates.parameters):
+                self.updates = Vectors.zeros(self.layout, len(part), shared=bool(self.workers))
+                self._attach()
+            reports: list[Report] = [Report()] * len(part)
+            groups = grouped(part, self.chain is not None, self.layout)
+            for group, answer in zip(groups, self._run([("train", (group,)) for group in groups]), strict=True):
+                for task, report in zip(group, answer, strict=True):
+                    reports[task.slot] = report
+            for task in part:
+                yield reports[task.slot], self.updates[task.slot]
+
+    def evaluate(self, version: int, part: str) -> tuple[float, float]:
+        """Mean loss and accuracy (NaN for regression) of a model on a part of the data."""
+        total = len(self.job.data[part])
+        spans = [(start, min(start + EVALUATION_PART, total)) for start in range(0, total, EVALUATION_PART)]
+        answers = self._run([("evaluate", (version, part, *span)) for span in spans])
+        loss = sum(answer[0] for answer in answers) / total
+        right = sum(answer[1] for answer in answers) / total
+        return loss, right if self.job.classes else float("nan")
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self.workers:
+            worker.close()
+        self.workers = []
+
+    def __enter__(self) -> Trainer:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def _attach(self) -> None:
+        for worker in self.workers:
+            worker.connection.send(("attach", (self.models, self.updates)))
+
+    def _run(self, requests: Sequence[Request]) -> list[Any]:
+        """Answers in the order of the requests, which are handed out in that order, two ahead per worker."""
+        if self.engine is not None:
+            with one_thread():
+                return [answered(self.engine, self.models, self.updates, request) for request in requests]
+        answers: list[Any] = [None] * len(requests)
+        waiting = iter(enumerate(requests))
+        for worker in self.workers * 2:
+            worker.give(next(waiting, None))
+        while busy := [worker.connection for worker in self.workers if worker.given]:
+            ready = multiprocessing.connection.wait(busy)
+            for worker in [worker for worker in self.workers if worker.connection in ready]:
+                number, answer = worker.take()
+                answers[number] = answer
+                worker.give(next(waiting, None))
+        return answers
+
+
+class Worker:
+    """One process with an engine, as its master sees it.
+
+    >>> Worker.__name__
+    'Worker'
+    """
+
+    def __init__(self, job: Job, models: Vectors, updates: Vectors) -> None:
+        start = context(preload="enlist.training.workers")
+        self.connection, theirs = start.Pipe()
+        self.process = start.Process(target=_work, args=(theirs, job, models, updates), daemon=True)  # type: ignore[attr-defined]
+        self.process.start()
+        theirs.close()
+        self.given: list[int] = []
+
+    def give(self, numbered: tuple[int, Request] | None) -> None:
+        """Hand over a request."""
+        if numbered is None:
+            return
+        number, request = numbered
+        try:
+            self.connection.send(request)
+        except OSError:
+            raise self._died() from None
+        self.given.append(number)
+
+    def take(self) -> tuple[int, Any]:
+        """The answer to the oldest request."""
+        try:
+            answer = self.connection.recv()
+        except (EOFError, OSError):
+            raise self._died() from None
+        if isinstance(answer, Exception):
+            raise EnlistError(f"training failed in a worker process: {answer}") from answer
+        return self.given.pop(0), answer
+
+    def close(self) -> None:
+        """Ask the process to end, and make sure of it."""
+        with contextlib.suppress(OSError):
+            self.connection.send(("end", ()))
+        self.process.join(timeout=2.0)
+        if self.process.is_alive():
+            self.process.kill()
+            self.process.join()
+        self.connection.close()
+
+    def _died(self) -> EnlistError:
+        self.process.join(timeout=1.0)
+        return EnlistError(
+            f"a worker process died (exit code {self.process.exitcode}); if it ran out of memory, use fewer workers. "
+            "The last checkpoint is intact."
+        )
+
+
+def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[Task]]:
+    """Who is trained side by side, the most expensive group first; a fixed function of tasks and model.
+
+    >>> from torch import nn
+    >>> tasks = [Task(client, 0, 20, steps=1 + client % 2, round=1, version=0, slot=client) for client in range(12)]
+    >>> [[task.client for task in group] for group in grouped(tasks, True, Layout.of(nn.Linear(2, 2)))][:2]
+    [[1], [3]]
+    """
+    ranked = sorted(tasks, key=lambda task: (task.round, -task.steps))
+    if not together:
+        return [[task] for task in sorted(tasks, key=lambda task: -task.steps)]
+    most = max(1, min(MOST_TOGETHER, STACK_BYTES // (4 * layout.size)))
+    share = sum(task.steps for task in tasks) / GROUPS
+    groups: list[list[Task]] = []
+    cost = 0
+    for task in ranked:
+        last = groups[-1] if groups else []
+        if not last or len(last) == most or cost + task.steps > share or last[0].round != task.round:
+            groups.append([])
+            cost = 0
+        groups[-1].append(task)
+        cost += task.steps
+    return sorted(groups, key=lambda group: -sum(task.steps for task in group))
+
+
+@contextlib.contextmanager
+def one_thread() -> Iterator[None]:
+    """PyTorch with one thread; then as before. Two threads are slower than one on models of this size.
+
+    >>> with one_thread():
+    ...     torch.get_num_threads()
+    1
+    """
+    before = torch.get_num_threads()
+    if before != 1:
+        torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        if before != 1:
+            torch.set_num_threads(before)
+
+
+def answered(engine: Engine, models: Vectors, updates: Vectors, request: Request) -> Any:
+    """What an engine answers to a request.
+
+    >>> answered.__name__
+    'answered'
+    """
+    command, arguments = request
+    if command == "train":
+        return engine.train(arguments[0], models, updates)
+    version, part, start, stop = arguments
+    return engine.evaluate(models[version], part, start, stop)
+
+
+def _in_slot(task: Task, slot: int) -> Task:
+    return Task(task.client, task.start, task.stop, task.steps, task.round, task.version, slot)
+
+
+def _work(connection: Any, job: Job, models: Vectors, updates: Vectors) -> None:
+    serve_parent()
+    torch.set_num_threads(1)
+    engine = Engine(job)
+    answer: Callable[[Request], Any] = lambda request: answered(engine, models, updates, request)  # noqa: E731
+    while True:
+        try:
+            request = connection.recv()
+        except (EOFError, OSError):
+            return
+        if request[0] == "end":
+            return
+        if request[0] == "attach":
+            models, updates = request[1]
+            continue
+        try:
+            connection.send(answer(request))
+        except Exception as error:
+            connection.send(EnlistError(f"{type(error).__name__}: {error}"))
