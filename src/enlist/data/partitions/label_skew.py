@@ -1,0 +1,119 @@
+"""Partitions with label skew: Dirichlet shares of every class, and shards of the samples sorted by label."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pydantic
+
+from enlist.data.dataset import Samples
+from enlist.data.partitions.base import Partition, check_room, label_bins, log_gamma_draws, shares
+from enlist.data.partitions.shards import Shards
+from enlist.streams import Streams
+from enlist.typing import IntArray
+
+
+class Dirichlet(Partition):
+    """Label skew, and with it quantity skew: each class is divided over the clients by shares ~ Dirichlet(alpha).
+
+    alpha = 0.05 leaves most clients with one or two classes; alpha = 100 is close to iid (Yurochkin et al. 2019,
+    "Bayesian nonparametric federated learning of neural networks"; Li et al. 2022, "Federated learning on non-IID data
+    silos"). Every sample is held by exactly one client. In a regression 10 quantile bins of the targets stand in for
+    classes.
+
+    Differs from the papers: they redraw until everybody has `min_size` samples, which for a small alpha and many
+    clients never happens. Here the draw is kept, and the richest give: as long as somebody has fewer than `min_size`
+    samples, the client with the most gives away one, picked at random, so it keeps its label distribution. What is
+    given is handed on sorted by label, so those who get it stay as skewed as the rest.
+
+    >>> samples = Samples(x=np.zeros((100, 1)), y=np.arange(100) % 2)
+    >>> Dirichlet(alpha=0.1, min_size=10).split(samples, classes=2, clients=4, streams=Streams(1)).sizes
+    array([40, 13, 10, 37])
+    """
+
+    kind: Literal["dirichlet"] = pydantic.Field("dirichlet", description="Each class in Dirichlet shares.")
+    alpha: float = pydantic.Field(
+        0.3, ge=1e-4, le=1e6, description="Concentration of the shares, no unit: the smaller, the fewer classes each."
+    )
+    min_size: int = pydantic.Field(1, ge=1, description="Least number of samples per client.")
+
+    def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:
+        """Class by class, then the richest give to those below `min_size`."""
+        check_room(self.kind, len(samples), clients, self.min_size, "min_size")
+        labels, _ = label_bins(samples.y, classes)
+        rng = streams.generator("partition")
+        shuffled = rng.permutation(len(labels))
+        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        owners = np.empty(len(labels), dtype=np.int64)
+        for members in np.split(by_class, np.flatnonzero(np.diff(labels[by_class])) + 1):
+            portions = shares(log_gamma_draws(self.alpha, (clients,), rng))
+            cuts = np.rint(np.cumsum(portions) * len(members)).astype(np.int64)
+            cuts[-1] = len(members)
+            owners[members] = np.repeat(np.arange(clients), np.diff(cuts, prepend=0))
+        return Shards.from_owners(_leveled(owners, labels, clients, self.min_size, rng), clients)
+
+
+class LabelShards(Partition):
+    """Label skew with equal sizes: samples sorted by label, cut in clients * per_client shards that are dealt out.
+
+    A client sees at most about `per_client` classes (McMahan et al. 2017, "Communication-efficient learning of deep
+    networks from decentralized data"). The shards differ in size by at most one, and all samples are used. In a
+    regression 10 quantile bins of the targets stand in for classes.
+
+    >>> samples = Samples(x=np.zeros((12, 1)), y=np.arange(12) // 3)
+    >>> shards = LabelShards(per_client=2).split(samples, classes=4, clients=2, streams=Streams(1))
+    >>> [sorted(samples.y[shards.held_by(client)].tolist()) for client in range(2)]
+    [[2, 2, 2, 3, 3, 3], [0, 0, 0, 1, 1, 1]]
+    """
+
+    kind: Literal["shards"] = pydantic.Field("shards", description="Shards of the samples sorted by label.")
+    per_client: int = pydantic.Field(2, ge=1, description="Shards that each client gets.")
+
+    def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:
+        """Sort, cut, deal."""
+        check_room(self.kind, len(samples), clients, self.per_client, "per_client")
+        labels, _ = label_bins(samples.y, classes)
+        rng = streams.generator("partition")
+        shuffled = rng.permutation(len(labels))
+        by_class = shuffled[np.argsort(labels[shuffled], kind="stable")]
+        holders = rng.permutation(np.repeat(np.arange(clients), self.per_client))
+        owners = np.empty(len(labels), dtype=np.int64)
+        owners[by_class] = holders[np.arange(len(labels)) * len(holders) // len(labels)]
+        return Shards.from_owners(owners, clients)
+
+
+def _leveled(owners: IntArray, labels: IntArray, clients: int, least: int, rng: np.random.Generator) -> IntArray:
+    """The owners after the richest gave, one sample at a time, to those below `least`; all gifts at once.
+
+    Always taking from the then richest amounts to a ceiling: above it everybody gives all, at it some keep one more.
+    """
+    sizes = np.bincount(owners, minlength=clients)
+    missing = np.maximum(least - sizes, 0)
+    lack = int(missing.sum())
+    if lack == 0:
+        return owners
+    ceiling = _ceiling(sizes, lack)
+    gifts = np.maximum(sizes - ceiling, 0)
+    richer = np.flatnonzero(gifts)
+    gifts[rng.permutation(richer)[: int(gifts.sum()) - lack]] -= 1
+    shuffled = rng.permutation(len(owners))
+    by_owner = shuffled[np.argsort(owners[shuffled], kind="stable")]
+    place = np.arange(len(owners)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    given = by_owner[place < np.repeat(gifts, sizes)]
+    given = given[np.argsort(labels[given], kind="stable")]
+    poor = rng.permutation(np.flatnonzero(missing))
+    result = owners.copy()
+    result[given] = np.repeat(poor, missing[poor])
+    return result
+
+
+def _ceiling(sizes: IntArray, lack: int) -> int:
+    """The highest ceiling above which there are at least `lack` samples."""
+    falling = np.sort(sizes)[::-1]
+    ranks = np.arange(1, len(falling) + 1)
+    following = np.append(falling[1:], 0)
+    above = np.cumsum(falling) - ranks * following
+    # The first `rank` clients, lowered to the size of the next one, give enough.
+    rank = int(np.argmax(above >= lack))
+    return int((falling[: rank + 1].sum() - lack) // (rank + 1))
