@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import multiprocessing
 import multiprocessing.context
 import os
@@ -41,3 +42,21 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
+
+
+def keep_freed_memory() -> bool:
+    """Let the C library keep freed memory for the next step instead of handing it back to the system (glibc only).
+
+    Activations are freed after every step; fetching their pages anew took a fifth of the time of a small CNN's step.
+
+    >>> keep_freed_memory() in (True, False)
+    True
+    """
+    if sys.platform != "linux":
+        return False
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
+    if mallopt is None:
+        return False
+    trim_threshold, top_pad, mmap_threshold = -1, -2, -3
+    wanted = ((mmap_threshold, 32 << 20), (trim_threshold, 512 << 20), (top_pad, 64 << 20))
+    return all([mallopt(option, value) == 1 for option, value in wanted])

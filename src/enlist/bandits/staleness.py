@@ -75,13 +75,13 @@ def deviation(fresh_mean: ArrayLike, stale: ArrayLike, fresh_count: int) -> Floa
         raise InputError(
             f"stale updates of shape {rows.shape} and a fresh mean of {fresh.shape}; give (m, d) and (d,)."
         )
-    size = float(np.dot(fresh.astype(float), fresh.astype(float)))
+    size = float(np.square(fresh, dtype=float).sum())
     if count == 0 or size == 0:
         return np.full(len(rows), np.nan)
     moved = np.zeros(len(rows))
     for index, row in enumerate(rows):  # one at a time: m updates of a large model would be copied otherwise
         difference = np.subtract(fresh, row, dtype=float)
-        moved[index] = np.dot(difference, difference)
+        moved[index] = np.square(difference, out=difference).sum()  # a dot product would wake threads
     return moved / (count + 1.0) ** 2 / size
 
 

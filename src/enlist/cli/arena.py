@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
-from rich.table import Table
 
 from enlist import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
-from enlist.errors import InputError
+from enlist.cli.console import as_rich, new_folder, open_console, say_where, stopping
 
 HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
 REGRET_NAMES = ("pseudo", "printed", "hypervolume", "front")
@@ -92,47 +88,9 @@ def arena(
     console = open_console()
     with new_folder(output, "arena") as folder:
         results = with_progress(console, [settings], jobs)[0]
-        console.print(as_rich(console, table(settings, results, regret), describe(settings)))
+        console.print(as_rich(table(settings, results, regret), describe(settings), narrow(console)))
         console.print(LEGEND, style="dim")
         say_where(console, publish(folder, "Arena", [(settings, results)], regret))
-
-
-def open_console(width: int = 110) -> Console:
-    """A console that is wide enough for our tables when its output goes into a pipe or a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=width)
-
-
-def say_where(console: Console, page: Path) -> None:
-    """The last line of a command: where the report is."""
-    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
-
-
-@contextlib.contextmanager
-def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
-    """A folder made before the work begins, so that nothing is lost in the end; gone again if nothing was written."""
-    folder = wanted or Path("runs") / f"{kind}-001"
-    number = 1
-    while True:
-        try:
-            folder.mkdir(parents=True, exist_ok=wanted is not None)
-            break
-        except FileExistsError:
-            if wanted is not None:
-                raise InputError(f"{folder} is a file; name a new folder with --output.") from None
-            number += 1
-            folder = Path("runs") / f"{kind}-{number:03d}"
-        except OSError as error:
-            raise InputError(f"{folder} cannot be made ({error.strerror}); name another with --output.") from None
-    if any(folder.iterdir()):
-        raise InputError(f"{folder} already exists and is not empty; name a new folder with --output.")
-    try:
-        yield folder
-    finally:
-        if not any(folder.iterdir()):
-            folder.rmdir()
-            if wanted is None and not any(folder.parent.iterdir()):
-                folder.parent.rmdir()
 
 
 def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int) -> list[Results]:
@@ -154,16 +112,6 @@ def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int
             advance = lambda selector, seed, task=task: bar.advance(task)  # noqa: E731
             results.append(compare(settings, jobs or os.cpu_count() or 1, advance))
     return results
-
-
-@contextlib.contextmanager
-def stopping(console: Console) -> Iterator[None]:
-    """Ctrl-C ends the command with one line instead of a traceback."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        console.print("stopped; nothing was written. The same command starts again from the beginning.")
-        raise typer.Exit(130) from None
 
 
 def describe(settings: Comparison) -> str:
@@ -214,19 +162,9 @@ def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
     return f"{round(summary.mean, digits) + 0.0:.{digits}f}{margin}{unit}"
 
 
-def as_rich(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:
-    """A table for the terminal; a narrow one leaves out what the report has anyway."""
-    hidden = {"rollout", "seen"} if console.width < 100 else set()
-    kept = [index for index, name in enumerate(rows[0]) if name not in hidden]
-    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD)
-    for index in kept:
-        first = index == 0
-        shown.add_column(
-            rows[0][index], justify="left" if first else "right", style="bold" if first else "", no_wrap=True
-        )
-    for row in rows[1:]:
-        shown.add_row(*(escape(row[index]) for index in kept))
-    return shown
+def narrow(console: Console) -> tuple[str, ...]:
+    """Columns that a narrow terminal leaves out; the report has them."""
+    return ("rollout", "seen") if console.width < 100 else ()
 
 
 def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]], regret: str = "pseudo") -> Path:

@@ -2,46 +2,38 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from enlist.arena import Comparison
-from enlist.cli.arena import (
-    LEGEND,
-    as_rich,
-    describe,
-    new_folder,
-    open_console,
-    publish,
-    say_where,
-    table,
-    with_progress,
-)
+from enlist.cli.compare import finish, with_view
+from enlist.cli.console import numbered, open_console
+from enlist.simulation.comparison import Comparison
+from enlist.simulation.config import load
 
-SELECTORS = ("bsfl", "cs-ucb", "random", "genie")
+SELECTORS = ("random", "oort", "bsfl", "fedsuv", "darts-ucb")
 
 
 def demo(
-    output: Annotated[Path | None, typer.Option(help="A new folder for tables, charts and report.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder for runs, tables, charts and report.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
+    seeds: Annotated[int, typer.Option(help="Runs per selector.")] = 3,
 ) -> None:
-    """BSFL against CS-UCB, random and the genie: 5 of 20 clients as in the paper, and 25 of 500. About a minute.
+    """Five selectors train the same uneven federation: handwritten digits, phones that come and go. About a minute.
 
     Example: [bold]enlist demo[/]
     """
     console = open_console()
-    comparisons = [
-        Comparison(SELECTORS, "slow-minority", clients=20, k=5, rounds=3000, seeds=10),
-        Comparison(SELECTORS, "slow-minority", clients=500, k=25, rounds=1000, seeds=10),
-    ]
-    with new_folder(output, "demo") as folder:
-        console.print("One client in ten is ten times slower than the others, and nobody knows which.")
-        results = with_progress(console, comparisons, jobs)
-        for settings, result in zip(comparisons, results, strict=True):
-            console.print()
-            console.print(as_rich(console, table(settings, result), describe(settings)))
-        console.print(LEGEND, style="dim")
-        parts = list(zip(comparisons, results, strict=True))
-        say_where(console, publish(folder, "Who takes part in the next round?", parts))
+    config = load(str(files("enlist.cli") / "demo.toml"))
+    comparison = Comparison(config, SELECTORS, seeds)
+    comparison.check()
+    folder = output or numbered("demo")
+    rounds, data = config.rounds, config.data
+    console.print(
+        f"{data.clients} phones hold {data.dataset.name} unevenly, come and go with the day, and differ tenfold in "
+        f"speed. {rounds.k} of them are wanted in each of {rounds.rounds} rounds. Who should be asked?"
+    )
+    ended = with_view(console, comparison, folder, jobs, f"enlist demo --output {folder}")
+    finish(console, comparison, ended, folder, None, "Who takes part in the next round?")

@@ -95,10 +95,14 @@ class Trainer:
         """Mean loss and accuracy (NaN for regression) of a model on a part of the data."""
         total = len(self.job.data[part])
         spans = [(start, min(start + EVALUATION_PART, total)) for start in range(0, total, EVALUATION_PART)]
-        answers = self._run([("evaluate", (version, part, *span)) for span in spans])
+        answers = self.spans(version, part, spans)
         loss = sum(answer[0] for answer in answers) / total
         right = sum(answer[1] for answer in answers) / total
         return loss, right if self.job.classes else float("nan")
+
+    def spans(self, version: int, part: str, spans: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
+        """Sum of losses and number of right answers on each of some spans (start, stop) of a part of the data."""
+        return self._run([("evaluate", (version, part, *span)) for span in spans])
 
     def close(self) -> None:
         """End the workers."""
@@ -251,6 +255,7 @@ def _in_slot(task: Task, slot: int) -> Task:
 def _work(connection: Any, job: Job, models: Vectors, updates: Vectors) -> None:
     serve_parent()
     torch.set_num_threads(1)
+    keep_freed_memory()
     engine = Engine(job)
     answer: Callable[[Request], Any] = lambda request: answered(engine, models, updates, request)  # noqa: E731
     while True:

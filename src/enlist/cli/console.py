@@ -1,0 +1,79 @@
+"""What commands share: a console of a decent width, folders that are made before the work, and a clean Ctrl-C."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from enlist.errors import InputError
+
+
+def open_console(width: int = 120) -> Console:
+    """A console that is wide enough for our tables when its output goes into a pipe or a file."""
+    console = Console()
+    return console if console.is_terminal else Console(width=width)
+
+
+def say_where(console: Console, page: Path) -> None:
+    """The last line of a command: where the report is."""
+    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+@contextlib.contextmanager
+def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
+    """A folder made before the work begins, so that nothing is lost in the end; gone again if nothing was written."""
+    folder = wanted or numbered(kind)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        raise InputError(f"{folder} is a file; name a new folder with --output.") from None
+    except OSError as error:
+        raise InputError(f"{folder} cannot be made ({error.strerror}); name another with --output.") from None
+    if any(folder.iterdir()):
+        raise InputError(f"{folder} already exists and is not empty; name a new folder with --output.")
+    try:
+        yield folder
+    finally:
+        if not any(folder.iterdir()):
+            folder.rmdir()
+            if wanted is None and not any(folder.parent.iterdir()):
+                folder.parent.rmdir()
+
+
+@contextlib.contextmanager
+def stopping(console: Console) -> Iterator[None]:
+    """Ctrl-C ends the command with one line instead of a traceback."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        console.print("stopped; nothing was written. The same command starts again from the beginning.")
+        raise typer.Exit(130) from None
+
+
+def as_rich(rows: Sequence[Sequence[str]], title: str, hidden: Sequence[str] = ()) -> Table:
+    """A table for the terminal, the first row being its header; `hidden` columns are left out."""
+    kept = [index for index, name in enumerate(rows[0]) if name not in hidden]
+    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD)
+    for index in kept:
+        first = index == 0
+        shown.add_column(
+            rows[0][index], justify="left" if first else "right", style="bold" if first else "", no_wrap=True
+        )
+    for row in rows[1:]:
+        shown.add_row(*(escape(row[index]) for index in kept))
+    return shown
+
+
+def numbered(kind: str) -> Path:
+    """A folder under runs/ that does not exist yet."""
+    number = 1
+    while (folder := Path("runs") / f"{kind}-{number:03d}").exists():
+        number += 1
+    return folder

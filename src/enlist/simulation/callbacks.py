@@ -1,0 +1,169 @@
+"""Callbacks: what goes along with a run. Three hooks: start, round end, finish."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enlist.errors import MissingExtraError
+from enlist.simulation.folder import Checkpoint, RunFolder
+
+if TYPE_CHECKING:
+    from enlist.simulation.simulation import Simulation
+
+Row = Mapping[str, Any]
+
+
+class Callback:
+    """Override what you need.
+
+    >>> class Shout(Callback):
+    ...     def on_round(self, simulation, row, participations):
+    ...         print(row["round"], len(participations))
+    """
+
+    def on_start(self, simulation: Simulation) -> None:
+        """Before the first round, also of a resumed run."""
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        """After every round, with its row of rounds.csv and its rows of participations.csv."""
+
+    def on_finish(self, simulation: Simulation, result: Row) -> None:
+        """After the last round; `result` says whether the run is finished or was stopped."""
+
+
+class Progress(Callback):
+    """Calls a function after every round: for a progress bar.
+
+    >>> seen = []
+    >>> Progress(lambda simulation, row: seen.append(row["round"])).on_round(None, {"round": 3}, [])
+    >>> seen
+    [3]
+    """
+
+    def __init__(self, tick: Callable[[Simulation, Row], None]) -> None:
+        self.tick = tick
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        """Tick."""
+        self.tick(simulation, row)
+
+
+class Recorder(Callback):
+    """Writes the run folder, with checkpoints that take at most a twentieth of the time, and at the end.
+
+    >>> Recorder.SHARE
+    0.05
+    """
+
+    SHARE = 0.05
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder = folder
+        self.saved, self.cost = time.perf_counter(), 0.0
+        self.began = self.saved
+
+    def restore(self, simulation: Simulation) -> bool:
+        """Continue where the last checkpoint was made; False if there is none."""
+        checkpoint = self.folder.load()
+        if checkpoint is not None:
+            simulation.restore(checkpoint)
+        return checkpoint is not None
+
+    def on_start(self, simulation: Simulation) -> None:
+        """Describe the clients."""
+        self.folder.write_clients(simulation.population.columns(simulation.model_bytes))
+        self.began = time.perf_counter()
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        """Append to the tables; save a checkpoint if enough time has passed since the last one."""
+        self.folder.append("participations.csv", participations)
+        self.folder.append("rounds.csv", [row])
+        now = time.perf_counter()
+        self.folder.note_wall(row["round"], now - self.began)
+        self.began = now
+        if now - self.saved >= self.cost / self.SHARE:
+            self.checkpoint(simulation)
+
+    def on_finish(self, simulation: Simulation, result: Row) -> None:
+        """Save the end, and say that it is one."""
+        self.checkpoint(simulation)
+        if result["status"] == "finished":
+            self.folder.write_result(result)
+
+    def checkpoint(self, simulation: Simulation) -> None:
+        """Save now."""
+        start = time.perf_counter()
+        self.folder.save(simulation.round, *simulation.state(), simulation.selector)
+        self.saved = time.perf_counter()
+        self.cost = self.saved - start
+
+
+class TensorBoard(Callback):
+    """Curves for TensorBoard, over rounds and over virtual time. Needs the extra `tensorboard`.
+
+    >>> TensorBoard.__name__
+    'TensorBoard'
+    """
+
+    def __init__(self, folder: str | Path) -> None:
+        try:
+            from torch.utils.tensorboard import SummaryWriter
+        except ImportError:
+            raise MissingExtraError("--tensorboard", "tensorboard") from None
+        self.writer = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        """One point per quantity that is known."""
+        for name, value in _numbers(row).items():
+            self.writer.add_scalar(name, value, row["round"])  # type: ignore[no-untyped-call]
+
+    def on_finish(self, simulation: Simulation, result: Row) -> None:
+        """Write out what is left."""
+        self.writer.close()  # type: ignore[no-untyped-call]
+
+
+class MLflow(Callback):
+    """Configuration and curves for MLflow. Needs the extra `mlflow`.
+
+    >>> MLflow.__name__
+    'MLflow'
+    """
+
+    def __init__(self, experiment: str = "enlist", client: Any = None) -> None:
+        if client is None:
+            try:
+                import mlflow as client
+            except ImportError:
+                raise MissingExtraError("--mlflow", "mlflow") from None
+        self.client, self.experiment = client, experiment
+
+    def on_start(self, simulation: Simulation) -> None:
+        """Open a run with the configuration as parameters."""
+        self.client.set_experiment(self.experiment)
+        self.client.start_run()
+        sections = simulation.config.model_dump(mode="json")
+        flat = {
+            f"{section}.{name}" if isinstance(values, dict) else section: value
+            for section, values in sections.items()
+            for name, value in (values.items() if isinstance(values, dict) else [("", values)])
+        }
+        self.client.log_params(flat)
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        """One point per quantity that is known."""
+        self.client.log_metrics(_numbers(row), step=row["round"])
+
+    def on_finish(self, simulation: Simulation, result: Row) -> None:
+        """Close the run."""
+        self.client.end_run(status="FINISHED" if result["status"] == "finished" else "KILLED")
+
+
+def _numbers(row: Row) -> dict[str, float]:
+    numbers = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
+    return {name: value for name, value in numbers.items() if name != "round" and abs(value) < float("inf")}
+
+
+__all__ = ["Callback", "Checkpoint", "MLflow", "Progress", "Recorder", "TensorBoard"]

@@ -1,0 +1,274 @@
+"""A comparison: selectors x seeds, in parallel processes, that can be interrupted and continued.
+
+Processes share nothing but the read-only samples. A run that dies is reported, and the others go on.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import multiprocessing.connection
+import time
+from collections.abc import Callable, Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from enlist import checks
+from enlist.errors import EnlistError, InputError
+from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.simulation.callbacks import Callback, Recorder, Row
+from enlist.simulation.config import Config, parse
+from enlist.simulation.folder import RunFolder
+from enlist.simulation.population import Population, build
+from enlist.simulation.simulation import Simulation, placed
+from enlist.streams import Streams
+from enlist.training.engine import Placed
+from enlist.training.models import initialise
+
+Key = tuple[str, int]
+Tick = Callable[[str, int, dict[str, Any]], None]
+PULSE = 0.1
+"""Seconds between two messages of a run about its progress."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """Who is compared: every selector (`name` or `name:preset`) with every seed, on the same populations.
+
+    >>> Comparison(Config(), ("random", "oort"), seeds=2).runs()
+    [('random', 0), ('oort', 0), ('random', 1), ('oort', 1)]
+    """
+
+    config: Config
+    selectors: tuple[str, ...]
+    seeds: int = 3
+    first_seed: int = 0
+
+    def runs(self) -> list[Key]:
+        """Every (selector, seed), seed by seed, because a seed is a population."""
+        seeds = range(self.first_seed, self.first_seed + self.seeds)
+        return [(selector, seed) for seed in seeds for selector in self.selectors]
+
+    def check(self) -> None:
+        """Refuse bad names and numbers before anything runs."""
+        if not self.selectors:
+            raise InputError("no selectors were given; name at least one, for example 'oort,random'.")
+        checks.whole("seeds", self.seeds, minimum=1)
+        for selector in self.selectors:
+            self.config.with_selector(selector, self.first_seed)
+
+    def folder(self, root: Path, key: Key) -> Path:
+        """Where a run is kept."""
+        selector, seed = key
+        return root / "runs" / selector.replace(":", "-") / str(seed)
+
+
+@dataclasses.dataclass
+class Ended:
+    """How the runs of a comparison ended.
+
+    >>> Ended({("random", 0): {"status": "finished"}}, {}).failed
+    {}
+    """
+
+    finished: dict[Key, dict[str, Any]]
+    failed: dict[Key, str]
+
+
+def compare(comparison: Comparison, root: str | PathLike[str], jobs: int = 1, tick: Tick | None = None) -> Ended:
+    """Run what is missing in the folder `root`; `tick` is called with selector, seed and how that run stands.
+
+    The results do not depend on `jobs`. Interrupted, it is called again with the same folder and goes on.
+
+    >>> import tempfile
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     ended = compare(Comparison(config, ("random",), seeds=1), folder)
+    >>> ended.finished["random", 0]["rounds"], ended.failed
+    (2, {})
+    """
+    comparison.check()
+    checks.whole("jobs", jobs, minimum=1)
+    path = Path(root)
+    _remember(comparison, path)
+    tick = tick or (lambda selector, seed, state: None)
+    ended = Ended({}, {})
+    missing = []
+    for key in comparison.runs():
+        result = comparison.folder(path, key) / "result.json"
+        if result.exists():
+            ended.finished[key] = json.loads(result.read_text(encoding="utf-8"))
+            tick(*key, ended.finished[key])
+        else:
+            missing.append(key)
+    if missing:
+        _run_all(comparison, path, missing, min(jobs, len(missing)), tick, ended)
+    return ended
+
+
+class Pulse(Callback):
+    """Sends how a run stands, now and then.
+
+    >>> Pulse(print).send.__name__
+    'print'
+    """
+
+    def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
+        self.send, self.sent, self.accuracy = send, 0.0, None
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        """Send, if the last message is old enough."""
+        self.accuracy = row.get("accuracy", self.accuracy)
+        now = time.monotonic()
+        if now - self.sent >= PULSE:
+            self.sent = now
+            self.send({"rounds": row["round"], "time": row["end"], "accuracy": self.accuracy, "status": "running"})
+
+
+def run_in(folder: Path, config: Config, callbacks: Sequence[Callback] = (), **settings: Any) -> dict[str, Any]:
+    """Run a configuration in a folder, from its last checkpoint on if there is one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     run_in(Path(place) / "run", Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}))["status"]
+    'finished'
+    """
+    with RunFolder.open(folder, config.model_dump(mode="json"), resume=True) as opened:
+        recorder = Recorder(opened)
+        simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
+        try:
+            recorder.restore(simulation)
+        except BaseException:
+            simulation.trainer.close()
+            raise
+        return simulation.run()
+
+
+def _remember(comparison: Comparison, path: Path) -> None:
+    """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added."""
+    file = path / "comparison.json"
+    config = {name: value for name, value in comparison.config.model_dump(mode="json").items() if name not in ("seed", "selector")}
+    settings = {"selectors": list(comparison.selectors), "seeds": comparison.seeds, "first_seed": comparison.first_seed}
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        if file.exists():
+            known = json.loads(file.read_text(encoding="utf-8"))
+            if known["config"] != config:
+                raise InputError(f"{path} holds another comparison; continue it with its own configuration, or name a new folder.")
+            settings["selectors"] = list(dict.fromkeys([*known["selectors"], *comparison.selectors]))
+        elif any(path.iterdir()):
+            raise InputError(f"{path} is not empty and holds no comparison; name a new folder.")
+        file.write_text(json.dumps({**settings, "config": config}, indent=1) + "\n", encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
+
+
+class _Runner:
+    """A process that runs one simulation after another, as its master sees it."""
+
+    def __init__(self) -> None:
+        start = context(preload="enlist.simulation.comparison")
+        self.connection, theirs = start.Pipe()
+        self.process = start.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
+        self.process.start()
+        theirs.close()
+        self.key: Key | None = None
+        self.seed: int | None = None
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+
+
+def _run_all(comparison: Comparison, path: Path, missing: Sequence[Key], jobs: int, tick: Tick, ended: Ended) -> None:
+    waiting = list(missing)
+    shared: dict[int, tuple[Population, dict[str, Placed]]] = {}
+    runners = [_Runner() for _ in range(jobs)]
+
+    def give(runner: _Runner) -> None:
+        if not waiting:
+            runner.key = None
+            return
+        key = waiting.pop(0)
+        if key[1] not in shared:
+            shared[key[1]] = _population(comparison, key[1])
+            for old in [seed for seed in shared if seed < key[1] and all(other.seed != seed for other in runners)]:
+                del shared[old]
+        if runner.seed != key[1]:
+            runner.connection.send(("population", shared[key[1]]))
+        runner.key, runner.seed = key, key[1]
+        config = comparison.config.with_selector(*key).model_dump(mode="json")
+        runner.connection.send(("run", (config, str(comparison.folder(path, key)))))
+
+    try:
+        for runner in runners:
+            give(runner)
+        while busy := [runner for runner in runners if runner.key is not None]:
+            for runner, message in _messages(busy):
+                assert runner.key is not None
+                kind, content = message
+                if kind == "state":
+                    tick(*runner.key, content)
+                    continue
+                if kind == "finished":
+                    ended.finished[runner.key] = content
+                    tick(*runner.key, content)
+                else:
+                    ended.failed[runner.key] = content
+                    tick(*runner.key, {"status": "failed"})
+                if kind == "died":
+                    runners.remove(runner)
+                    runner.end()
+                    if waiting:
+                        runners.append(_Runner())
+                        give(runners[-1])
+                else:
+                    give(runner)
+    finally:
+        for runner in runners:
+            runner.end()
+
+
+def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, Any]]]:
+    ready = multiprocessing.connection.wait([runner.connection for runner in runners])
+    for runner in runners:
+        if runner.connection in ready:
+            try:
+                yield runner, runner.connection.recv()
+            except (EOFError, OSError):
+                runner.process.join(timeout=1.0)
+                yield runner, ("died", f"its process died (exit code {runner.process.exitcode}); is memory short?")
+
+
+def _population(comparison: Comparison, seed: int) -> tuple[Population, dict[str, Placed]]:
+    config = comparison.config.model_copy(update={"seed": seed})
+    population = build(config)
+    module = initialise(config.model, population.shape, population.classes, Streams(seed))
+    data = placed(population, module, shared=True)
+    return dataclasses.replace(population, samples={}), data
+
+
+def _serve(connection: Any) -> None:
+    serve_parent()
+    keep_freed_memory()
+    population: Population | None = None
+    data: dict[str, Placed] = {}
+    while True:
+        try:
+            kind, content = connection.recv()
+        except (EOFError, OSError):
+            return
+        if kind == "population":
+            population, data = content
+            continue
+        values, folder = content
+        try:
+            pulse = Pulse(lambda state: connection.send(("state", state)))
+            config = parse(values, "config")
+            connection.send(("finished", run_in(Path(folder), config, (pulse,), population=population, data=data)))
+        except EnlistError as error:
+            connection.send(("failed", str(error)))
+        except Exception as error:
+            connection.send(("failed", f"{type(error).__name__}: {error}"))

@@ -1,0 +1,311 @@
+"""The configuration of a run: what a TOML file says, checked on load. docs/configuration.md is made from this page."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from enlist import selectors
+from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, LabelNoise
+from enlist.devices import (
+    Always,
+    AnyAvailability,
+    AnyDeadline,
+    AnyDevices,
+    Failures,
+    FeatureKnobs,
+    NoDeadline,
+    Phones,
+)
+from enlist.errors import EnlistError, InputError
+from enlist.options import Options
+from enlist.training.aggregation import AnyAggregation, Mean
+from enlist.training.local import LocalTraining
+from enlist.training.models import MLP, AnyModel
+from enlist.training.server import AnyServer, FedAvg
+
+
+class SelectorSection(Options):
+    """Who decides.
+
+    >>> SelectorSection(name="oort", settings={"alpha": 1.0}).name
+    'oort'
+    """
+
+    name: str = pydantic.Field("random", description="A selector; `enlist list selectors` shows them.")
+    preset: str | None = pydantic.Field(None, description="A named set of settings, such as 'paper'.")
+    settings: dict[str, Any] = pydantic.Field({}, description="Settings of the selector, by name.")
+
+    @pydantic.model_validator(mode="after")
+    def _known(self) -> SelectorSection:
+        try:
+            found = selectors.get(self.name)
+            if self.preset is not None and self.preset not in found.presets:
+                raise InputError(
+                    f"selector '{self.name}' has the presets {sorted(found.presets)}, not '{self.preset}'."
+                )
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+
+class DataSection(Options):
+    """Which samples there are, and who holds them.
+
+    >>> DataSection(dataset="digits", partition="iid").partition.kind
+    'iid'
+    """
+
+    dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
+    clients: int = pydantic.Field(
+        100, ge=0, description="Clients in the population; 0 takes every user of a natural partition."
+    )
+    partition: AnyPartition = pydantic.Field(Dirichlet(), description="Who holds what: a kind, or a table.")
+    validation: float = pydantic.Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="Share of the training samples that the server keeps; selectors are told the accuracy on it.",
+    )
+    label_noise: LabelNoise = pydantic.Field(LabelNoise(), description="Wrong labels per client; seen as quality.")
+    speed_correlation: float = pydantic.Field(
+        0.0, ge=-1, le=1, description="Rank correlation between a client's speed and its number of samples."
+    )
+
+    @pydantic.field_validator("dataset", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @pydantic.field_validator("partition", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+
+class ServerSection(Options):
+    """What the server does with updates.
+
+    >>> ServerSection().optimiser.kind
+    'fedavg'
+    """
+
+    optimiser: AnyServer = pydantic.Field(FedAvg(), description="How the mean update changes the model.")
+    aggregation: AnyAggregation = pydantic.Field(Mean(), description="How updates become one.")
+
+    @pydantic.field_validator("optimiser", "aggregation", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+
+class RoundsSection(Options):
+    """How rounds go.
+
+    >>> RoundsSection(k=10, over_commit=1.3).asked
+    13
+    """
+
+    rounds: int = pydantic.Field(100, ge=1, description="Rounds to run.")
+    seconds: float | None = pydantic.Field(None, gt=0, description="Stop when this much virtual time has passed.")
+    k: int = pydantic.Field(10, ge=1, description="Updates wanted per round.")
+    over_commit: float = pydantic.Field(
+        1.0, ge=1, description="Ask this many times k clients and go on with the first k replies."
+    )
+    deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
+    protocol: Literal["synchronous", "safa"] = pydantic.Field(
+        "synchronous", description="'safa': everybody trains, the server picks among arrivals and keeps a cache."
+    )
+    late: Literal["drop", "use"] = pydantic.Field(
+        "drop", description="Updates that come too late: thrown away, or used when they come (as REFL does)."
+    )
+    staleness: Literal["equal", "dynsgd", "adasgd", "refl"] = pydantic.Field(
+        "refl", description="Weight of an update that came late."
+    )
+    max_lateness: int = pydantic.Field(5, ge=1, le=99, description="Rounds after which a late update is thrown away.")
+    adaptive_target: bool = pydantic.Field(
+        False, description="Ask fewer clients when late ones will arrive within the round (REFL)."
+    )
+    lag_tolerance: int = pydantic.Field(5, ge=0, description="SAFA: rounds a client may lag behind and go on.")
+    forecast: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Tell selectors who will be online next, right with this probability."
+    )
+
+    @property
+    def asked(self) -> int:
+        """How many clients are asked for."""
+        return -int(-round(self.k * self.over_commit, 9) // 1)
+
+    @pydantic.field_validator("deadline", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        if isinstance(given, int | float) and not isinstance(given, bool):
+            return {"kind": "fixed", "seconds": given}
+        return {"kind": given} if isinstance(given, str) else given
+
+
+class Joining(Options):
+    """Clients that come later: the last ones of the population.
+
+    >>> Joining(round=5, clients=2).clients
+    2
+    """
+
+    round: int = pydantic.Field(..., ge=2, description="The round from which on they are there.")
+    clients: int = pydantic.Field(..., ge=1, description="How many.")
+
+
+class Leaving(Options):
+    """Clients that go for good.
+
+    >>> Leaving(round=9, clients=(3,)).round
+    9
+    """
+
+    round: int = pydantic.Field(..., ge=2, description="The round from which on they are gone.")
+    clients: tuple[int, ...] = pydantic.Field(..., min_length=1, description="Their positions.")
+
+
+class Membership(Options):
+    """Who comes and goes.
+
+    >>> Membership(joins=[Joining(round=5, clients=2)]).joining
+    2
+    """
+
+    joins: tuple[Joining, ...] = pydantic.Field((), description="Clients that join in mid-run.")
+    leaves: tuple[Leaving, ...] = pydantic.Field((), description="Clients that leave in mid-run.")
+
+    @property
+    def joining(self) -> int:
+        """How many join in all."""
+        return sum(join.clients for join in self.joins)
+
+
+class Evaluation(Options):
+    """When the model is tested.
+
+    >>> Evaluation(target=0.8).every
+    5
+    """
+
+    every: int = pydantic.Field(5, ge=1, description="Test the model every so many rounds, and after the last.")
+    target: float | None = pydantic.Field(None, gt=0, lt=1, description="The accuracy whose time is reported.")
+    stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
+
+
+class Config(Options):
+    """A whole run.
+
+    >>> config = Config(rounds={"rounds": 20, "k": 5}, selector={"name": "oort"})
+    >>> config.rounds.k, config.data.dataset.name
+    (5, 'digits')
+    """
+
+    seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
+    selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
+    data: DataSection = pydantic.Field(DataSection(), description="Which samples there are, and who holds them.")
+    devices: AnyDevices = pydantic.Field(Phones(), description="How fast clients compute and transfer.")
+    features: FeatureKnobs = pydantic.Field(FeatureKnobs(), description="What the feature table tells selectors.")
+    availability: AnyAvailability = pydantic.Field(Always(), description="When clients are online.")
+    failures: Failures = pydantic.Field(Failures(), description="Clients that crash.")
+    membership: Membership = pydantic.Field(Membership(), description="Clients that come and go.")
+    model: AnyModel = pydantic.Field(MLP(), description="The model.")
+    training: LocalTraining = pydantic.Field(LocalTraining(), description="What clients do with it.")
+    server: ServerSection = pydantic.Field(ServerSection(), description="What the server does with updates.")
+    rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
+    evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
+
+    @pydantic.field_validator("devices", "availability", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.field_validator("model", "selector", mode="before")
+    @classmethod
+    def _name(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _together(self) -> Config:
+        chosen = selectors.get(self.selector.name)
+        if chosen.trains_all != (self.rounds.protocol == "safa"):
+            if chosen.trains_all:
+                raise ValueError(
+                    f"selector '{self.selector.name}' lets everybody train; set rounds.protocol = \"safa\", or its "
+                    "setting that chooses before training."
+                )
+            raise ValueError(
+                f"rounds.protocol is 'safa', but selector '{self.selector.name}' chooses before training; "
+                'set selector.name = "safa".'
+            )
+        if "round.accuracy" in chosen.needs and not self.data.validation:
+            raise ValueError(
+                f"selector '{self.selector.name}' learns from the server's accuracy, and data.validation is 0; "
+                "set it, for example to 0.1."
+            )
+        return self
+
+    def with_selector(self, selector: str, seed: int) -> Config:
+        """The same run with another selector, written `name` or `name:preset`, and another seed."""
+        name, _, preset = selector.partition(":")
+        settings = self.selector.settings if name == self.selector.name else {}
+        section = {"name": name, "preset": preset or None, "settings": settings}
+        return parse({**self.model_dump(mode="json"), "selector": section, "seed": seed}, f"selector '{selector}'")
+
+
+def parse(values: Mapping[str, Any], source: str) -> Config:
+    """A configuration from a mapping; errors begin with `source`.
+
+    >>> parse({"ronds": {"k": 3}}, "my.toml")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: my.toml: 'ronds' is no known key. Did you mean 'rounds'? Known: ...
+    """
+    config: Config = Config.parse(values, source)
+    return config
+
+
+def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
+    """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
+
+    >>> load("missing.toml")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: missing.toml cannot be read: No such file or directory. Examples are in examples/.
+    """
+    file = Path(path)
+    try:
+        text = file.read_text(encoding="utf-8")
+        values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise InputError(f"{file} cannot be read: {error.strerror}. Examples are in examples/.") from None
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
+        raise InputError(f"{file} is not valid TOML: {error}") from None
+    for change in changes:
+        _apply(values, change)
+    return parse(values, str(file))
+
+
+def _apply(values: dict[str, Any], change: str) -> None:
+    path, equals, text = change.partition("=")
+    if not equals or not path:
+        raise InputError(f"--set got '{change}'; write key.key=value, for example rounds.k=20.")
+    try:
+        value = tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        value = text  # a bare word is a string
+    table = values
+    *parents, last = path.strip().split(".")
+    for parent in parents:
+        inner = table.setdefault(parent, {})
+        if not isinstance(inner, dict):
+            inner = table[parent] = {"name" if parent in ("dataset", "model", "selector") else "kind": inner}
+        table = inner
+    table[last] = value

@@ -1,0 +1,128 @@
+"""Made-up runs: tables as a simulation leaves them, without any training. For examples, documentation and tests."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from enlist.simulation.tables import RunTables, Table
+from enlist.streams import Streams
+from enlist.typing import AnyArray
+
+MODEL_BYTES = 250_000
+FAVOUR = {"random": 0.0, "oort": 1.0, "fedcs": 3.0}  # how strongly speed counts when clients are chosen
+
+
+def example_run(selector: str = "random", seed: int = 0, clients: int = 12, rounds: int = 8, k: int = 4) -> RunTables:
+    """A made-up run of `rounds` rounds with `k` clients each, evaluated every other round and in the last.
+
+    Selectors other than random prefer fast clients; accuracy grows with the samples that came in.
+
+    >>> run = example_run("fedcs", seed=1)
+    >>> run.rounds["accuracy"].round(2)
+    array([ nan, 0.46,  nan, 0.61,  nan, 0.72,  nan, 0.81])
+    """
+    streams = Streams(seed)
+    table = _clients(clients, streams)
+    favour = FAVOUR.get(selector, 0.5)
+    weight = (1.0 / table["expected_latency"]) ** favour
+    phase = streams.generator("phase").random(clients)
+    rows: list[dict[str, float]] = []
+    told: list[dict[str, Any]] = []
+    now, seen = 0.0, 0.0
+    for number in range(1, rounds + 1):
+        luck = streams.generator("round", number)
+        online = np.sin(2 * np.pi * (now / 86_400 + phase)) > -0.6
+        chances = np.where(online, weight, 0.0)
+        asked = np.sort(luck.choice(clients, min(k, int(online.sum())), replace=False, p=chances / chances.sum()))
+        latency = table["expected_latency"][asked] * luck.lognormal(0.0, 0.2, len(asked))
+        deadline = float(np.quantile(table["expected_latency"], 0.9))
+        fate = luck.random(len(asked))
+        outcome = np.where(latency > deadline, "late", "completed")
+        outcome = np.where(fate < 0.06, "dropped", np.where(fate > 0.98, "failed", outcome))
+        done = outcome == "completed"
+        duration = deadline if not done.all() else float(latency.max())
+        seen += float(table["samples"][asked[done]].sum()) / table["samples"].sum()
+        evaluated = number % 2 == 0 or number == rounds
+        level = 0.92 - 0.72 * np.exp(-0.9 * seen) + luck.normal(0.0, 0.008)
+        counts = {name: float((outcome == name).sum()) for name in ("completed", "late", "dropped", "failed")}
+        rows.append(
+            {
+                "round": number,
+                "start": now,
+                "duration": duration,
+                "end": now + duration,
+                "available": float(online.sum()),
+                "asked": len(asked),
+                **counts,
+                "arrived": 0,
+                "deadline": deadline,
+                "accuracy": float(level) if evaluated else np.nan,
+                "loss": float(2.3 * (1.0 - level)) if evaluated else np.nan,
+                "bytes_down": float(MODEL_BYTES * len(asked)),
+                "bytes_up": float(MODEL_BYTES * done.sum()),
+            }
+        )
+        told += [
+            {"round": number, "selected_in": number, "client": client, "outcome": what, "latency": seconds}
+            for client, what, seconds in zip(asked, outcome, np.minimum(latency, deadline), strict=True)
+        ]
+        now += duration + 5.0
+    config = {"selector": {"name": selector}, "seed": seed, "clients": clients, "rounds": rounds, "k": k}
+    result = {"rounds": rounds, "time": rows[-1]["end"], "accuracy": rows[-1]["accuracy"], "status": "finished"}
+    return RunTables(selector, seed, config, _columns(rows), _columns(told), table, result)
+
+
+def _clients(count: int, streams: Streams, classes: int = 10) -> Table:
+    luck = streams.generator("clients")
+    shares = luck.dirichlet(np.full(classes, 0.4), size=count)
+    samples = np.maximum(luck.lognormal(4.5, 0.7, count).round(), 5.0)
+    counts = np.floor(shares * samples[:, None])
+    counts[np.arange(count), shares.argmax(axis=1)] += samples - counts.sum(axis=1)
+    compute = luck.lognormal(3.0, 1.0, count)
+    bandwidth = luck.lognormal(8.5, 0.9, count)
+    table: Table = {
+        "client": np.arange(count, dtype=float),
+        "samples": samples,
+        "compute_ms": compute,
+        "bandwidth_kbps": bandwidth,
+        "expected_latency": 3.0 * compute * samples / 1000.0 + 16.0 * MODEL_BYTES / (1000.0 * bandwidth),
+        "uptime": np.full(count, 0.7),
+    }
+    return table | {f"class_{label}": counts[:, label] for label in range(classes)}
+
+
+def _columns(rows: list[dict[str, Any]]) -> Table:
+    return {name: np.array([row[name] for row in rows]) for name in rows[0]}
+
+
+def write_run(tables: RunTables, folder: Path) -> Path:
+    """Write tables the way a simulation does; returns the folder.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(path.name for path in write_run(example_run(), Path(folder)).iterdir())
+    ['clients.csv', 'config.json', 'participations.csv', 'result.json', 'rounds.csv']
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("rounds", "participations", "clients"):
+        table: Table = getattr(tables, name)
+        with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
+            writer = csv.writer(file, lineterminator="\n")
+            writer.writerow(table)
+            writer.writerows(zip(*map(_cells, table.values()), strict=True))
+    for name in ("config", "result"):
+        content = getattr(tables, name)
+        if content is not None:
+            (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+    return folder
+
+
+def _cells(column: AnyArray) -> list[Any]:
+    if column.dtype.kind != "f":
+        return list(column.tolist())
+    return ["" if np.isnan(value) else f"{value:.12g}" for value in column.tolist()]

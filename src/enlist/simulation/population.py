@@ -1,0 +1,130 @@
+"""A population: who holds which samples, on which device, online when. The same seed gives the same population to
+every selector, so differences between runs belong to the selector."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+
+from enlist.clients import Clients
+from enlist.data import Dataset, Samples, Shards
+from enlist.data.base import divided
+from enlist.data.describe import class_counts, distance, label_entropy
+from enlist.data.noise import noisy_labels, quality
+from enlist.devices import Availability, Devices, feature_table, matched_order
+from enlist.errors import InputError
+from enlist.simulation.config import Config
+from enlist.streams import Streams
+from enlist.typing import AnyArray, FloatArray, IntArray
+
+
+@dataclasses.dataclass(eq=False)
+class Population:
+    """Everything that is true of the clients. Selectors see `clients` only.
+
+    samples       by part: train (client after client: client i holds offsets[i]..offsets[i+1]), test, and validation,
+                  which the server keeps; they may be left out where they are in shared memory already
+    shape         of one sample
+    counts        (N, C) samples of each class that each client holds, as labelled
+    utility       (N,) how much there is to learn from a client: samples x quality x (1 + label entropy)
+    work          (N,) samples that a client runs through in a round
+
+    >>> from enlist.simulation.config import Config
+    >>> population = build(Config(data={"clients": 20, "partition": "iid"}))
+    >>> len(population), population.clients.feature_names[:2]
+    (20, ('cpu flops', 'cpu cores'))
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    classes: int
+    class_names: tuple[str, ...]
+    samples: dict[str, Samples]
+    offsets: IntArray
+    counts: IntArray
+    quality: FloatArray
+    utility: FloatArray
+    work: FloatArray
+    devices: Devices
+    availability: Availability
+    clients: Clients
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def sizes(self) -> IntArray:
+        """Samples that each client holds, (N,)."""
+        return np.diff(self.offsets)
+
+    def columns(self, model_bytes: int) -> dict[str, AnyArray]:
+        """What clients.csv holds of each client."""
+        described: dict[str, AnyArray] = {
+            "client": np.arange(len(self)),
+            "samples": self.sizes,
+            "quality": self.quality,
+            "entropy": label_entropy(self.counts),
+            "distance": distance(self.counts),
+            "compute_ms": self.devices.compute,
+            "bandwidth_kbps": self.devices.bandwidth,
+            "expected_latency": self.devices.expected(self.work, model_bytes).total,
+            "uptime": self.availability.uptime,
+        }
+        if self.counts.shape[1] <= 100:
+            described |= {f"class_{label}": self.counts[:, label] for label in range(self.counts.shape[1])}
+        return described
+
+
+def build(config: Config, dataset: Dataset | None = None) -> Population:
+    """The population of a configuration; `dataset` takes the place of the one that it names.
+
+    >>> from enlist.simulation.config import Config
+    >>> build(Config(data={"clients": 10}, seed=3)).sizes.sum() == build(Config(data={"clients": 10})).sizes.sum()
+    np.True_
+    """
+    streams = Streams(config.seed)
+    data = config.data.dataset.load(streams) if dataset is None else dataset
+    train, validation = data.train, data.validation
+    if validation is None and config.data.validation:
+        groups = train.y if data.classes else np.zeros(len(train))
+        rest, kept = divided(groups, config.data.validation, streams.generator("validation"))
+        train, validation = train.take(rest), train.take(kept)
+    shards = config.data.partition.split(train, data.classes, config.data.clients, streams)
+    if (empty := shards.sizes == 0).any():
+        raise InputError(
+            f"{int(empty.sum())} of {len(shards)} clients would hold no samples; use fewer clients or another partition."
+        )
+    rates = config.data.label_noise.rates(len(shards), streams)
+    labels = noisy_labels(train.y, shards, rates, data.classes, streams) if rates.any() else train.y
+    held = Samples(train.x[shards.order], labels[shards.order])
+    inner = Shards(order=np.arange(len(held)), offsets=shards.offsets)
+    counts = class_counts(held.y, inner, data.classes)
+    good = quality(rates)
+    utility = shards.sizes * good * (1.0 + np.nan_to_num(label_entropy(counts)))
+    devices = config.devices.draw(len(shards), streams)
+    if config.data.speed_correlation:
+        devices = devices.matched(
+            matched_order(devices.speed, shards.sizes.astype(float), config.data.speed_correlation, streams)
+        )
+    features, names = feature_table(
+        devices.speed, utility, shards.sizes.astype(float), devices.bandwidth, config.features, streams
+    )
+    if config.membership.joining >= len(shards):
+        raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; keep some.")
+    parts = {"train": held, "test": data.test} | ({} if validation is None else {"validation": validation})
+    return Population(
+        name=data.name,
+        shape=data.shape,
+        classes=data.classes,
+        class_names=data.class_names,
+        samples=parts,
+        offsets=shards.offsets,
+        counts=counts,
+        quality=good,
+        utility=utility,
+        work=config.training.work(shards.sizes).astype(float),
+        devices=devices,
+        availability=config.availability.draw(len(shards), streams),
+        clients=Clients(num_examples=shards.sizes, quality=good, features=features, feature_names=names),
+    )

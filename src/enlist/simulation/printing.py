@@ -1,0 +1,157 @@
+"""Scores as people read them: durations, shares, bounds, and the table of a comparison."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+Row = Mapping[str, Any]
+
+SIGN = {">=": "≥ ", "<=": "≤ "}
+UNKNOWN = "–"
+MINUTE, HOUR, DAY = 60, 3_600, 86_400
+LENGTHS = {"s": 1, "min": MINUTE, "h": HOUR, "d": DAY}
+
+
+def duration(seconds: float) -> str:
+    """A span of time in two units at most.
+
+    >>> [duration(seconds) for seconds in (0.25, 59.2, 245, 11_520, 190_000)]
+    ['0.25 s', '59.2 s', '4 min 5 s', '3 h 12 min', '2 d 5 h']
+    """
+    if not math.isfinite(seconds):
+        return UNKNOWN
+    if seconds < 59.95:
+        return f"{seconds:.3g} s"
+    for above, big, small in ((HOUR, "min", "s"), (DAY, "h", "min"), (math.inf, "d", "h")):
+        whole = round(seconds / LENGTHS[small]) * LENGTHS[small]
+        if whole < above:
+            count, rest = divmod(whole, LENGTHS[big])
+            return f"{count} {big} {rest // LENGTHS[small]} {small}" if rest else f"{count} {big}"
+    return UNKNOWN
+
+
+def time_unit(seconds: float) -> tuple[str, float]:
+    """The unit for an axis that goes up to this many seconds, and its length in seconds.
+
+    >>> time_unit(7000), time_unit(20_000)
+    (('minutes', 60.0), ('hours', 3600.0))
+    """
+    units = (("seconds", 1.0), ("minutes", 60.0), ("hours", 3600.0), ("days", 86_400.0))
+    return [unit for unit in units if seconds >= 2.5 * unit[1] or unit[1] == 1.0][-1]
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share in percent.
+
+    >>> percent(0.8), percent(0.8125, digits=1), percent(0.0004)
+    ('80 %', '81.2 %', '0.04 %')
+    """
+    if not math.isfinite(share):
+        return UNKNOWN
+    value = 100.0 * share
+    return f"{value:.1g} %" if 0 < value < 0.5 * 10.0**-digits else f"{value:.{digits}f} %"
+
+
+def level(value: float, by: str = "accuracy") -> str:
+    """A target or result: an accuracy in percent, a loss as it is.
+
+    >>> level(0.8), level(0.825), level(0.31, "loss")
+    ('80 %', '82.5 %', '0.31')
+    """
+    if by != "accuracy":
+        return f"{value:.3g}" if math.isfinite(value) else UNKNOWN
+    return f"{100.0 * value:.4g} %" if math.isfinite(value) else UNKNOWN
+
+
+def target_name(row: Row) -> str:
+    """What was to be reached, as a title.
+
+    >>> target_name({"target": 0.8, "measure": "accuracy"}), target_name({"target": 0.3, "measure": "loss"})
+    ('80 %', 'loss 0.3')
+    """
+    return ("" if row["measure"] == "accuracy" else "loss ") + level(row["target"], row["measure"])
+
+
+def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
+    """Header and one line per selector, from `comparison_rows`.
+
+    ± is half a 95 % interval over seeds, brackets hold one. `2/3` means that two of three seeds reached the target: the
+    figure then is a bound. A column that nothing is known about is left out.
+
+    >>> from enlist.simulation.example import example_run
+    >>> from enlist.simulation.scores import comparison_rows
+    >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]
+    >>> for line in comparison_table(comparison_rows(runs, target=0.7)):
+    ...     print(" | ".join(line[:4]))
+    selector | rounds to 70 % | time to 70 % | speed-up over random
+    fedcs | 6 ± 0 | 1 min 51 s ± 55.6 s | 1.41 [1.28, 1.62]
+    random | 6.7 ± 2.9 | 2 min 37 s ± 1 min 28 s | –
+    """
+    by, goal = rows[0]["measure"], target_name(rows[0])
+    most = max(row["bytes_down"] + row["bytes_up"] for row in rows)
+    unit, size = next(((name, size) for name, size in (("GB", 1e9), ("MB", 1e6)) if most >= size), ("kB", 1e3))
+    columns = {
+        "selector": [row["selector"] for row in rows],
+        f"rounds to {goal}": [_reached(row, "rounds_to") for row in rows],
+        f"time to {goal}": [_reached(row, "time_to") for row in rows],
+        "speed-up over random": [speed_up(row) for row in rows],
+        f"final {by}": [_final(row) for row in rows],
+        "round time": [duration(row["round_time"]) for row in rows],
+        "late / dropped / failed": [_outcomes(row) for row in rows],
+        "seen": [percent(row["coverage"]) for row in rows],
+        "Jain": [f"{row['jain']:.2f}" for row in rows],
+        f"{unit} sent": [_sent(row, size) for row in rows],
+    }
+    kept = {title: cells for title, cells in columns.items() if any(cell != UNKNOWN for cell in cells)}
+    return [list(kept), *(list(line) for line in zip(*kept.values(), strict=True))]
+
+
+def speed_up(row: Row) -> str:
+    """The speed-up over random of a row, with its interval; '–' where there is none.
+
+    >>> speed_up({"speed_up": 1.5, "speed_up_low": 1.2, "speed_up_high": 1.9, "speed_up_bound": ">="})
+    '≥ 1.50 [1.20, 1.90]'
+    """
+    value = row.get("speed_up", math.nan)
+    if not math.isfinite(value) or row["speed_up_bound"] == "?":
+        return UNKNOWN
+    low, high = row["speed_up_low"], row["speed_up_high"]
+    span = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
+    return f"{SIGN.get(row['speed_up_bound'], '')}{value:.2f}{span}"
+
+
+def _reached(row: Row, name: str) -> str:
+    show = duration if name == "time_to" else _round_count
+    if not math.isfinite(row["target"]):
+        return UNKNOWN
+    if row["reached"] == 0:
+        return f"never (0/{row['seeds']})"
+    if row["reached"] < row["seeds"]:
+        return f"≥ {show(row[name])} ({row['reached']}/{row['seeds']})"
+    half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2.0
+    return show(row[name]) + (f" ± {show(half)}" if math.isfinite(half) else "")
+
+
+def _round_count(number: float) -> str:
+    return f"{number:.1f}" if number < 10 and number != int(number) else f"{number:,.0f}"
+
+
+def _final(row: Row) -> str:
+    half = (row["final_high"] - row["final_low"]) / 2.0
+    if not math.isfinite(row["final"]):
+        return UNKNOWN
+    if row["measure"] != "accuracy":
+        return f"{row['final']:.3g}" + (f" ± {half:.2g}" if math.isfinite(half) else "")
+    return f"{100 * row['final']:.1f}" + (f" ± {100 * half:.1f}" if math.isfinite(half) else "") + " %"
+
+
+def _outcomes(row: Row) -> str:
+    shares = [row[name] for name in ("late", "dropped", "failed")]
+    return " / ".join(percent(share).removesuffix(" %") for share in shares) + " %" if row["asked"] else UNKNOWN
+
+
+def _sent(row: Row, size: float) -> str:
+    sent = row["bytes_down"] + row["bytes_up"]
+    return f"{sent / size:.3g}" if math.isfinite(sent) else UNKNOWN

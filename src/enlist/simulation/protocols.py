@@ -1,0 +1,253 @@
+"""Protocols: whom the server asks, when it stops waiting, and what it does with updates.
+
+`Synchronous` is FedAvg's round with a deadline and over-commitment, where late updates may still be used (REFL).
+`Safa` lets everybody train and picks among arrivals; the model is the mean of a cache with one entry per client.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from enlist.bandits.staleness import adaptive_target
+from enlist.errors import InputError
+from enlist.records import Outcome, Selection
+from enlist.simulation.clock import Event, Kind
+from enlist.simulation.server import Late, refused
+from enlist.simulation.waiting import Waited
+from enlist.training.flat import Vectors
+from enlist.training.local import Report
+from enlist.typing import AnyArray, IntArray
+
+if TYPE_CHECKING:
+    from enlist.simulation.simulation import Simulation
+
+CACHE_BYTES = 8 * 2**30
+"""SAFA's cache of one model per client may not grow beyond this."""
+
+Saved = tuple[dict[str, Any], dict[str, AnyArray], dict[str, Tensor]]
+
+
+class Synchronous:
+    """Ask k clients (or some more), go on with the first k replies, average.
+
+    >>> Synchronous.__name__
+    'Synchronous'
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+        self.settings = simulation.config.rounds
+
+    def asked(self) -> int:
+        """How many clients to ask; fewer if late ones are about to arrive and the target adapts (REFL)."""
+        simulation, wanted = self.simulation, self.settings.asked
+        if not self.settings.adaptive_target:
+            return wanted
+        due = 0
+        for event in simulation.queue:
+            if event.kind == Kind.REPLY and event.round in simulation.selector.openings:
+                begun = simulation.selector.openings[event.round].selection.now
+                due += int(begun + simulation.expected[event.client] - simulation.now <= simulation.length)
+        return adaptive_target(wanted, due)
+
+    def enough(self, arrivals: IntArray) -> bool:
+        """Whether the server stops waiting."""
+        return len(arrivals) >= self.settings.k
+
+    def taken(self, picked: Selection, waited: Waited) -> IntArray:
+        """Whose updates are used, in client order."""
+        return picked.clients[waited.outcome == Outcome.COMPLETED]
+
+    def version(self, client: int) -> int:
+        """The slot of the model that a client of this round starts from."""
+        return self.simulation.versions.slot(self.simulation.round - 1)
+
+    def old_version(self, event: Event) -> int:
+        """The slot of the model that a late client started from."""
+        return self.simulation.versions.slot(event.round - 1)
+
+    def add(self, client: int, report: Report, update: Vectors) -> str:
+        """Take in an update; returns why it was refused, or nothing."""
+        return self.simulation.server.add(report, update)
+
+    def merge(self, late: Sequence[Late]) -> list[float]:
+        """Change the model; returns the staleness weights of late updates."""
+        return self.simulation.server.finish(list(late), self.settings.staleness)
+
+    def needed(self, versions: set[int]) -> set[int]:
+        """Of which versions the models must be kept."""
+        return versions
+
+    def state(self) -> Saved:
+        """What a checkpoint holds."""
+        return {}, {}, {}
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, AnyArray], tensors: dict[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+
+
+class Safa(Synchronous):
+    """SAFA: lag-tolerant distribution, first come first merge, a cache with bypass.
+
+    lag        version of each client's model: the round in which it last finished
+    received   version of the global model that is each client's local model; -1 if that is its own
+    cached     version of the global model that is its cache entry; -1 if that is its own
+    own        models of clients that are neither, shared by both
+
+    >>> Safa.__name__
+    'Safa'
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        super().__init__(simulation)
+        count = len(simulation.population)
+        size = 4 * simulation.server.layout.size * count
+        if size > CACHE_BYTES:
+            raise InputError(
+                f"SAFA keeps a model for each of {count} clients, {size / 2**30:.1f} GiB here; at most "
+                f"{CACHE_BYTES / 2**30:.0f} GiB are allowed. Use fewer clients, a smaller model, or the synchronous protocol."
+            )
+        self.lag = np.zeros(count, dtype=np.int64)
+        self.received = np.zeros(count, dtype=np.int64)
+        self.cached = np.zeros(count, dtype=np.int64)
+        self.picked_before = np.zeros(count, dtype=bool)
+        self.own: dict[int, Vectors] = {}
+        self.trained: dict[int, Vectors] = {}
+        self.chosen = np.zeros(0, dtype=np.int64)
+
+    def asked(self) -> int:
+        """Everybody."""
+        return self.simulation.members
+
+    def enough(self, arrivals: IntArray) -> bool:
+        """Enough clients that were not picked in the last round have arrived."""
+        return int((~self.picked_before[arrivals]).sum()) >= self.settings.k
+
+    def taken(self, picked: Selection, waited: Waited) -> IntArray:
+        """All that arrived are trained; `accept` says which of them the server merges now."""
+        self._distribute(picked.clients)
+        self.chosen = self.simulation.books.accept(waited.arrivals, self.settings.k)
+        self.picked_before[:] = False
+        self.picked_before[self.chosen] = True
+        return super().taken(picked, waited)
+
+    def _distribute(self, clients: IntArray) -> None:
+        """Send the global model to clients that are up to date or too far behind; the others go on with their own."""
+        latest = self.simulation.round - 1
+        behind = latest - self.lag[clients]
+        deprecated = clients[behind > self.settings.lag_tolerance]
+        synced = clients[(behind == 0) | (behind > self.settings.lag_tolerance)]
+        self.received[synced] = latest
+        self.lag[deprecated] = latest
+        self.cached[deprecated] = latest
+
+    def version(self, client: int) -> int:
+        """The slot of a client's local model."""
+        simulation, received = self.simulation, int(self.received[client])
+        if received >= 0:
+            return simulation.versions.slot(received)
+        slot = simulation.versions.slot(-1 - client)
+        simulation.trainer.put(slot, self.own[client])
+        return slot
+
+    def old_version(self, event: Event) -> int:
+        """The slot of the model that a late client started from."""
+        return self.version(event.client)
+
+    def add(self, client: int, report: Report, update: Vectors) -> str:
+        """Keep the client's model for the cache."""
+        reason = report.error or refused(update, self.simulation.server.layout)
+        if not reason:
+            self.trained[client] = self._model(client, update)
+        return reason
+
+    def _model(self, client: int, update: Vectors) -> Vectors:
+        model = self.simulation.trainer.models[self.version(client)].clone()
+        model.parameters += update.parameters
+        model.buffers.copy_(update.buffers)
+        model.counters.copy_(update.counters)
+        return model
+
+    def merge(self, late: Sequence[Late]) -> list[float]:
+        """Picked clients enter the cache, the cache is averaged, then the others that finished enter it (bypass)."""
+        simulation = self.simulation
+        bypass = {entry.client: self._model(entry.client, entry.update) for entry in late}
+        picked = set(self.chosen.tolist())
+        now = {client: model for client, model in self.trained.items() if client in picked}
+        bypass |= {client: model for client, model in self.trained.items() if client not in picked}
+        for client, model in now.items():
+            self.own[client], self.cached[client] = model, -1
+        mean = self._mean()
+        server = simulation.server
+        server.optimiser.step(server.model.parameters, mean.parameters - server.model.parameters)
+        server.model.buffers.copy_(mean.buffers)
+        server.model.counters.copy_(mean.counters)
+        for client, model in bypass.items():
+            self.own[client], self.cached[client] = model, -1
+        finished = np.array(sorted({*now, *bypass}), dtype=np.int64)
+        self.received[finished], self.lag[finished] = -1, simulation.round
+        self.trained = {}
+        return [1.0] * len(late)
+
+    def _mean(self) -> Vectors:
+        """The cache weighted by numbers of samples; entries that are one global model are added once."""
+        simulation = self.simulation
+        members = np.arange(simulation.members)
+        share = simulation.population.sizes[members] / simulation.population.sizes[members].sum()
+        total = Vectors.zeros(simulation.server.layout)
+        for version in np.unique(self.cached[members][self.cached[members] >= 0]).tolist():
+            model = simulation.trainer.models[simulation.versions.slot(version)]
+            _add(total, model, float(share[self.cached[members] == version].sum()))
+        for client in members[self.cached[members] < 0].tolist():
+            _add(total, self.own[client], float(share[client]))
+        return total
+
+    def needed(self, versions: set[int]) -> set[int]:
+        """Versions that are somebody's local model or cache entry."""
+        held = set(self.received[self.received >= 0].tolist()) | set(self.cached[self.cached >= 0].tolist())
+        owners = set(np.flatnonzero((self.received < 0) | (self.cached < 0)).tolist())
+        self.own = {client: model for client, model in self.own.items() if client in owners}
+        return held
+
+    def state(self) -> Saved:
+        """What a checkpoint holds."""
+        arrays = {
+            "safa/lag": self.lag,
+            "safa/received": self.received,
+            "safa/cached": self.cached,
+            "safa/picked": self.picked_before,
+        }
+        tensors = {}
+        for client, model in self.own.items():
+            tensors[f"safa/{client}/parameters"] = model.parameters
+            tensors[f"safa/{client}/buffers"] = model.buffers
+            tensors[f"safa/{client}/counters"] = model.counters
+        return {}, arrays, tensors
+
+    def restore(self, header: dict[str, Any], arrays: dict[str, AnyArray], tensors: dict[str, Tensor]) -> None:
+        """Continue from what `state` returned."""
+        self.lag, self.received = arrays["safa/lag"], arrays["safa/received"]
+        self.cached, self.picked_before = arrays["safa/cached"], arrays["safa/picked"]
+        for client in {int(name.split("/")[1]) for name in tensors if name.startswith("safa/")}:
+            parts = (tensors[f"safa/{client}/{part}"] for part in ("parameters", "buffers", "counters"))
+            self.own[client] = Vectors(*parts)
+
+
+def protocol(simulation: Simulation) -> Synchronous:
+    """The protocol that a configuration names.
+
+    >>> protocol.__name__
+    'protocol'
+    """
+    return Safa(simulation) if simulation.config.rounds.protocol == "safa" else Synchronous(simulation)
+
+
+def _add(total: Vectors, model: Vectors, weight: float) -> None:
+    total.parameters.add_(model.parameters, alpha=weight)
+    total.buffers.add_(model.buffers, alpha=weight)
+    torch.maximum(total.counters, model.counters, out=total.counters)

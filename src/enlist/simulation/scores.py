@@ -1,0 +1,289 @@
+"""Scores of runs, as pure functions of their tables: how soon, how well, how evenly and at what cost.
+
+What a run is measured by is its accuracy on the test set, or, where there is none (regression), its loss.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from enlist import checks
+from enlist.errors import InputError
+from enlist.simulation.tables import RunTables
+from enlist.statistics import Summary, geometric_mean
+from enlist.typing import FloatArray, IntArray
+
+LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
+BASELINE = "random"
+OUTCOMES = ("completed", "late", "dropped", "failed")
+
+
+class Reached(NamedTuple):
+    """When a run reached its target: after how many rounds, and after how many virtual seconds.
+
+    >>> Reached(12, 340.5).rounds
+    12
+    """
+
+    rounds: int
+    seconds: float
+
+
+class Evaluations(NamedTuple):
+    """The evaluated rounds of a run: rounds done by then, virtual seconds gone by, and the values, of equal length.
+
+    >>> from enlist.simulation.example import example_run
+    >>> evaluations(example_run()).rounds
+    array([2, 4, 6, 8])
+    """
+
+    rounds: IntArray
+    seconds: FloatArray
+    values: FloatArray
+
+
+def measure(runs: Sequence[RunTables]) -> str:
+    """What runs are measured by: 'accuracy' (more is better), or 'loss' (less is better) if no accuracy is known.
+
+    >>> from enlist.simulation.example import example_run
+    >>> measure([example_run()])
+    'accuracy'
+    """
+    known = {name: any(np.isfinite(run.rounds[name]).any() for run in runs) for name in ("accuracy", "loss")}
+    return "loss" if known["loss"] and not known["accuracy"] else "accuracy"
+
+
+def evaluations(tables: RunTables, by: str = "accuracy") -> Evaluations:
+    """Where and when a run was evaluated, and what it showed.
+
+    >>> from enlist.simulation.example import example_run
+    >>> evaluations(example_run()).values.round(2)
+    array([0.52, 0.63, 0.73, 0.79])
+    """
+    rows = np.flatnonzero(np.isfinite(tables.rounds[by]))
+    return Evaluations(rows + 1, tables.rounds["end"][rows], tables.rounds[by][rows])
+
+
+def time_to(tables: RunTables, target: float, window: int = 1, by: str = "accuracy") -> Reached | None:
+    """Rounds and virtual seconds until the first evaluation that meets `target`; None if none does.
+
+    Nothing is interpolated: the time is the end of an evaluated round. With `window` above 1 it is the mean of the last
+    `window` evaluations that has to meet the target, so that one lucky evaluation does not count.
+
+    >>> from enlist.simulation.example import example_run
+    >>> time_to(example_run(), 0.6)
+    Reached(rounds=4, seconds=104.6...)
+    >>> time_to(example_run(), 0.99) is None
+    True
+    """
+    checks.whole("window", window, minimum=1)
+    seen = evaluations(tables, by)
+    if len(seen.values) < window:
+        return None
+    means = np.lib.stride_tricks.sliding_window_view(seen.values, window).mean(axis=1)
+    met = np.flatnonzero(means >= target if by == "accuracy" else means <= target)
+    if not len(met):
+        return None
+    at = int(met[0]) + window - 1
+    return Reached(int(seen.rounds[at]), float(seen.seconds[at]))
+
+
+def total(tables: RunTables) -> Reached:
+    """Rounds and virtual seconds of the whole run.
+
+    >>> from enlist.simulation.example import example_run
+    >>> total(example_run())
+    Reached(rounds=8, seconds=222.2...)
+    """
+    ends = tables.rounds["end"]
+    return Reached(len(ends), float(ends[-1]) if len(ends) else 0.0)
+
+
+def times_selected(tables: RunTables) -> IntArray:
+    """(clients,) how often each was asked.
+
+    >>> from enlist.simulation.example import example_run
+    >>> times_selected(example_run()).sum()
+    np.int64(32)
+    """
+    # An update that arrived late has a row of its own beside the one of the round that asked for it.
+    asked = np.unique(tables.participations["selected_in"] * tables.count + tables.who)
+    return np.bincount((asked % tables.count).astype(np.int64), minlength=tables.count)
+
+
+def times_completed(tables: RunTables) -> IntArray:
+    """(clients,) how many updates of each were merged, in time or later.
+
+    >>> from enlist.simulation.example import example_run
+    >>> times_completed(example_run())
+    array([2, 0, 0, 3, 1, 4, 2, 1, 4, 0, 4, 4])
+    """
+    merged = np.isin(tables.participations["outcome"], ("completed", "arrived"))
+    return np.bincount(tables.who[merged], minlength=tables.count)
+
+
+def jain(counts: Sequence[float] | IntArray) -> float:
+    """Jain's index of evenness, (Σ x)² / (n Σ x²): 1 if all are equal, 1/n if one has everything.
+
+    >>> jain([2, 2, 2]), jain([6, 0, 0])
+    (1.0, 0.333...)
+    """
+    values = np.asarray(counts, dtype=float)
+    squares = float((values**2).sum())
+    return float(values.sum()) ** 2 / (len(values) * squares) if squares else 1.0
+
+
+def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
+    """All scores of a run that need no target; NaN where the tables do not tell.
+
+    `final` is the mean of the last three evaluations, `best` the best one. Shares of outcomes are shares of those who
+    were asked; `coverage` is the share of clients of whom at least one update was merged.
+
+    >>> from enlist.simulation.example import example_run
+    >>> found = run_scores(example_run())
+    >>> round(found["final"], 2), found["coverage"], found["late"]
+    (0.72, 0.75, 0.125)
+    """
+    rounds, seen = tables.rounds, evaluations(tables, by).values
+    asked = float(np.nansum(rounds["asked"]))
+    selected, completed = times_selected(tables), times_completed(tables)
+    took = rounds["end"] - rounds["start"]
+    best = np.max if by == "accuracy" else np.min
+    found = {
+        "rounds": float(total(tables).rounds),
+        "time": total(tables).seconds,
+        "final": float(seen[-LAST:].mean()) if len(seen) else math.nan,
+        "best": float(best(seen)) if len(seen) else math.nan,
+        "round_time": float(took.mean()) if len(took) else math.nan,
+        "asked": asked,
+        "coverage": float((completed > 0).mean()),
+        "jain": jain(completed),
+        "jain_selected": jain(selected),
+    }
+    found |= {name: float(np.nansum(rounds[name])) / asked if asked else math.nan for name in OUTCOMES}
+    for name in ("arrived", "bytes_down", "bytes_up"):
+        found[name] = float(np.nansum(rounds[name])) if name in rounds else math.nan
+    return found
+
+
+def default_target(runs: Sequence[RunTables]) -> float:
+    """The target that all configurations name; without one, the best accuracy that random reached with every seed.
+
+    The latter is rounded down to a whole percent; if random did not run, it is what all runs reached. For regression it
+    is the lowest loss reached with every seed, rounded up to two digits. NaN if nothing was evaluated.
+
+    >>> from enlist.simulation.example import example_run
+    >>> default_target([example_run(seed=seed) for seed in range(3)])
+    0.7
+    """
+    by = measure(runs)
+    named = configured_target(runs)
+    if by == "accuracy" and named is not None:
+        return named
+    reference = [run for run in runs if run.selector == BASELINE] or list(runs)
+    bests = [run_scores(run, by)["best"] for run in reference]
+    if not bests or not np.isfinite(bests).all():
+        return math.nan
+    if by == "accuracy":
+        return math.floor(100.0 * min(bests) + 1e-9) / 100.0
+    step = 10.0 ** (math.floor(math.log10(max(bests))) - 1) if max(bests) > 0 else 1.0
+    return float(f"{math.ceil(max(bests) / step - 1e-9) * step:.12g}")
+
+
+def configured_target(runs: Sequence[RunTables]) -> float | None:
+    """The target accuracy that the configurations of all runs agree on; None if they do not, or name none.
+
+    >>> from enlist.simulation.example import example_run
+    >>> configured_target([example_run()]) is None
+    True
+    """
+    sections = [run.config.get("evaluation") for run in runs]
+    targets = {section.get("target") if isinstance(section, Mapping) else None for section in sections}
+    target = targets.pop() if len(targets) == 1 else None
+    return float(target) if isinstance(target, int | float) else None
+
+
+def check_target(target: float, by: str = "accuracy") -> float:
+    """The target itself, if one can reach it.
+
+    >>> check_target(80)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: target is 80; accuracies lie between 0 and 1: perhaps 0.8 was meant.
+    """
+    if by == "accuracy" and 1 < target <= 100:
+        raise InputError(f"target is {target:g}; accuracies lie between 0 and 1: perhaps {target / 100:g} was meant.")
+    return checks.finite("target", target, 0.0, 1.0 if by == "accuracy" else math.inf)
+
+
+def comparison_rows(runs: Sequence[RunTables], target: float | None = None, window: int = 1) -> list[dict[str, Any]]:
+    """One row per selector: every score with its 95 % interval over seeds (`_low`, `_high`), and the speed-up.
+
+    The speed-up is the virtual time that random took to the target over the time of this selector, seed by seed; the
+    row has the geometric mean with a paired bootstrap interval. Where one of the two never got there, its total time
+    stands in, as it would have taken longer: `speed_up_bound` is then '>=' (random did not), '<=' (the selector did
+    not) or '?' (both happened, with different seeds). Seeds with which neither got there are left out: `pairs` says
+    how many count, and `reached` with how many seeds the selector reached the target. In the same way `rounds_to` and
+    `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`.
+
+    >>> from enlist.simulation.example import example_run
+    >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]
+    >>> row = comparison_rows(runs, target=0.7)[0]
+    >>> row["selector"], row["reached"], row["seeds"], row["speed_up_bound"], round(row["speed_up"], 2)
+    ('fedcs', 3, 3, '', 1.41)
+    """
+    by = measure(runs)
+    target = default_target(runs) if target is None else check_target(target, by)
+    by_selector: dict[str, dict[int, RunTables]] = {}
+    for run in runs:
+        seeds = by_selector.setdefault(run.selector, {})
+        if run.seed in seeds:
+            raise InputError(
+                f"two runs are of selector '{run.selector}' with seed {run.seed} ({seeds[run.seed].folder} and "
+                f"{run.folder}); report on one experiment at a time."
+            )
+        seeds[run.seed] = run
+    reached = {(run.selector, run.seed): time_to(run, target, window, by) for run in runs}
+    totals = {(run.selector, run.seed): total(run) for run in runs}
+    rows = []
+    for selector, seeds in by_selector.items():
+        keys = [(selector, seed) for seed in seeds]
+        row: dict[str, Any] = {"selector": selector, "seeds": len(seeds), "measure": by, "target": target}
+        row["reached"] = sum(reached[key] is not None for key in keys)
+        for position, name in enumerate(("rounds_to", "time_to")):
+            whole = Summary.of([(reached[key] or totals[key])[position] for key in keys])
+            row |= _flat(name, whole if row["reached"] == len(seeds) else Summary(whole.mean, math.nan, math.nan))
+        if selector != BASELINE and BASELINE in by_selector:
+            shared = [seed for seed in seeds if seed in by_selector[BASELINE]]
+            row |= _speed_up(
+                [(reached[BASELINE, seed], totals[BASELINE, seed]) for seed in shared],
+                [(reached[selector, seed], totals[selector, seed]) for seed in shared],
+            )
+        each = [run_scores(run, by) for run in seeds.values()]
+        for name in each[0]:
+            row |= _flat(name, Summary.of([found[name] for found in each]))
+        rows.append(row)
+    return rows
+
+
+def _speed_up(
+    base: Sequence[tuple[Reached | None, Reached]], own: Sequence[tuple[Reached | None, Reached]]
+) -> dict[str, Any]:
+    ratios, bounds = [], set()
+    for (base_reached, base_total), (own_reached, own_total) in zip(base, own, strict=True):
+        above, below = (base_reached or base_total).seconds, (own_reached or own_total).seconds
+        if (base_reached is None and own_reached is None) or not (above > 0 and below > 0):
+            continue
+        ratios.append(above / below)
+        bounds |= {">="} if base_reached is None else {"<="} if own_reached is None else set()
+    nothing = Summary(math.nan, math.nan, math.nan)
+    row: dict[str, Any] = _flat("speed_up", geometric_mean(ratios) if ratios else nothing)
+    return row | {"speed_up_bound": "?" if len(bounds) > 1 else "".join(bounds), "pairs": len(ratios)}
+
+
+def _flat(name: str, summary: Summary) -> dict[str, float]:
+    return {name: summary.mean, f"{name}_low": summary.low, f"{name}_high": summary.high}

@@ -1,0 +1,514 @@
+"""A run: rounds of selection and real training under a virtual clock.
+
+    simulation = Simulation(config)
+    result = simulation.run()
+
+The loop is `Simulation.step`; what is particular to a protocol (whom to ask, when to stop waiting, what to do with
+updates) is in protocols.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from enlist import checks, selectors
+from enlist.books import Books
+from enlist.errors import EnlistError, InputError
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.simulation.callbacks import Callback, Checkpoint, Row
+from enlist.simulation.clock import Event, Kind, Queue
+from enlist.simulation.config import Config
+from enlist.simulation.population import Population, build
+from enlist.simulation.protocols import protocol
+from enlist.simulation.server import Late, Server, Versions, refused
+from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
+from enlist.streams import Streams
+from enlist.training.engine import Job, Placed
+from enlist.training.flat import FlatModule
+from enlist.training.local import Report, Task
+from enlist.training.models import initialise
+from enlist.training.workers import Trainer, one_thread
+from enlist.typing import BoolArray, IntArray
+
+PATIENCE = 30 * 86400.0
+"""Virtual seconds without any client that can be asked, after which a run gives up."""
+
+
+class Simulation:
+    """One run of a configuration.
+
+    workers      processes that train; 0 trains in this process
+    callbacks    what goes along: progress, run folder, TensorBoard
+    population   takes the place of the one that the configuration describes
+    data         the population's samples as tensors, if they are in shared memory already
+
+    >>> from enlist.simulation import Config
+    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector={"name": "oort"})
+    >>> result = Simulation(config).run()
+    >>> result["rounds"], result["status"], 0 < result["accuracy"] < 1
+    (3, 'finished', True)
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        workers: int = 0,
+        callbacks: Sequence[Callback] = (),
+        population: Population | None = None,
+        data: dict[str, Placed] | None = None,
+        device: str = "cpu",
+    ) -> None:
+        self.config, self.callbacks = config, tuple(callbacks)
+        self.streams = Streams(config.seed)
+        self.population = build(config) if population is None else population
+        self.members = len(self.population) - config.membership.joining
+        self.gone = self._leaving()
+        self.selector = selectors.create(
+            config.selector.name,
+            self.population.clients.kept(np.arange(self.members)) if config.membership.joins else self.population.clients,
+            seed=self.streams.number("selector") % 2**31,
+            preset=config.selector.preset,
+            max_open=config.rounds.max_lateness + 1,
+            **config.selector.settings,
+        )
+        self.books = Books(self.selector, late="await" if config.rounds.late == "use" else "drop")
+        module = initialise(config.model, self.population.shape, self.population.classes, self.streams)
+        self.server = Server(config.server, FlatModule(module).layout, FlatModule(module).vectors)
+        self.model_bytes = 4 * self.server.layout.numbers
+        self.trainer = Trainer(self._job(module, data, workers, device), workers)
+        expected = self.population.devices.expected(self.population.work, self.model_bytes)
+        self.expected = expected.total
+        self.deadline = config.rounds.deadline.start(self.expected, self.model_bytes)
+        self.queue, self.versions = Queue(), Versions()
+        self.round, self.now, self.length = 0, 0.0, math.nan
+        self.accuracy, self.reached = math.nan, {"rounds": 0, "time": math.nan}
+        self.stopping, self.abandoned = False, False
+        self.protocol = protocol(self)
+        self.trainer.put(self.versions.slot(0), self.server.model)
+
+    def run(self) -> dict[str, Any]:
+        """Run to the end, or until `stopping` is set; returns what result.json holds."""
+        try:
+            with one_thread():
+                for callback in self.callbacks:
+                    callback.on_start(self)
+                while not self.finished and not self.stopping:
+                    row, participations = self.step()
+                    for callback in self.callbacks:
+                        callback.on_round(self, row, participations)
+                result = self.result()
+                for callback in self.callbacks:
+                    callback.on_finish(self, result)
+        finally:
+            self.trainer.close()
+        return result
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last round, the end of the virtual time, or the target has been reached."""
+        rounds, evaluation = self.config.rounds, self.config.evaluation
+        out_of_time = rounds.seconds is not None and self.now >= rounds.seconds
+        at_target = evaluation.stop_at_target and self.reached["rounds"] > 0
+        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned
+
+    def step(self) -> tuple[Row, list[Row]]:
+        """One round: ask, wait, train what came back, change the model, and tell."""
+        self.round += 1
+        self._welcome()
+        available, late = self._somebody()
+        picked = self._ask(available)
+        schedule = self._schedule(picked)
+        waited = wait(self.queue, picked, schedule, self.now, self.protocol.enough)
+        used = self.protocol.taken(picked, waited)
+        reports = self._train(picked, waited, used)
+        late += self._arrived(waited.stale)
+        weights = self.protocol.merge(late)
+        start, self.now = self.now, waited.ended
+        self._forget_old()
+        self.trainer.put(self.versions.slot(self.round), self.server.model)
+        measured = self._evaluate()
+        self._tell(picked, schedule, waited, reports, measured, start)
+        participations = self._participations(picked, schedule, waited, reports, start)
+        participations += self._late_rows(late, weights)
+        return self._row(picked, waited, reports, late, measured, start, int(available.sum())), participations
+
+    def result(self) -> dict[str, Any]:
+        """How the run stands."""
+        status = "finished" if self.finished else "stopped"
+        if self.abandoned:
+            status = "finished"
+        return {
+            "status": status,
+            "rounds": self.round,
+            "time": self.now,
+            "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            "target": self.config.evaluation.target,
+            "rounds_to_target": self.reached["rounds"] or None,
+            "time_to_target": None if math.isnan(self.reached["time"]) else self.reached["time"],
+        }
+
+    def _job(self, module: torch.nn.Module, data: dict[str, Placed] | None, workers: int, device: str) -> Job:
+        measure = self.config.training.measure
+        if measure is None:
+            measure = bool(self.selector.needs & {"accuracy", "accuracy_gain"})
+        if data is None:
+            data = placed(self.population, module, shared=workers > 0)
+        return Job(
+            module,
+            self.population.classes,
+            self.config.training,
+            data,
+            self.config.seed,
+            measure=measure,
+            device=device,
+        )
+
+    def _leaving(self) -> dict[int, IntArray]:
+        gone = {}
+        for leave in self.config.membership.leaves:
+            gone[leave.round] = checks.positions("membership.leaves", list(leave.clients), len(self.population))
+        return gone
+
+    def _welcome(self) -> None:
+        for join in self.config.membership.joins:
+            if join.round == self.round:
+                positions = np.arange(self.members, self.members + join.clients)
+                more = self.population.clients.kept(positions)
+                self.books.join(more)
+                self.members += join.clients
+
+    def _online(self) -> BoolArray:
+        online = self.population.availability.online(self.now)[: self.members].copy()
+        for since, clients in self.gone.items():
+            if self.round >= since:
+                online[clients[clients < self.members]] = False
+        return online
+
+    def _somebody(self) -> tuple[BoolArray, list[Late]]:
+        """Who is available, once anybody is; late replies that have come before then."""
+        late: list[Late] = []
+        patience = self.now + PATIENCE
+        while True:
+            due = []
+            while self.queue.next_time <= self.now:
+                event = self.queue.pop()
+                due += [event] if event.kind == Kind.REPLY else []
+            late += self._arrived(due)
+            online = self._online()
+            if (online & ~self.books.busy).any() or self.now > patience:
+                return online, late
+            coming = self.population.availability.next_online(self.now)
+            coming = coming if coming > self.now else self.now + IDLE
+            self.now = min(coming, max(self.queue.next_time, self.now), patience + IDLE)
+
+    def _ask(self, available: BoolArray) -> Selection:
+        if not available.any():
+            self.abandoned = True
+        picked = self.books.ask(
+            available,
+            self.protocol.asked(),
+            now=self.now,
+            deadline=self.deadline.seconds,
+            forecast=self._forecast(),
+            measure=self._measure,
+        )
+        return picked
+
+    def _forecast(self) -> Any:
+        accuracy = self.config.rounds.forecast
+        if accuracy is None:
+            return None
+        window = self.deadline.seconds if math.isfinite(self.deadline.seconds) else self.length
+        window = window if math.isfinite(window) else IDLE
+        truth = self.population.availability.share(self.now + window, self.now + 2 * window)
+        generator = self.streams.generator("forecast", self.round)
+        guess, wrong = generator.uniform(size=len(truth)), generator.uniform(size=len(truth)) >= accuracy
+        return np.where(wrong, guess, truth)[: self.members]
+
+    def _measure(self, clients: IntArray) -> Feedback:
+        """Losses of the present model on the samples of some clients, for selectors that look before they choose."""
+        offsets, slot = self.population.offsets, self.versions.slot(self.round - 1)
+        spans = [(int(offsets[client]), int(offsets[client + 1])) for client in clients]
+        answers = self.trainer.spans(slot, "train", spans)
+        losses = [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
+        return Feedback(clients=clients, loss=losses)
+
+    def _schedule(self, picked: Selection) -> Schedule:
+        """The future of the selected clients, which nobody is told."""
+        population, clients = self.population, picked.clients
+        latency = population.devices.latency(self.round, clients, population.work[clients], self.model_bytes)
+        share = self._affordable(picked, latency.download + latency.upload, latency.compute)
+        crashed, fraction = self.config.failures.crashes(self.round, self.streams, len(population))
+        return Schedule.of(
+            now=self.now,
+            download=latency.download,
+            compute=latency.compute * share,
+            upload=latency.upload,
+            online_until=population.availability.until(clients, self.now),
+            crashed=crashed[clients],
+            fraction=fraction[clients],
+        )
+
+    def _affordable(self, picked: Selection, transfer: Any, compute: Any) -> Any:
+        """The share of its work that each client does: less than all where that meets the deadline (FedProx)."""
+        least = self.config.training.partial
+        if least >= 1 or math.isinf(picked.deadline):
+            return np.ones(len(picked))
+        steps = np.array([self.config.training.steps_for(size) for size in self.population.sizes[picked.clients].tolist()])
+        possible = np.floor(steps * np.clip((picked.deadline - transfer) / np.maximum(compute, 1e-12), 0.0, 1.0))
+        share = possible / steps
+        return np.where((share >= least) & (possible >= 1), share, 1.0)
+
+    def _task(self, client: int, round: int, share: float, version: int) -> Task:
+        start, stop = (int(self.population.offsets[client]), int(self.population.offsets[client + 1]))
+        steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
+        return Task(client, start, stop, steps, round, version, 0)
+
+    def _train(self, picked: Selection, waited: Waited, used: IntArray) -> dict[int, Report]:
+        """Train the clients whose updates are used, in client order; a bad update makes its client FAILED."""
+        share = self._shares(picked)
+        tasks = [
+            self._task(client, self.round, float(share[position]), self.protocol.version(client))
+            for position, client in zip(np.searchsorted(picked.clients, used).tolist(), used.tolist(), strict=True)
+        ]
+        reports = {}
+        for task, (report, update) in zip(tasks, self.trainer.train(tasks), strict=True):
+            reason = self.protocol.add(task.client, report, update)
+            if reason:
+                report = Report(error=reason)
+                waited.outcome[np.searchsorted(picked.clients, task.client)] = Outcome.FAILED
+            reports[task.client] = report
+        return reports
+
+    def _shares(self, picked: Selection) -> Any:
+        population, clients = self.population, picked.clients
+        latency = population.devices.latency(picked.round, clients, population.work[clients], self.model_bytes)
+        return self._affordable(picked, latency.download + latency.upload, latency.compute)
+
+    def _arrived(self, events: Sequence[Event]) -> list[Late]:
+        """Train late clients from the model they were sent, and tell the selector; bad updates are left out."""
+        if self.config.rounds.late == "drop" or not events:
+            return []
+        openings = self.selector.openings
+        events = [event for event in events if event.round in openings]
+        tasks = []
+        for event in events:
+            selection = openings[event.round].selection
+            position = int(np.searchsorted(selection.clients, event.client))
+            share = float(self._shares(selection)[position])
+            tasks.append(self._task(event.client, event.round, share, self.protocol.old_version(event)))
+        arrived = []
+        for event, (report, update) in zip(events, self.trainer.train(tasks), strict=True):
+            if report.error or refused(update, self.server.layout):
+                continue
+            selection = openings[event.round].selection
+            lateness = self.round - event.round
+            latency = event.time - selection.now
+            arrived.append(Late(event.client, event.round, lateness, report, update.clone(), latency))
+            values = {name: [getattr(report, name)] for name in ("loss", "loss_rms", "accuracy", "accuracy_gain")}
+            values["num_examples"] = [report.samples]
+            self.books.arrived(selection, event.client, rounds_late=lateness, latency=[latency], **values)
+        return arrived
+
+    def _forget_old(self) -> None:
+        """Drop what comes too late to count, and the models that nobody trains from any more."""
+        oldest = self.round + 1 - self.config.rounds.max_lateness if self.config.rounds.late == "use" else math.inf
+        self.queue.keep(event for event in self.queue if event.round >= oldest)
+        self.versions.keep(self.protocol.needed({event.round - 1 for event in self.queue}))
+
+    def _evaluate(self) -> dict[str, float]:
+        slot, measured = self.versions.slot(self.round), {}
+        if "round.accuracy" in self.selector.needs or "round.loss" in self.selector.needs:
+            loss, accuracy = self.trainer.evaluate(slot, "validation")
+            measured |= {"validation_loss": loss, "validation_accuracy": accuracy}
+        last = self.round == self.config.rounds.rounds or self.abandoned
+        if last or self.round % self.config.evaluation.every == 0:
+            loss, accuracy = self.trainer.evaluate(slot, "test")
+            measured |= {"loss": loss, "accuracy": accuracy}
+            self.accuracy = accuracy
+            target = self.config.evaluation.target
+            if target is not None and accuracy >= target and not self.reached["rounds"]:
+                self.reached = {"rounds": self.round, "time": self.now}
+        return measured
+
+    def _tell(
+        self, picked: Selection, schedule: Schedule, waited: Waited, reports: dict[int, Report],
+        measured: dict[str, float], start: float,
+    ) -> None:  # fmt: skip
+        duration = waited.ended - start
+        outcome = waited.outcome
+        late = outcome == Outcome.LATE
+        lost = (outcome == Outcome.DROPPED) | (outcome == Outcome.FAILED)
+        latency = np.where(lost, np.nan, np.where(late, duration, schedule.latency))
+        told = [reports.get(client, Report()) for client in picked.clients.tolist()]
+        replied = outcome == Outcome.COMPLETED
+        columns: dict[str, Any] = {
+            name: np.where(replied, [getattr(report, name) for report in told], np.nan)
+            for name in ("loss", "loss_rms", "accuracy", "accuracy_gain")
+        }
+        columns["num_examples"] = np.where(replied, [report.samples for report in told], np.nan)
+        columns["upload_latency"] = np.where(replied, schedule.upload, np.nan)
+        feedback = Feedback(outcome=outcome, latency=latency, censored=late, **columns)
+        known = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
+        finite = {name: value for name, value in known.items() if value is not None and math.isfinite(value)}
+        self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
+        self.deadline.observe(schedule.latency[replied])
+        self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
+
+    def _participations(
+        self, picked: Selection, schedule: Schedule, waited: Waited, reports: dict[int, Report], start: float
+    ) -> list[Row]:
+        rows = []
+        duration = waited.ended - start
+        latencies, download = schedule.latency.tolist(), schedule.download.tolist()
+        compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
+        for position, client in enumerate(picked.clients.tolist()):
+            outcome = Outcome(int(waited.outcome[position]))
+            report = reports.get(client, Report())
+            row: dict[str, Any] = {
+                "round": self.round,
+                "selected_in": picked.round,
+                "client": client,
+                "outcome": outcome.name.lower(),
+                "censored": outcome == Outcome.LATE,
+            }
+            if outcome == Outcome.COMPLETED:
+                parts = {"latency": latencies[position], "download": download[position]}
+                row |= {**parts, "compute": compute[position], "upload": upload[position], **_reported(report)}
+                row["weight"] = report.samples
+            elif outcome == Outcome.LATE:
+                row["latency"] = duration
+            rows.append(row)
+        return rows
+
+    def _late_rows(self, late: Sequence[Late], weights: Sequence[float]) -> list[Row]:
+        return [
+            {
+                "round": self.round,
+                "selected_in": entry.round,
+                "client": entry.client,
+                "outcome": "arrived",
+                "latency": entry.latency,
+                "censored": False,
+                "rounds_late": entry.lateness,
+                **_reported(entry.report),
+                "weight": weight * entry.report.samples,
+            }
+            for entry, weight in zip(late, weights, strict=True)
+        ]
+
+    def _row(
+        self, picked: Selection, waited: Waited, reports: dict[int, Report], late: Sequence[Late],
+        measured: dict[str, float], start: float, available: int,
+    ) -> Row:  # fmt: skip
+        counts = np.bincount(waited.outcome, minlength=5)
+        good = [report for report in reports.values() if not report.error and not math.isnan(report.loss)]
+        samples = sum(report.samples for report in good)
+        received = len(reports) + len(late)
+        return {
+            "round": self.round,
+            "start": start,
+            "duration": waited.ended - start,
+            "end": waited.ended,
+            "available": available,
+            "asked": len(picked),
+            "completed": int(counts[Outcome.COMPLETED]),
+            "late": int(counts[Outcome.LATE]),
+            "dropped": int(counts[Outcome.DROPPED]),
+            "failed": int(counts[Outcome.FAILED]),
+            "arrived": len(late),
+            "deadline": picked.deadline,
+            "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
+            "bytes_down": self.model_bytes * len(picked),
+            "bytes_up": self.model_bytes * received,
+            **measured,
+        }
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor], dict[str, Tensor]]:
+        """What a checkpoint holds besides the selector: header, arrays, tensors and the model by name."""
+        layout = self.server.layout
+        tensors = {f"server/{name}": tensor for name, tensor in self.server.optimiser.state().items()}
+        for version, slot in self.versions.slots.items():
+            model = self.trainer.models[slot]
+            tensors |= {
+                f"version/{version}/parameters": model.parameters.clone(),
+                f"version/{version}/buffers": model.buffers.clone(),
+                f"version/{version}/counters": model.counters.clone(),
+            }
+        header = {
+            "now": self.now,
+            "length": None if math.isnan(self.length) else self.length,
+            "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            "reached": [self.reached["rounds"], self.reached["time"] if self.reached["rounds"] else None],
+            "members": self.members,
+            "deadline": self.deadline.state(),
+            "abandoned": self.abandoned,
+        }
+        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()}
+        own_header, own_arrays, own_tensors = self.protocol.state()
+        header["protocol"] = own_header
+        return header, arrays | own_arrays, tensors | own_tensors, layout.named(self.server.model)
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint, bit by bit as if nothing had happened."""
+        header, arrays, tensors = checkpoint.header, checkpoint.arrays, checkpoint.tensors
+        self.selector = selectors.load(checkpoint.folder / "selector")
+        self.books = Books(self.selector, late=self.books.late)
+        self.server.layout.load_named(checkpoint.model, self.server.model)
+        self.server.optimiser.restore(_under("server/", tensors))
+        self.round, self.now = header["round"], header["now"]
+        self.length = math.nan if header["length"] is None else header["length"]
+        self.accuracy = math.nan if header["accuracy"] is None else header["accuracy"]
+        rounds, time = header["reached"]
+        self.reached = {"rounds": rounds, "time": math.nan if time is None else time}
+        self.members, self.abandoned = header["members"], header["abandoned"]
+        self.deadline.restore(header["deadline"])
+        self.queue = Queue.of(_under("queue/", arrays))
+        self.versions = Versions()
+        for version in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("version/")}):
+            model = self.server.model.clone()
+            saved = _under(f"version/{version}/", tensors)
+            for part in ("parameters", "buffers", "counters"):
+                getattr(model, part).copy_(saved[part])
+            self.trainer.put(self.versions.slot(version), model)
+        self.protocol = protocol(self)
+        self.protocol.restore(header["protocol"], arrays, tensors)
+
+
+def placed(population: Population, module: torch.nn.Module, shared: bool) -> dict[str, Placed]:
+    """The samples of a population as tensors in the memory format that the model likes.
+
+    >>> from enlist.simulation import Config
+    >>> sorted(placed(build(Config(data={"clients": 5})), torch.nn.Linear(1, 1), shared=False))
+    ['test', 'train', 'validation']
+    """
+    channels_last = getattr(module, "memory_format", torch.contiguous_format) == torch.channels_last
+    return {name: Placed.of(samples, channels_last, shared) for name, samples in population.samples.items()}
+
+
+def round_half(value: float) -> int:
+    """The nearest whole number; shares of steps are exact up to rounding errors.
+
+    >>> round_half(2.9999999)
+    3
+    """
+    return math.floor(value + 0.5)
+
+
+def _reported(report: Report) -> dict[str, Any]:
+    names = ("samples", "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain")
+    return {name: getattr(report, name) for name in names}
+
+
+def _under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+__all__ = ["EnlistError", "InputError", "Simulation", "placed"]

@@ -1,0 +1,265 @@
+"""The tables that a run leaves in its folder, read back: CSV as arrays, without any library for tables."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import functools
+import itertools
+import json
+import math
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from enlist.errors import InputError
+from enlist.typing import AnyArray, FloatArray, IntArray
+
+Table = dict[str, AnyArray]
+
+ROUNDS = ("round", "start", "end", "available", "asked", "completed", "late", "dropped", "failed", "accuracy", "loss")
+PARTICIPATIONS = ("round", "selected_in", "client", "outcome")
+CLIENTS = ("client", "samples")
+
+_BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
+
+
+def read_table(path: Path | str, columns: Collection[str] | None = None) -> Table:
+    """Columns of a CSV file, all or those named: numbers as float64 with NaN for an empty cell, others as strings.
+
+    A column is one of numbers if every cell that is not empty can be read as one. A last line without an end is what
+    a killed run leaves behind, perhaps in the middle of a number: it is ignored.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "some.csv"
+    ...     _ = path.write_text("round,accuracy,outcome\\n1,,late\\n2,0.5,completed\\n3,0.")
+    ...     read_table(path)
+    {'round': array([1., 2.]), 'accuracy': array([nan, 0.5]), 'outcome': array(['late', 'completed'], dtype='<U9')}
+    """
+    path = Path(path)
+    try:
+        return _read(path, columns, frozenset())
+    except FileNotFoundError:
+        raise InputError(f"{path} is missing; name a folder that a run has written.") from None
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InputError(f"{path} is damaged ({error}); run it again, or leave this run out.") from None
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}).") from None
+
+
+def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> Table:
+    """`text`: columns known to hold text; finding another one means to begin again."""
+    with open(path, newline="", encoding="utf-8") as file:
+        lines = csv.reader(_whole_lines(file))
+        header = next(lines, None)
+        if header is None:
+            raise InputError(f"{path} is empty; run it again, or leave this run out.")
+        if len(set(header)) < len(header):
+            raise InputError(f"{path} names a column twice: {', '.join(header)}; run it again, or leave this run out.")
+        wanted = [index for index, name in enumerate(header) if columns is None or name in columns]
+        parts: dict[str, list[AnyArray]] = {header[index]: [np.empty(0)] for index in wanted}
+        while block := list(itertools.islice(lines, _BLOCK)):
+            if set(map(len, block)) != {len(header)}:
+                wrong = next(index for index, row in enumerate(block) if len(row) != len(header))
+                raise InputError(
+                    f"{path} is damaged: line {lines.line_num - len(block) + 1 + wrong} has {len(block[wrong])} cells "
+                    f"under {len(header)} columns; run it again, or leave this run out."
+                )
+            cells = list(zip(*block, strict=True))
+            for index in wanted:
+                name = header[index]
+                try:
+                    parts[name].append(np.array(cells[index]) if name in text else _numbers(cells[index]))
+                except ValueError:
+                    return _read(path, columns, text | {name})
+    return {name: np.concatenate(part[len(part) > 1 :]) for name, part in parts.items()}
+
+
+def _numbers(cells: tuple[str, ...]) -> FloatArray:
+    if not any(cells):
+        return np.full(len(cells), math.nan)
+    known = map(float, cells) if "" not in cells else (float(cell) if cell else math.nan for cell in cells)
+    return np.fromiter(known, dtype=float, count=len(cells))
+
+
+def _whole_lines(file: Iterable[str]) -> Iterable[str]:
+    return (line for line in file if line.endswith("\n"))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RunTables:
+    """What a run has left: its tables (column name to array), its configuration, and its result once it is finished.
+
+    >>> from enlist.simulation.example import example_run
+    >>> run = example_run("oort", seed=2)
+    >>> run.name, run.count, len(run.rounds["round"]), run.result["status"]
+    ('oort, seed 2', 12, 8, 'finished')
+    """
+
+    selector: str
+    seed: int
+    config: Mapping[str, Any]
+    rounds: Table
+    participations: Table
+    clients: Table
+    result: Mapping[str, Any] | None = None
+    folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """Selector and seed."""
+        return f"{self.selector}, seed {self.seed}"
+
+    @property
+    def count(self) -> int:
+        """Clients in the population."""
+        return len(self.clients["client"])
+
+    @property
+    def classes(self) -> list[str]:
+        """The columns of the clients table that count samples of a class, in order."""
+        return [name for name in self.clients if name.startswith("class_")]
+
+    @functools.cached_property
+    def who(self) -> IntArray:
+        """(participations,) row of the clients table of each participation."""
+        known, asked = self.clients["client"], self.participations["client"]
+        order = np.argsort(known)
+        rows: IntArray = order[np.searchsorted(known[order], asked).clip(max=len(known) - 1)] if len(known) else order
+        if len(asked) and (not len(known) or (known[rows] != asked).any()):
+            stranger = str(asked[0] if not len(known) else asked[known[rows] != asked][0]).removesuffix(".0")
+            raise InputError(
+                f"{self.folder or self.name} is damaged: participations.csv names client {stranger}, clients.csv does "
+                "not; run it again, or leave this run out."
+            )
+        return rows if len(asked) else np.empty(0, dtype=np.int64)
+
+
+def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunTables:
+    """The tables of one run folder, also of a run that is still going or was killed: up to its last whole round.
+
+    Selector and seed are those of the configuration; inside a comparison (`runs/<selector>/<seed>`) the place decides.
+    `columns` says which columns of the participations are wanted: scores and reports get by with `PARTICIPATIONS`,
+    and a long table is read three times as fast.
+
+    >>> import tempfile
+    >>> from enlist.simulation.example import example_run, write_run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     read_run(write_run(example_run("oort", seed=2), Path(folder) / "mine")).name
+    'oort, seed 2'
+    """
+    folder = Path(folder)
+    rounds = _checked(folder / "rounds.csv", ROUNDS)
+    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text=("outcome",))
+    clients = _checked(folder / "clients.csv", CLIENTS)
+    numbers = rounds["round"]
+    if (np.diff(numbers) <= 0).any():
+        where = int(np.argmax(np.diff(numbers) <= 0)) + 1
+        raise InputError(
+            f"{folder / 'rounds.csv'} is damaged: round {numbers[where]:g} follows round {numbers[where - 1]:g}; "
+            "run it again, or leave this run out."
+        )
+    told = participations["round"] <= (numbers[-1] if len(numbers) else -math.inf)
+    participations = {name: column[told] for name, column in participations.items()}
+    config = _json(folder / "config.json")
+    if config is None:
+        raise InputError(f"{folder / 'config.json'} is missing; name a folder that a run has written.")
+    selector, seed = _identity(folder, config)
+    return RunTables(
+        selector, seed, config, rounds, participations, clients, _json(folder / "result.json"), folder.absolute()
+    )
+
+
+def find_runs(paths: Iterable[Path | str]) -> list[Path]:
+    """Run folders among and below `paths` (run folders, comparison folders, or any folder above), each once.
+
+    >>> import tempfile
+    >>> from enlist.simulation.example import example_run, write_run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     for seed in (10, 9):
+    ...         _ = write_run(example_run("oort", seed), Path(folder) / "runs" / "oort" / str(seed))
+    ...     [str(path.relative_to(folder)) for path in find_runs([folder])]
+    ['runs/oort/9', 'runs/oort/10']
+    """
+    found: dict[Path, Path] = {}
+    for path in map(Path, paths):
+        if not path.is_dir():
+            state = "is a file" if path.exists() else "does not exist"
+            raise InputError(f"{path} {state}; name a run folder, a comparison folder, or a folder above them.")
+        below = sorted(_run_folders(path), key=_natural)
+        if not below:
+            raise InputError(
+                f"{path} holds no runs: neither it nor a folder below has a rounds.csv; name a run folder, a "
+                "comparison folder, or a folder above them."
+            )
+        for run in below:
+            found.setdefault(run.resolve(), run)
+    return list(found.values())
+
+
+def _run_folders(path: Path) -> Iterable[Path]:
+    for folder, inner, files in os.walk(path):
+        if "rounds.csv" in files:
+            inner.clear()
+            yield Path(folder)
+
+
+def _natural(path: Path) -> list[tuple[int, str]]:
+    """Seed 10 comes after seed 9, and random, which the others are measured by, at the end."""
+    return [
+        (2, part) if part == "random" else (0, part.zfill(20)) if part.isdigit() else (1, part) for part in path.parts
+    ]
+
+
+def _checked(
+    path: Path, needed: Iterable[str], columns: Collection[str] | None = None, text: Collection[str] = ()
+) -> Table:
+    table = read_table(path, None if columns is None else {*columns, *needed})
+    missing = [name for name in needed if name not in table]
+    if missing:
+        raise InputError(
+            f"{path} has no column '{missing[0]}' (it has {', '.join(table)}); run it again, or leave this run out."
+        )
+    for name in needed:
+        if name not in text and table[name].dtype.kind != "f":
+            cell = next(cell for cell in table[name] if not _is_number(cell))
+            raise InputError(f"{path} is damaged: {cell!s:.40} in column '{name}' is no number; run it again.")
+    return table
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell or "nan")
+    except ValueError:
+        return False
+    return True
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (ValueError, OSError) as error:
+        raise InputError(f"{path} is damaged ({error}); run it again, or leave this run out.") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{path} is damaged: it holds no table; run it again, or leave this run out.")
+    return content
+
+
+def _identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:
+    """Selector and seed; in a comparison the folder tells selectors apart, and the configuration how they are spelt."""
+    place, section, seed = folder.absolute(), config.get("selector"), config.get("seed")
+    if isinstance(section, Mapping):
+        section = f"{section.get('name')}:{section['preset']}" if section.get("preset") else section.get("name")
+    selector = str(section or place.name)
+    if len(place.parents) > 2 and (place.parents[2] / "comparison.json").exists():
+        told_apart = re.sub(r"\W+", "-", place.parent.name) != re.sub(r"\W+", "-", selector)
+        selector = place.parent.name if told_apart else selector
+        seed = int(place.name) if place.name.isdigit() else seed
+    return selector, seed if isinstance(seed, int) else 0

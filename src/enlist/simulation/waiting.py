@@ -1,0 +1,120 @@
+"""One round on the virtual clock: what becomes of each client that was asked, and when the server stops waiting.
+
+The future of a client is computed when it is asked, because it is a pure function of round, client and time; the
+server and the selector learn of it only as events come out of the queue.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from enlist.records import Outcome, Selection
+from enlist.rounds import PENDING
+from enlist.simulation.clock import Event, Kind, Queue
+from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
+
+IDLE = 60.0
+"""Virtual seconds that pass in a round for which nobody was selected."""
+
+
+@dataclasses.dataclass(eq=False)
+class Schedule:
+    """What will become of the clients of a selection, aligned with it: parts of the latency, and how it ends when.
+
+    >>> schedule = Schedule.of(
+    ...     now=0.0, download=np.ones(3), compute=np.array([2.0, 5.0, 2.0]), upload=np.ones(3),
+    ...     online_until=np.array([9.0, 6.0, 9.0]), crashed=np.array([False, False, True]), fraction=np.full(3, 0.5))
+    >>> [kind.name for kind in schedule.kinds], schedule.times
+    (['REPLY', 'LOST', 'ERROR'], array([4., 6., 2.]))
+    """
+
+    download: FloatArray
+    compute: FloatArray
+    upload: FloatArray
+    times: FloatArray
+    kinds: list[Kind]
+
+    @classmethod
+    def of(
+        cls,
+        now: float,
+        download: FloatArray,
+        compute: FloatArray,
+        upload: FloatArray,
+        online_until: FloatArray,
+        crashed: BoolArray,
+        fraction: FloatArray,
+    ) -> Schedule:
+        """A client replies when it is done, unless it crashes or goes offline before."""
+        total = download + compute + upload
+        ends = np.stack([now + total, np.where(crashed, now + fraction * total, np.inf), online_until])
+        first = ends.argmin(axis=0)  # a tie goes to the reply
+        return cls(download, compute, upload, ends.min(axis=0), [Kind(int(kind)) for kind in first])
+
+    @property
+    def latency(self) -> FloatArray:
+        """Seconds from being asked to the reply, if it comes."""
+        return self.download + self.compute + self.upload
+
+
+@dataclasses.dataclass(eq=False)
+class Waited:
+    """How the waiting ended: when, outcomes so far, who replied in order of arrival, and late replies of old rounds.
+
+    >>> Waited(12.0, np.array([0, 1]), np.array([3]), []).ended
+    12.0
+    """
+
+    ended: float
+    outcome: AnyArray
+    arrivals: IntArray
+    stale: list[Event]
+
+
+def wait(
+    queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[IntArray], bool]
+) -> Waited:
+    """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
+
+    A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
+    notices the broken connection. Replies of earlier rounds that come meanwhile are returned as `stale`.
+
+    >>> queue, picked = Queue(), Selection(1, np.array([4, 7, 9]), deadline=5.0)
+    >>> schedule = Schedule(*np.zeros((3, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=[Kind.REPLY] * 3)
+    >>> waited = wait(queue, picked, schedule, 0.0, enough=lambda arrivals: len(arrivals) == 3)
+    >>> waited.ended, waited.outcome, waited.arrivals, len(queue)
+    (5.0, array([0, 1, 0], dtype=int8), array([9, 4]), 1)
+    """
+    deadline = now + picked.deadline
+    for client, time, kind in zip(picked.clients.tolist(), schedule.times.tolist(), schedule.kinds, strict=True):
+        queue.push(Event(time, kind, picked.round, client))
+    queue.push(Event(deadline if len(picked) else min(deadline, now + IDLE), Kind.DEADLINE, picked.round, -1))
+    outcome = np.full(len(picked), PENDING, dtype=np.int8)
+    arrivals: list[int] = []
+    stale: list[Event] = []
+    outstanding = len(picked)
+    ended = now
+    while True:
+        event = queue.pop()
+        if event.round != picked.round:
+            if event.kind == Kind.REPLY:
+                stale.append(event)
+            continue
+        ended = event.time
+        if event.kind == Kind.DEADLINE:
+            break
+        position = int(np.searchsorted(picked.clients, event.client))
+        outcome[position] = {Kind.REPLY: Outcome.COMPLETED, Kind.ERROR: Outcome.FAILED}.get(event.kind, Outcome.DROPPED)
+        if event.kind == Kind.REPLY:
+            arrivals.append(event.client)
+        if event.kind != Kind.LOST or math.isinf(deadline):
+            outstanding -= 1
+        if outstanding == 0 or enough(np.array(arrivals, dtype=np.int64)):
+            queue.keep(entry for entry in queue if not (entry.kind == Kind.DEADLINE and entry.round == picked.round))
+            break
+    outcome[outcome == PENDING] = Outcome.LATE
+    return Waited(ended, outcome, np.array(arrivals, dtype=np.int64), stale)

@@ -1,0 +1,95 @@
+"""What all model options share: the base class, shapes of inputs and outputs, and initialisation from a stream."""
+
+from __future__ import annotations
+
+import abc
+import math
+
+import torch
+from torch import nn
+
+from enlist.errors import InputError
+from enlist.options import Options
+from enlist.streams import Streams
+
+
+class ModelOptions(Options, abc.ABC):
+    """Options of a model: what a configuration says of it, and `build`, which makes the module.
+
+    A module takes a batch (n, *shape) and returns (n, classes) logits, or (n, 1) for a regression (`classes` = 0). Its
+    attribute `memory_format`, if there is one, says which layout of its inputs is the fastest.
+
+    >>> class Constant(ModelOptions):
+    ...     name: str = "constant"
+    ...     def build(self, shape, classes):
+    ...         return nn.Sequential(nn.Flatten(), nn.Linear(inputs(shape), outputs(classes)))
+    >>> Constant().build((1, 2, 2), 3)(torch.zeros(5, 1, 2, 2)).shape
+    torch.Size([5, 3])
+    """
+
+    name: str
+
+    @abc.abstractmethod
+    def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
+        """A new module for samples of this shape; its weights come from PyTorch's global generator."""
+
+
+def initialise(options: ModelOptions, shape: tuple[int, ...], classes: int, streams: Streams) -> nn.Module:
+    """A module whose weights come from the stream "model" alone; PyTorch's global generator is left as it was.
+
+    >>> from enlist.training.models.dense import MLP
+    >>> first, second = (initialise(MLP(hidden=(4,)), (3,), 2, Streams(1)) for _ in range(2))
+    >>> all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters()))
+    True
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(streams.number("model"))
+        return options.build(tuple(shape), classes)
+
+
+def inputs(shape: tuple[int, ...]) -> int:
+    """How many numbers one sample has.
+
+    >>> inputs((1, 28, 28))
+    784
+    """
+    return math.prod(shape)
+
+
+def outputs(classes: int) -> int:
+    """Width of the last layer: one number per class, or the prediction of a regression.
+
+    >>> outputs(10), outputs(0)
+    (10, 1)
+    """
+    return classes or 1
+
+
+def image(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Channels, height and width of one sample, for models that need images.
+
+    >>> image("cnn", (153,))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: model 'cnn' needs images (channels, height, width), and samples have shape (153,); ...
+    """
+    if len(shape) != 3:
+        raise InputError(
+            f"model '{name}' needs images (channels, height, width), and samples have shape {tuple(shape)}; "
+            "use 'mlp' or 'logistic', or data of images."
+        )
+    channels, height, width = shape
+    return channels, height, width
+
+
+def he_normal(module: nn.Module) -> None:
+    """Draw convolutions from a normal distribution of variance 2 / fan-out (He et al. 2015), as residual nets need.
+
+    >>> convolution = nn.Conv2d(64, 128, 3)
+    >>> he_normal(convolution)
+    >>> round(float(convolution.weight.detach().std() * (128 * 9 / 2) ** 0.5), 1)
+    1.0
+    """
+    for part in module.modules():
+        if isinstance(part, nn.Conv2d):
+            nn.init.kaiming_normal_(part.weight, mode="fan_out", nonlinearity="relu")
