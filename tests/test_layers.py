@@ -13,6 +13,11 @@ ORDER = [
     "checks",
     "settings",
     "text",
+    "streams",
+    "statistics",
+    "processes",
+    "unpickle",
+    "options",
     "clients",
     "records",
     "state",
@@ -20,7 +25,8 @@ ORDER = [
     "storage",
     "contract",
 ]
-ORDER += ["bandits", "selectors", "books", "testing", "arena", "report", "cli"]
+ORDER += ["bandits", "selectors", "books", "testing", "arena"]
+ORDER += ["data", "devices", "training", "simulation", "report", "cli"]
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -59,4 +59,4 @@ def keep_freed_memory() -> bool:
         return False
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3
     wanted = ((mmap_threshold, 32 << 20), (trim_threshold, 512 << 20), (top_pad, 64 << 20))
-    return all([mallopt(option, value) == 1 for option, value in wanted])
+    return sum(int(mallopt(option, value)) for option, value in wanted) == len(wanted)

@@ -36,7 +36,8 @@ def cache(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def server(tmp_path):
+def server(tmp_path, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     folder = tmp_path / "served"
     folder.mkdir()
     handler = functools.partial(Quiet, directory=str(folder))

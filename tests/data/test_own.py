@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 
 import numpy as np
@@ -213,6 +214,12 @@ def test_a_module_that_fails_by_itself_shows_its_own_error(module, tmp_path):
 def test_a_factory_is_a_module_and_a_name(factory):
     with pytest.raises(InputError, match="factory = "):
         FromPython(factory=factory)
+
+
+def test_importing_the_layer_leaves_heavy_packages_alone():
+    code = "import sys, enlist.data; print(*{'sklearn', 'pooch', 'pyarrow', 'torch', 'requests'} & set(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == ""
 
 
 class Run(Options):

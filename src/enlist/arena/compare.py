@@ -6,17 +6,13 @@ import concurrent.futures
 import csv
 import dataclasses
 import json
-import math
 import multiprocessing
 import os
 import signal
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
-
-import numpy as np
-from scipy.stats import t as student
 
 from enlist import checks
 from enlist.arena.genie import Reward, make
@@ -24,6 +20,7 @@ from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
 from enlist.errors import InputError
+from enlist.statistics import Summary
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,28 +125,6 @@ def _end_with_parent() -> None:
     if parent is not None:
         parent.join()
         os._exit(1)
-
-
-@dataclasses.dataclass(frozen=True)
-class Summary:
-    """Mean of a quantity over seeds with its 95 % interval.
-
-    >>> Summary.of([1.0, 2.0, 3.0])
-    Summary(mean=2.0, low=-0.48..., high=4.48...)
-    """
-
-    mean: float
-    low: float
-    high: float
-
-    @classmethod
-    def of(cls, values: Sequence[float]) -> Summary:
-        """Student's t interval; with a single seed there is none."""
-        mean = float(np.mean(values))
-        if len(values) < 2:
-            return cls(mean, math.nan, math.nan)
-        half = float(student.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-        return cls(mean, mean - half, mean + half)
 
 
 def summarise(results: Results, quantity: str) -> dict[str, Summary]:

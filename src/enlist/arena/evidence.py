@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from enlist.arena.compare import Comparison, Summary, compare, paired_difference, summarise
+from enlist.arena.compare import Comparison, compare, paired_difference, summarise
+from enlist.statistics import Summary
 
 SMALLER_IS_BETTER = {
     "round_time",

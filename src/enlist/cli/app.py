@@ -8,8 +8,11 @@ import typer
 
 import enlist
 from enlist.cli.arena import arena
+from enlist.cli.compare import compare
 from enlist.cli.demo import demo
 from enlist.cli.listing import listing
+from enlist.cli.report import report
+from enlist.cli.run import run
 
 app = typer.Typer(
     name="enlist",
@@ -21,6 +24,9 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command()(demo)
+app.command()(run)
+app.command()(compare)
+app.command()(report)
 app.command()(arena)
 app.command("list")(listing)
 

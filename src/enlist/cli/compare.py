@@ -6,24 +6,22 @@ import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist import checks
-from enlist.cli.console import as_rich, numbered, open_console, say_where
-from enlist.cli.run import Changes
-from enlist.simulation.comparison import Comparison, Ended, compare
-from enlist.simulation.config import load
-from enlist.simulation.printing import comparison_table, duration, level
-from enlist.simulation.scores import comparison_rows
-from enlist.simulation.tables import read_run
+from enlist.cli.console import needs_sim, numbered, open_console, say_where
+from enlist.cli.report import LEGEND, WIDTH, fitting
+from enlist.cli.run import Changes, ConfigFile
+
+if TYPE_CHECKING:
+    from enlist.simulation.comparison import Comparison, Ended
 
 
-def compare_command(
-    config: Annotated[Path, typer.Argument(help="A TOML file; docs/configuration.md lists every key.")],
+def compare(
+    config: ConfigFile,
     selectors: Annotated[str, typer.Option(help="Names, or name:preset, with commas.")] = "random,oort,bsfl,fedsuv",
     seeds: Annotated[int, typer.Option(help="Runs per selector; every selector meets the same populations.")] = 3,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
@@ -38,64 +36,33 @@ def compare_command(
 
     Example: [bold]enlist compare examples/quickstart.toml --selectors random,oort,bsfl --seeds 10[/]
     """
+    needs_sim("compare")
+    from enlist.simulation.comparison import Comparison
+    from enlist.simulation.config import load
+
     names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
     comparison = Comparison(load(config, changes or []), names, seeds, first_seed)
     comparison.check()
     checks.whole("--jobs", jobs, minimum=0)
-    console = open_console()
+    console = open_console(WIDTH)
     folder = output or numbered("compare")
     again = f"enlist compare {config} --selectors {selectors} --seeds {seeds} --output {folder}"
     ended = with_view(console, comparison, folder, jobs, again)
-    finish(console, comparison, ended, folder, target, f"{config.stem}: {len(names)} selectors")
+    finish(console, comparison, ended, folder, target, f"{config.stem}: {len(names)} selectors, {seeds} seeds")
 
 
 def with_view(console: Console, comparison: Comparison, folder: Path, jobs: int, again: str) -> Ended:
     """Run under the live view; Ctrl-C says how to go on."""
+    from enlist.cli.live import View
+    from enlist.simulation.comparison import compare as compare_all
+
     view = View(console, comparison)
     try:
         with view.progress:
-            return compare(comparison, folder, jobs or os.cpu_count() or 1, view.tick)
+            return compare_all(comparison, folder, jobs or os.cpu_count() or 1, view.tick)
     except KeyboardInterrupt:
         console.print(f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None
-
-
-class View:
-    """One bar per selector over the rounds of all its seeds; quiet in pipes."""
-
-    def __init__(self, console: Console, comparison: Comparison) -> None:
-        self.comparison = comparison
-        self.progress = Progress(
-            TextColumn("{task.description}", style="bold"),
-            BarColumn(bar_width=32),
-            TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        width = max(len(name) for name in comparison.selectors)
-        total = comparison.seeds * comparison.config.rounds.rounds
-        self.tasks = {
-            name: self.progress.add_task(name.ljust(width), total=total, state="waiting")
-            for name in comparison.selectors
-        }
-        self.states: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in comparison.selectors}
-
-    def tick(self, selector: str, seed: int, state: dict[str, Any]) -> None:
-        """Show how a run stands."""
-        states = self.states[selector]
-        states[seed] = state
-        rounds = self.comparison.config.rounds.rounds
-        done = sum(rounds if s["status"] in ("finished", "failed") else s["rounds"] for s in states.values())
-        ended = sum(s["status"] == "finished" for s in states.values())
-        failed = sum(s["status"] == "failed" for s in states.values())
-        words = [f"{ended}/{self.comparison.seeds} seeds"]
-        words += [f"[red]{failed} failed[/]"] if failed else []
-        if state.get("accuracy") is not None:
-            words += [f"accuracy {level(state['accuracy'])}", f"{duration(state['time'])} virtual"]
-        self.progress.update(self.tasks[selector], completed=done, state=" · ".join(words))
 
 
 def finish(
@@ -116,9 +83,13 @@ def finish(
 def publish(console: Console, runs: Sequence[Path], folder: Path, target: float | None, title: str) -> None:
     """Print the table; write it as JSON, and the report."""
     from enlist.report.runs import write_report
+    from enlist.simulation.printing import comparison_table
+    from enlist.simulation.scores import comparison_rows
+    from enlist.simulation.tables import PARTICIPATIONS, read_run
 
-    tables = [read_run(path) for path in runs]
+    tables = [read_run(path, PARTICIPATIONS) for path in runs]
     rows = comparison_rows(tables, target)
-    console.print(as_rich(comparison_table(rows), title))
+    console.print(fitting(console, comparison_table(rows), title))
+    console.print(LEGEND, style="dim")
     (folder / "scores.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
-    say_where(console, write_report(tables, folder, title, target))
+    say_where(console, write_report(tables, folder / "report", title, target))

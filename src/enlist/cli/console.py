@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from enlist.errors import InputError
+from enlist.errors import InputError, MissingExtraError
 
 
 def open_console(width: int = 120) -> Console:
@@ -77,3 +78,10 @@ def numbered(kind: str) -> Path:
     while (folder := Path("runs") / f"{kind}-{number:03d}").exists():
         number += 1
     return folder
+
+
+def needs_sim(command: str) -> None:
+    """Say which extra a command needs, if PyTorch and its companions are not there."""
+    needed = ("torch", "pydantic", "safetensors", "sklearn", "pooch")
+    if any(importlib.util.find_spec(name) is None for name in needed):
+        raise MissingExtraError(command, "sim")

@@ -9,9 +9,8 @@ from typing import Annotated
 import typer
 
 from enlist.cli.compare import finish, with_view
-from enlist.cli.console import numbered, open_console
-from enlist.simulation.comparison import Comparison
-from enlist.simulation.config import load
+from enlist.cli.console import needs_sim, numbered, open_console
+from enlist.cli.report import WIDTH
 
 SELECTORS = ("random", "oort", "bsfl", "fedsuv", "darts-ucb")
 
@@ -25,7 +24,11 @@ def demo(
 
     Example: [bold]enlist demo[/]
     """
-    console = open_console()
+    needs_sim("demo")
+    from enlist.simulation.comparison import Comparison
+    from enlist.simulation.config import load
+
+    console = open_console(WIDTH)
     config = load(str(files("enlist.cli") / "demo.toml"))
     comparison = Comparison(config, SELECTORS, seeds)
     comparison.check()

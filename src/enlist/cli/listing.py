@@ -10,7 +10,7 @@ from rich.table import Table
 
 from enlist.arena import SCENARIOS
 from enlist.arena.evidence import EVIDENCE
-from enlist.cli.arena import open_console
+from enlist.cli.console import open_console
 from enlist.errors import EnlistError, unknown
 from enlist.selectors import get, names
 from enlist.testing import population

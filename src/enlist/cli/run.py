@@ -3,28 +3,23 @@
 from __future__ import annotations
 
 import os
-import signal
-from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from enlist.cli.console import as_rich, numbered, open_console
-from enlist.simulation.callbacks import Callback, MLflow, Recorder, Row, TensorBoard
-from enlist.simulation.config import Config, load
-from enlist.simulation.folder import RunFolder
-from enlist.simulation.printing import duration, level
-from enlist.simulation.simulation import Simulation
+from enlist import checks
+from enlist.cli.console import as_rich, needs_sim, numbered, open_console
+from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
+ConfigFile = Annotated[
+    Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/configuration.md lists every key.")
+]
 
 
 def run(
-    config: Annotated[Path, typer.Argument(help="A TOML file; docs/configuration.md lists every key.")],
+    config: ConfigFile,
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the run; a new one under runs/ if not given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run in --output.")] = False,
@@ -39,12 +34,16 @@ def run(
 
     Example: [bold]enlist run examples/quickstart.toml --set selector.name=bsfl[/]
     """
+    needs_sim("run")
+    from enlist.cli.live import Bar, stopping_after_round
+    from enlist.simulation import Callback, MLflow, Recorder, RunFolder, Simulation, TensorBoard, load
+
     settings = load(config, changes or [])
     console = open_console()
     folder = output or (latest("run") if resume else numbered("run"))
     with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume) as opened:
         if (opened.path / "result.json").exists():
-            console.print(f"{folder} is finished already; see it with: enlist report {folder}")
+            console.print(f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True)
             return
         recorder, bar = Recorder(opened), Bar(console, settings)
         callbacks: list[Callback] = [recorder, bar]
@@ -66,56 +65,10 @@ def run(
     raise typer.Exit(130)
 
 
-class Bar(Callback):
-    """A progress bar with accuracy and virtual time; quiet in pipes."""
-
-    def __init__(self, console: Console, config: Config) -> None:
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=32),
-            MofNCompleteColumn(),
-            TextColumn("rounds"),
-            TextColumn("{task.fields[state]}"),
-            TimeElapsedColumn(),
-            TimeRemainingColumn(),
-            console=console,
-            disable=not console.is_terminal,
-        )
-        self.task = self.progress.add_task(config.selector.name, total=config.rounds.rounds, state="")
-
-    def __enter__(self) -> Bar:
-        self.progress.start()
-        return self
-
-    def __exit__(self, *failure: object) -> None:
-        self.progress.stop()
-
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
-        state = f"accuracy {level(simulation.accuracy)} · {duration(simulation.now)} virtual"
-        self.progress.update(self.task, completed=simulation.round, state=state)
-
-
-class stopping_after_round:  # noqa: N801
-    """Ctrl-C ends the run cleanly after the round; a second one ends it at once, and nothing is lost either."""
-
-    def __init__(self, console: Console, simulation: Simulation) -> None:
-        self.console, self.simulation = console, simulation
-
-    def __enter__(self) -> None:
-        self.before = signal.signal(signal.SIGINT, self._stop)
-
-    def __exit__(self, *failure: object) -> None:
-        signal.signal(signal.SIGINT, self.before)
-
-    def _stop(self, number: int, frame: FrameType | None) -> None:
-        if self.simulation.stopping:
-            raise KeyboardInterrupt
-        self.simulation.stopping = True
-        self.console.print("stopping after this round; Ctrl-C again stops at once.")
-
-
 def summary(result: dict[str, Any]) -> list[list[str]]:
     """Header and one row: how a run stands."""
+    from enlist.simulation.printing import duration, level
+
     header = ["rounds", "virtual time", "accuracy"]
     accuracy = "–" if result["accuracy"] is None else level(result["accuracy"])
     row = [str(result["rounds"]), duration(result["time"]), accuracy]
@@ -130,9 +83,6 @@ def chosen_device(wanted: str) -> str:
     """The device to train on."""
     import torch
 
-    from enlist import checks
-    from enlist.errors import InputError
-
     checks.one_of("--device", wanted, ("auto", "cpu", "cuda"))
     present = torch.cuda.is_available()
     if wanted == "cuda" and not present:
@@ -142,8 +92,6 @@ def chosen_device(wanted: str) -> str:
 
 def latest(kind: str) -> Path:
     """The newest folder of this kind under runs/."""
-    from enlist.errors import InputError
-
     found = sorted(Path("runs").glob(f"{kind}-[0-9][0-9][0-9]"))
     if not found:
         raise InputError(f"--resume finds no runs/{kind}-NNN here; name the folder with --output.")

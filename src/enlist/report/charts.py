@@ -9,7 +9,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist.arena.compare import Results, Summary
+from enlist.arena.compare import Results
+from enlist.statistics import Summary
 
 Row = Mapping[str, Any]
 
@@ -110,7 +111,7 @@ def styled(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
     return configured
 
 
-def save(chart: alt.TopLevelMixin, stem: Path) -> list[Path]:
+def save(chart: alt.TopLevelMixin, stem: Path, suffixes: Sequence[str] = (".png", ".svg", ".html")) -> list[Path]:
     """Write `stem`.png, .svg and .html (interactive, and self-contained: it opens without a network).
 
     >>> import tempfile
@@ -120,8 +121,8 @@ def save(chart: alt.TopLevelMixin, stem: Path) -> list[Path]:
     ['regret.png', 'regret.svg', 'regret.html']
     """
     look = styled(chart)
-    paths = [stem.with_suffix(suffix) for suffix in (".png", ".svg", ".html")]
-    look.save(str(paths[0]), scale_factor=2.0)
-    look.save(str(paths[1]))
-    look.save(str(paths[2]), inline=True)
+    extras: dict[str, dict[str, Any]] = {".png": {"scale_factor": 2.0}, ".html": {"inline": True}}
+    paths = [stem.with_suffix(suffix) for suffix in suffixes]
+    for path in paths:
+        look.save(str(path), **extras.get(path.suffix, {}))
     return paths

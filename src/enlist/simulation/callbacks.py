@@ -113,16 +113,16 @@ class TensorBoard(Callback):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MissingExtraError("--tensorboard", "tensorboard") from None
-        self.writer = SummaryWriter(str(folder))  # type: ignore[no-untyped-call]
+        self.writer = SummaryWriter(str(folder))
 
     def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
         """One point per quantity that is known."""
         for name, value in _numbers(row).items():
-            self.writer.add_scalar(name, value, row["round"])  # type: ignore[no-untyped-call]
+            self.writer.add_scalar(name, value, row["round"])
 
     def on_finish(self, simulation: Simulation, result: Row) -> None:
         """Write out what is left."""
-        self.writer.close()  # type: ignore[no-untyped-call]
+        self.writer.close()
 
 
 class MLflow(Callback):
@@ -135,9 +135,10 @@ class MLflow(Callback):
     def __init__(self, experiment: str = "enlist", client: Any = None) -> None:
         if client is None:
             try:
-                import mlflow as client
+                import mlflow
             except ImportError:
                 raise MissingExtraError("--mlflow", "mlflow") from None
+            client = mlflow
         self.client, self.experiment = client, experiment
 
     def on_start(self, simulation: Simulation) -> None:

@@ -148,14 +148,16 @@ def run_in(folder: Path, config: Config, callbacks: Sequence[Callback] = (), **s
 def _remember(comparison: Comparison, path: Path) -> None:
     """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added."""
     file = path / "comparison.json"
-    config = {name: value for name, value in comparison.config.model_dump(mode="json").items() if name not in ("seed", "selector")}
+    config = comparison.config.model_dump(mode="json", exclude={"seed", "selector"})
     settings = {"selectors": list(comparison.selectors), "seeds": comparison.seeds, "first_seed": comparison.first_seed}
     try:
         path.mkdir(parents=True, exist_ok=True)
         if file.exists():
             known = json.loads(file.read_text(encoding="utf-8"))
             if known["config"] != config:
-                raise InputError(f"{path} holds another comparison; continue it with its own configuration, or name a new folder.")
+                raise InputError(
+                    f"{path} holds another comparison; continue it with its own configuration, or name a new folder."
+                )
             settings["selectors"] = list(dict.fromkeys([*known["selectors"], *comparison.selectors]))
         elif any(path.iterdir()):
             raise InputError(f"{path} is not empty and holds no comparison; name a new folder.")

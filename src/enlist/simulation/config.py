@@ -234,21 +234,10 @@ class Config(Options):
 
     @pydantic.model_validator(mode="after")
     def _together(self) -> Config:
-        chosen = selectors.get(self.selector.name)
-        if chosen.trains_all != (self.rounds.protocol == "safa"):
-            if chosen.trains_all:
-                raise ValueError(
-                    f"selector '{self.selector.name}' lets everybody train; set rounds.protocol = \"safa\", or its "
-                    "setting that chooses before training."
-                )
+        if self.rounds.protocol == "safa" and not selectors.get(self.selector.name).trains_all:
             raise ValueError(
                 f"rounds.protocol is 'safa', but selector '{self.selector.name}' chooses before training; "
-                'set selector.name = "safa".'
-            )
-        if "round.accuracy" in chosen.needs and not self.data.validation:
-            raise ValueError(
-                f"selector '{self.selector.name}' learns from the server's accuracy, and data.validation is 0; "
-                "set it, for example to 0.1."
+                'set selector.name = "safa", or rounds.protocol = "synchronous".'
             )
         return self
 

@@ -243,7 +243,7 @@ def _claim(lock: TextIO, folder: Path) -> None:
         raise InputError(f"{folder} is being written by another process; wait for it, or end it.") from None
 
 
-def _same_config(folder: Path, saved: Any, given: Mapping[str, Any], path: str = "") -> None:
+def _same_config(folder: Path, saved: Any, given: Any, path: str = "") -> None:
     if isinstance(saved, dict) and isinstance(given, Mapping):
         for key in {**saved, **given}:
             _same_config(folder, saved.get(key), given.get(key), f"{path}.{key}" if path else key)

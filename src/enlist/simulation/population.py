@@ -93,7 +93,7 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     shards = config.data.partition.split(train, data.classes, config.data.clients, streams)
     if (empty := shards.sizes == 0).any():
         raise InputError(
-            f"{int(empty.sum())} of {len(shards)} clients would hold no samples; use fewer clients or another partition."
+            f"{int(empty.sum())} of {len(shards)} clients would hold no samples; use fewer, or another partition."
         )
     rates = config.data.label_noise.rates(len(shards), streams)
     labels = noisy_labels(train.y, shards, rates, data.classes, streams) if rates.any() else train.y

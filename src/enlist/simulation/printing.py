@@ -14,11 +14,13 @@ MINUTE, HOUR, DAY = 60, 3_600, 86_400
 LENGTHS = {"s": 1, "min": MINUTE, "h": HOUR, "d": DAY}
 
 
-def duration(seconds: float) -> str:
-    """A span of time in two units at most.
+def duration(seconds: float, units: int = 2) -> str:
+    """A span of time, in two units at most, or in one.
 
     >>> [duration(seconds) for seconds in (0.25, 59.2, 245, 11_520, 190_000)]
     ['0.25 s', '59.2 s', '4 min 5 s', '3 h 12 min', '2 d 5 h']
+    >>> duration(11_520, units=1)
+    '3.2 h'
     """
     if not math.isfinite(seconds):
         return UNKNOWN
@@ -28,6 +30,8 @@ def duration(seconds: float) -> str:
         whole = round(seconds / LENGTHS[small]) * LENGTHS[small]
         if whole < above:
             count, rest = divmod(whole, LENGTHS[big])
+            if units == 1:
+                return f"{seconds / LENGTHS[big]:.2g} {big}"
             return f"{count} {big} {rest // LENGTHS[small]} {small}" if rest else f"{count} {big}"
     return UNKNOWN
 
@@ -86,8 +90,8 @@ def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
     >>> for line in comparison_table(comparison_rows(runs, target=0.7)):
     ...     print(" | ".join(line[:4]))
     selector | rounds to 70 % | time to 70 % | speed-up over random
-    fedcs | 6 ± 0 | 1 min 51 s ± 55.6 s | 1.41 [1.28, 1.62]
-    random | 6.7 ± 2.9 | 2 min 37 s ± 1 min 28 s | –
+    fedcs | 6 ± 0 | 1 min 51 s ± 56 s | 1.41 [1.28, 1.62]
+    random | 6.7 ± 2.9 | 2 min 37 s ± 1.5 min | –
     """
     by, goal = rows[0]["measure"], target_name(rows[0])
     most = max(row["bytes_down"] + row["bytes_up"] for row in rows)
@@ -123,7 +127,8 @@ def speed_up(row: Row) -> str:
 
 
 def _reached(row: Row, name: str) -> str:
-    show = duration if name == "time_to" else _round_count
+    show = duration if name == "time_to" else _rounds
+    show_half = _about if name == "time_to" else _rounds
     if not math.isfinite(row["target"]):
         return UNKNOWN
     if row["reached"] == 0:
@@ -131,10 +136,14 @@ def _reached(row: Row, name: str) -> str:
     if row["reached"] < row["seeds"]:
         return f"≥ {show(row[name])} ({row['reached']}/{row['seeds']})"
     half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2.0
-    return show(row[name]) + (f" ± {show(half)}" if math.isfinite(half) else "")
+    return show(row[name]) + (f" ± {show_half(half)}" if math.isfinite(half) else "")
 
 
-def _round_count(number: float) -> str:
+def _about(seconds: float) -> str:
+    return duration(float(f"{seconds:.2g}"), units=1)
+
+
+def _rounds(number: float) -> str:
     return f"{number:.1f}" if number < 10 and number != int(number) else f"{number:,.0f}"
 
 

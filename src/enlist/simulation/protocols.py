@@ -61,7 +61,8 @@ class Synchronous:
 
     def taken(self, picked: Selection, waited: Waited) -> IntArray:
         """Whose updates are used, in client order."""
-        return picked.clients[waited.outcome == Outcome.COMPLETED]
+        completed: IntArray = picked.clients[waited.outcome == Outcome.COMPLETED]
+        return completed
 
     def version(self, client: int) -> int:
         """The slot of the model that a client of this round starts from."""
@@ -110,7 +111,7 @@ class Safa(Synchronous):
         if size > CACHE_BYTES:
             raise InputError(
                 f"SAFA keeps a model for each of {count} clients, {size / 2**30:.1f} GiB here; at most "
-                f"{CACHE_BYTES / 2**30:.0f} GiB are allowed. Use fewer clients, a smaller model, or the synchronous protocol."
+                f"{CACHE_BYTES / 2**30:.0f} GiB are allowed. Use fewer clients, a smaller model, or another protocol."
             )
         self.lag = np.zeros(count, dtype=np.int64)
         self.received = np.zeros(count, dtype=np.int64)

@@ -171,27 +171,27 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
 
 
 def default_target(runs: Sequence[RunTables]) -> float:
-    """The target that all configurations name; without one, the best accuracy that random reached with every seed.
+    """The target that all configurations name; without one, the final accuracy that random has with every seed.
 
-    The latter is rounded down to a whole percent; if random did not run, it is what all runs reached. For regression it
-    is the lowest loss reached with every seed, rounded up to two digits. NaN if nothing was evaluated.
+    The latter is rounded down to a whole percent; if random did not run, it is what all runs end with. For regression
+    it is the final loss, rounded up to two digits. NaN if nothing was evaluated.
 
     >>> from enlist.simulation.example import example_run
     >>> default_target([example_run(seed=seed) for seed in range(3)])
-    0.7
+    0.63
     """
     by = measure(runs)
     named = configured_target(runs)
     if by == "accuracy" and named is not None:
         return named
     reference = [run for run in runs if run.selector == BASELINE] or list(runs)
-    bests = [run_scores(run, by)["best"] for run in reference]
-    if not bests or not np.isfinite(bests).all():
+    finals = [run_scores(run, by)["final"] for run in reference]
+    if not finals or not np.isfinite(finals).all():
         return math.nan
     if by == "accuracy":
-        return math.floor(100.0 * min(bests) + 1e-9) / 100.0
-    step = 10.0 ** (math.floor(math.log10(max(bests))) - 1) if max(bests) > 0 else 1.0
-    return float(f"{math.ceil(max(bests) / step - 1e-9) * step:.12g}")
+        return math.floor(100.0 * min(finals) + 1e-9) / 100.0
+    step = 10.0 ** (math.floor(math.log10(max(finals))) - 1) if max(finals) > 0 else 1.0
+    return float(f"{math.ceil(max(finals) / step - 1e-9) * step:.12g}")
 
 
 def configured_target(runs: Sequence[RunTables]) -> float | None:

@@ -73,7 +73,7 @@ class Server:
         """Take in late updates and change the model; returns the weight that each late update got."""
         weights = self._staleness(late, weighting)
         for entry, weight in zip(late, weights, strict=True):
-            self._take(entry.update, weight * entry.report.samples)
+            self._take(entry.update, entry.report.samples, weight)
         change = self.aggregator.result()
         if change is not None:
             self.optimiser.step(self.model.parameters, change)
@@ -81,9 +81,9 @@ class Server:
         self.begin()
         return weights
 
-    def _take(self, update: Vectors, weight: float) -> None:
-        self.aggregator.add(update.parameters, weight)
-        self.buffers.add(update.buffers, update.counters, weight)
+    def _take(self, update: Vectors, samples: float, discount: float = 1.0) -> None:
+        self.aggregator.add(update.parameters, samples, discount)
+        self.buffers.add(update.buffers, update.counters, discount * samples)
 
     def _staleness(self, late: list[Late], weighting: str) -> list[float]:
         if not late:

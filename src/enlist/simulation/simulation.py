@@ -19,7 +19,7 @@ from torch import Tensor
 
 from enlist import checks, selectors
 from enlist.books import Books
-from enlist.errors import EnlistError, InputError
+from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation.callbacks import Callback, Checkpoint, Row
 from enlist.simulation.clock import Event, Kind, Queue
@@ -70,14 +70,20 @@ class Simulation:
         self.population = build(config) if population is None else population
         self.members = len(self.population) - config.membership.joining
         self.gone = self._leaving()
+        known = self.population.clients
         self.selector = selectors.create(
             config.selector.name,
-            self.population.clients.kept(np.arange(self.members)) if config.membership.joins else self.population.clients,
+            known.kept(np.arange(self.members)) if config.membership.joins else known,
             seed=self.streams.number("selector") % 2**31,
             preset=config.selector.preset,
             max_open=config.rounds.max_lateness + 1,
             **config.selector.settings,
         )
+        if self._tells_accuracy and "validation" not in (self.population.samples or data or {}):
+            raise InputError(
+                f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
+                "set it, for example to 0.1."
+            )
         self.books = Books(self.selector, late="await" if config.rounds.late == "use" else "drop")
         module = initialise(config.model, self.population.shape, self.population.classes, self.streams)
         self.server = Server(config.server, FlatModule(module).layout, FlatModule(module).vectors)
@@ -117,6 +123,10 @@ class Simulation:
         out_of_time = rounds.seconds is not None and self.now >= rounds.seconds
         at_target = evaluation.stop_at_target and self.reached["rounds"] > 0
         return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned
+
+    @property
+    def _tells_accuracy(self) -> bool:
+        return bool(self.selector.needs & {"round.accuracy", "round.loss"})
 
     def step(self) -> tuple[Row, list[Row]]:
         """One round: ask, wait, train what came back, change the model, and tell."""
@@ -211,7 +221,7 @@ class Simulation:
     def _ask(self, available: BoolArray) -> Selection:
         if not available.any():
             self.abandoned = True
-        picked = self.books.ask(
+        return self.books.ask(
             available,
             self.protocol.asked(),
             now=self.now,
@@ -219,7 +229,6 @@ class Simulation:
             forecast=self._forecast(),
             measure=self._measure,
         )
-        return picked
 
     def _forecast(self) -> Any:
         accuracy = self.config.rounds.forecast
@@ -261,7 +270,8 @@ class Simulation:
         least = self.config.training.partial
         if least >= 1 or math.isinf(picked.deadline):
             return np.ones(len(picked))
-        steps = np.array([self.config.training.steps_for(size) for size in self.population.sizes[picked.clients].tolist()])
+        sizes = self.population.sizes[picked.clients].tolist()
+        steps = np.array([self.config.training.steps_for(size) for size in sizes])
         possible = np.floor(steps * np.clip((picked.deadline - transfer) / np.maximum(compute, 1e-12), 0.0, 1.0))
         share = possible / steps
         return np.where((share >= least) & (possible >= 1), share, 1.0)
@@ -324,8 +334,9 @@ class Simulation:
         self.versions.keep(self.protocol.needed({event.round - 1 for event in self.queue}))
 
     def _evaluate(self) -> dict[str, float]:
-        slot, measured = self.versions.slot(self.round), {}
-        if "round.accuracy" in self.selector.needs or "round.loss" in self.selector.needs:
+        slot = self.versions.slot(self.round)
+        measured: dict[str, float] = {}
+        if self._tells_accuracy:
             loss, accuracy = self.trainer.evaluate(slot, "validation")
             measured |= {"validation_loss": loss, "validation_accuracy": accuracy}
         last = self.round == self.config.rounds.rounds or self.abandoned
@@ -365,7 +376,7 @@ class Simulation:
     def _participations(
         self, picked: Selection, schedule: Schedule, waited: Waited, reports: dict[int, Report], start: float
     ) -> list[Row]:
-        rows = []
+        rows: list[Row] = []
         duration = waited.ended - start
         latencies, download = schedule.latency.tolist(), schedule.download.tolist()
         compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
@@ -509,6 +520,3 @@ def _reported(report: Report) -> dict[str, Any]:
 
 def _under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
     return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
-
-
-__all__ = ["EnlistError", "InputError", "Simulation", "placed"]

@@ -75,9 +75,7 @@ class Waited:
     stale: list[Event]
 
 
-def wait(
-    queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[IntArray], bool]
-) -> Waited:
+def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[IntArray], bool]) -> Waited:
     """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
 
     A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it

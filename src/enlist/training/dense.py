@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
+import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from enlist.training.flat import Layout, Place, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
+from enlist.typing import IntArray
 
 if TYPE_CHECKING:
     from enlist.training.engine import Engine
@@ -69,31 +71,36 @@ class Stack:
         """Inputs of every layer and the outputs, for the first `active` clients."""
         values = [inputs]
         for index, (weight, bias) in enumerate(zip(self.weights, self.biases, strict=True)):
-            out = torch.baddbmm(bias[:active], values[-1], weight[:active].transpose(1, 2))
+            out = torch.bmm(values[-1], _first(weight, active).transpose(1, 2)).add_(_first(bias, active))
             values.append(out.relu_() if index < len(self.weights) - 1 else out)
         return values
 
     def backward(self, values: Sequence[Tensor], error: Tensor, active: int) -> None:
         """Take one step, given the derivative of the loss by the outputs."""
         for index in reversed(range(len(self.weights))):
-            below = torch.bmm(error, self.weights[index][:active]).mul_(values[index] > 0) if index else error
-            self._move(index, index, error.transpose(1, 2), values[index], active)
-            self._move(len(self.weights) + index, index, error.sum(dim=1, keepdim=True), None, active)
+            below = error
+            if index:
+                below = torch.bmm(error, _first(self.weights[index], active))
+                below = torch.ops.aten.threshold_backward(below, values[index], 0)
+            self._move(index, self.weights[index], error.transpose(1, 2), values[index], active)
+            self._move(len(self.weights) + index, self.biases[index], error.sum(dim=1, keepdim=True), None, active)
             error = below
 
-    def _move(self, number: int, layer: int, left: Tensor, right: Tensor | None, active: int) -> None:
+    def _move(self, number: int, whole: Tensor, left: Tensor, right: Tensor | None, active: int) -> None:
         """Step on tensor `number`; its gradient is left @ right for a weight, left for a bias."""
-        tensor = (self.weights[layer] if right is not None else self.biases[layer])[:active]
-        decay, prox, rate, base = self.settings.weight_decay, self.settings.prox, self.rate, self.base[number][:active]
+        tensor, rate = _first(whole, active), self.rate
+        decay, prox = self.settings.weight_decay, self.settings.prox
         if not self.velocity:
             if decay or prox:
+                base = _first(self.base[number], active)
                 tensor.mul_(1.0 - rate * (decay + prox)).add_(base, alpha=rate * prox)
             _add_product(tensor, left, right, -rate)
             return
-        velocity = self.velocity[number][:active]
+        velocity = _first(self.velocity[number], active)
         velocity.mul_(self.settings.momentum)
         _add_product(velocity, left, right, 1.0)
         if decay or prox:
+            base = _first(self.base[number], active)
             velocity.add_(tensor, alpha=decay + prox).add_(base, alpha=-prox)
         tensor.add_(velocity, alpha=-rate)
 
@@ -106,34 +113,13 @@ def train_together(
     >>> train_together.__module__
     'enlist.training.dense'
     """
-    job, data = engine.job, engine.data["train"]
+    settings = engine.job.settings
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].steps)  # stable: equal steps keep their order
     ranked = [tasks[index] for index in order]
-    plan = _plan(engine, ranked)
-    steps = np.array([task.steps for task in ranked])
     bases = models.parameters[[task.version for task in ranked]]
-    rates = {job.settings.rate(task.round) for task in ranked}
-    assert len(rates) == 1, "tasks of one group belong to one round"
-    stack = Stack(chain, bases, job.settings, rates.pop())
+    stack = Stack(chain, bases, settings, settings.rate(ranked[0].round))
     before = _accuracies(stack, engine, ranked)
-    losses = np.full((plan.shape[1], *plan.shape[::2]), np.nan, dtype=np.float32)
-    with torch.no_grad():
-        for step in range(plan.shape[1]):
-            active = int((steps > step).sum())
-            index = torch.from_numpy(plan[:active, step])
-            real = index >= 0
-            index = index.clamp_(min=0).flatten()
-            inputs = data.x.index_select(0, index).view(*real.shape, -1)
-            values = stack.forward(inputs, active)
-            targets = data.y.index_select(0, index).view(real.shape)
-            loss, error = _loss(values[-1], targets, job.classes)
-            if not bool(real.all()):
-                error.mul_((real / real.sum(dim=1, keepdim=True)).unsqueeze(2))
-                loss[~real] = math.nan
-            else:
-                error.div_(real.shape[1])
-            stack.backward(values, error, active)
-            losses[step, :active] = loss.numpy()
+    losses = _descend(stack, engine, ranked)
     for row, task in enumerate(ranked):
         update = updates.parameters[task.slot]
         for layer, (weight, bias) in enumerate(chain.layers):
@@ -142,41 +128,74 @@ def train_together(
     after = _accuracies(stack, engine, ranked)
     reports: list[Report] = [Report()] * len(tasks)
     for row, task in enumerate(ranked):
-        first_epoch = math.ceil(task.size / job.settings.batch)
-        observed = losses[:first_epoch, row].astype(float)
-        observed = observed[~np.isnan(observed)] if task.size % job.settings.batch else observed.ravel()
+        mean, mean_square = losses[row]
         reports[order[row]] = Report(
-            loss=float(observed.mean()) if len(observed) else math.nan,
-            loss_rms=float(np.sqrt(np.square(observed).mean())) if len(observed) else math.nan,
+            loss=mean,
+            loss_rms=math.sqrt(mean_square),
             loss_after=after[row][0],
             accuracy=before[row][1],
             accuracy_gain=after[row][1] - before[row][1],
-            samples=float(min(task.size, task.steps * job.settings.batch)),
+            samples=float(min(task.size, task.steps * settings.batch)),
         )
     return reports
 
 
-def _plan(engine: Engine, tasks: Sequence[Task]) -> np.ndarray[tuple[int, int, int], np.dtype[np.int64]]:
-    """(clients, steps, batch) positions; -1 where a client has no sample."""
+def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:
+    """All steps of all clients; returns the mean and mean square of each one's losses in its first epoch."""
+    job, data = engine.job, engine.data["train"]
+    plan = _plan(engine, tasks)
+    steps = np.array([task.steps for task in tasks])
+    active = (steps[:, None] > np.arange(len(plan))).sum(axis=0).tolist()
+    real = plan >= 0
+    whole = [bool(real[step, : active[step]].all()) for step in range(len(plan))]
+    losses = torch.full(plan.shape, math.nan)
+    per_epoch = max(math.ceil(task.size / plan.shape[2]) for task in tasks)
+    with torch.no_grad():
+        for begin in range(0, len(plan), per_epoch):  # one epoch's samples are fetched at a time
+            part = slice(begin, begin + per_epoch)
+            index = torch.from_numpy(np.maximum(plan[part], 0)).flatten()
+            inputs = data.x.index_select(0, index).view(*plan[part].shape, -1)
+            targets = data.y.index_select(0, index).view(plan[part].shape)
+            aims = functional.one_hot(targets, job.classes).float() if job.classes else targets.unsqueeze(3)
+            for step in range(begin, min(begin + per_epoch, len(plan))):
+                now, row = active[step], step - begin
+                values = stack.forward(_first(inputs[row], now), now)
+                aim = _first(aims[row], now)
+                loss, error = _loss(values[-1], aim, job.classes)
+                if whole[step]:
+                    error.div_(plan.shape[2])
+                else:
+                    counted = torch.from_numpy(real[step, :now])
+                    error.mul_((counted / counted.sum(dim=1, keepdim=True)).unsqueeze(2))
+                stack.backward(values, error, now)
+                losses[step, :now] = loss
+    observed = losses.numpy().astype(float)
+    found = []
+    for row, task in enumerate(tasks):
+        first_epoch = math.ceil(task.size / job.settings.batch)
+        own = observed[:first_epoch, row][real[:first_epoch, row]]
+        found.append((float(own.mean()), float(np.square(own).mean())) if len(own) else (math.nan, math.nan))
+    return found
+
+
+def _plan(engine: Engine, tasks: Sequence[Task]) -> IntArray:
+    """(steps, clients, batch) positions; -1 where a client has no sample."""
     plans = [batches(task, engine.job.settings, engine.streams) for task in tasks]
-    shape = (len(tasks), max(len(plan) for plan in plans), max(plan.shape[1] for plan in plans))
+    shape = (max(len(plan) for plan in plans), len(tasks), max(plan.shape[1] for plan in plans))
     whole = np.full(shape, -1, dtype=np.int64)
     for row, plan in enumerate(plans):
-        whole[row, : plan.shape[0], : plan.shape[1]] = plan
+        whole[: plan.shape[0], row, : plan.shape[1]] = plan
     return whole
 
 
-def _loss(outputs: Tensor, targets: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Loss of each sample, (clients, batch), and its derivative by the outputs, which are overwritten."""
+def _loss(outputs: Tensor, aims: Tensor, classes: int) -> tuple[Tensor, Tensor]:
+    """Loss of each sample, (clients, batch), and its derivative by the outputs."""
     if not classes:
-        difference = outputs.squeeze(2) - targets
-        return difference.square(), (2.0 * difference).unsqueeze(2)
+        difference = outputs - aims
+        return difference.square().squeeze(2), difference.mul_(2.0)
     logarithms = torch.log_softmax(outputs, dim=2)
-    wanted = targets.unsqueeze(2)
-    loss = -logarithms.gather(2, wanted).squeeze(2)
-    error = logarithms.exp_()
-    error.scatter_add_(2, wanted, torch.full_like(wanted, -1.0, dtype=error.dtype))
-    return loss, error
+    loss = (logarithms * aims).sum(dim=2).neg_()
+    return loss, logarithms.exp_().sub_(aims)
 
 
 def _accuracies(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:
@@ -192,7 +211,8 @@ def _accuracies(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tup
                 values = values.relu_() if index < len(stack.weights) - 1 else values
             targets = data.y[task.start : task.stop]
             right = float((values.argmax(dim=1) == targets).float().mean()) if classes else math.nan
-            loss, _ = _loss(values.unsqueeze(0), targets.unsqueeze(0), classes)
+            aims = functional.one_hot(targets, classes).float() if classes else targets.unsqueeze(1)
+            loss, _ = _loss(values.unsqueeze(0), aims.unsqueeze(0), classes)
             found.append((float(loss.mean()), right))
     return found
 
@@ -202,3 +222,7 @@ def _add_product(tensor: Tensor, left: Tensor, right: Tensor | None, factor: flo
         tensor.add_(left, alpha=factor)
     else:
         tensor.baddbmm_(left, right, alpha=factor)
+
+
+def _first(tensor: Tensor, count: int) -> Tensor:
+    return tensor if count == len(tensor) else tensor[:count]

@@ -15,7 +15,7 @@ import torch
 
 from enlist import checks
 from enlist.errors import EnlistError
-from enlist.processes import context, serve_parent
+from enlist.processes import context, keep_freed_memory, serve_parent
 from enlist.training.dense import DenseChain
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors

@@ -47,7 +47,7 @@ class PythonModel(ModelOptions):
         module = factory(**self.options)
         if not isinstance(module, nn.Module):
             raise InputError(
-                f"model 'python': {self.factory} gives a {type(module).__name__}; it must be or return a torch.nn.Module."
+                f"model 'python': {self.factory} gives a {type(module).__name__}; it must be, or return, an nn.Module."
             )
         self._try_out(module, shape, classes)
         return module

@@ -1,4 +1,4 @@
-"""Residual networks with the stem for small images (He et al., "Deep Residual Learning for Image Recognition", 2016)."""
+"""Residual networks with a stem for small images (He et al., "Deep Residual Learning for Image Recognition", 2016)."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from enlist.training.models.base import ModelOptions, he_normal, image, outputs
 
 STEM, GROUPS, LAST = 24, ((116, 4), (232, 8), (464, 4)), 1024
-"""Channels of the stem; channels and units of each group (the paper's Table 5 for width 1); channels before the head."""
+"""Channels of the stem; channels and units of each group (the paper's Table 5, width 1); channels before the head."""
 
 
 class Unit(nn.Module):

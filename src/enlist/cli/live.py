@@ -1,0 +1,103 @@
+"""What one sees while simulations run: a bar for a run, a bar per selector for a comparison; quiet in pipes."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Sequence
+from types import FrameType
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from enlist.simulation.callbacks import Callback, Row
+from enlist.simulation.comparison import Comparison
+from enlist.simulation.config import Config
+from enlist.simulation.printing import duration, level
+from enlist.simulation.simulation import Simulation
+
+
+class Bar(Callback):
+    """A progress bar with accuracy and virtual time; quiet in pipes."""
+
+    def __init__(self, console: Console, config: Config) -> None:
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            TextColumn("rounds"),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task(config.selector.name, total=config.rounds.rounds, state="")
+
+    def __enter__(self) -> Bar:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.progress.stop()
+
+    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+        state = f"accuracy {level(simulation.accuracy)} · {duration(simulation.now)} virtual"
+        self.progress.update(self.task, completed=simulation.round, state=state)
+
+
+class stopping_after_round:  # noqa: N801
+    """Ctrl-C ends the run cleanly after the round; a second one ends it at once, and nothing is lost either."""
+
+    def __init__(self, console: Console, simulation: Simulation) -> None:
+        self.console, self.simulation = console, simulation
+
+    def __enter__(self) -> None:
+        self.before = signal.signal(signal.SIGINT, self._stop)
+
+    def __exit__(self, *failure: object) -> None:
+        signal.signal(signal.SIGINT, self.before)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        if self.simulation.stopping:
+            raise KeyboardInterrupt
+        self.simulation.stopping = True
+        self.console.print("stopping after this round; Ctrl-C again stops at once.")
+
+
+class View:
+    """One bar per selector over the rounds of all its seeds; quiet in pipes."""
+
+    def __init__(self, console: Console, comparison: Comparison) -> None:
+        self.comparison = comparison
+        self.progress = Progress(
+            TextColumn("{task.description}", style="bold"),
+            BarColumn(bar_width=32),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        width = max(len(name) for name in comparison.selectors)
+        total = comparison.seeds * comparison.config.rounds.rounds
+        self.tasks = {
+            name: self.progress.add_task(name.ljust(width), total=total, state="waiting")
+            for name in comparison.selectors
+        }
+        self.states: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in comparison.selectors}
+
+    def tick(self, selector: str, seed: int, state: dict[str, Any]) -> None:
+        """Show how a run stands."""
+        states = self.states[selector]
+        states[seed] = state
+        rounds = self.comparison.config.rounds.rounds
+        done = sum(rounds if s["status"] in ("finished", "failed") else s["rounds"] for s in states.values())
+        ended = sum(s["status"] == "finished" for s in states.values())
+        failed = sum(s["status"] == "failed" for s in states.values())
+        words = [f"{ended}/{self.comparison.seeds} seeds"]
+        words += [f"[red]{failed} failed[/]"] if failed else []
+        if state.get("accuracy") is not None:
+            words += [f"accuracy {level(state['accuracy'])}", f"{duration(state['time'])} virtual"]
+        self.progress.update(self.tasks[selector], completed=done, state=" · ".join(words))

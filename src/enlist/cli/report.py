@@ -1,0 +1,91 @@
+"""`enlist report`: tables and charts of simulation runs, from the folders that they left."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from enlist.cli.console import as_rich, new_folder, open_console, say_where
+from enlist.errors import InputError
+
+DISPENSABLE = ("Jain", "seen", "round time", "sent", "late / dropped / failed", "rounds to")
+WIDTH = 140
+LEGEND = (
+    "± and [ ]: 95 % intervals over seeds · speed-up: random's virtual time to the target over the selector's, paired "
+    "by seed · ≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did) · seen: share of clients with "
+    "at least one update · Jain: evenness of updates"
+)
+
+
+def report(
+    runs: Annotated[
+        list[Path], typer.Argument(help="Run folders, comparison folders, or folders above them.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="Folder, or .html file, to write; by default report.html in the folder given."),
+    ] = None,
+    target: Annotated[
+        float | None,
+        typer.Option(help="The test accuracy whose time is compared, such as 0.8; for regression, a loss."),
+    ] = None,
+    window: Annotated[int, typer.Option(help="It is the mean of so many evaluations that has to meet the target.")] = 1,
+    title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
+) -> None:
+    """Show what runs have left: scores here, and a page with charts.
+
+    Example: [bold]enlist report runs/compare-001 --target 0.8[/]
+    """
+    from enlist.report import sentences
+    from enlist.report.runs import ordered, write_report
+    from enlist.simulation.printing import comparison_table
+    from enlist.simulation.scores import comparison_rows
+    from enlist.simulation.tables import PARTICIPATIONS, find_runs, read_run
+
+    console = open_console(WIDTH)
+    tables = ordered([read_run(folder, PARTICIPATIONS) for folder in find_runs(runs)])
+    begun = [run for run in tables if len(run.rounds["round"])]
+    if not begun:
+        raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")
+    rows = comparison_table(comparison_rows(begun, target, window))
+    console.print(fitting(console, rows, sentences.size(begun).removesuffix(".")))
+    console.print(LEGEND, style="dim")
+    for warning in (sentences.unfinished(begun), sentences.differences(begun)):
+        if warning:
+            console.print(escape(warning), style="yellow")
+    name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")
+    if output is not None or len(runs) == 1:
+        say_where(console, write_report(begun, output or runs[0], name, target, window))
+        return
+    with new_folder(None, "report") as folder:
+        say_where(console, write_report(begun, folder, name, target, window))
+
+
+def fitting(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:
+    """The table for the terminal; a narrow one leaves out what the report has anyway."""
+    lines = [[folded(name) for name in rows[0]], *rows[1:]]
+    hidden: list[str] = []
+    for expendable in DISPENSABLE:
+        columns = [column for column in zip(*lines, strict=True) if column[0] not in hidden]
+        if (
+            sum(max(len(part) for cell in column for part in cell.split("\n")) + 3 for column in columns)
+            < console.width
+        ):
+            break
+        hidden += [name for name in lines[0] if expendable in name.replace("\n", " ")]
+    return as_rich(lines, title, hidden)
+
+
+def folded(name: str) -> str:
+    """A long title on two lines."""
+    spaces = [index for index, letter in enumerate(name) if letter == " " and name[index + 1 : index + 2] != "%"]
+    if len(name) <= 10 or not spaces:
+        return name
+    middle = min(spaces, key=lambda index: abs(index - len(name) // 2))
+    return f"{name[:middle]}\n{name[middle + 1 :]}"

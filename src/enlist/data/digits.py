@@ -1,0 +1,40 @@
+"""Digits: 1,797 handwritten digits of 8 x 8 pixels that come with scikit-learn, so that a first run needs no files."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import pydantic
+
+from enlist.data.base import DatasetOptions, divided, standardised
+from enlist.data.dataset import Dataset, Samples
+from enlist.streams import Streams
+
+MEAN, SPREAD = 4.8842, 6.0168
+"""Of all pixels, on the scale 0 to 16 in which scikit-learn has them."""
+
+
+class Digits(DatasetOptions):
+    """Handwritten digits of scikit-learn, (1, 8, 8), scaled to mean 0 and standard deviation 1 over all pixels.
+
+    Alpaydin and Kaynak, "Optical Recognition of Handwritten Digits" (UCI, 1998), its test part.
+
+    >>> dataset = Digits().load(Streams(1))
+    >>> len(dataset.train), len(dataset.test), dataset.shape, dataset.classes
+    (1438, 359, (1, 8, 8), 10)
+    """
+
+    name: Literal["digits"] = "digits"
+    test_share: float = pydantic.Field(0.2, gt=0, lt=1, description="Share of each digit that is kept for testing.")
+
+    def load(self, streams: Streams) -> Dataset:
+        """The digits, split by the stream "data test"."""
+        from sklearn.datasets import load_digits
+
+        bundle = load_digits()
+        labels = bundle.target.astype(np.int64)
+        samples = Samples(standardised(bundle.images[:, None], MEAN, SPREAD), labels)
+        train, test = divided(labels, self.test_share, streams.generator("data test"))
+        names = tuple(map(str, range(10)))
+        return Dataset(self.name, samples.take(train), samples.take(test), classes=10, class_names=names)

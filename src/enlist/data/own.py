@@ -1,0 +1,212 @@
+"""A user's own data: an .npz or Parquet file, or a Python function that returns a `Dataset`."""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import inspect
+import sys
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import pydantic
+
+from enlist.data.base import DatasetOptions, FileOptions, divided
+from enlist.data.dataset import Dataset, Samples
+from enlist.data.parquet import read_parquet
+from enlist.errors import InputError
+from enlist.streams import Streams
+from enlist.typing import AnyArray
+
+PREFIXES = {"train": "", "validation": "validation_", "test": "test_"}
+
+
+def read_npz(path: Path) -> dict[str, AnyArray]:
+    """The arrays of an .npz file that a data set may hold: x, y and users, also as test_x, validation_x and so on.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.savez(Path(folder, "mine.npz"), x=np.zeros((2, 1)), z=[0, 1])
+    ...     read_npz(Path(folder, "mine.npz"))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: ...mine.npz holds the unknown array 'z'; known are x, y, users, also with test_ or ...
+    """
+    try:
+        if not zipfile.is_zipfile(path):
+            raise ValueError("it is no such archive, or it is truncated")
+        with np.load(path, allow_pickle=False) as file:
+            arrays = dict(file)
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise InputError(f"{path} cannot be read as .npz: {error}.") from None
+    known = {prefix + key for prefix in PREFIXES.values() for key in ("x", "y", "users")}
+    for key in sorted(arrays.keys() - known):
+        raise InputError(
+            f"{path} holds the unknown array '{key}'; known are x, y, users, also with test_ or validation_ before."
+        )
+    return arrays
+
+
+class FromFile(FileOptions):
+    """Your own data in a file.
+
+    An .npz file holds x (n, ...) and y (n,), and, where you have them, users (n,) and the same three again with the
+    prefixes test_ and validation_. A Parquet file has one row for each sample: the column `label`, perhaps a column
+    of users, and inputs in all others. Labels of a whole-number type or text are classes, those of a float type
+    targets of a regression. Without a test part, `test_share` of each class is kept for testing.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "mine.npz")
+    ...     np.savez(path, x=np.zeros((10, 3)), y=["no", "yes"] * 5)
+    ...     dataset = FromFile(path=path).load(Streams(1))
+    >>> len(dataset.train), len(dataset.test), dataset.class_names
+    (8, 2, ('no', 'yes'))
+    """
+
+    name: Literal["file"] = "file"
+    path: Path = pydantic.Field(description="The file; its name ends in .npz or .parquet.")
+    label: str = pydantic.Field("label", description="Column of labels or targets (Parquet only).")
+    user: str | None = pydantic.Field(None, description="Column of whom a sample belongs to (Parquet only).")
+    shape: tuple[int, ...] | None = pydantic.Field(
+        None, description="Shape of one sample, such as [1, 28, 28], if inputs are to be folded into it."
+    )
+    regression: bool = pydantic.Field(False, description="Take whole numbers for targets of a regression, not classes.")
+    normalise: bool = pydantic.Field(
+        False, description="Scale every input to mean 0 and standard deviation 1 over the training samples."
+    )
+    test_share: float = pydantic.Field(
+        0.2, gt=0, lt=1, description="Share of each class kept for testing if the file has no test part."
+    )
+
+    def load(self, streams: Streams) -> Dataset:
+        """Reads the file and splits it if need be."""
+        path = self.path.expanduser()
+        if not path.is_file():
+            raise InputError(f"data set 'file': {path} is no file; give the path of an .npz or .parquet file.")
+        if path.suffix == ".npz":
+            arrays = read_npz(path)
+        elif path.suffix == ".parquet":
+            arrays = read_parquet(path, self.label, self.user)
+        else:
+            raise InputError(f"data set 'file': {path} ends in '{path.suffix}'; allowed are .npz and .parquet.")
+        names = self._encode(arrays, path)
+        parts = {part: self._part(arrays, prefix, path) for part, prefix in PREFIXES.items() if f"{prefix}x" in arrays}
+        if "train" not in parts:
+            raise InputError(f"{path} has no arrays x and y; these are the training samples.")
+        train = parts["train"]
+        whole = train.y.dtype.kind == "i"
+        classes = max(int(part.y.max(initial=0)) for part in parts.values()) + 1 if whole else 0
+        if "test" not in parts:
+            groups = train.y if whole else np.zeros(len(train))
+            rest, taken = divided(groups, self.test_share, streams.generator("data test"))
+            parts |= {"train": train.take(rest), "test": train.take(taken)}
+        parts["train"] = parts["train"].take(self.drawn(len(parts["train"]), streams))
+        if self.normalise:
+            parts = _normalised(parts)
+        return Dataset(self.name, classes=classes, class_names=names, **parts)
+
+    def _encode(self, arrays: dict[str, AnyArray], path: Path) -> tuple[str, ...]:
+        """Puts numbers in place of textual labels, in the order of their names, which are returned."""
+        keys = [f"{prefix}y" for prefix in PREFIXES.values() if f"{prefix}y" in arrays]
+        kinds = {arrays[key].dtype.kind for key in keys}
+        if kinds <= set("biuf"):
+            if self.regression:
+                arrays |= {key: arrays[key].astype(np.float32) for key in keys}
+            elif len({kind == "f" for kind in kinds}) > 1:
+                raise InputError(f"{path} has whole labels in one part and fractions in another; use one kind.")
+            return ()
+        if kinds != {"U"} or self.regression:
+            raise InputError(
+                f"{path} has labels that are {' and '.join(sorted(str(arrays[key].dtype) for key in keys))}; "
+                "give numbers, or text in all parts (not for a regression)."
+            )
+        names, codes = np.unique(np.concatenate([arrays[key].ravel() for key in keys]), return_inverse=True)
+        for key in keys:
+            arrays[key], codes = codes[: arrays[key].size].reshape(arrays[key].shape), codes[arrays[key].size :]
+        return tuple(map(str, names))
+
+    def _part(self, arrays: dict[str, AnyArray], prefix: str, path: Path) -> Samples:
+        x, y, users = (arrays.get(prefix + key) for key in ("x", "y", "users"))
+        if x is None or y is None:
+            raise InputError(f"{path} has {prefix}x without {prefix}y; give both.")
+        if self.shape is not None:
+            try:
+                x = x.reshape(len(x), *self.shape)
+            except ValueError:
+                raise InputError(
+                    f"{path}: {prefix}x of shape {x.shape} does not fold into samples of shape {list(self.shape)}."
+                ) from None
+        try:
+            return Samples(x, y, users)
+        except InputError as error:
+            raise InputError(f"{path}: {error}") from None
+
+
+def _normalised(parts: dict[str, Samples]) -> dict[str, Samples]:
+    mean = parts["train"].x.mean(axis=0, dtype=np.float64)
+    spread = parts["train"].x.std(axis=0, dtype=np.float64)
+    spread[spread == 0] = 1.0
+    return {name: Samples((part.x - mean) / spread, part.y, part.users) for name, part in parts.items()}
+
+
+class FromPython(DatasetOptions):
+    """Your own data from a Python function: it gets the random streams of the run and returns a `Dataset`.
+
+    Modules are looked for in the current folder first, then where Python looks.
+
+    >>> FromPython(factory="enlist.data.digits:Digits").load(Streams(1))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: data set 'python': enlist.data.digits:Digits cannot be called with (streams): ...
+    """
+
+    name: Literal["python"] = "python"
+    factory: str = pydantic.Field(
+        pattern=r"^[\w.]+:\w+$",
+        description="The function, as 'package.module:function'; called with the run's streams.",
+    )
+    arguments: dict[str, Any] = pydantic.Field(
+        default_factory=dict, description="Further arguments of the function, by name."
+    )
+
+    def load(self, streams: Streams) -> Dataset:
+        """Imports and calls the function."""
+        function = self._function()
+        try:
+            inspect.signature(function).bind(streams, **self.arguments)
+        except (TypeError, ValueError) as error:
+            given = ", ".join(["streams", *(f"{key}=..." for key in self.arguments)])
+            raise InputError(f"data set 'python': {self.factory} cannot be called with ({given}): {error}.") from None
+        dataset = function(streams, **self.arguments)
+        if not isinstance(dataset, Dataset):
+            raise InputError(
+                f"data set 'python': {self.factory} returned a {type(dataset).__name__}; it must return an "
+                "enlist.data.Dataset."
+            )
+        return dataset
+
+    def _function(self) -> Any:
+        module_name, _, name = self.factory.partition(":")
+        here = str(Path.cwd())
+        sys.path.insert(0, here)
+        try:
+            module = importlib.import_module(module_name)
+        except ModuleNotFoundError as error:
+            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
+                raise
+            raise InputError(
+                f"data set 'python': there is no module '{module_name}', neither in {here} nor where Python looks; "
+                "check the name, or run where it lies."
+            ) from None
+        finally:
+            sys.path.remove(here)
+        function = getattr(module, name, None)
+        if not callable(function):
+            nearest = difflib.get_close_matches(name, vars(module), n=1, cutoff=0.5)
+            hint = f" Did you mean '{nearest[0]}'?" if nearest and nearest[0] != name else ""
+            raise InputError(f"data set 'python': module '{module_name}' has no function '{name}'.{hint}")
+        return function

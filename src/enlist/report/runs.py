@@ -1,0 +1,223 @@
+"""The report of simulation runs: one page that opens offline, with its charts and scores as files beside it."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from enlist.errors import InputError
+from enlist.report import sentences
+from enlist.report.charts import Row, save
+from enlist.report.devices import (
+    availability_chart,
+    availability_rows,
+    device_chart,
+    device_rows,
+    latency_chart,
+    latency_rows,
+)
+from enlist.report.page import Section, write_page
+from enlist.report.participation import (
+    activity_chart,
+    evenness_rows,
+    lorenz_chart,
+    outcome_chart,
+    outcome_rows,
+    selection_chart,
+    selection_rows,
+)
+from enlist.report.skew import class_heatmap, size_histogram
+from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
+from enlist.simulation.printing import comparison_table, target_name
+from enlist.simulation.scores import BASELINE, comparison_rows, configured_target
+from enlist.simulation.tables import RunTables, Table
+
+Charts = dict[str, alt.TopLevelMixin]
+
+ORDER_NAMES = {"speed": "speed", "size": "size of data"}
+COLUMNS = (
+    "'seen' is the share of clients of whom at least one update was merged, Jain is Jain's index of how evenly updates "
+    "come from clients (1 is even), and what was sent counts both directions."
+)
+
+
+def write_report(
+    runs: Sequence[RunTables], place: Path | str, title: str = "Runs", target: float | None = None, window: int = 1
+) -> Path:
+    """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+
+    `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Files of an
+    earlier report are replaced. Runs without a single finished round are left out.
+
+    >>> import tempfile
+    >>> from enlist.simulation.example import example_run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_report([example_run()], folder)
+    ...     sorted(path.name for path in page.parent.iterdir())
+    ['charts', 'report.html', 'scores.json']
+    """
+    started = ordered([run for run in runs if len(run.rounds["round"])])
+    if not started:
+        raise InputError("no run has finished a round yet; there is nothing to report.")
+    place = Path(place)
+    page = place if place.suffix == ".html" else place / "report.html"
+    rows = comparison_rows(started, target, window)
+    sections = [
+        _results(started, rows, given=target is not None, window=window),
+        *_learning(started, rows, window),
+        _selected(started),
+        _outcomes(started, rows),
+        *_data(started),
+        *_devices(started),
+    ]
+    try:
+        folder = page.parent / "charts"
+        folder.mkdir(parents=True, exist_ok=True)
+        for _, charts in sections:
+            for name, chart in charts.items():
+                save(chart, folder / name, (".png", ".svg"))
+        content = json.dumps([_plain(row) for row in rows], indent=1)
+        (page.parent / "scores.json").write_text(content + "\n", encoding="utf-8")
+        return write_page(page, title, sentences.size(started), [section for section, _ in sections])
+    except OSError as error:
+        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def ordered(runs: Sequence[RunTables]) -> list[RunTables]:
+    """Runs by selector in order of appearance, random last, and by seed.
+
+    >>> from enlist.simulation.example import example_run
+    >>> [run.name for run in ordered([example_run("random"), example_run("oort", 1), example_run("oort", 0)])]
+    ['oort, seed 0', 'oort, seed 1', 'random, seed 0']
+    """
+    names = list(dict.fromkeys(run.selector for run in runs))
+    return sorted(runs, key=lambda run: (run.selector == BASELINE, names.index(run.selector), run.seed))
+
+
+def _plain(row: Row) -> dict[str, Any]:
+    """JSON knows no NaN."""
+    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
+
+
+def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window: int) -> tuple[Section, Charts]:
+    notes = [sentences.unfinished(runs), sentences.differences(runs)]
+    seeds = max(row["seeds"] for row in rows)
+    if math.isfinite(rows[0]["target"]):
+        goal = target_name(rows[0])
+        reached = "evaluation that meets it" if window == 1 else f"{window} evaluations in a row whose mean meets it"
+        notes.append(f"The target is {goal}; it counts as reached with the first {reached}, without interpolation.")
+        if not given and configured_target(runs) is None:
+            some = [run for run in runs if run.selector == BASELINE] or runs
+            whose = some[0].name if len(some) == 1 else "random" if len(some) < len(runs) else "every run"
+            notes.append(f"It was not set but chosen from these runs: what {whose} has at least reached in the end.")
+    notes.append("The final figure is the mean of the last three evaluations.")
+    if seeds > 1:
+        notes.append(f"± is half a 95 % interval over {seeds} seeds (Student's t).")
+    if any(math.isfinite(row.get("speed_up_low", math.nan)) for row in rows):
+        notes.append(
+            "The speed-up is random's virtual time to the target over the selector's, seed by seed: geometric mean "
+            f"with a 95 % bootstrap interval over {seeds} seeds"
+            + (" (over so few, such an interval tends to be too narrow)." if seeds < 10 else ".")
+        )
+    if any(row["reached"] < row["seeds"] for row in rows):
+        notes.append(
+            "≥ and ≤ mark bounds: a run that never reached the target counts with its total time, and (2/3) says that "
+            "two of three seeds reached it; pairs in which neither did are left out of the speed-up."
+        )
+    text = " ".join(part for part in (sentences.speed(rows), sentences.ending(rows)) if part)
+    note = " ".join(part for part in (*notes, COLUMNS) if part)
+    return Section("Results", text=text, table=comparison_table(rows), note=note), {}
+
+
+def _learning(runs: Sequence[RunTables], rows: Sequence[Row], window: int) -> list[tuple[Section, Charts]]:
+    by, target = rows[0]["measure"], rows[0]["target"]
+    over_time = curve_rows(runs, "time", by)
+    if not over_time:
+        return []
+    name = by.capitalize()
+    charts: Charts = {
+        "time": curve_chart(over_time, f"{name} over virtual time", "time", by, target),
+        "rounds": curve_chart(curve_rows(runs, "rounds", by), f"{name} over rounds", "rounds", by, target),
+    }
+    if math.isfinite(target) and len(runs) > 1:
+        reach = reach_rows(runs, target, window, by)
+        charts["time-to-target"] = reach_chart(reach, f"Virtual time to {target_name(rows[0])}")
+    many = max(row["seeds"] for row in rows) > 1
+    text = "Lines are means over seeds, bands their 95 % intervals. " if many else ""
+    text += "Virtual time is what rounds take on the simulated devices, not on this machine."
+    note = ""
+    if many:
+        note = "A curve ends where the shortest run of its selector ends. "
+    if "time-to-target" in charts:
+        note += "Dots are single seeds"
+        note += (
+            ", triangles runs that did not reach the target." if any(r["reached"] < r["seeds"] for r in rows) else "."
+        )
+    return [(Section("Learning curves", text, charts=list(charts.values()), note=note), charts)]
+
+
+def _selected(runs: Sequence[RunTables]) -> tuple[Section, Charts]:
+    maps: dict[str, list[dict[str, Any]]] = {}
+    if all(np.isfinite(run.clients.get("expected_latency", np.array([np.nan]))).all() for run in runs):
+        maps["speed"] = selection_rows(runs, "speed")
+    if any(run.clients["samples"].min() < run.clients["samples"].max() for run in runs) or not maps:
+        maps["size"] = selection_rows(runs, "size")
+    most = max(row["share"] for rows in maps.values() for row in rows)
+    charts: Charts = {
+        f"selected-by-{order}": selection_chart(rows, f"Who was asked, by {ORDER_NAMES[order]}", order, most)
+        for order, rows in maps.items()
+    }
+    even = evenness_rows(runs)
+    charts["updates"] = activity_chart(even, "Updates per client")
+    charts["evenness"] = lorenz_chart(even, "How evenly clients took part")
+    text = " ".join(part for part in (sentences.preference(runs), sentences.evenness(runs)) if part)
+    note = "Cells are shares of rounds in which the clients of a cell were asked, means over seeds."
+    return Section("Who was selected", text, charts=list(charts.values()), note=note), charts
+
+
+def _outcomes(runs: Sequence[RunTables], rows: Sequence[Row]) -> tuple[Section, Charts]:
+    charts: Charts = {"outcomes": outcome_chart(outcome_rows(runs), "What became of those who were asked")}
+    return Section("Outcomes", sentences.outcomes(rows), charts=list(charts.values())), charts
+
+
+def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
+    run = runs[0]
+    charts: Charts = {}
+    if run.classes:
+        counts = np.stack([run.clients[name] for name in run.classes], axis=1)
+        charts["classes"] = class_heatmap(counts, "Which classes clients hold")
+    charts["sizes"] = size_histogram(run.clients["samples"], "How much clients hold")
+    return [(Section("Data", sentences.data(run), charts=list(charts.values()), note=_of_seed(runs)), charts)]
+
+
+def _devices(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
+    run = runs[0]
+    charts: Charts = {}
+    if dots := device_rows(run):
+        shown = f"Devices ({len(dots):,} of {run.count:,})" if len(dots) < run.count else "Devices"
+        charts["devices"] = device_chart(dots, shown)
+    if bars := latency_rows(run):
+        charts["latency"] = latency_chart(bars, "How long an update takes")
+    there = availability_rows(runs)
+    if any(row["available"] < row["clients"] for row in there):
+        charts["availability"] = availability_chart(there, "Who was there")
+    text = " ".join(part for part in (sentences.devices(run), sentences.presence(runs)) if part)
+    if not charts and not text:
+        return []
+    return [(Section("Devices", text, charts=list(charts.values()), note=_of_seed(runs)), charts)]
+
+
+def _of_seed(runs: Sequence[RunTables]) -> str:
+    first = runs[0]
+    same = all(_equal(first.clients, run.clients) for run in runs)
+    return "" if same else f"Clients are those of seed {first.seed}, which differ from those of other seeds."
+
+
+def _equal(left: Table, right: Table) -> bool:
+    return left.keys() == right.keys() and all(np.array_equal(left[name], right[name], equal_nan=True) for name in left)

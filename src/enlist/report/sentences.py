@@ -1,0 +1,271 @@
+"""Sentences that say what the tables of runs show: computed, and true for any runs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from enlist.report.charts import Row
+from enlist.simulation.printing import duration, level, percent, target_name
+from enlist.simulation.scores import BASELINE, times_completed, times_selected
+from enlist.simulation.tables import RunTables
+
+MANY = 5  # with more selectors than that, only the first and the last are put into words
+
+
+def size(runs: Sequence[RunTables]) -> str:
+    """What was run, in one sentence.
+
+    >>> from enlist.simulation.example import example_run
+    >>> size([example_run(name, seed) for name in ("oort", "random") for seed in range(3)])
+    '2 selectors, 3 seeds each: 12 clients, 4 of them asked in a round, 8 rounds.'
+    """
+    names = list(dict.fromkeys(run.selector for run in runs))
+    seeds = [len([run for run in runs if run.selector == name]) for name in names]
+    who = _count(len(names), "selector") + f", {_between(seeds)} {'seed' if max(seeds) == 1 else 'seeds'} each"
+    if len(runs) == 1:
+        who = runs[0].name
+    clients = _between([run.count for run in runs])
+    asked = float(np.mean([np.nanmean(run.rounds["asked"]) for run in runs]))
+    rounds = [len(run.rounds["round"]) for run in runs]
+    return f"{who}: {clients} clients, {asked:.3g} of them asked in a round, {_between(rounds)} rounds."
+
+
+def speed(rows: Sequence[Row]) -> str:
+    """How soon the target was reached, next to random where it ran with the same seeds.
+
+    >>> row = {"selector": "oort", "measure": "accuracy", "target": 0.8, "seeds": 3, "reached": 3, "pairs": 3}
+    >>> row |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
+    >>> speed([row])
+    "oort reaches 80 % in 0.50 of random's time (0.40 to 0.62 over 3 seeds)."
+    """
+    if not rows or not math.isfinite(rows[0]["target"]):
+        return ""
+    goal = target_name(rows[0])
+    compared = [row for row in rows if math.isfinite(row.get("speed_up", math.nan)) and row["speed_up_bound"] != "?"]
+    ranked = sorted(compared, key=lambda row: -float(row["speed_up"]))
+    shown = ranked if len(ranked) <= MANY else [*ranked[:3], ranked[-1]]
+    words = [_against_random(row, goal) for row in shown]
+    if not compared:
+        words += [
+            f"{row['selector']} reaches {goal} after {row['rounds_to']:.3g} rounds and {duration(row['time_to'])}"
+            + (f", on average over {row['seeds']} seeds." if row["seeds"] > 1 else ".")
+            for row in rows[:MANY]
+            if row["reached"] == row["seeds"]
+        ]
+    words += [_short_of(row, goal) for row in rows if 0 <= row["reached"] < row["seeds"]][:MANY]
+    return " ".join(words)
+
+
+def _against_random(row: Row, goal: str) -> str:
+    share, low, high = 1.0 / row["speed_up"], 1.0 / row["speed_up_high"], 1.0 / row["speed_up_low"]
+    known = math.isfinite(low)
+    span = f" ({low:.2f} to {high:.2f} over {row['pairs']} seeds)" if known else ""
+    doubt = " The interval includes 1: these seeds do not tell the two apart." if known and low <= 1.0 <= high else ""
+    if row["speed_up_bound"] == ">=":
+        return f"{row['selector']} reaches {goal} in at most {share:.2f} of random's time{span}.{doubt}"
+    if row["speed_up_bound"] == "<=":
+        return f"{row['selector']} needs at least {share:.2f} of random's time to {goal}{span}.{doubt}"
+    return f"{row['selector']} reaches {goal} in {share:.2f} of random's time{span}.{doubt}"
+
+
+def _short_of(row: Row, goal: str) -> str:
+    if row["seeds"] == 1:
+        return f"{row['selector']} does not reach {goal}."
+    if row["reached"] == 0:
+        return f"{row['selector']} does not reach {goal} with any of {row['seeds']} seeds."
+    return f"{row['selector']} reaches {goal} with {row['reached']} of {row['seeds']} seeds only."
+
+
+def ending(rows: Sequence[Row]) -> str:
+    """How well runs did in the end.
+
+    >>> rows = [{"selector": "oort", "measure": "accuracy", "final": 0.91}]
+    >>> ending([*rows, {"selector": "random", "measure": "accuracy", "final": 0.9}])
+    'The final accuracy is highest for oort (91.0 %) and lowest for random (90.0 %).'
+    """
+    known = [row for row in rows if math.isfinite(row["final"])]
+    if not known:
+        return "Nothing was evaluated."
+    by = known[0]["measure"]
+    show = [percent(row["final"], 1) if by == "accuracy" else level(row["final"], by) for row in known]
+    if len(known) == 1:
+        return f"The final {by} is {show[0]}."
+    order = np.argsort([row["final"] for row in known], kind="stable")
+    low, high = ((known[index]["selector"], show[index]) for index in (order[0], order[-1]))
+    return f"The final {by} is highest for {high[0]} ({high[1]}) and lowest for {low[0]} ({low[1]})."
+
+
+def preference(runs: Sequence[RunTables]) -> str:
+    """Whom selectors asked: the share of requests that went to the fastest fifth and to the fifth with most data.
+
+    >>> from enlist.simulation.example import example_run
+    >>> preference([example_run(name, clients=100, rounds=30) for name in ("fedcs", "random")])
+    'Of all requests, the fastest fifth of the clients got 80 % under fedcs and 14 % under random. The fifth with ...'
+    """
+    words = []
+    for column, sign in (("expected_latency", 1.0), ("samples", -1.0)):
+        shares: dict[str, list[float]] = {}
+        for run in runs:
+            values = run.clients.get(column, np.full(run.count, np.nan))
+            if not np.isnan(values).all():
+                counts = times_selected(run)
+                top = np.argsort(sign * values, kind="stable")[: max(run.count // 5, 1)]
+                shares.setdefault(run.selector, []).append(float(counts[top].sum()) / max(float(counts.sum()), 1.0))
+        words.append(_under({name: percent(float(np.mean(each))) for name, each in shares.items()}) if shares else "")
+    fast, rich = words
+    first = f"Of all requests, the fastest fifth of the clients got {fast}." if fast else ""
+    second = f"The fifth with most data got {rich}{'.' if fast else ' of all requests.'}" if rich else ""
+    return f"{first} {second}".strip()
+
+
+def evenness(runs: Sequence[RunTables]) -> str:
+    """What the less active half of the clients contributed.
+
+    >>> from enlist.simulation.example import example_run
+    >>> evenness([example_run(name, clients=100, rounds=60, k=10) for name in ("fedcs", "random")])
+    'The less active half of the clients sent 0 % of all updates under fedcs and 12 % under random.'
+    """
+    shares: dict[str, list[float]] = {}
+    for run in runs:
+        counts = np.sort(times_completed(run))
+        half = float(counts[: run.count // 2].sum())
+        shares.setdefault(run.selector, []).append(half / max(float(counts.sum()), 1.0))
+    words = _under({name: percent(float(np.mean(each))) for name, each in shares.items()})
+    return f"The less active half of the clients sent {words.replace(' %', ' % of all updates', 1)}."
+
+
+def outcomes(rows: Sequence[Row]) -> str:
+    """How many of those who were asked delivered in time.
+
+    >>> outcomes([{"selector": "oort", "completed": 0.9, "arrived": 0.0}])
+    'Of those who were asked, 90 % delivered in time.'
+    """
+    known = [row for row in rows if math.isfinite(row["completed"])]
+    if not known:
+        return ""
+    text = f"Of those who were asked, {_under({row['selector']: percent(row['completed']) for row in known})}."
+    text = text.replace(" %", " % delivered in time", 1)
+    merged = {row["selector"]: f"{row['arrived']:,.3g}" for row in known if row["arrived"] > 0}
+    return text + (f" Late updates that were merged afterwards: {_under(merged)}." if merged else "")
+
+
+def data(tables: RunTables) -> str:
+    """How much the clients hold, and how one-sided it is.
+
+    >>> from enlist.simulation.example import example_run
+    >>> data(example_run())
+    'A client holds 36 to 299 samples, half of the clients at most 93. On average 49 % of them are of one class.'
+    """
+    samples = tables.clients["samples"]
+    low, middle, high = np.nanmin(samples), np.nanmedian(samples), np.nanmax(samples)
+    text = f"A client holds {low:,.0f} to {high:,.0f} samples, half of the clients at most {middle:,.0f}."
+    if low == high:
+        text = f"Every client holds {low:,.0f} samples."
+    if not tables.classes:
+        return text
+    counts = np.stack([tables.clients[name] for name in tables.classes], axis=1)
+    held = counts.sum(axis=1)
+    share = float(np.mean(counts.max(axis=1)[held > 0] / held[held > 0])) if (held > 0).any() else math.nan
+    return f"{text} On average {percent(share)} of them are of one class."
+
+
+def devices(tables: RunTables) -> str:
+    """How far apart the devices are.
+
+    >>> from enlist.simulation.example import example_run
+    >>> devices(example_run())
+    'For an update, the fastest tenth of the clients needs at most 5.13 s, the slowest ...'
+    """
+    latency = tables.clients.get("expected_latency", np.empty(0))
+    latency = latency[np.isfinite(latency)]
+    if not len(latency):
+        return ""
+    low, high = np.quantile(latency, [0.1, 0.9])
+    if high <= 1.001 * low:
+        return f"All clients need about the same time for an update: {duration(float(low))}."
+    return (
+        f"For an update, the fastest tenth of the clients needs at most {duration(float(low))}, the slowest tenth at "
+        f"least {duration(float(high))}"
+        + (f", {high / low:.2g} times as long." if low > 0 and high / low < 100 else ".")
+    )
+
+
+def presence(runs: Sequence[RunTables]) -> str:
+    """How many clients were available.
+
+    >>> from enlist.simulation.example import example_run
+    >>> presence([example_run()])
+    'At the start of a round, 10 of 12 clients were available.'
+    """
+    available = np.concatenate([run.rounds["available"] for run in runs])
+    available = available[np.isfinite(available)]
+    clients = _between([run.count for run in runs])
+    if not len(available):
+        return ""
+    if available.min() == available.max() == max(run.count for run in runs):
+        return f"All {clients} clients were available all the time."
+    return (
+        f"At the start of a round, {_between([int(available.min()), int(available.max())])} of {clients} clients were "
+        "available."
+    )
+
+
+def differences(runs: Sequence[RunTables]) -> str:
+    """A warning if the configurations differ in more than selector and seed, which makes selectors hard to compare.
+
+    >>> from enlist.simulation.example import example_run
+    >>> differences([example_run(), example_run("oort", clients=20)])
+    'Beware: these runs differ in more than selector and seed: clients.'
+    """
+    settings = [_leaves(run.config) for run in runs]
+    keys = sorted({key for each in settings for key in each if key.partition(".")[0] not in ("selector", "seed")})
+    differing = [key for key in keys if len({repr(each.get(key)) for each in settings}) > 1]
+    if not differing:
+        return ""
+    more = f" and {len(differing) - 6} more" if len(differing) > 6 else ""
+    return f"Beware: these runs differ in more than selector and seed: {', '.join(differing[:6])}{more}."
+
+
+def unfinished(runs: Sequence[RunTables]) -> str:
+    """A warning about runs that have not come to their end.
+
+    >>> import dataclasses
+    >>> from enlist.simulation.example import example_run
+    >>> unfinished([dataclasses.replace(example_run(), result=None)])
+    'Not finished: random, seed 0 (8 rounds so far).'
+    """
+    open_runs = [run for run in runs if run.result is None or run.result.get("status", "finished") != "finished"]
+    names = [f"{run.name} ({_count(len(run.rounds['round']), 'round')} so far)" for run in open_runs]
+    more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
+    return f"Not finished: {'; '.join(names[:MANY])}{more}." if names else ""
+
+
+def _leaves(config: Any, path: str = "") -> dict[str, Any]:
+    if not isinstance(config, Mapping):
+        return {path: config}
+    inner = [_leaves(value, f"{path}.{key}" if path else str(key)) for key, value in config.items()]
+    return {key: value for part in inner for key, value in part.items()}
+
+
+def _under(values: Mapping[str, str]) -> str:
+    """'3 under oort, 5 under fedcs and 9 under random'; of many the first ones and random; of one just '3'."""
+    names = list(values)
+    if len(names) == 1:
+        return values[names[0]]
+    if len(names) > MANY:
+        names = [*[name for name in names if name != BASELINE][: MANY - 1], *([BASELINE] if BASELINE in values else [])]
+    words = [f"{values[name]} under {name}" for name in names]
+    return f"{', '.join(words[:-1])} and {words[-1]}"
+
+
+def _between(numbers: Sequence[int]) -> str:
+    low, high = min(numbers), max(numbers)
+    return f"{low:,}" if low == high else f"{low:,} to {high:,}"
+
+
+def _count(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

@@ -1,0 +1,229 @@
+"""Charts of how runs learn: accuracy over virtual time and over rounds, and the time to a target."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from enlist.report.charts import Row, colours
+from enlist.simulation.printing import duration, level, time_unit
+from enlist.simulation.scores import evaluations, time_to, total
+from enlist.simulation.tables import RunTables
+from enlist.statistics import Summary
+
+POINTS = 240
+WIDTH, HEIGHT = 430, 290
+
+
+def names_of(rows: Sequence[Row]) -> list[str]:
+    """The selectors among rows, in order of appearance.
+
+    >>> names_of([{"selector": "oort"}, {"selector": "random"}, {"selector": "oort"}])
+    ['oort', 'random']
+    """
+    return list(dict.fromkeys(row["selector"] for row in rows))
+
+
+def selector_colour(names: Sequence[str]) -> alt.Color:
+    """Selectors told apart by colour, their names above the chart.
+
+    >>> selector_colour(["oort", "random"]).to_dict()["sort"]
+    ['oort', 'random']
+    """
+    above = alt.Legend(title=None, orient="top", symbolType="stroke", columns=5, labelLimit=120)
+    return alt.Color("selector:N", scale=colours(names), sort=list(names), legend=above)
+
+
+def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accuracy") -> list[dict[str, Any]]:
+    """Mean and 95 % interval over seeds of what evaluations showed, on a grid of times, or at the evaluated rounds.
+
+    Between evaluations a run keeps the value of the last one. A selector's curve begins where all its seeds have been
+    evaluated and ends where the shortest of its runs ends, so that the mean is always one over the same seeds. A single
+    run shows its evaluations as they are.
+
+    >>> from enlist.simulation.example import example_run
+    >>> rows = curve_rows([example_run(seed=seed) for seed in range(3)], along="rounds")
+    >>> [(row["at"], round(row["mean"], 2)) for row in rows][:3]
+    [(2.0, 0.44), (4.0, 0.6), (6.0, 0.7)]
+    """
+    place = 1 if along == "time" else 0
+    grid = np.linspace(0.0, max((float(total(run)[place]) for run in runs), default=0.0), POINTS + 1)
+    rows = []
+    for name in dict.fromkeys(run.selector for run in runs):
+        own = [run for run in runs if run.selector == name]
+        seen = [evaluations(run, by) for run in own]
+        if not all(len(each.values) for each in seen):
+            continue
+        first = max(float(each[place][0]) for each in seen)
+        end = min(float(total(run)[place]) for run in own)
+        inner = grid
+        if along == "rounds" or len(own) == 1:
+            inner = np.unique(np.concatenate([each[place] for each in seen])).astype(float)
+            inner = inner[np.unique(np.linspace(0, len(inner) - 1, POINTS).round().astype(np.int64))]
+        points = np.unique([first, *inner[(inner > first) & (inner < end)], end])
+        steps = [each.values[np.searchsorted(each[place], points, side="right") - 1] for each in seen]
+        for at, values in zip(points, np.transpose(steps), strict=True):
+            low, high = _interval(Summary.of(values), by)
+            rows.append({"selector": name, "at": float(at), "mean": float(values.mean()), "low": low, "high": high})
+    return rows
+
+
+def _interval(summary: Summary, by: str) -> tuple[float, float]:
+    if math.isnan(summary.low):
+        return summary.mean, summary.mean
+    return max(summary.low, 0.0), min(summary.high, 1.0) if by == "accuracy" else summary.high
+
+
+def curve_chart(
+    rows: Sequence[Row], title: str, along: str = "time", by: str = "accuracy", target: float = math.nan
+) -> alt.LayerChart:
+    """A line per selector with its 95 % band over seeds; the target is dashed; the legend singles out lines.
+
+    >>> from enlist.simulation.example import example_run
+    >>> type(curve_chart(curve_rows([example_run()]), "Accuracy over time", target=0.7)).__name__
+    'LayerChart'
+    """
+    names = names_of(rows)
+    unit, size = time_unit(max(row["at"] for row in rows)) if along == "time" else ("", 1.0)
+    values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in rows]
+    bounds = [bound for row in rows for bound in (row["low"], row["high"])] + [target] * math.isfinite(target)
+    scale = alt.Scale(zero=False, domain=_domain(bounds, by), nice=False)
+    percent = ".0%" if by == "accuracy" else "~g"
+    pick = alt.selection_point(fields=["selector"], bind="legend")
+    base = alt.Chart(alt.InlineData(values=values)).encode(
+        x=alt.X(
+            "at:Q",
+            title=f"virtual time ({unit})" if along == "time" else "round",
+            scale=alt.Scale(nice=False, domainMin=0),
+            axis=alt.Axis(grid=False, tickCount=7),
+        ),
+        color=selector_colour(names),
+    )
+    y_axis = alt.Axis(format=percent, tickCount=6)
+    band = base.mark_area(clip=True).encode(
+        y=alt.Y("low:Q", title=f"test {by}", scale=scale, axis=y_axis),
+        y2="high:Q",
+        opacity=alt.condition(pick, alt.value(0.16), alt.value(0.02)),
+    )
+    numbers = ".1%" if by == "accuracy" else ".4g"
+    line = base.mark_line(strokeWidth=2.4, clip=True, strokeJoin="round").encode(
+        y="mean:Q",
+        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
+        tooltip=[
+            alt.Tooltip("selector:N"),
+            alt.Tooltip("spent:N", title=along),
+            *(alt.Tooltip(f"{name}:Q", format=numbers) for name in ("mean", "low", "high")),
+        ],
+    )
+    layers = [band, line]
+    if math.isfinite(target):
+        layers += _target_line(target, by)
+    layered: alt.LayerChart = (
+        alt.LayerChart(layer=layers).add_params(pick).properties(title=title, width=WIDTH, height=HEIGHT)
+    )
+    return layered
+
+
+def _spent(at: float, along: str) -> str:
+    return duration(at) if along == "time" else f"{at:,.0f}"
+
+
+def _domain(bounds: Sequence[float], by: str) -> list[float]:
+    low, high = min(bounds), max(bounds)
+    margin = 0.05 * (high - low) or 0.05
+    top = min(high + margin, 1.0) if by == "accuracy" else high + margin
+    return [max(low - margin, 0.0), max(top, high)]
+
+
+def _target_line(target: float, by: str) -> list[alt.Chart]:
+    base = alt.Chart(alt.InlineData(values=[{"target": target, "text": f"target {level(target, by)}"}]))
+    rule = base.mark_rule(strokeDash=[5, 4], color="#555", strokeWidth=1.2).encode(y="target:Q")
+    text = base.mark_text(align="left", baseline="bottom", dx=5, dy=-3, color="#555", fontSize=11).encode(
+        x=alt.value(0), y="target:Q", text="text:N"
+    )
+    return [rule, text]
+
+
+def reach_rows(runs: Sequence[RunTables], target: float, window: int = 1, by: str = "accuracy") -> list[dict[str, Any]]:
+    """When each run reached the target; one that did not has its total time and `reached` false.
+
+    >>> from enlist.simulation.example import example_run
+    >>> reach_rows([example_run("fedcs")], 0.7)
+    [{'selector': 'fedcs', 'seed': 0, 'seconds': 130.4..., 'rounds': 6, 'reached': True}]
+    """
+    rows = []
+    for run in runs:
+        found = time_to(run, target, window, by)
+        rounds, seconds = found or total(run)
+        rows.append(
+            {"selector": run.selector, "seed": run.seed, "seconds": seconds, "rounds": rounds}
+            | {"reached": found is not None}
+        )
+    return rows
+
+
+def reach_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
+    """A dot per seed and selector at the time to the target, over the mean and its 95 % interval.
+
+    Runs that never got there are hollow triangles at their end that point onwards; their selector has no interval.
+
+    >>> from enlist.simulation.example import example_run
+    >>> runs = [example_run(seed=seed) for seed in range(3)]
+    >>> type(reach_chart(reach_rows(runs, 0.7), "Time to 70 %")).__name__
+    'LayerChart'
+    """
+    names = names_of(rows)
+    unit, size = time_unit(max(row["seconds"] for row in rows))
+    dots = [
+        {
+            **row,
+            "at": row["seconds"] / size,
+            "spent": ("" if row["reached"] else "not within ") + duration(row["seconds"]),
+        }
+        for row in rows
+    ]
+    spans = []
+    for name in names:
+        own = [row for row in dots if row["selector"] == name]
+        if all(row["reached"] for row in own):
+            whole = Summary.of([row["at"] for row in own])
+            known = not math.isnan(whole.low)
+            spans.append(
+                {
+                    "selector": name,
+                    "mean": whole.mean,
+                    "low": max(whole.low, 0.0) if known else whole.mean,
+                    "high": whole.high if known else whole.mean,
+                    "text": duration(whole.mean * size),
+                }
+            )
+    most = max([*(row["at"] for row in dots), *(span["high"] for span in spans)])
+    along = alt.X(
+        "at:Q",
+        title=f"virtual time ({unit})",
+        scale=alt.Scale(domain=[0, 1.04 * most], nice=False),
+        axis=alt.Axis(tickCount=7),
+    )
+    down = alt.Y("selector:N", sort=names, title=None, axis=alt.Axis(labelFontSize=13, ticks=False, domain=False))
+    colour = alt.Color("selector:N", scale=colours(names), legend=None)
+    base = alt.Chart(alt.InlineData(values=dots)).encode(x=along, y=down, color=colour)
+    tooltip = ["selector:N", "seed:O", alt.Tooltip("spent:N", title="time"), "rounds:Q"]
+    mean = alt.Chart(alt.InlineData(values=spans)).encode(y=down, color=colour)
+    layers = [
+        mean.mark_bar(height=14, opacity=0.22, cornerRadius=7).encode(x=alt.X("low:Q"), x2="high:Q"),
+        mean.mark_tick(thickness=3, height=26).encode(x="mean:Q"),
+        base.transform_filter("datum.reached")
+        .mark_circle(size=70, opacity=0.75, stroke="white", strokeWidth=0.8)
+        .encode(tooltip=tooltip),
+        base.transform_filter("!datum.reached")
+        .mark_point(shape="triangle-right", size=90, strokeWidth=1.8)
+        .encode(tooltip=tooltip),
+        mean.mark_text(dy=-20, fontSize=11).encode(x="mean:Q", text="text:N", color=alt.value("#333")),
+    ]
+    kept = layers if spans else layers[2:4]
+    layered: alt.LayerChart = alt.LayerChart(layer=kept).properties(title=title, width=WIDTH, height=alt.Step(52))
+    return layered

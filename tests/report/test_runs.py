@@ -1,0 +1,272 @@
+"""The report page of runs, its sentences, and the command that writes it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import re
+
+import numpy as np
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from enlist.cli.console import open_console
+from enlist.cli.report import fitting, folded, report
+from enlist.errors import InputError
+from enlist.report import sentences
+from enlist.report.runs import ordered, write_report
+from enlist.simulation.example import example_run, write_run
+from enlist.simulation.scores import comparison_rows
+
+NAN = math.nan
+OUTSIDE = re.compile(r"""(?:\bsrc|\bhref)\s*=\s*["']?\s*(?:https?:)?//""", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module")
+def runs():
+    names = ("oort", "fedcs", "random")
+    return [example_run(name, seed, clients=100, rounds=60, k=10) for name in names for seed in range(3)]
+
+
+@pytest.fixture(scope="module")
+def page(runs, tmp_path_factory):
+    return write_report(runs, tmp_path_factory.mktemp("report"), "Three <selectors>", target=0.8)
+
+
+def body(path):
+    """The page without its scripts."""
+    return re.sub(r"<script>.*</script>", "", path.read_text(encoding="utf-8"), flags=re.DOTALL)
+
+
+# The page
+
+
+def test_the_page_and_the_files_beside_it(page):
+    assert sorted(path.name for path in page.parent.iterdir()) == ["charts", "report.html", "scores.json"]
+    stems = "availability classes devices evenness latency outcomes rounds selected-by-size selected-by-speed sizes"
+    stems += " time time-to-target updates"
+    names = [f"{stem}{suffix}" for stem in stems.split() for suffix in (".png", ".svg")]
+    assert sorted(path.name for path in (page.parent / "charts").iterdir()) == sorted(names)
+    assert all(path.stat().st_size > 1000 for path in (page.parent / "charts").iterdir())
+
+
+def test_the_page_opens_offline(page):
+    assert not OUTSIDE.search(body(page))
+    assert page.read_text(encoding="utf-8").count('vegaEmbed("#chart') == 13
+
+
+def test_the_page_says_what_one_sees(page, runs):
+    text = body(page)
+    headings = re.findall(r"<h2>(.*?)</h2>", text)
+    assert headings == ["Results", "Learning curves", "Who was selected", "Outcomes", "Data", "Devices"]
+    assert "<h1>Three &lt;selectors&gt;</h1>" in text
+    assert "3 selectors, 3 seeds each: 100 clients, 10 of them asked in a round, 60 rounds." in text
+    assert "interval over 3 seeds" in text
+    assert "tends to be too narrow" in text
+    row = comparison_rows(runs, 0.8)[1]
+    assert f"fedcs reaches 80 % in {1 / row['speed_up']:.2f} of random" in text
+    assert "nan" not in re.sub(r"<style>.*</style>", "", text, flags=re.DOTALL).lower().split()
+
+
+def test_scores_are_json_without_nan(page, runs):
+    scores = json.loads((page.parent / "scores.json").read_text(), parse_constant=pytest.fail)
+    assert [row["selector"] for row in scores] == ["oort", "fedcs", "random"]
+    assert scores[0]["speed_up"] == pytest.approx(comparison_rows(runs, 0.8)[0]["speed_up"])
+
+
+def test_a_single_run_has_no_interval_and_no_speed_up(tmp_path):
+    page = write_report([example_run("oort")], tmp_path / "mine.html", "One", target=0.7)
+    assert page == tmp_path / "mine.html"
+    text = body(page)
+    assert "oort, seed 0: 12 clients" in text
+    assert "reaches 70 % after" in text
+    for word in ("speed-up", "±", "interval", "bands", "random", "under oort", "time-to-target"):
+        assert word not in text
+
+
+def test_runs_of_regression(tmp_path):
+    runs = []
+    for run in (example_run("oort"), example_run()):
+        rounds = {**run.rounds, "accuracy": np.full(8, NAN)}
+        clients = {name: column for name, column in run.clients.items() if not name.startswith("class_")}
+        runs.append(dataclasses.replace(run, rounds=rounds, clients=clients))
+    text = body(write_report(runs, tmp_path))
+    assert "reaches loss" in text
+    assert "final loss" in text
+    assert "accuracy" not in text
+    assert not (tmp_path / "charts" / "classes.svg").exists()
+
+
+def test_runs_that_know_little(tmp_path):
+    """Never evaluated, no device columns, always everybody there: the page just has less to show."""
+    run = example_run()
+    rounds = {**run.rounds, "accuracy": np.full(8, NAN), "loss": np.full(8, NAN), "available": np.full(8, 12.0)}
+    clients = {"client": run.clients["client"], "samples": np.full(12, 5.0)}
+    page = write_report([dataclasses.replace(run, rounds=rounds, clients=clients)], tmp_path)
+    text = body(page)
+    assert "Nothing was evaluated." in text
+    assert "All 12 clients were available all the time." in text
+    assert "Every client holds 5 samples." in text
+    assert "Learning curves" not in text
+    found = {path.stem for path in (tmp_path / "charts").iterdir()}
+    assert found == {"selected-by-size", "updates", "evenness", "outcomes", "sizes"}
+
+
+def test_nothing_to_report(tmp_path):
+    run = example_run()
+    empty = dataclasses.replace(run, rounds={name: column[:0] for name, column in run.rounds.items()})
+    for given in ([], [empty]):
+        with pytest.raises(InputError, match="no run has finished a round"):
+            write_report(given, tmp_path)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(InputError, match="cannot be written"):
+        write_report([run], tmp_path / "file")
+
+
+def test_random_comes_last():
+    names = [run.name for run in ordered([example_run("random", 1), example_run("safa", 2), example_run("oort", 10)])]
+    assert names == ["safa, seed 2", "oort, seed 10", "random, seed 1"]
+
+
+# Sentences
+
+
+def row(selector="oort", **values):
+    plain = {"selector": selector, "measure": "accuracy", "target": 0.8, "seeds": 3, "reached": 3, "pairs": 3}
+    plain |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
+    return plain | {"rounds_to": 12.0, "time_to": 100.0, "final": 0.9} | values
+
+
+@pytest.mark.parametrize(
+    ("values", "text"),
+    [
+        ({}, "oort reaches 80 % in 0.50 of random's time (0.40 to 0.62 over 3 seeds)."),
+        (
+            {"speed_up_bound": ">="},
+            "oort reaches 80 % in at most 0.50 of random's time (0.40 to 0.62 over 3 seeds).",
+        ),
+        (
+            {"speed_up_bound": "<=", "reached": 2},
+            "oort needs at least 0.50 of random's time to 80 % (0.40 to 0.62 over 3 seeds). "
+            "oort reaches 80 % with 2 of 3 seeds only.",
+        ),
+        ({"speed_up_bound": "?", "reached": 1}, "oort reaches 80 % with 1 of 3 seeds only."),
+        ({"speed_up": NAN, "reached": 0}, "oort does not reach 80 % with any of 3 seeds."),
+        ({"speed_up": NAN}, "oort reaches 80 % after 12 rounds and 1 min 40 s, on average over 3 seeds."),
+        ({"speed_up": NAN, "seeds": 1, "reached": 0}, "oort does not reach 80 %."),
+        ({"target": NAN}, ""),
+        (
+            {"speed_up_low": 0.8},
+            "oort reaches 80 % in 0.50 of random's time (0.40 to 1.25 over 3 seeds). "
+            "The interval includes 1: these seeds do not tell the two apart.",
+        ),
+    ],
+)
+def test_sentences_about_speed(values, text):
+    assert sentences.speed([row(**values)]) == text
+
+
+def test_of_many_selectors_the_best_and_the_last_are_named():
+    rows = [row(f"s{number}", speed_up=1.0 + number) for number in range(9)]
+    text = sentences.speed(rows)
+    assert [name for name in (f"s{number}" for number in range(9)) if name in text] == ["s0", "s6", "s7", "s8"]
+    many = [example_run(name) for name in ("a", "b", "c", "d", "e", "f", "random")]
+    assert sentences.evenness(many).count("under") == 5
+    assert sentences.evenness(many).endswith("under random.")
+
+
+def test_sentences_about_runs_that_do_not_fit_together():
+    assert sentences.differences([example_run(), example_run("oort", 1)]) == ""
+    assert "clients, k, rounds." in sentences.differences([example_run(), example_run(clients=5, rounds=3, k=2)])
+    stopped = dataclasses.replace(example_run(), result={"status": "stopped"})
+    assert sentences.unfinished([example_run(), stopped]) == "Not finished: random, seed 0 (8 rounds so far)."
+    assert sentences.unfinished([example_run()]) == ""
+
+
+def test_sentences_about_late_updates():
+    rows = [{"selector": name, "completed": 0.5, "arrived": late} for name, late in (("oort", 4.0), ("random", 2.0))]
+    assert sentences.outcomes(rows) == (
+        "Of those who were asked, 50 % delivered in time under oort and 50 % under random. "
+        "Late updates that were merged afterwards: 4 under oort and 2 under random."
+    )
+    assert sentences.outcomes([{"selector": "a", "completed": NAN, "arrived": 0.0}]) == ""
+
+
+# The command
+
+
+@pytest.fixture
+def call(monkeypatch, tmp_path):
+    app = typer.Typer()
+    app.command()(report)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "140")
+
+    def run(*arguments):
+        return CliRunner().invoke(app, [str(argument) for argument in arguments])
+
+    return run
+
+
+@pytest.fixture
+def comparison(tmp_path):
+    folder = tmp_path / "both"
+    for selector in ("oort", "random"):
+        for seed in range(2):
+            write_run(example_run(selector, seed), folder / "runs" / selector / str(seed))
+    (folder / "comparison.json").write_text("{}")
+    return folder
+
+
+def test_the_command_prints_the_table_and_where_the_page_is(call, comparison):
+    done = call("both", "--target", "0.7")
+    assert done.exit_code == 0, done.output
+    lines = done.stdout.splitlines()
+    assert lines[0].startswith("2 selectors, 2 seeds each: 12 clients")
+    assert [line.split()[0] for line in lines if line.startswith(("  oort", "  random"))] == ["oort", "random"]
+    assert "speed-up" in done.stdout
+    assert lines[-1] == "report: both/report.html"
+    assert (comparison / "report.html").exists()
+    assert call("both", "--target", "0.7").exit_code == 0
+
+
+def test_the_command_takes_several_folders_and_a_place(call, comparison, tmp_path):
+    done = call(comparison / "runs" / "oort", comparison / "runs" / "random" / "0", "--output", "here/page.html")
+    assert done.exit_code == 0, done.output
+    assert "<h1>Runs</h1>" in body(tmp_path / "here" / "page.html")
+    done = call(comparison / "runs" / "oort" / "0", comparison / "runs" / "oort" / "1", "--title", "Mine")
+    assert done.stdout.splitlines()[-1] == "report: runs/report-001/report.html"
+    assert "<h1>Mine</h1>" in body(tmp_path / "runs" / "report-001" / "report.html")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (["nowhere"], "does not exist"),
+        (["both", "--target", "80"], "perhaps 0.8 was meant"),
+        (["both", "--window", "0"], "window is 0"),
+    ],
+)
+def test_the_command_refuses(call, comparison, arguments, problem):
+    done = call(*arguments)
+    assert isinstance(done.exception, InputError)
+    assert problem in str(done.exception)
+    assert not (comparison / "report.html").exists()
+
+
+def test_a_narrow_terminal_leaves_columns_out(runs):
+    from enlist.simulation.printing import comparison_table
+
+    rows = comparison_table(comparison_rows(runs, 0.8))
+    console = open_console()
+    widths = {}
+    for width in (200, 110, 70):
+        console.width = width
+        widths[width] = len(fitting(console, rows, "Title").columns)
+    assert widths[200] == 10
+    assert 10 > widths[110] > widths[70] >= 4
+    assert folded("late / dropped / failed") == "late / dropped\n/ failed"
+    assert folded("time to 80 %") == "time to\n80 %"
+    assert folded("selector") == "selector"

@@ -1,0 +1,227 @@
+"""What the tests of the simulation share: small configurations, scripted devices, a selector that remembers."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import enlist
+from enlist import selectors
+from enlist.contract import Selector
+from enlist.devices import Devices, Intervals, Latency
+from enlist.records import Feedback
+from enlist.simulation import Callback, Config, Population, Recorder, RunFolder, Simulation, build, parse
+from enlist.streams import Streams
+
+SMALL: dict[str, Any] = {
+    "data": {"dataset": "digits", "clients": 10, "partition": "iid"},
+    "devices": {"kind": "equal"},
+    "model": {"name": "mlp", "hidden": [6]},
+    "training": {"batch": 20, "lr": 0.1},
+    "rounds": {"rounds": 4, "k": 4},
+    "evaluation": {"every": 2},
+}
+TABLES = ("rounds.csv", "participations.csv", "clients.csv")
+
+
+def config(**sections: Any) -> Config:
+    """SMALL with some keys changed."""
+    values = {name: {**part} for name, part in SMALL.items()}
+    for name, part in sections.items():
+        values[name] = {**values.get(name, {}), **part} if isinstance(part, dict) and "kind" not in part else part
+    return parse(values, "test")
+
+
+class Memory(Callback):
+    """Keeps every row."""
+
+    def __init__(self) -> None:
+        self.rounds: list[Any] = []
+        self.participations: list[Any] = []
+
+    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
+        self.rounds.append(dict(row))
+        self.participations += [dict(entry) for entry in participations]
+
+    def told(self, round: int) -> dict[int, str]:
+        """Client -> outcome that was told in a round."""
+        return {row["client"]: row["outcome"] for row in self.participations if row["round"] == round}
+
+
+def run(settings: Config, *callbacks: Callback, **arguments: Any) -> tuple[Simulation, Memory]:
+    """Run to the end."""
+    memory = Memory()
+    simulation = Simulation(settings, callbacks=(memory, *callbacks), **arguments)
+    simulation.run()
+    return simulation, memory
+
+
+class Kill(BaseException):
+    """Ends a run at once, like a kill: nothing in the library may catch it."""
+
+
+def continue_run(folder: Path, settings: Config, *callbacks: Callback, eager: bool = True, **arguments: Any) -> None:
+    """Run in a folder from its last checkpoint on; eager: with a checkpoint after every round."""
+    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=True) as opened:
+        recorder = Recorder(opened)
+        if eager:
+            recorder.SHARE = float("inf")  # type: ignore[misc]
+        simulation = Simulation(settings, callbacks=(recorder, *callbacks), **arguments)
+        try:
+            recorder.restore(simulation)
+        except BaseException:
+            simulation.trainer.close()
+            raise
+        simulation.run()
+
+
+def checkpoint(folder: Path) -> Path:
+    """The only whole checkpoint of a run."""
+    (found,) = (folder / "checkpoints").iterdir()
+    return found
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    """Every byte that a run promises to reproduce: tables, result, model, state and selector."""
+    inner = checkpoint(folder)
+    files = [folder / name for name in (*TABLES, "result.json", "config.json")]
+    files += sorted(path for path in inner.rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def assert_same(folder: Path, other: Path) -> None:
+    first, second = contents(folder), contents(other)
+    assert first.keys() == second.keys()
+    assert [name for name in first if first[name] != second[name]] == []
+
+
+class Scripted(Devices):
+    """Devices whose parts of the latency are given: (N,) or (rounds, N) seconds, the last row going on."""
+
+    def __init__(self, download: Any, compute: Any, upload: Any) -> None:
+        self.parts = [np.atleast_2d(np.asarray(part, dtype=float)) for part in (download, compute, upload)]
+        count = self.parts[0].shape[1]
+        super().__init__(np.ones(count), np.ones(count), Streams(0))
+
+    def latency(self, round: int, clients: Any, samples: Any, model_bytes: int) -> Latency:
+        return Latency(*(part[min(round, len(part)) - 1][clients] for part in self.parts))
+
+    def expected(self, samples: Any, model_bytes: int) -> Latency:
+        return Latency(*(part[0] for part in self.parts))
+
+
+def scripted(settings: Config, download: Any = None, compute: Any = None, upload: Any = None, **fields: Any) -> Population:
+    """The population of a configuration on scripted devices; a part that is not given takes no time."""
+    population = build(settings)
+    zeros = np.zeros(len(population))
+    devices = Scripted(*(zeros if part is None else part for part in (download, compute, upload)))
+    return dataclasses.replace(population, devices=devices, **fields)
+
+
+def sessions(count: int, rows: list[tuple[int, float, float]], period: float = 1e6) -> Intervals:
+    """Availability by rows (client, start, end); a client without a row is always online."""
+    named = {client for client, _, _ in rows}
+    rows = rows + [(client, 0.0, period) for client in range(count) if client not in named]
+    clients, starts, ends = (np.array(column) for column in zip(*rows, strict=True))
+    return Intervals(clients, starts.astype(float), ends.astype(float), np.full(count, period))
+
+
+class Remembering(Selector[Any, Any]):
+    """Takes the first k available clients, and keeps what it was asked and told (in the class: one run at a time)."""
+
+    name = "remembering"
+    needs = frozenset({"latency", "loss", "accuracy", "accuracy_gain"})
+    asked: ClassVar[list[Any]] = []
+    heard: ClassVar[list[tuple[int, Feedback, Any]]] = []
+
+    def ask(self, available: Any = None, k: int = 1, **others: Any) -> Any:
+        selection = super().ask(available, k, **others)
+        type(self).asked.append(SimpleNamespace(available=np.flatnonzero(available), k=k, selection=selection, **others))
+        return selection
+
+    def choose(self, request: Any) -> Any:
+        return request.pick(np.arange(request.k))
+
+    def tell(self, selection: Any, feedback: Feedback, round: Any = None) -> None:
+        super().tell(selection, feedback, round)
+        type(self).heard.append((selection.round, feedback.resolved(selection), round))
+
+    @classmethod
+    def register(cls, monkeypatch: Any) -> None:
+        cls.asked, cls.heard = [], []
+        register(monkeypatch, cls)
+
+
+def register(monkeypatch: Any, kind: type[Selector[Any, Any]]) -> None:
+    """Make a selector known by its name, as an installed package would."""
+    known = {kind.name: SimpleNamespace(load=lambda: kind)}
+    monkeypatch.setattr(selectors, "_installed", lambda: known)
+
+
+class Touchy(nn.Module):
+    """A linear model that misbehaves when it is trained on a batch with label-coded inputs: see `behaviour`."""
+
+    def __init__(self, behaviour: str, inputs: int = 3, classes: int = 2) -> None:
+        super().__init__()
+        self.linear = nn.Linear(inputs, classes)
+        self.behaviour = behaviour
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.linear(x.flatten(1))
+        if self.training and bool((x.flatten(1)[:, 0] > 50).any()):
+            if self.behaviour == "nan":
+                return out * float("nan")
+            if self.behaviour == "inf":
+                return (out * 1e38) * 1e38
+            raise {"runtime": RuntimeError, "value": ValueError, "key": KeyError, "zero": ZeroDivisionError}[
+                self.behaviour
+            ]("I do not like these samples")
+        return out
+
+
+def model(simulation: Simulation) -> Tensor:
+    """The global model's parameters, a copy."""
+    return simulation.server.model.parameters.clone()
+
+
+def by_hand(
+    module: nn.Module, x: Tensor, y: Tensor, plan: Any, rate: float, momentum: float = 0.0, decay: float = 0.0,
+    prox: float = 0.0, classes: int = 10,
+) -> list[Tensor]:  # fmt: skip
+    """SGD with autograd, as plainly as can be; changes the module, returns the losses of every step's samples."""
+    sent = [parameter.detach().clone() for parameter in module.parameters()]
+    velocity = [torch.zeros_like(parameter) for parameter in module.parameters()]
+    losses = []
+    module.train()
+    for row in plan:
+        index = torch.tensor([position for position in row.tolist() if position >= 0])
+        if classes:
+            each = nn.functional.cross_entropy(module(x[index]), y[index], reduction="none")
+        else:
+            each = (module(x[index]).reshape(-1) - y[index]) ** 2
+        module.zero_grad()
+        each.mean().backward()
+        losses.append(each.detach())
+        with torch.no_grad():
+            for parameter, base, speed in zip(module.parameters(), sent, velocity, strict=True):
+                if parameter.grad is None:
+                    continue
+                gradient = parameter.grad + decay * parameter + prox * (parameter - base)
+                speed.mul_(momentum).add_(gradient)
+                parameter -= rate * speed
+    return losses
+
+
+def named(simulation: Simulation) -> dict[str, Tensor]:
+    """The global model by name."""
+    return simulation.server.layout.named(simulation.server.model)
+
+
+def every_selector() -> list[str]:
+    return list(enlist.names())
