@@ -19,6 +19,7 @@ verify: $(VENV)/.test
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.selectors
+	$(BIN)/python -m benchmarks.training
 
 evidence: $(VENV)/.test
 	$(BIN)/python -m benchmarks.evidence --output docs
@@ -27,7 +28,7 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) install -c constraints.txt -e ".[cli]"
+	$(PIP) install -c constraints.txt -e ".[sim]"
 	touch $@
 
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python

@@ -169,7 +169,8 @@ def test_diurnal_lengths_are_lognormal() -> None:
     for seed in range(4):
         table = options.draw(1, Streams(seed))
         now = 0.0
-        while (now := table.next_online(now)) < 366 * DAY:
+        for _ in range(300):
+            now = table.next_online(now)
             end = float(table.until(np.array([0]), now)[0])
             lengths.append(end - now)
             now = end

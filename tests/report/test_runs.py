@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import math
 import re
@@ -10,6 +11,7 @@ import re
 import numpy as np
 import pytest
 import typer
+import vl_convert
 from typer.testing import CliRunner
 
 from enlist.cli.console import open_console
@@ -22,6 +24,20 @@ from enlist.simulation.scores import comparison_rows
 
 NAN = math.nan
 OUTSIDE = re.compile(r"""(?:\bsrc|\bhref)\s*=\s*["']?\s*(?:https?:)?//""", re.IGNORECASE)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _one_bundle():
+    """Building the scripts of a page takes longer than all the rest; once is enough."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(vl_convert, "javascript_bundle", functools.cache(vl_convert.javascript_bundle))
+        yield
+
+
+@pytest.fixture
+def _no_files(monkeypatch):
+    """Charts in files are tested with the first page."""
+    monkeypatch.setattr("enlist.report.runs.save", lambda chart, stem, suffixes: [])
 
 
 @pytest.fixture(scope="module")
@@ -76,6 +92,7 @@ def test_scores_are_json_without_nan(page, runs):
     assert scores[0]["speed_up"] == pytest.approx(comparison_rows(runs, 0.8)[0]["speed_up"])
 
 
+@pytest.mark.usefixtures("_no_files")
 def test_a_single_run_has_no_interval_and_no_speed_up(tmp_path):
     page = write_report([example_run("oort")], tmp_path / "mine.html", "One", target=0.7)
     assert page == tmp_path / "mine.html"
@@ -86,17 +103,20 @@ def test_a_single_run_has_no_interval_and_no_speed_up(tmp_path):
         assert word not in text
 
 
+@pytest.mark.usefixtures("_no_files")
 def test_runs_of_regression(tmp_path):
     runs = []
     for run in (example_run("oort"), example_run()):
         rounds = {**run.rounds, "accuracy": np.full(8, NAN)}
         clients = {name: column for name, column in run.clients.items() if not name.startswith("class_")}
         runs.append(dataclasses.replace(run, rounds=rounds, clients=clients))
-    text = body(write_report(runs, tmp_path))
+    page = write_report(runs, tmp_path)
+    text = body(page)
     assert "reaches loss" in text
     assert "final loss" in text
     assert "accuracy" not in text
-    assert not (tmp_path / "charts" / "classes.svg").exists()
+    assert "How much clients hold" in page.read_text(encoding="utf-8")
+    assert "Which classes clients hold" not in page.read_text(encoding="utf-8")
 
 
 def test_runs_that_know_little(tmp_path):
@@ -198,7 +218,7 @@ def test_sentences_about_late_updates():
 
 
 @pytest.fixture
-def call(monkeypatch, tmp_path):
+def call(monkeypatch, tmp_path, _no_files):
     app = typer.Typer()
     app.command()(report)
     monkeypatch.chdir(tmp_path)

@@ -27,6 +27,7 @@ SMALL: dict[str, Any] = {
     "rounds": {"rounds": 4, "k": 4},
     "evaluation": {"every": 2},
 }
+torch.set_num_threads(1)  # as the library does; several threads only wait for each other on models of this size
 TABLES = ("rounds.csv", "participations.csv", "clients.csv")
 
 

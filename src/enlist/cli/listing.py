@@ -2,29 +2,40 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Iterable
+from typing import Annotated, Any, get_args
 
 import typer
 from rich import box
+from rich.markup import escape
 from rich.table import Table
 
 from enlist.arena import SCENARIOS
 from enlist.arena.evidence import EVIDENCE
-from enlist.cli.console import open_console
+from enlist.cli.console import needs_sim, open_console
 from enlist.errors import EnlistError, unknown
 from enlist.selectors import get, names
 from enlist.testing import population
 
+OPTIONS = ("datasets", "models", "partitions", "devices", "availability", "deadlines", "servers", "aggregations")
+KINDS = ("selectors", "scenarios", *OPTIONS)
 
-def listing(what: Annotated[str, typer.Argument(help="selectors or scenarios")] = "selectors") -> None:
-    """List the selectors (paper, what each needs, when to use it) or the scenarios of the arena.
+
+def listing(
+    what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
+) -> None:
+    """List what there is: selectors (paper, needs, when to use each), scenarios, and what a configuration may name.
 
     Example: [bold]enlist list selectors[/]
     """
-    tables = {"selectors": selectors, "scenarios": scenarios}
-    if what not in tables:
-        raise unknown("list", what, tables)
-    open_console(width=150).print(tables[what]())
+    if what not in KINDS:
+        raise unknown("list", what, KINDS)
+    if what in OPTIONS:
+        needs_sim(f"list {what}")
+        shown = alternatives(what)
+    else:
+        shown = selectors() if what == "selectors" else scenarios()
+    open_console(width=150).print(shown)
 
 
 def selectors() -> Table:
@@ -51,3 +62,40 @@ def scenarios() -> Table:
     for name, scenario in SCENARIOS.items():
         table.add_row(name, scenario.about)
     return table
+
+
+def alternatives(what: str) -> Table:
+    """Every data set, model, partition, ... that a configuration may name: its name, and what it is."""
+    section, tag, classes = _options(what)
+    table = Table(f"{section}.{tag}", "what it is", header_style="dim", box=box.SIMPLE_HEAD)
+    table.columns[0].style, table.columns[0].no_wrap = "bold", True
+    for options in classes:
+        about = " ".join((options.__doc__ or "").strip().partition("\n\n")[0].split())
+        table.add_row(escape(str(options.model_fields[tag].default)), escape(about))
+    return table
+
+
+def _options(what: str) -> tuple[str, str, Iterable[Any]]:
+    """Where a configuration names them, by which key, and the options class of each."""
+    from enlist.data import DATASETS, PARTITIONS
+    from enlist.devices import AnyAvailability, AnyDeadline, AnyDevices
+    from enlist.training.aggregation import AnyAggregation
+    from enlist.training.models import MODELS
+    from enlist.training.server import AnyServer
+
+    found: dict[str, tuple[str, str, Iterable[Any]]] = {
+        "datasets": ("data.dataset", "name", DATASETS.values()),
+        "models": ("model", "name", MODELS.values()),
+        "partitions": ("data.partition", "kind", PARTITIONS.values()),
+        "devices": ("devices", "kind", _members(AnyDevices)),
+        "availability": ("availability", "kind", _members(AnyAvailability)),
+        "deadlines": ("rounds.deadline", "kind", _members(AnyDeadline)),
+        "servers": ("server.optimiser", "kind", _members(AnyServer)),
+        "aggregations": ("server.aggregation", "kind", _members(AnyAggregation)),
+    }
+    return found[what]
+
+
+def _members(annotated: Any) -> Iterable[Any]:
+    """The classes of Annotated[A | B | ..., ...]."""
+    return get_args(get_args(annotated)[0])

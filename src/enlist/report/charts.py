@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import altair as alt
 import numpy as np
+import vl_convert
 
 from enlist.arena.compare import Results
 from enlist.statistics import Summary
@@ -121,8 +123,13 @@ def save(chart: alt.TopLevelMixin, stem: Path, suffixes: Sequence[str] = (".png"
     ['regret.png', 'regret.svg', 'regret.html']
     """
     look = styled(chart)
-    extras: dict[str, dict[str, Any]] = {".png": {"scale_factor": 2.0}, ".html": {"inline": True}}
-    paths = [stem.with_suffix(suffix) for suffix in suffixes]
-    for path in paths:
-        look.save(str(path), **extras.get(path.suffix, {}))
-    return paths
+    paths = {suffix: stem.with_suffix(suffix) for suffix in suffixes}
+    drawing = io.StringIO()
+    look.save(drawing, format="svg")
+    if ".svg" in paths:
+        paths[".svg"].write_text(drawing.getvalue(), encoding="utf-8")
+    if ".png" in paths:
+        paths[".png"].write_bytes(vl_convert.svg_to_png(drawing.getvalue(), scale=2.0))
+    if ".html" in paths:
+        look.save(str(paths[".html"]), inline=True)
+    return list(paths.values())

@@ -103,7 +103,7 @@ def device_chart(rows: Sequence[Row], title: str) -> alt.Chart:
                 alt.Tooltip("spent:N", title="expected latency"),
             ],
         )
-        .properties(title=title, width=WIDTH, height=HEIGHT)
+        .properties(title=title, width=WIDTH - 40, height=HEIGHT)
     )
     return chart
 
@@ -168,7 +168,7 @@ def latency_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     middle = rows[0]["median"]
     mark = alt.Chart(alt.InlineData(values=[{"at": middle / size, "text": f"median {duration(middle)}"}]))
     rule = mark.mark_rule(color="#e07a1f", strokeWidth=2).encode(x=alt.X("at:Q", scale=scale))
-    word = mark.mark_text(align="left", dx=5, baseline="top", color="#b85c0a", fontSize=12).encode(
+    word = mark.mark_text(baseline="bottom", dy=-4, color="#b85c0a", fontSize=12).encode(
         x=alt.X("at:Q", scale=scale), y=alt.value(0), text="text:N"
     )
     layered: alt.LayerChart = (bars + rule + word).properties(title=title, width=WIDTH, height=HEIGHT)

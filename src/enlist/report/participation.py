@@ -78,6 +78,17 @@ def _span(position: int, count: int, bins: int) -> str:
     return f"{low:,}" if low == high else f"{low:,} – {high:,}"
 
 
+def _end(span: str) -> int:
+    return int(span.split("–")[-1].replace(",", ""))
+
+
+def _range(name: str, count: int, bins: int) -> str:
+    """`_span` as a Vega expression: thousands of spans as text would make a page large."""
+    low = f"format(ceil(datum.{name} * {count} / {bins}) + 1, ',')"
+    high = f"format(ceil((datum.{name} + 1) * {count} / {bins}), ',')"
+    return f"{low} == {high} ? {low} : {low} + ' – ' + {high}"
+
+
 def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most: float | None = None) -> alt.FacetChart:
     """A heat map of client x round for each selector, all on one scale of colours from 0 to `most`, or to the largest.
 
@@ -88,21 +99,24 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
     _, first, last = ORDERS[checks.one_of("order", order, tuple(ORDERS))]
     names = names_of(rows)
     down, across = max(row["client"] for row in rows) + 1, max(row["round"] for row in rows) + 1
-    rounds = int(max(rows, key=lambda row: int(row["round"]))["rounds"].split("–")[-1].replace(",", ""))
+    clients, rounds = (max(_end(row[name]) for row in rows) for name in ("clients", "rounds"))
     step = next(step for step in _steps() if rounds / step <= 6)
     columns = min(len(names), 3)
-    width, height = (272, 230) if columns > 1 else (WIDTH - 30, 260)
-    cells = [
-        {**row, "left": row["round"], "right": row["round"] + 1, "top": row["client"], "bottom": row["client"] + 1}
-        for row in rows
-    ]
+    width, height = (272, 230) if columns > 1 else (352, 256)
+    cells = [{name: row[name] for name in ("selector", "client", "round", "share")} for row in rows]
     most = most or max(row["share"] for row in rows) or 1.0
     heat = (
         alt.Chart(alt.InlineData(values=cells))
+        .transform_calculate(
+            right="datum.round + 1",
+            bottom="datum.client + 1",
+            clients=_range("client", clients, down),
+            rounds=_range("round", rounds, across),
+        )
         .mark_rect(strokeWidth=0)
         .encode(
             x=alt.X(
-                "left:Q",
+                "round:Q",
                 title="round",
                 scale=alt.Scale(domain=[0, across], nice=False),
                 axis=alt.Axis(
@@ -113,7 +127,7 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
             ),
             x2="right:Q",
             y=alt.Y(
-                "top:Q",
+                "client:Q",
                 title="clients",
                 scale=alt.Scale(domain=[0, down], reverse=True, nice=False),
                 axis=alt.Axis(

@@ -177,7 +177,8 @@ def _selected(runs: Sequence[RunTables]) -> tuple[Section, Charts]:
     charts["updates"] = activity_chart(even, "Updates per client")
     charts["evenness"] = lorenz_chart(even, "How evenly clients took part")
     text = " ".join(part for part in (sentences.preference(runs), sentences.evenness(runs)) if part)
-    note = "Cells are shares of rounds in which the clients of a cell were asked, means over seeds."
+    note = "A cell is the share of rounds in which its clients were asked"
+    note += ", on average over seeds." if len({run.seed for run in runs}) > 1 else "."
     return Section("Who was selected", text, charts=list(charts.values()), note=note), charts
 
 
@@ -210,7 +211,10 @@ def _devices(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
     text = " ".join(part for part in (sentences.devices(run), sentences.presence(runs)) if part)
     if not charts and not text:
         return []
-    return [(Section("Devices", text, charts=list(charts.values()), note=_of_seed(runs)), charts)]
+    note = _of_seed(runs)
+    if note and "availability" in charts:
+        note += " Of availability there is a line for each seed."
+    return [(Section("Devices", text, charts=list(charts.values()), note=note), charts)]
 
 
 def _of_seed(runs: Sequence[RunTables]) -> str:

@@ -49,12 +49,14 @@ def time_unit(seconds: float) -> tuple[str, float]:
 def percent(share: float, digits: int = 0) -> str:
     """A share in percent.
 
-    >>> percent(0.8), percent(0.8125, digits=1), percent(0.0004)
-    ('80 %', '81.2 %', '0.04 %')
+    >>> percent(0.8), percent(0.8125, digits=1), percent(0.004), percent(0.0004)
+    ('80 %', '81.2 %', '0.4 %', '<0.1 %')
     """
     if not math.isfinite(share):
         return UNKNOWN
     value = 100.0 * share
+    if 0 < value < 0.05:
+        return "<0.1 %"
     return f"{value:.1g} %" if 0 < value < 0.5 * 10.0**-digits else f"{value:.{digits}f} %"
 
 

@@ -1,0 +1,55 @@
+"""Enlist itself as a peer:  python -m benchmarks.peers.ours --model mlp
+
+The whole simulator runs, not the engine alone: selection, virtual clock, feedback and tables in memory. Only the test
+set is left out, as the other peers have none.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import time
+
+from benchmarks.peers.workload import BATCH, CLIENTS, COHORT, RATE, Channel, arguments
+
+
+def extend(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+
+
+def main() -> None:
+    options = arguments("ours", extend)
+    channel = Channel("enlist", options)
+    from enlist.simulation import Config, Simulation
+    from enlist.training.workers import one_thread
+
+    config = Config(
+        data={
+            "dataset": "fashion-mnist",
+            "clients": CLIENTS,
+            "validation": 0.0,
+            "partition": {"kind": "lognormal", "sigma": 1.0} if options.sizes == "lognormal" else {"kind": "iid"},
+        },
+        model={"name": options.model} | ({"hidden": [200]} if options.model == "mlp" else {}),
+        training={"batch": BATCH, "lr": RATE},
+        rounds={"rounds": 10**9, "k": COHORT},
+        evaluation={"every": 10**9},
+        seed=options.seed,
+    )
+    simulation = Simulation(config, workers=options.workers)
+
+    def run(count: int) -> list[float]:
+        seconds = []
+        for _ in range(count):
+            start = time.perf_counter()
+            simulation.step()
+            seconds.append(time.perf_counter() - start)
+        return seconds
+
+    with one_thread():
+        channel.serve(run)
+    simulation.trainer.close()
+
+
+if __name__ == "__main__":
+    main()

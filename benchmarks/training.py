@@ -1,0 +1,158 @@
+"""Seconds per round against the machine's limit, pfl-research, Flower and a naive loop, side by side:
+
+    python -m benchmarks.training [--models mlp,cnn] [--peers bare,pfl] [--blocks 6] [--output docs/training-speed.md]
+
+All of them hold 500 Fashion-MNIST clients (120 images each, or lognormal), 25 a round, batch 20, one epoch. They run
+in processes of their own and take turns, block by block, so that a slow minute of the machine hits everybody; what
+counts is the ratio of the medians. Peers are installed into a virtual environment of the benchmark's own.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+ROUNDS = {"logistic": 30, "mlp": 12, "cnn": 3}
+"""Rounds in a block of ours; a peer's block lasts about as long."""
+NEEDED = {
+    ("bare", "mlp", "equal"): 0.9,
+    ("bare", "cnn", "equal"): 0.9,
+    ("bare", "mlp", "lognormal"): 0.85,
+    ("bare", "cnn", "lognormal"): 0.85,
+    ("pfl", "logistic", "equal"): 4.0,
+    ("pfl", "mlp", "equal"): 2.3,
+    ("pfl", "cnn", "equal"): 1.5,
+    ("flower", "logistic", "equal"): 20.0,
+    ("flower", "mlp", "equal"): 10.0,
+    ("flower", "cnn", "equal"): 2.0,
+}
+OWN_ENVIRONMENT = ("pfl", "flower")
+MODULES = {"enlist": "ours", "bare": "bare", "pfl": "pfl_peer", "flower": "flower_peer", "naive": "naive"}
+THREADS = {"pfl": (1, 2)}
+"""pfl-research is measured with each of these and judged by its best."""
+
+
+class Peer:
+    """One subprocess that runs rounds on demand."""
+
+    def __init__(self, name: str, model: str, sizes: str, python: str, threads: int = 1) -> None:
+        command = [python, "-m", f"benchmarks.peers.{MODULES[name]}", "--model", model, "--sizes", sizes]
+        command += ["--threads", str(threads)] if name in THREADS else []
+        self.name, self.seconds = name, list[float]()
+        self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        if not self._read().get("ready"):
+            sys.exit(f"{name} did not start; run it alone to see why: {' '.join(command)}")
+
+    def run(self, rounds: int) -> None:
+        assert self.process.stdin is not None
+        print(f"run {rounds}", file=self.process.stdin, flush=True)
+        self.seconds += self._read()["seconds_per_round"]
+
+    def _read(self) -> dict[str, object]:
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        return json.loads(line) if line else {}
+
+    def close(self) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        try:
+            self.process.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+
+
+def measure(model: str, sizes: str, names: Sequence[str], blocks: int, python: str) -> list[dict[str, object]]:
+    """Rows (peer, seconds per round, ratio to ours with its range over blocks)."""
+    peers = []
+    for name in ("enlist", *names):
+        used = python if name in OWN_ENVIRONMENT else sys.executable
+        peers += [Peer(name, model, sizes, used, threads) for threads in THREADS.get(name, (1,))]
+    ours = peers[0]
+    ratios: dict[int, list[float]] = {index: [] for index in range(1, len(peers))}
+    counts = [ROUNDS[model]] * len(peers)
+    for block in range(blocks + 1):
+        before = [len(peer.seconds) for peer in peers]
+        for peer, count in zip(peers, counts, strict=True):
+            peer.run(count)
+        spent = [median(peer.seconds[start:]) for peer, start in zip(peers, before, strict=True)]
+        if block == 0:  # the first block only says how many rounds make a block of about a second
+            counts = [max(2, round(1.0 / seconds)) for seconds in spent]
+            for peer in peers:
+                peer.seconds.clear()
+            continue
+        for index in ratios:
+            ratios[index].append(spent[index] / spent[0])
+    rows = [{"peer": "enlist", "model": model, "sizes": sizes, "seconds": median(ours.seconds)}]
+    for index, found in ratios.items():
+        low, high = np.quantile(found, [0.1, 0.9])
+        seconds = median(peers[index].seconds)
+        row = {"peer": peers[index].name, "model": model, "sizes": sizes, "seconds": seconds}
+        rows.append(row | {"ratio": median(found), "low": float(low), "high": float(high)})
+    for peer in peers:
+        peer.close()
+    best: dict[str, dict[str, object]] = {}
+    for row in rows:
+        name = str(row["peer"])
+        if name not in best or float(row["seconds"]) < float(best[name]["seconds"]):  # type: ignore[arg-type]
+            best[name] = row
+    return list(best.values())
+
+
+def lines(rows: Sequence[dict[str, object]]) -> list[str]:
+    """A Markdown table."""
+    text = ["| model | sizes | | seconds per round | time of peer / time of Enlist | wanted |", "|---|---|---|---|---|---|"]
+    for row in rows:
+        if "ratio" not in row:
+            text.append(f"| {row['model']} | {row['sizes']} | **enlist** | {row['seconds']:.4f} | 1 | |")
+            continue
+        needed = NEEDED.get((str(row["peer"]), str(row["model"]), str(row["sizes"])))
+        wanted = "" if needed is None else f"at least {needed:g}"
+        ratio = f"{row['ratio']:.2f} [{row['low']:.2f}, {row['high']:.2f}]"
+        text.append(f"| {row['model']} | {row['sizes']} | {row['peer']} | {row['seconds']:.4f} | {ratio} | {wanted} |")
+    return text
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", default="logistic,mlp,cnn")
+    parser.add_argument("--sizes", default="equal,lognormal")
+    parser.add_argument("--peers", default="bare,pfl,flower,naive")
+    parser.add_argument("--blocks", type=int, default=8)
+    parser.add_argument("--environment", type=Path, default=Path(".venv-peers"), help="of the peers; made if missing")
+    parser.add_argument("--output", type=Path, default=None, help="a Markdown file to write")
+    options = parser.parse_args()
+    names = options.peers.split(",")
+    if set(names) & set(OWN_ENVIRONMENT):
+        from benchmarks.peers.install import install
+
+        install(options.environment)
+    rows = []
+    for sizes in options.sizes.split(","):
+        for model in options.models.split(","):
+            wanted = [name for name in names if sizes == "equal" or name == "bare"]
+            rows += measure(model, sizes, wanted, options.blocks, str(options.environment / "bin" / "python"))
+            print("\n".join(lines(rows)[-len(wanted) - 1 :]), flush=True)
+    missed = [
+        row
+        for row in rows
+        if "ratio" in row and float(row["ratio"]) < NEEDED.get((row["peer"], row["model"], row["sizes"]), 0.0)  # type: ignore[arg-type,call-overload]
+    ]
+    if options.output:
+        head = ["# Speed of training", "", f"`python -m benchmarks.training`, {options.blocks} blocks, ratios of medians with",
+                "their 10th and 90th percentile over blocks. `bare` is the limit: the best training loop we could write,",
+                "without a federation around it, one process per core.", ""]  # fmt: skip
+        options.output.write_text("\n".join([*head, *lines(rows), ""]), encoding="utf-8")
+    print("every ratio is as wanted" if not missed else f"{len(missed)} ratios are below what is wanted")
+    sys.exit(1 if missed else 0)
+
+
+if __name__ == "__main__":
+    main()

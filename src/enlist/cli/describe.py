@@ -1,0 +1,271 @@
+"""`enlist describe`: who holds what, on which devices, online when; nothing is trained."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import numpy as np
+import typer
+from rich import box
+from rich.markup import escape
+from rich.table import Table
+
+from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping
+from enlist.cli.run import Changes, ConfigFile
+from enlist.typing import AnyArray
+
+if TYPE_CHECKING:
+    import altair as alt
+
+    from enlist.data.describe import Description
+    from enlist.simulation.config import Config
+    from enlist.simulation.population import Population
+
+FEW = 24
+"""Up to so many clients get a row of their own."""
+WIDEST = 12
+"""Names of classes that are longer give way to numbers in the terminal."""
+MOMENTS = 97
+"""Moments of a day, a quarter of an hour apart, at which it is looked who is online."""
+DAY = 86_400.0
+MEANING = (
+    "Entropy of a client's labels is 0 if it holds one class only and 1 if it holds all alike. The distance to the "
+    "whole is the share of its samples that it would have to swap to look like all clients together."
+)
+
+
+def describe(
+    config: ConfigFile,
+    changes: Changes = None,
+    output: Annotated[Path | None, typer.Option(help="A new folder for table, charts and report.")] = None,
+) -> None:
+    """Show who holds what: classes, sizes and skew of every client, its device, and when it is online.
+
+    Example: [bold]enlist describe examples/quickstart.toml --set data.partition.alpha=0.05[/]
+    """
+    needs_sim("describe")
+    from enlist.data.describe import table
+    from enlist.simulation.config import load
+
+    settings = load(config, changes or [])
+    console = open_console()
+    with new_folder(output, "describe") as folder, stopping(console):
+        people, columns, description = described(settings)
+        title = heading(settings, people)
+        console.print(_two_columns(table(description), title))
+        if len(people) <= FEW:
+            for part in client_tables(people, columns, console.width):
+                console.print(part)
+        console.print(_two_columns([*device_lines(columns), *online_lines(people)], "Devices and availability"))
+        say_where(console, publish(folder, settings, people, columns, description, title))
+
+
+def described(config: Config) -> tuple[Population, dict[str, AnyArray], Description]:
+    """The population, what clients.csv holds of it, and its description."""
+    from enlist.data import Shards
+    from enlist.data.describe import describe as describe_partition
+    from enlist.simulation.population import build
+    from enlist.streams import Streams
+    from enlist.training.flat import Layout
+    from enlist.training.models import initialise
+
+    people = build(config)
+    module = initialise(config.model, people.shape, people.classes, Streams(config.seed))
+    labels = people.samples["train"].y
+    shards = Shards(order=np.arange(len(labels)), offsets=people.offsets)
+    columns = people.columns(4 * Layout.of(module).numbers)
+    return people, columns, describe_partition(labels, shards, people.classes)
+
+
+def heading(config: Config, people: Population) -> str:
+    """A population in one line."""
+    partition = config.data.partition
+    options = partition.model_dump(exclude={"kind"})
+    shown = ", ".join(f"{name} {value:g}" for name, value in options.items() if not isinstance(value, bool))
+    return f"{people.name}, {partition.kind}{f' ({shown})' if shown else ''}, seed {config.seed}"
+
+
+def class_names(people: Population) -> list[str]:
+    """Names of the classes, or of the bins of a regression's targets."""
+    count = people.counts.shape[1]
+    if not people.classes:
+        return [f"bin {number}" for number in range(1, count + 1)]
+    return list(people.class_names) or [str(number) for number in range(count)]
+
+
+def client_tables(people: Population, columns: Mapping[str, AnyArray], width: int) -> list[Any]:
+    """A table client x class, with numbers for long names; if it is too wide, the most frequent classes instead."""
+    names = class_names(people)
+    short = max(map(len, names)) <= WIDEST and sum(max(len(name), 4) + 3 for name in names) <= width - 40
+    heads = names if short else [str(number) for number in range(len(names))]
+    if sum(max(len(head), 4) + 3 for head in heads) > width - 40:
+        return [as_rich(dominant(people, columns), "Clients")]
+    rows = [["client", "samples", *heads, "entropy", "distance"]]
+    for client in range(len(people)):
+        counts = [f"{count:,}" if count else "·" for count in people.counts[client].tolist()]
+        skew = [f"{columns[name][client]:.2f}" for name in ("entropy", "distance")]
+        rows.append([str(client), f"{people.sizes[client]:,}", *counts, *skew])
+    legend = "" if short else " · ".join(f"{number} {name}" for number, name in enumerate(names))
+    return [as_rich(rows, "Samples of each class"), *([f"[dim]{escape(legend)}[/]"] if legend else [])]
+
+
+def dominant(people: Population, columns: Mapping[str, AnyArray]) -> list[list[str]]:
+    """Header and one row per client: its size, its most frequent classes, its skew, and its device."""
+    from enlist.simulation.printing import duration, percent
+
+    names = class_names(people)
+    rows = [["client", "samples", "most frequent classes", "entropy", "distance", "expected latency", "online"]]
+    for client in range(len(people)):
+        shares = people.counts[client] / people.sizes[client]
+        top = [label for label in np.argsort(-shares, kind="stable")[:3] if shares[label] >= 0.1]
+        rows.append(
+            [
+                str(client),
+                f"{people.sizes[client]:,}",
+                ", ".join(f"{names[label]} ({percent(float(shares[label]))})" for label in top) or "none above 10 %",
+                f"{columns['entropy'][client]:.2f}",
+                f"{columns['distance'][client]:.2f}",
+                duration(float(columns["expected_latency"][client])),
+                percent(float(columns["uptime"][client])),
+            ]
+        )
+    return rows
+
+
+def device_lines(columns: Mapping[str, AnyArray]) -> list[tuple[str, str]]:
+    """Speed of the devices in a few lines: median and the middle 90 %."""
+    from enlist.simulation.printing import duration
+
+    rows = []
+    for title, name, show in (
+        ("expected latency", "expected_latency", duration),
+        ("compute per sample", "compute_ms", lambda value: f"{value:.3g} ms"),
+        ("bandwidth", "bandwidth_kbps", _rate),
+    ):
+        low, middle, high = (show(float(level)) for level in np.quantile(columns[name], (0.05, 0.5, 0.95)))
+        same = columns[name].min() == columns[name].max()
+        rows.append((title, f"{middle} for everybody" if same else f"median {middle}, middle 90 % {low} to {high}"))
+    return rows
+
+
+def online_shares(people: Population) -> tuple[AnyArray, AnyArray]:
+    """Moments of the first day in seconds, and the share of clients that is online at each."""
+    moments = np.linspace(0.0, DAY, MOMENTS)
+    return moments, np.array([people.availability.online(float(now)).mean() for now in moments])
+
+
+def online_lines(people: Population) -> list[tuple[str, str]]:
+    """Who is online over the first day, in two lines."""
+    from enlist.simulation.printing import percent
+
+    moments, shares = online_shares(people)
+    if shares.min() == 1.0:
+        return [("online", "everybody, all day")]
+    low, high = int(shares.argmin()), int(shares.argmax())
+    over = (
+        f"mean {percent(float(shares[:-1].mean()))}, from {percent(float(shares[low]))} at {_clock(moments[low])} to "
+    )
+    uptime = np.quantile(people.availability.uptime, (0.05, 0.5, 0.95))
+    each = [percent(float(level)) for level in uptime]
+    return [
+        ("online over a day", f"{over}{percent(float(shares[high]))} at {_clock(moments[high])}"),
+        ("a client's share online", f"median {each[1]}, middle 90 % {each[0]} to {each[2]}"),
+    ]
+
+
+def charts(people: Population, columns: Mapping[str, AnyArray]) -> dict[str, dict[str, alt.TopLevelMixin]]:
+    """All charts by section and by the name of their file."""
+    from enlist.report import devices, skew
+    from enlist.simulation.tables import RunTables
+
+    names = class_names(people)
+    labels: dict[str, alt.TopLevelMixin] = {}
+    if len(people) <= FEW:
+        labels["class-bars"] = skew.class_bars(people.counts, "Samples of each class", names)
+        labels["class-pies"] = skew.class_pies(people.counts, "Classes of each client", names)
+    labels["class-heatmap"] = skew.class_heatmap(people.counts, "Which classes clients hold", names)
+    spread: dict[str, alt.TopLevelMixin] = {
+        "sizes": skew.size_histogram(people.sizes, "How much clients hold"),
+        "distance": skew.skew_scatter(people.sizes, columns["distance"], "Size and distance to the whole"),
+        "entropy": skew.skew_scatter(
+            people.sizes, columns["entropy"], "Size and evenness of the labels", "entropy of the labels"
+        ),
+    }
+    tables = RunTables("", 0, {}, {}, {}, dict(columns))
+    there: dict[str, alt.TopLevelMixin] = {}
+    if dots := devices.device_rows(tables):
+        shown = f"Devices ({len(dots):,} of {len(people):,})" if len(dots) < len(people) else "Devices"
+        there["devices"] = devices.device_chart(dots, shown)
+    if bars := devices.latency_rows(tables, bins=int(np.clip(3 * len(people) ** (1 / 3), 8, 36))):
+        there["latency"] = devices.latency_chart(bars, "How long an update takes")
+    moments, shares = online_shares(people)
+    if shares.min() < 1.0:
+        rows = [
+            {"seed": 0, "start": float(now), "available": round(float(share * len(people))), "clients": len(people)}
+            for now, share in zip(moments, shares, strict=True)
+        ]
+        there["availability"] = devices.availability_chart(rows, "Who is online over a day")
+    return {"Classes": labels, "Sizes and skew": spread, "Devices and availability": there}
+
+
+def publish(
+    folder: Path,
+    config: Config,
+    people: Population,
+    columns: Mapping[str, AnyArray],
+    description: Description,
+    title: str,
+) -> Path:
+    """Write clients.csv, the configuration, charts and the report page; returns the page's path."""
+    from enlist.data.describe import table
+    from enlist.report.charts import save
+    from enlist.report.page import Section, write_page
+
+    _write_csv(folder / "clients.csv", columns)
+    (folder / "config.json").write_text(json.dumps(config.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    (folder / "charts").mkdir()
+    drawn = charts(people, columns)
+    for group in drawn.values():
+        for name, chart in group.items():
+            save(chart, folder / "charts" / name, (".png", ".svg"))
+    labels, spread, there = ([*group.values()] for group in drawn.values())
+    sections = [
+        Section("In numbers", "", [["what", "value"], *(list(row) for row in table(description))], note=MEANING),
+        Section("Classes", "" if people.classes else "Targets are shown in bins of equal size.", charts=labels),
+        Section("Sizes and skew", "", charts=spread),
+    ]
+    if len(people) <= FEW:
+        sections.append(Section("Clients", "", dominant(people, columns)))
+    lines = [*device_lines(columns), *online_lines(people)]
+    words = "Expected latency is download, training and upload of one round, without noise."
+    sections.append(Section("Devices and availability", words, [["what", "value"], *map(list, lines)], there))
+    return write_page(folder / "report.html", "Who holds what", f"{title}.", sections)
+
+
+def _two_columns(rows: Sequence[tuple[str, str]], title: str) -> Table:
+    shown = Table(title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=False)
+    shown.add_column(style="bold", no_wrap=True)
+    shown.add_column()
+    for name, value in rows:
+        shown.add_row(escape(name), escape(value))
+    return shown
+
+
+def _rate(kilobits: float) -> str:
+    return f"{kilobits / 1000:.3g} Mbit/s" if kilobits >= 1000 else f"{kilobits:.3g} kbit/s"
+
+
+def _clock(seconds: float) -> str:
+    return f"{int(seconds // 3600) % 24:02d}:{int(seconds % 3600 // 60):02d}"
+
+
+def _write_csv(path: Path, columns: Mapping[str, AnyArray]) -> None:
+    with open(path, "w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(columns)
+        lines = zip(*(values.tolist() for values in columns.values()), strict=True)
+        writer.writerows([["" if cell != cell else cell for cell in line] for line in lines])

@@ -1,0 +1,231 @@
+"""The trainer: the same bits with any number of workers, in any order of completion; workers that die are reported."""
+
+from __future__ import annotations
+
+import copy
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from enlist.data.dataset import Samples
+from enlist.errors import EnlistError, InputError
+from enlist.training import workers
+from enlist.training.engine import Job, Placed
+from enlist.training.flat import FlatModule, Layout, Vectors
+from enlist.training.local import LocalTraining, Report, Task
+from enlist.training.workers import Trainer, grouped
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
+from simulation_helpers import Touchy
+
+SIZES = (45, 20, 7, 2, 61, 40, 33, 12, 90, 5, 26, 31)
+
+
+def convolutional() -> nn.Module:
+    parts = nn.Conv2d(1, 4, 3), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Dropout(0.3), nn.Linear(16, 4)
+    module = nn.Sequential(*parts)
+    module.memory_format = torch.channels_last
+    return module
+
+
+def dense() -> nn.Module:
+    return nn.Sequential(nn.Flatten(), nn.Linear(16, 9), nn.ReLU(), nn.Linear(9, 4))
+
+
+def job_for(make: Any, shared: bool = False, **settings: Any) -> Job:
+    torch.manual_seed(3)
+    module = make()
+    rng = np.random.default_rng(1)
+    channels_last = getattr(module, "memory_format", None) == torch.channels_last
+    data = {
+        name: Placed.of(Samples(rng.normal(size=(size, 1, 4, 4)), rng.integers(4, size=size)), channels_last, shared)
+        for name, size in (("train", sum(SIZES)), ("test", 2600))
+    }
+    local = LocalTraining(**{"batch": 10, "epochs": 2, "lr": 0.05, **settings})
+    return Job(module, 4, local, data, seed=5, measure=True)
+
+
+def tasks_for(job: Job, round: int = 1) -> list[Task]:
+    ends = np.cumsum(SIZES).tolist()
+    return [
+        Task(client, end - size, end, job.settings.steps_for(size), round, client % 2, 0)
+        for client, (end, size) in enumerate(zip(ends, SIZES, strict=True))
+    ]
+
+
+def models(job: Job) -> list[Vectors]:
+    """Two models; of a copy, since the engine's module must stay where the engine put it."""
+    first = FlatModule(copy.deepcopy(job.module)).vectors
+    second = first.clone()
+    second.parameters.mul_(0.5)
+    return [first, second]
+
+
+def outcome(trainer: Trainer, job: Job) -> tuple[list[Report], list[Tensor], Any]:
+    start = models(job)
+    for version, vectors in enumerate(start):
+        trainer.put(version, vectors)
+    reports, updates = [], []
+    # one round, and then late clients of two rounds together
+    mixed = [*tasks_for(job, 2)[:5], *tasks_for(job, 3)[3:9]]
+    for tasks in (tasks_for(job), mixed):
+        for report, update in trainer.train(tasks):
+            reports.append(report)
+            updates.append(torch.cat([update.parameters, update.buffers, update.counters.float()]))
+    spans = trainer.spans(1, "train", [(0, 45), (45, 65), (100, 101)])
+    return reports, updates, (trainer.evaluate(0, "test"), trainer.evaluate(1, "test"), spans)
+
+
+def assert_equal(one: Any, other: Any) -> None:
+    assert repr(one[0]) == repr(other[0])
+    assert all(torch.equal(a, b) for a, b in zip(one[1], other[1], strict=True))
+    assert repr(one[2]) == repr(other[2])
+
+
+@pytest.fixture(scope="module", params=[dense, convolutional], ids=["stacked", "sequential"])
+def alone(request: pytest.FixtureRequest) -> Any:
+    job = job_for(request.param)
+    with Trainer(job) as trainer:
+        return request.param, outcome(trainer, job)
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_any_number_of_workers_gives_the_same_bits(alone: Any, count: int) -> None:
+    make, expected = alone
+    job = job_for(make, shared=True)
+    with Trainer(job, workers=count) as trainer:
+        assert_equal(outcome(trainer, job), expected)
+        processes = [worker.process for worker in trainer.workers]
+    assert len(processes) == count
+    assert not any(process.is_alive() for process in processes)
+
+
+class Shuffled(Trainer):
+    """Answers requests in an arbitrary order, as workers of unequal speed do."""
+
+    def _run(self, requests: Sequence[Any]) -> list[Any]:
+        order = np.random.default_rng(len(requests)).permutation(len(requests)).tolist()
+        found = {number: super(Shuffled, self)._run([requests[number]])[0] for number in order}
+        return [found[number] for number in range(len(requests))]
+
+
+def test_the_order_of_completion_does_not_matter(alone: Any) -> None:
+    make, expected = alone
+    job = job_for(make)
+    assert_equal(outcome(Shuffled(job), job), expected)
+
+
+def test_waves_do_not_matter_to_who_gets_what(alone: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    make, expected = alone
+    job = job_for(make)
+    monkeypatch.setattr(workers, "SLOT_BYTES", 4 * 4 * Layout.of(job.module).size)
+    reports, updates, measured = outcome(Trainer(job), job)
+    assert [report.samples for report in reports] == [report.samples for report in expected[0]]
+    for one, other in zip(updates, expected[1], strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
+    assert repr(measured) == repr(expected[2])
+
+
+def test_evaluation_equals_plain_pytorch() -> None:
+    job = job_for(dense)
+    with Trainer(job) as trainer:
+        trainer.put(0, models(job)[0])
+        loss, accuracy = trainer.evaluate(0, "test")
+    data = job.data["test"]
+    with torch.no_grad():
+        outputs = job.module(data.x)
+    assert loss == pytest.approx(float(nn.functional.cross_entropy(outputs, data.y)), rel=1e-5)
+    assert accuracy == float((outputs.argmax(1) == data.y).double().mean())
+
+
+def test_regression_has_no_accuracy() -> None:
+    data = Placed.of(Samples(np.ones((7, 2)), np.zeros(7)))
+    job = Job(nn.Linear(2, 1), 0, LocalTraining(), {"train": data, "test": data}, seed=0)
+    with Trainer(job) as trainer:
+        loss, accuracy = trainer.evaluate(0, "test")
+    assert (loss, math.isnan(accuracy)) == (0.0, True)
+
+
+def test_models_survive_growth_of_the_shelf() -> None:
+    job = job_for(dense)
+    with Trainer(job) as trainer:
+        for version in (0, 1, 2, 9, 4):
+            model = Vectors.zeros(trainer.layout)
+            model.parameters.fill_(float(version))
+            trainer.put(version, model)
+        for version in (0, 1, 2, 9, 4):
+            assert (trainer.models[version].parameters == version).all()
+
+
+def test_groups_are_a_fixed_function_of_the_tasks() -> None:
+    job = job_for(dense)
+    layout = Layout.of(job.module)
+    tasks = [*tasks_for(job, 1), *tasks_for(job, 2)]
+    groups = grouped(tasks, True, layout)
+    assert sorted(task.client for group in groups for task in group) == sorted(task.client for task in tasks)
+    assert all(len({task.round for task in group}) == 1 for group in groups)
+    costs = [sum(task.steps for task in group) for group in groups]
+    assert costs == sorted(costs, reverse=True)
+    assert max(len(group) for group in grouped(tasks * 20, True, layout)) <= workers.MOST_TOGETHER
+    assert all(len(group) == 1 for group in grouped(tasks, False, layout))
+
+
+def test_no_tasks_give_no_answers() -> None:
+    with Trainer(job_for(dense)) as trainer:
+        assert list(trainer.train([])) == []
+
+
+def test_workers_must_be_a_number() -> None:
+    with pytest.raises(InputError, match="workers is -1"):
+        Trainer(job_for(dense), workers=-1)
+
+
+@pytest.fixture
+def team() -> Iterator[tuple[Trainer, Job]]:
+    job = job_for(dense, shared=True)
+    with Trainer(job, workers=2) as trainer:
+        for version, vectors in enumerate(models(job)):
+            trainer.put(version, vectors)
+        yield trainer, job
+
+
+def test_a_worker_that_dies_is_an_error_that_says_so(team: tuple[Trainer, Job]) -> None:
+    trainer, job = team
+    assert len(list(trainer.train(tasks_for(job)))) == len(SIZES)
+    trainer.workers[0].process.kill()
+    trainer.workers[0].process.join()
+    with pytest.raises(EnlistError, match=r"a worker process died \(exit code -9\); if it ran out of memory, use fewer"):
+        list(trainer.train(tasks_for(job)))
+
+
+def test_a_worker_that_died_before_more_memory_was_needed_is_the_same_error(team: tuple[Trainer, Job]) -> None:
+    trainer, job = team
+    trainer.workers[0].process.kill()
+    trainer.workers[0].process.join()
+    with pytest.raises(EnlistError, match="a worker process died"):
+        list(trainer.train(tasks_for(job)))
+
+
+def test_an_error_in_a_worker_is_passed_on(team: tuple[Trainer, Job]) -> None:
+    trainer, _ = team
+    with pytest.raises(EnlistError, match="training failed in a worker process: KeyError"):
+        trainer.spans(0, "none", [(0, 3)])
+
+
+def test_a_client_fails_alone_in_a_worker() -> None:
+    x = np.random.default_rng(0).normal(size=(9, 3))
+    x[3:6, 0] = 100.0
+    data = Placed.of(Samples(x, np.arange(9) % 2), shared=True)
+    job = Job(Touchy("runtime"), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
+    tasks = [Task(client, 3 * client, 3 * client + 3, 1, 1, 0, 0) for client in range(3)]
+    with Trainer(job, workers=1) as trainer:
+        trainer.put(0, models(job)[0])
+        reports = [report for report, _ in trainer.train(tasks)]
+    assert [bool(report.error) for report in reports] == [False, True, False]
