@@ -32,6 +32,7 @@ WIDEST = 12
 MOMENTS = 97
 """Moments of a day, a quarter of an hour apart, at which it is looked who is online."""
 DAY = 86_400.0
+TENTHS = "tenths of all targets, the lowest first"
 MEANING = (
     "Entropy of a client's labels is 0 if it holds one class only and 1 if it holds all alike. The distance to the "
     "whole is the share of its samples that it would have to swap to look like all clients together."
@@ -90,11 +91,9 @@ def heading(config: Config, people: Population) -> str:
 
 
 def class_names(people: Population) -> list[str]:
-    """Names of the classes, or of the bins of a regression's targets."""
-    count = people.counts.shape[1]
-    if not people.classes:
-        return [f"bin {number}" for number in range(1, count + 1)]
-    return list(people.class_names) or [str(number) for number in range(count)]
+    """Names of the classes; a regression has bins instead, which are numbered from 1."""
+    first = 0 if people.classes else 1
+    return list(people.class_names) or [str(number + first) for number in range(people.counts.shape[1])]
 
 
 def client_tables(people: Population, columns: Mapping[str, AnyArray], width: int) -> list[Any]:
@@ -110,7 +109,10 @@ def client_tables(people: Population, columns: Mapping[str, AnyArray], width: in
         skew = [f"{columns[name][client]:.2f}" for name in ("entropy", "distance")]
         rows.append([str(client), f"{people.sizes[client]:,}", *counts, *skew])
     legend = "" if short else " · ".join(f"{number} {name}" for number, name in enumerate(names))
-    return [as_rich(rows, "Samples of each class"), *([f"[dim]{escape(legend)}[/]"] if legend else [])]
+    return [
+        as_rich(rows, "Samples of each class" if people.classes else f"Samples of each class: {TENTHS}"),
+        *([f"[dim]{escape(legend)}[/]"] if legend else []),
+    ]
 
 
 def dominant(people: Population, columns: Mapping[str, AnyArray]) -> list[list[str]]:
@@ -235,7 +237,7 @@ def publish(
     labels, spread, there = ([*group.values()] for group in drawn.values())
     sections = [
         Section("In numbers", "", [["what", "value"], *(list(row) for row in table(description))], note=MEANING),
-        Section("Classes", "" if people.classes else "Targets are shown in bins of equal size.", charts=labels),
+        Section("Classes", "" if people.classes else f"Classes are {TENTHS}.", charts=labels),
         Section("Sizes and skew", "", charts=spread),
     ]
     if len(people) <= FEW:

@@ -33,8 +33,9 @@ RULE = (
     "and the batch size with the least score is taken, of equal ones the smallest."
 )
 MACHINE = (
-    "Wall-clock times, measured on this machine ({machine}); they differ elsewhere. Every client trained alone. Its time "
-    "is the median of its passes; light bars are one standard deviation to either side, over all passes of all clients."
+    "Wall-clock times, measured on this machine ({machine}); they differ elsewhere. Every client trained alone. Its "
+    "time is the median of its passes; light bars are one standard deviation to either side, over all passes of all "
+    "clients."
 )
 MEMORY = (
     "The peak of all tensors that one training step makes (batch, activations, gradients), on top of the model and the "

@@ -29,7 +29,7 @@ def report(
     ],
     output: Annotated[
         Path | None,
-        typer.Option(help="Folder, or .html file, to write; by default report.html in the folder given."),
+        typer.Option(help="Folder, or .html file, to write; by default the folder 'report' in the one given."),
     ] = None,
     target: Annotated[
         float | None,
@@ -61,7 +61,7 @@ def report(
             console.print(escape(warning), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")
     if output is not None or len(runs) == 1:
-        say_where(console, write_report(begun, output or runs[0], name, target, window))
+        say_where(console, write_report(begun, output or runs[0] / "report", name, target, window))
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_report(begun, folder, name, target, window))

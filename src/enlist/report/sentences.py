@@ -46,7 +46,7 @@ def speed(rows: Sequence[Row]) -> str:
         return ""
     goal = target_name(rows[0])
     compared = [row for row in rows if math.isfinite(row.get("speed_up", math.nan)) and row["speed_up_bound"] != "?"]
-    ranked = sorted(compared, key=lambda row: -float(row["speed_up"]))
+    ranked = sorted(compared, key=lambda row: (row["speed_up_bound"] == "<=", -float(row["speed_up"])))
     shown = ranked if len(ranked) <= MANY else [*ranked[:3], ranked[-1]]
     words = [_against_random(row, goal) for row in shown]
     if not compared:

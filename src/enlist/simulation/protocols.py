@@ -6,21 +6,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from enlist.bandits.staleness import adaptive_target
 from enlist.errors import InputError
 from enlist.records import Outcome, Selection
 from enlist.simulation.clock import Event, Kind
-from enlist.simulation.server import Late, refused
+from enlist.simulation.server import Late
 from enlist.simulation.waiting import Waited
+from enlist.training.engine import refused
 from enlist.training.flat import Vectors
-from enlist.training.local import Report
+from enlist.training.local import Report, Task
 from enlist.typing import AnyArray, IntArray
 
 if TYPE_CHECKING:
@@ -72,9 +73,23 @@ class Synchronous:
         """The slot of the model that a late client started from."""
         return self.simulation.versions.slot(event.round - 1)
 
-    def add(self, client: int, report: Report, update: Vectors) -> str:
-        """Take in an update; returns why it was refused, or nothing."""
-        return self.simulation.server.add(report, update)
+    def collect(self, tasks: Sequence[Task]) -> dict[int, Report]:
+        """Train and take in the updates; a report with an error tells whose update was refused."""
+        server, trainer = self.simulation.server, self.simulation.trainer
+        batch = self.simulation.config.training.batch
+        weights = [server.aggregator.weight(task.samples(batch)) for task in tasks]
+        reports: dict[int, Report] = {}
+        if None in weights:
+            for task, (report, update) in zip(tasks, trainer.train(tasks), strict=True):
+                reports[task.client] = dataclasses.replace(report, error=server.add(report, update))
+            return reports
+        counted = {task.client: weight for task, weight in zip(tasks, weights, strict=True) if weight is not None}
+        for group, answers, total in trainer.reduce(tasks, list(counted.values())):
+            good = [task.client for task, report in zip(group, answers, strict=True) if not report.error]
+            if good:
+                server.add_sum(total, sum(counted[client] for client in good), len(good))
+            reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
+        return reports
 
     def merge(self, late: Sequence[Late]) -> list[float]:
         """Change the model; returns the staleness weights of late updates."""
@@ -160,12 +175,15 @@ class Safa(Synchronous):
         """The slot of the model that a late client started from."""
         return self.version(event.client)
 
-    def add(self, client: int, report: Report, update: Vectors) -> str:
-        """Keep the client's model for the cache."""
-        reason = report.error or refused(update, self.simulation.server.layout)
-        if not reason:
-            self.trained[client] = self._model(client, update)
-        return reason
+    def collect(self, tasks: Sequence[Task]) -> dict[int, Report]:
+        """Train, and keep the clients' models for the cache."""
+        reports = {}
+        for task, (report, update) in zip(tasks, self.simulation.trainer.train(tasks), strict=True):
+            reason = report.error or refused(update, self.simulation.server.layout)
+            if not reason:
+                self.trained[task.client] = self._model(task.client, update)
+            reports[task.client] = dataclasses.replace(report, error=reason)
+        return reports
 
     def _model(self, client: int, update: Vectors) -> Vectors:
         model = self.simulation.trainer.models[self.version(client)].clone()
@@ -203,9 +221,9 @@ class Safa(Synchronous):
         total = Vectors.zeros(simulation.server.layout)
         for version in np.unique(self.cached[members][self.cached[members] >= 0]).tolist():
             model = simulation.trainer.models[simulation.versions.slot(version)]
-            _add(total, model, float(share[self.cached[members] == version].sum()))
+            total.add(model, float(share[self.cached[members] == version].sum()))
         for client in members[self.cached[members] < 0].tolist():
-            _add(total, self.own[client], float(share[client]))
+            total.add(self.own[client], float(share[client]))
         return total
 
     def needed(self, versions: set[int]) -> set[int]:
@@ -246,9 +264,3 @@ def protocol(simulation: Simulation) -> Synchronous:
     'protocol'
     """
     return Safa(simulation) if simulation.config.rounds.protocol == "safa" else Synchronous(simulation)
-
-
-def _add(total: Vectors, model: Vectors, weight: float) -> None:
-    total.parameters.add_(model.parameters, alpha=weight)
-    total.buffers.add_(model.buffers, alpha=weight)
-    torch.maximum(total.counters, model.counters, out=total.counters)

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from enlist.bandits import staleness
 from enlist.simulation.config import ServerSection
-from enlist.training.aggregation import Aggregator, BufferMerge, acceptable
+from enlist.training.aggregation import Aggregator, BufferMerge
+from enlist.training.engine import refused
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
 from enlist.typing import FloatArray
@@ -69,6 +69,12 @@ class Server:
             self.fresh += 1
         return reason
 
+    def add_sum(self, total: Vectors, weight: float, count: int) -> None:
+        """Take in the sum of `count` updates that were multiplied by their weights."""
+        self.aggregator.add_sum(total.parameters, weight)
+        self.buffers.add_sum(total.buffers, total.counters, weight)
+        self.fresh += count
+
     def finish(self, late: list[Late], weighting: str) -> list[float]:
         """Take in late updates and change the model; returns the weight that each late update got."""
         weights = self._staleness(late, weighting)
@@ -123,16 +129,3 @@ class Versions:
     def keep(self, versions: set[int]) -> None:
         """Forget all others."""
         self.slots = {version: slot for version, slot in self.slots.items() if version in versions}
-
-
-def refused(update: Vectors, layout: Layout) -> str:
-    """Why an update cannot be used (wrong shape, NaN, infinity), or nothing.
-
-    >>> refused(Vectors(torch.tensor([math.nan]), torch.zeros(0), torch.zeros(0)), Layout((), (), ()))
-    '...'
-    """
-    parts: tuple[tuple[Tensor, int], ...] = (
-        (update.parameters, layout.size),
-        (update.buffers, layout.buffer_size),
-    )
-    return next((reason for tensor, size in parts if (reason := acceptable(tensor, size))), "")

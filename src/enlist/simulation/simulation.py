@@ -26,10 +26,10 @@ from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
-from enlist.simulation.server import Late, Server, Versions, refused
+from enlist.simulation.server import Late, Server, Versions
 from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
 from enlist.streams import Streams
-from enlist.training.engine import Job, Placed
+from enlist.training.engine import Job, Placed, refused
 from enlist.training.flat import FlatModule
 from enlist.training.local import Report, Task
 from enlist.training.models import initialise
@@ -288,13 +288,10 @@ class Simulation:
             self._task(client, self.round, float(share[position]), self.protocol.version(client))
             for position, client in zip(np.searchsorted(picked.clients, used).tolist(), used.tolist(), strict=True)
         ]
-        reports = {}
-        for task, (report, update) in zip(tasks, self.trainer.train(tasks), strict=True):
-            reason = self.protocol.add(task.client, report, update)
-            if reason:
-                report = Report(error=reason)
-                waited.outcome[np.searchsorted(picked.clients, task.client)] = Outcome.FAILED
-            reports[task.client] = report
+        reports = self.protocol.collect(tasks)
+        for client, report in reports.items():
+            if report.error:
+                waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
         return reports
 
     def _shares(self, picked: Selection) -> Any:

@@ -56,6 +56,14 @@ class Aggregator(abc.ABC):
                 raise InputError(f"{name} of an update is {value!r}; it must be a finite number of at least 0.")
         self.take(update, float(samples), float(discount))
 
+    def weight(self, samples: float, discount: float = 1.0) -> float | None:
+        """What an update counts in a sum; None if updates must be added one by one."""
+        return None
+
+    def add_sum(self, total: Tensor, weight: float) -> None:
+        """Take in the sum of some updates, each multiplied by its `weight`, and the sum of these weights."""
+        raise InputError(f"{type(self).__name__} needs updates one by one; call add for each.")
+
     @abc.abstractmethod
     def take(self, update: Tensor, samples: float, discount: float) -> None:
         """`add`, after its checks."""
@@ -93,12 +101,24 @@ class RunningMean(Aggregator):
         self.weights, self.norm = weights, norm
         self.sum, self.total = torch.zeros(parameters), 0.0
 
+    def weight(self, samples: float, discount: float = 1.0) -> float | None:
+        """Its samples, or 1 if all count alike."""
+        return discount * self._counts(samples) if math.isinf(self.norm) else None
+
+    def add_sum(self, total: Tensor, weight: float) -> None:
+        """Add to the sum."""
+        self.sum.add_(total)
+        self.total += weight
+
     def take(self, update: Tensor, samples: float, discount: float) -> None:
         """Add to the sum."""
-        weight = discount * (samples if self.weights == "samples" else 1.0)
+        weight = discount * self._counts(samples)
         factor = 1.0 if math.isinf(self.norm) else shrinking(length(update), self.norm)
         self.sum.add_(update, alpha=weight * factor)
         self.total += weight
+
+    def _counts(self, samples: float) -> float:
+        return samples if self.weights == "samples" else 1.0
 
     def result(self) -> Tensor | None:
         """The mean so far."""
@@ -287,6 +307,12 @@ class BufferMerge:
         if not (math.isfinite(weight) and weight >= 0):
             raise InputError(f"the weight of an update is {weight!r}; it must be a finite number of at least 0.")
         self.sum.add_(buffers, alpha=weight)
+        self.total += weight
+        self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
+
+    def add_sum(self, buffers: Tensor, counters: Tensor, weight: float) -> None:
+        """Take in a sum of buffers times their weights, the largest counters, and the sum of the weights."""
+        self.sum.add_(buffers)
         self.total += weight
         self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
 

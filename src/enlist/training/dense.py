@@ -105,6 +105,20 @@ class Stack:
         tensor.add_(velocity, alpha=-rate)
 
 
+@dataclasses.dataclass(eq=False)
+class Trained:
+    """A stack after training, most steps first: whose rows they are, where they started, and what they report.
+
+    >>> Trained.__name__
+    'Trained'
+    """
+
+    stack: Stack
+    order: list[int]
+    bases: Tensor
+    reports: list[Report]
+
+
 def train_together(
     engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: Vectors, updates: Vectors
 ) -> list[Report]:
@@ -113,6 +127,39 @@ def train_together(
     >>> train_together.__module__
     'enlist.training.dense'
     """
+    trained = _trained(engine, chain, tasks, models)
+    stack, bases = trained.stack, trained.bases
+    for row, index in enumerate(trained.order):
+        update = updates.parameters[tasks[index].slot]
+        for layer, (weight, bias) in enumerate(chain.layers):
+            torch.sub(stack.weights[layer][row], weight.view(bases[row]), out=weight.view(update))
+            torch.sub(stack.biases[layer][row, 0], bias.view(bases[row]), out=bias.view(update))
+    return trained.reports
+
+
+def sum_together(
+    engine: Engine, chain: DenseChain, tasks: Sequence[Task], weights: Sequence[float], models: Vectors, total: Vectors
+) -> list[Report] | None:
+    """The same, but the sum of all updates times `weights` goes into `total`; None if that is not finite.
+
+    The sum of p_i (w_i - w) is taken as  sum p_i w_i - w sum p_i,  one product per layer, if all start from one w.
+
+    >>> sum_together.__module__
+    'enlist.training.dense'
+    """
+    if len({task.version for task in tasks}) > 1:
+        return None
+    trained = _trained(engine, chain, tasks, models)
+    factors = torch.tensor([weights[index] for index in trained.order])
+    base, whole = trained.bases[0], float(sum(weights))
+    for layer, places in enumerate(chain.layers):
+        for place, stacked in zip(places, (trained.stack.weights[layer], trained.stack.biases[layer]), strict=True):
+            change = torch.mv(stacked.view(len(tasks), -1).t(), factors).view(place.shape)
+            torch.sub(change, place.view(base), alpha=whole, out=place.view(total.parameters))
+    return trained.reports if math.isfinite(float(total.parameters.sum())) else None
+
+
+def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: Vectors) -> Trained:
     settings = engine.job.settings
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].steps)  # stable: equal steps keep their order
     ranked = [tasks[index] for index in order]
@@ -120,11 +167,6 @@ def train_together(
     stack = Stack(chain, bases, settings, settings.rate(ranked[0].round))
     before = _accuracies(stack, engine, ranked)
     losses = _descend(stack, engine, ranked)
-    for row, task in enumerate(ranked):
-        update = updates.parameters[task.slot]
-        for layer, (weight, bias) in enumerate(chain.layers):
-            torch.sub(stack.weights[layer][row], weight.view(bases[row]), out=weight.view(update))
-            torch.sub(stack.biases[layer][row, 0], bias.view(bases[row]), out=bias.view(update))
     after = _accuracies(stack, engine, ranked)
     reports: list[Report] = [Report()] * len(tasks)
     for row, task in enumerate(ranked):
@@ -135,9 +177,9 @@ def train_together(
             loss_after=after[row][0],
             accuracy=before[row][1],
             accuracy_gain=after[row][1] - before[row][1],
-            samples=float(min(task.size, task.steps * settings.batch)),
+            samples=task.samples(settings.batch),
         )
-    return reports
+    return Trained(stack, order, bases, reports)
 
 
 def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:

@@ -17,8 +17,9 @@ from torch import Tensor, nn
 
 from enlist.data.dataset import Samples
 from enlist.streams import Streams
-from enlist.training.dense import DenseChain, train_together
-from enlist.training.flat import FlatModule, Vectors
+from enlist.training.aggregation import acceptable
+from enlist.training.dense import DenseChain, sum_together, train_together
+from enlist.training.flat import FlatModule, Layout, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
 
 EVALUATION_BATCH = 500
@@ -106,6 +107,28 @@ class Engine:
             return train_together(self, self.chain, tasks, models, updates)
         return [self._train_or_fail(task, models, updates) for task in tasks]
 
+    def reduce(self, tasks: Sequence[Task], weights: Sequence[float], models: Vectors, total: Vectors) -> list[Report]:
+        """Train the clients of `tasks`; the sum of their updates times `weights` goes into `total`.
+
+        Buffers are summed likewise, of counters the largest is taken. An update that is not finite is left out, and
+        its report says so.
+        """
+        if self.chain is not None:
+            found = sum_together(self, self.chain, tasks, weights, models, total)
+            if found is not None:
+                return found
+        updates = Vectors.zeros(self.flat.layout, len(tasks))
+        placed = [dataclasses.replace(task, slot=slot) for slot, task in enumerate(tasks)]
+        reports = self.train(placed, models, updates)
+        total.clear()
+        for slot, (report, weight) in enumerate(zip(reports, weights, strict=True)):
+            reason = report.error or refused(updates[slot], self.flat.layout)
+            if reason:
+                reports[slot] = dataclasses.replace(report, error=reason)
+            else:
+                total.add(updates[slot], weight)
+        return reports
+
     def evaluate(self, model: Vectors, part: str, start: int, stop: int) -> tuple[float, int]:
         """Sum of losses and number of right answers over samples start..stop of a part of the data."""
         self.flat.vectors.copy_(model)
@@ -142,7 +165,7 @@ class Engine:
             loss_after=after[0],
             accuracy=before[1],
             accuracy_gain=after[1] - before[1],
-            samples=float(min(task.size, task.steps * self.job.settings.batch)),
+            samples=task.samples(self.job.settings.batch),
         )
 
     def _batches(self, task: Task, data: Placed) -> Iterator[tuple[Tensor, Tensor]]:
@@ -238,3 +261,13 @@ def sample_losses(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:
 
 def _moved(data: Placed, device: torch.device) -> Placed:
     return data if device.type == "cpu" else Placed(data.x.to(device), data.y.to(device), data.channels_last)
+
+
+def refused(update: Vectors, layout: Layout) -> str:
+    """Why an update cannot be used (wrong shape, NaN, infinity), or nothing.
+
+    >>> refused(Vectors(torch.tensor([math.nan]), torch.zeros(0), torch.zeros(0)), Layout((), (), ()))
+    '...'
+    """
+    parts = ((update.parameters, layout.size), (update.buffers, layout.buffer_size))
+    return next((reason for tensor, size in parts if (reason := acceptable(tensor, size))), "")

@@ -143,6 +143,18 @@ class Vectors:
         self.buffers.copy_(other.buffers)
         self.counters.copy_(other.counters)
 
+    def clear(self) -> None:
+        """All zeros."""
+        self.parameters.zero_()
+        self.buffers.zero_()
+        self.counters.zero_()
+
+    def add(self, other: Vectors, weight: float) -> None:
+        """Add `weight` times another; of counters the larger ones are taken."""
+        self.parameters.add_(other.parameters, alpha=weight)
+        self.buffers.add_(other.buffers, alpha=weight)
+        torch.maximum(self.counters, other.counters, out=self.counters)
+
     def to(self, device: torch.device) -> Vectors:
         """The same on another device."""
         return Vectors(self.parameters.to(device), self.buffers.to(device), self.counters.to(device))

@@ -83,6 +83,10 @@ class Task:
         """Samples the client holds."""
         return self.stop - self.start
 
+    def samples(self, batch: int) -> float:
+        """Samples it trains on."""
+        return float(min(self.size, self.steps * batch))
+
 
 @dataclasses.dataclass(frozen=True)
 class Report:

@@ -77,12 +77,10 @@ class Trainer:
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         """Train all tasks; an update is valid until the next one is taken."""
-        wave = max(2, min(SLOT_BYTES // (4 * self.layout.size), 4096))
+        wave = self._wave()
         for start in range(0, len(tasks), wave):
             part = [_in_slot(task, slot) for slot, task in enumerate(tasks[start : start + wave])]
-            if len(part) > len(self.updates.parameters):
-                self.updates = Vectors.zeros(self.layout, len(part), shared=bool(self.workers))
-                self._attach()
+            self._make_room(len(part))
             reports: list[Report] = [Report()] * len(part)
             groups = grouped(part, self.chain is not None, self.layout)
             for group, answer in zip(groups, self._run([("train", (group,)) for group in groups]), strict=True):
@@ -90,6 +88,33 @@ class Trainer:
                     reports[task.slot] = report
             for task in part:
                 yield reports[task.slot], self.updates[task.slot]
+
+    def reduce(
+        self, tasks: Sequence[Task], weights: Sequence[float]
+    ) -> Iterator[tuple[list[Task], list[Report], Vectors]]:
+        """Train all tasks; yields, group by group, reports and the sum of the good updates times their weights.
+
+        Adding where the updates are saves passing them on; groups and their order do not depend on the workers.
+        """
+        numbered = [_in_slot(task, slot) for slot, task in enumerate(tasks)]
+        groups = grouped(numbered, self.chain is not None, self.layout)
+        wave = self._wave()
+        for start in range(0, len(groups), wave):
+            part = groups[start : start + wave]
+            self._make_room(len(part))
+            requests: list[Request] = [
+                ("reduce", (group, [weights[task.slot] for task in group], slot)) for slot, group in enumerate(part)
+            ]
+            for slot, (group, reports) in enumerate(zip(part, self._run(requests), strict=True)):
+                yield group, reports, self.updates[slot]
+
+    def _wave(self) -> int:
+        return max(2, min(SLOT_BYTES // (4 * self.layout.size), 4096))
+
+    def _make_room(self, slots: int) -> None:
+        if slots > len(self.updates.parameters):
+            self.updates = Vectors.zeros(self.layout, slots, shared=bool(self.workers))
+            self._attach()
 
     def evaluate(self, version: int, part: str) -> tuple[float, float]:
         """Mean loss and accuracy (NaN for regression) of a model on a part of the data."""
@@ -244,6 +269,9 @@ def answered(engine: Engine, models: Vectors, updates: Vectors, request: Request
     command, arguments = request
     if command == "train":
         return engine.train(arguments[0], models, updates)
+    if command == "reduce":
+        tasks, weights, slot = arguments
+        return engine.reduce(tasks, weights, models, updates[slot])
     version, part, start, stop = arguments
     return engine.evaluate(models[version], part, start, stop)
 
