@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 FEW = 24
 """Up to so many clients get a row of their own."""
-WIDEST = 12
-"""Names of classes that are longer give way to numbers in the terminal."""
 MOMENTS = 97
 """Moments of a day, a quarter of an hour apart, at which it is looked who is online."""
 DAY = 86_400.0
@@ -99,20 +97,32 @@ def class_names(people: Population) -> list[str]:
 def client_tables(people: Population, columns: Mapping[str, AnyArray], width: int) -> list[Any]:
     """A table client x class, with numbers for long names; if it is too wide, the most frequent classes instead."""
     names = class_names(people)
-    short = max(map(len, names)) <= WIDEST and sum(max(len(name), 4) + 3 for name in names) <= width - 40
-    heads = names if short else [str(number) for number in range(len(names))]
-    if sum(max(len(head), 4) + 3 for head in heads) > width - 40:
-        return [as_rich(dominant(people, columns), "Clients")]
-    rows = [["client", "samples", *heads, "entropy", "distance"]]
-    for client in range(len(people)):
-        counts = [f"{count:,}" if count else "·" for count in people.counts[client].tolist()]
-        skew = [f"{columns[name][client]:.2f}" for name in ("entropy", "distance")]
-        rows.append([str(client), f"{people.sizes[client]:,}", *counts, *skew])
-    legend = "" if short else " · ".join(f"{number} {name}" for number, name in enumerate(names))
-    return [
-        as_rich(rows, "Samples of each class" if people.classes else f"Samples of each class: {TENTHS}"),
-        *([f"[dim]{escape(legend)}[/]"] if legend else []),
-    ]
+    numbers = [str(number) for number in range(len(names))]
+    for heads in (names, numbers):
+        rows = [["client", "samples", *heads, "entropy", "distance"]]
+        for client in range(len(people)):
+            counts = [f"{count:,}" if count else "·" for count in people.counts[client].tolist()]
+            skew = [f"{columns[name][client]:.2f}" for name in ("entropy", "distance")]
+            rows.append([str(client), f"{people.sizes[client]:,}", *counts, *skew])
+        hidden = too_wide(rows, ("distance", "entropy"), width)
+        if hidden is not None:
+            title = "Samples of each class" if people.classes else f"Samples of each class: {TENTHS}"
+            legend = " · ".join(f"{number} {name}" for number, name in enumerate(names)) if heads != names else ""
+            return [as_rich(rows, title, hidden), *([f"[dim]{escape(legend)}[/]"] if legend else [])]
+    rows = dominant(people, columns)
+    dispensable = ("online", "expected latency", "distance", "entropy")
+    hidden = too_wide(rows, dispensable, width)
+    return [as_rich(rows, "Clients", dispensable if hidden is None else hidden)]
+
+
+def too_wide(rows: Sequence[Sequence[str]], dispensable: Sequence[str], width: int) -> tuple[str, ...] | None:
+    """Columns to leave out, the first of the dispensable ones first, so that a table fits; None if it cannot."""
+    wide = {name: max(len(row[index]) for row in rows) + 3 for index, name in enumerate(rows[0])}
+    for count in range(len(dispensable) + 1):
+        hidden = tuple(dispensable[:count])
+        if sum(size for name, size in wide.items() if name not in hidden) < width:
+            return hidden
+    return None
 
 
 def dominant(people: Population, columns: Mapping[str, AnyArray]) -> list[list[str]]:

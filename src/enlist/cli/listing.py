@@ -24,7 +24,8 @@ KINDS = ("selectors", "scenarios", *OPTIONS)
 def listing(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
 ) -> None:
-    """List what there is: selectors (paper, needs, when to use each), scenarios, and what a configuration may name.
+    """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, and what a configuration
+    may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
 
     Example: [bold]enlist list selectors[/]
     """

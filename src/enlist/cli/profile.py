@@ -80,7 +80,8 @@ def profile(
             as_rich(table(result, parts), title, () if console.width >= 110 else ("latency", "ms / mini-batch"))
         )
         console.print(f"[bold]batch size {result.best}[/] is the choice: it has the least score.")
-        console.print(f"{RULE.format(weights=weights)} Times were measured on this machine.", style="dim")
+        rule = f"{RULE.format(weights=weights)} Times were measured on this machine, memory was counted."
+        console.print(rule, style="dim", markup=False, highlight=False)
         say_where(console, publish(folder, settings, result, parts, title))
 
 

@@ -137,7 +137,7 @@ class Simulation:
         schedule = self._schedule(picked)
         waited = wait(self.queue, picked, schedule, self.now, self.protocol.enough)
         used = self.protocol.taken(picked, waited)
-        reports = self._train(picked, waited, used)
+        reports = self._train(picked, schedule, waited, used)
         late += self._arrived(waited.stale)
         weights = self.protocol.merge(late)
         start, self.now = self.now, waited.ended
@@ -258,8 +258,9 @@ class Simulation:
         return Schedule.of(
             now=self.now,
             download=latency.download,
-            compute=latency.compute * share,
+            compute=latency.compute,
             upload=latency.upload,
+            share=share,
             online_until=population.availability.until(clients, self.now),
             crashed=crashed[clients],
             fraction=fraction[clients],
@@ -281,11 +282,10 @@ class Simulation:
         steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
         return Task(client, start, stop, steps, round, version, 0)
 
-    def _train(self, picked: Selection, waited: Waited, used: IntArray) -> dict[int, Report]:
+    def _train(self, picked: Selection, schedule: Schedule, waited: Waited, used: IntArray) -> dict[int, Report]:
         """Train the clients whose updates are used, in client order; a bad update makes its client FAILED."""
-        share = self._shares(picked)
         tasks = [
-            self._task(client, self.round, float(share[position]), self.protocol.version(client))
+            self._task(client, self.round, float(schedule.share[position]), self.protocol.version(client))
             for position, client in zip(np.searchsorted(picked.clients, used).tolist(), used.tolist(), strict=True)
         ]
         reports = self.protocol.collect(tasks)

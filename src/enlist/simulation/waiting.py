@@ -25,8 +25,10 @@ IDLE = 60.0
 class Schedule:
     """What will become of the clients of a selection, aligned with it: parts of the latency, and how it ends when.
 
+    share    of its work that each client does
+
     >>> schedule = Schedule.of(
-    ...     now=0.0, download=np.ones(3), compute=np.array([2.0, 5.0, 2.0]), upload=np.ones(3),
+    ...     now=0.0, download=np.ones(3), compute=np.array([2.0, 5.0, 2.0]), upload=np.ones(3), share=np.ones(3),
     ...     online_until=np.array([9.0, 6.0, 9.0]), crashed=np.array([False, False, True]), fraction=np.full(3, 0.5))
     >>> [kind.name for kind in schedule.kinds], schedule.times
     (['REPLY', 'LOST', 'ERROR'], array([4., 6., 2.]))
@@ -35,6 +37,7 @@ class Schedule:
     download: FloatArray
     compute: FloatArray
     upload: FloatArray
+    share: FloatArray
     times: FloatArray
     kinds: list[Kind]
 
@@ -45,15 +48,17 @@ class Schedule:
         download: FloatArray,
         compute: FloatArray,
         upload: FloatArray,
+        share: FloatArray,
         online_until: FloatArray,
         crashed: BoolArray,
         fraction: FloatArray,
     ) -> Schedule:
         """A client replies when it is done, unless it crashes or goes offline before."""
+        compute = share * compute
         total = download + compute + upload
         ends = np.stack([now + total, np.where(crashed, now + fraction * total, np.inf), online_until])
         first = ends.argmin(axis=0)  # a tie goes to the reply
-        return cls(download, compute, upload, ends.min(axis=0), [Kind(int(kind)) for kind in first])
+        return cls(download, compute, upload, share, ends.min(axis=0), [Kind(int(kind)) for kind in first])
 
     @property
     def latency(self) -> FloatArray:
@@ -82,7 +87,7 @@ def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough
     notices the broken connection. Replies of earlier rounds that come meanwhile are returned as `stale`.
 
     >>> queue, picked = Queue(), Selection(1, np.array([4, 7, 9]), deadline=5.0)
-    >>> schedule = Schedule(*np.zeros((3, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=[Kind.REPLY] * 3)
+    >>> schedule = Schedule(*np.zeros((4, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=[Kind.REPLY] * 3)
     >>> waited = wait(queue, picked, schedule, 0.0, enough=lambda arrivals: len(arrivals) == 3)
     >>> waited.ended, waited.outcome, waited.arrivals, len(queue)
     (5.0, array([0, 1, 0], dtype=int8), array([9, 4]), 1)

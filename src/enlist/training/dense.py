@@ -163,7 +163,9 @@ def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: V
     settings = engine.job.settings
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].steps)  # stable: equal steps keep their order
     ranked = [tasks[index] for index in order]
-    bases = models.parameters[[task.version for task in ranked]]
+    versions = [task.version for task in ranked]
+    one = len(set(versions)) == 1  # a view of one model costs nothing, gathering rows costs much
+    bases = models.parameters[versions[0]].expand(len(tasks), -1) if one else models.parameters[versions]
     stack = Stack(chain, bases, settings, settings.rate(ranked[0].round))
     before = _accuracies(stack, engine, ranked)
     losses = _descend(stack, engine, ranked)

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import multiprocessing.connection
-from collections.abc import Callable, Iterator, Sequence
+import pickle
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +30,7 @@ GROUPS = 8
 SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
 EVALUATION_PART = 4 * EVALUATION_BATCH
+PRELOAD = "enlist.training.workers"
 
 Request = tuple[str, tuple[Any, ...]]
 
@@ -63,7 +65,8 @@ class Trainer:
         self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.engine = Engine(job) if workers == 0 else None
-        self.workers = [Worker(job, self.models, self.updates) for _ in range(workers)]
+        self.turn: Any = context(PRELOAD).Value("q", 0) if workers else None
+        self.workers = [Worker(job, self.models, self.updates, self.turn) for _ in range(workers)]
 
     def put(self, version: int, model: Vectors) -> None:
         """Make `model` the one that tasks of this version start from."""
@@ -146,20 +149,25 @@ class Trainer:
             worker.connection.send(("attach", (self.models, self.updates)))
 
     def _run(self, requests: Sequence[Request]) -> list[Any]:
-        """Answers in the order of the requests, which are handed out in that order, two ahead per worker."""
+        """Answers in the order of the requests.
+
+        Every worker gets the whole list and takes the next request that nobody has taken yet: the load is balanced,
+        and this process, which would steal a core from them, wakes only when a worker has found the list empty.
+        """
         if self.engine is not None:
             with one_thread():
                 return [answered(self.engine, self.models, self.updates, request) for request in requests]
         answers: list[Any] = [None] * len(requests)
-        waiting = iter(enumerate(requests))
-        for worker in self.workers * 2:
-            worker.give(next(waiting, None))
-        while busy := [worker.connection for worker in self.workers if worker.given]:
-            ready = multiprocessing.connection.wait(busy)
-            for worker in [worker for worker in self.workers if worker.connection in ready]:
-                number, answer = worker.take()
-                answers[number] = answer
-                worker.give(next(waiting, None))
+        with self.turn.get_lock():
+            self.turn.value = 0
+        order = pickle.dumps(("work", requests), protocol=pickle.HIGHEST_PROTOCOL)
+        for worker in self.workers:
+            worker.give(order)
+        waiting = {worker.connection: worker for worker in self.workers}
+        while waiting:
+            for connection in multiprocessing.connection.wait(list(waiting)):
+                for number, answer in waiting.pop(connection).take():  # type: ignore[call-overload]
+                    answers[number] = answer
         return answers
 
 
@@ -170,34 +178,30 @@ class Worker:
     'Worker'
     """
 
-    def __init__(self, job: Job, models: Vectors, updates: Vectors) -> None:
-        start = context(preload="enlist.training.workers")
+    def __init__(self, job: Job, models: Vectors, updates: Vectors, turn: Any) -> None:
+        start = context(PRELOAD)
         self.connection, theirs = start.Pipe()
-        self.process = start.Process(target=_work, args=(theirs, job, models, updates), daemon=True)  # type: ignore[attr-defined]
+        self.process = start.Process(target=_work, args=(theirs, job, models, updates, turn), daemon=True)  # type: ignore[attr-defined]
         self.process.start()
         theirs.close()
-        self.given: list[int] = []
 
-    def give(self, numbered: tuple[int, Request] | None) -> None:
-        """Hand over a request."""
-        if numbered is None:
-            return
-        number, request = numbered
+    def give(self, order: bytes) -> None:
+        """Hand over a list of requests."""
         try:
-            self.connection.send(request)
+            self.connection.send_bytes(order)
         except OSError:
             raise self._died() from None
-        self.given.append(number)
 
-    def take(self) -> tuple[int, Any]:
-        """The answer to the oldest request."""
+    def take(self) -> list[tuple[int, Any]]:
+        """The requests that this worker took, by number, and its answers."""
         try:
-            answer = self.connection.recv()
+            answers = self.connection.recv()
         except (EOFError, OSError):
             raise self._died() from None
-        if isinstance(answer, Exception):
-            raise EnlistError(f"training failed in a worker process: {answer}") from answer
-        return self.given.pop(0), answer
+        if isinstance(answers, Exception):
+            raise EnlistError(f"training failed in a worker process: {answers}") from answers
+        found: list[tuple[int, Any]] = answers
+        return found
 
     def close(self) -> None:
         """Ask the process to end, and make sure of it."""
@@ -280,23 +284,34 @@ def _in_slot(task: Task, slot: int) -> Task:
     return Task(task.client, task.start, task.stop, task.steps, task.round, task.version, slot)
 
 
-def _work(connection: Any, job: Job, models: Vectors, updates: Vectors) -> None:
+def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turn: Any) -> None:
     serve_parent()
     torch.set_num_threads(1)
     keep_freed_memory()
     engine = Engine(job)
-    answer: Callable[[Request], Any] = lambda request: answered(engine, models, updates, request)  # noqa: E731
     while True:
         try:
-            request = connection.recv()
+            kind, content = connection.recv()
         except (EOFError, OSError):
             return
-        if request[0] == "end":
+        if kind == "end":
             return
-        if request[0] == "attach":
-            models, updates = request[1]
+        if kind == "attach":
+            models, updates = content
             continue
         try:
-            connection.send(answer(request))
+            taken = _turns(turn, len(content))
+            connection.send([(number, answered(engine, models, updates, content[number])) for number in taken])
         except Exception as error:
             connection.send(EnlistError(f"{type(error).__name__}: {error}"))
+
+
+def _turns(turn: Any, count: int) -> Iterator[int]:
+    """Numbers below `count` that no other worker has been given."""
+    while True:
+        with turn.get_lock():
+            number = turn.value
+            turn.value = number + 1
+        if number >= count:
+            return
+        yield number
