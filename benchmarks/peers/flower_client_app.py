@@ -26,12 +26,10 @@ class Trainer:
     def __init__(self, model: str, sizes: str, seed: int) -> None:
         pixels, labels = read_images()
         shares = deal(len(labels), sizes, seed)
-        x, y = inputs(model, pixels[shares.order], channels_last=True), torch.from_numpy(labels[shares.order])
+        x, y = inputs(model, pixels[shares.order]), torch.from_numpy(labels[shares.order])
         ends = shares.sizes.tolist()
         self.data = list(zip(x.split(ends), y.split(ends), strict=True))
         self.model = build(model, seed)
-        if model == "cnn":
-            self.model = self.model.to(memory_format=torch.channels_last)
         self.generator = torch.Generator().manual_seed(seed)
 
     def train(self, client: int, arrays: list[np.ndarray]) -> tuple[list[np.ndarray], int, float]:

@@ -24,7 +24,7 @@ class Naive:
         x, y = inputs(model, pixels), torch.from_numpy(labels)
         shares = deal(len(labels), sizes, seed)
         self.data = [TensorDataset(x[shares.samples(i)], y[shares.samples(i)]) for i in range(len(shares.sizes))]
-        self.model = build(model, seed)
+        self.model = build(model, seed, plain=True)
         self.cohorts = cohorts(seed)
 
     def round(self) -> float:

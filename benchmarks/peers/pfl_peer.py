@@ -1,7 +1,8 @@
 """pfl-research 0.6, its own simulation loop:  python -m benchmarks.peers.pfl_peer --model mlp
 
-Run it with the Python of the environment that `benchmarks.peers.install` makes. With `--processes 2` the cohort is
-split over two processes, pfl's own way of using more cores (`PFL_WORKER_ADDRESSES`), one thread each.
+Run it with the Python of the environment that `benchmarks.peers.install` makes. Unless told otherwise, the cohort is
+split over as many processes as the threads leave cores for, pfl's own way of using several (`PFL_WORKER_ADDRESSES`);
+`--processes 1` is pfl as it comes.
 """
 
 from __future__ import annotations
@@ -33,8 +34,8 @@ NEVER = 1 << 30
 
 
 def extend(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    parser.add_argument("--memory-format", choices=("contiguous", "channels-last"), default="channels-last")
+    parser.add_argument("--processes", type=int, default=0, help="0: as many as give every core one thread")
+    parser.add_argument("--plain", action="store_true", help="the CNN as one writes it first")
     parser.add_argument("--allocator", choices=("default", "keep"), default="keep", help="keep: glibc keeps memory")
 
 
@@ -54,14 +55,11 @@ class Pfl:
         from pfl.model.pytorch import PyTorchModel
 
         torch.set_num_threads(options.threads)
-        channels_last = options.memory_format == "channels-last"
         pixels, labels = read_images()
-        x, y = inputs(options.model, pixels, channels_last), torch.from_numpy(labels)
+        x, y = inputs(options.model, pixels), torch.from_numpy(labels)
         shares = deal(len(labels), options.sizes, options.seed)
         data = [(x[shares.samples(i)], y[shares.samples(i)]) for i in range(len(shares.sizes))]
-        network = build(options.model, options.seed)
-        if options.model == "cnn" and channels_last:
-            network = network.to(memory_format=torch.channels_last)
+        network = build(options.model, options.seed, options.plain)
 
         class Module(torch.nn.Module):
             def __init__(self) -> None:
@@ -132,6 +130,7 @@ def main() -> None:
     options = arguments("pfl_peer", extend)
     if options.allocator == "keep":
         keep_memory()
+    options.processes = options.processes or max(1, (os.cpu_count() or 1) // options.threads)
     if options.processes == 1:
         channel = Channel("pfl", options)
         channel.serve(Pfl(options).run)

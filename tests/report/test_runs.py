@@ -197,6 +197,12 @@ def test_of_many_selectors_the_best_and_the_last_are_named():
     assert sentences.evenness(many).endswith("under random.")
 
 
+def test_whoever_did_not_get_there_is_not_named_first():
+    """A high bound from above is no high speed-up."""
+    text = sentences.speed([row("poor", speed_up=9.0, speed_up_bound="<=", reached=1), row("good")])
+    assert text.startswith("good reaches 80 %")
+
+
 def test_sentences_about_runs_that_do_not_fit_together():
     assert sentences.differences([example_run(), example_run("oort", 1)]) == ""
     assert "clients, k, rounds." in sentences.differences([example_run(), example_run(clients=5, rounds=3, k=2)])
@@ -247,8 +253,8 @@ def test_the_command_prints_the_table_and_where_the_page_is(call, comparison):
     assert lines[0].startswith("2 selectors, 2 seeds each: 12 clients")
     assert [line.split()[0] for line in lines if line.startswith(("  oort", "  random"))] == ["oort", "random"]
     assert "speed-up" in done.stdout
-    assert lines[-1] == "report: both/report.html"
-    assert (comparison / "report.html").exists()
+    assert lines[-1] == "report: both/report/report.html"
+    assert (comparison / "report" / "report.html").exists()
     assert call("both", "--target", "0.7").exit_code == 0
 
 
@@ -273,7 +279,7 @@ def test_the_command_refuses(call, comparison, arguments, problem):
     done = call(*arguments)
     assert isinstance(done.exception, InputError)
     assert problem in str(done.exception)
-    assert not (comparison / "report.html").exists()
+    assert not (comparison / "report").exists()
 
 
 def test_a_narrow_terminal_leaves_columns_out(runs):

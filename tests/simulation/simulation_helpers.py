@@ -35,7 +35,8 @@ def config(**sections: Any) -> Config:
     """SMALL with some keys changed."""
     values = {name: {**part} for name, part in SMALL.items()}
     for name, part in sections.items():
-        values[name] = {**values.get(name, {}), **part} if isinstance(part, dict) and "kind" not in part else part
+        whole = not isinstance(part, dict) or "kind" in part or (name == "model" and "name" in part)
+        values[name] = part if whole else {**values.get(name, {}), **part}
     return parse(values, "test")
 
 
@@ -143,7 +144,7 @@ class Remembering(Selector[Any, Any]):
 
     def ask(self, available: Any = None, k: int = 1, **others: Any) -> Any:
         selection = super().ask(available, k, **others)
-        type(self).asked.append(SimpleNamespace(available=np.flatnonzero(available), k=k, selection=selection, **others))
+        type(self).asked.append(SimpleNamespace(available=np.asarray(available), k=k, selection=selection, **others))
         return selection
 
     def choose(self, request: Any) -> Any:

@@ -10,7 +10,9 @@ import enlist
 from enlist.cli.arena import arena
 from enlist.cli.compare import compare
 from enlist.cli.demo import demo
+from enlist.cli.describe import describe
 from enlist.cli.listing import listing
+from enlist.cli.profile import profile
 from enlist.cli.report import report
 from enlist.cli.run import run
 
@@ -27,6 +29,8 @@ app.command()(demo)
 app.command()(run)
 app.command()(compare)
 app.command()(report)
+app.command()(describe)
+app.command()(profile)
 app.command()(arena)
 app.command("list")(listing)
 
