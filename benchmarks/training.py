@@ -33,6 +33,11 @@ NEEDED = {
     ("flower", "mlp", "equal"): 10.0,
     ("flower", "cnn", "equal"): 2.0,
 }
+HEAD = """# Speed of training
+
+`python -m benchmarks.training`, {blocks} blocks: medians, and the ratio with its 10th and 90th percentile over blocks.
+`bare` is the limit: the best training loop we could write, without a federation around it, one process per core.
+"""
 OWN_ENVIRONMENT = ("pfl", "flower")
 MODULES = {"enlist": "ours", "bare": "bare", "pfl": "pfl_peer", "flower": "flower_peer", "naive": "naive"}
 THREADS = {"pfl": (1, 2)}
@@ -108,7 +113,8 @@ def measure(model: str, sizes: str, names: Sequence[str], blocks: int, python: s
 
 def lines(rows: Sequence[dict[str, object]]) -> list[str]:
     """A Markdown table."""
-    text = ["| model | sizes | | seconds per round | time of peer / time of Enlist | wanted |", "|---|---|---|---|---|---|"]
+    text = ["| model | sizes | | seconds per round | time of peer / time of Enlist | wanted |"]
+    text.append("|---|---|---|---|---|---|")
     for row in rows:
         if "ratio" not in row:
             text.append(f"| {row['model']} | {row['sizes']} | **enlist** | {row['seconds']:.4f} | 1 | |")
@@ -146,10 +152,8 @@ def main() -> None:
         if "ratio" in row and float(row["ratio"]) < NEEDED.get((row["peer"], row["model"], row["sizes"]), 0.0)  # type: ignore[arg-type,call-overload]
     ]
     if options.output:
-        head = ["# Speed of training", "", f"`python -m benchmarks.training`, {options.blocks} blocks, ratios of medians with",
-                "their 10th and 90th percentile over blocks. `bare` is the limit: the best training loop we could write,",
-                "without a federation around it, one process per core.", ""]  # fmt: skip
-        options.output.write_text("\n".join([*head, *lines(rows), ""]), encoding="utf-8")
+        head = HEAD.format(blocks=options.blocks)
+        options.output.write_text("\n".join([head, *lines(rows), ""]), encoding="utf-8")
     print("every ratio is as wanted" if not missed else f"{len(missed)} ratios are below what is wanted")
     sys.exit(1 if missed else 0)
 

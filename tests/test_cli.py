@@ -19,7 +19,8 @@ from enlist.arena import SCENARIOS, Comparison, Record, Summary, compare
 from enlist.arena.compare import Results
 from enlist.cli import main
 from enlist.cli.app import app
-from enlist.cli.arena import HEADER, as_rich, describe, interval, new_folder, table
+from enlist.cli.arena import HEADER, describe, interval, narrow, table
+from enlist.cli.console import as_rich, new_folder
 from enlist.errors import InputError
 from enlist.report.charts import colours, regret_chart, regret_rows, styled
 from enlist.report.page import Section, write_page
@@ -330,10 +331,10 @@ def test_list_scenarios():
 
 
 def test_list_refuses_what_there_is_not(call):
-    refused(call("list", "datasets"), "'datasets'", "selectors", "scenarios")
+    refused(call("list", "datsets"), "'datsets'", "datasets", "selectors", "scenarios")
 
 
-@pytest.mark.parametrize("command", ["arena", "demo", "list"])
+@pytest.mark.parametrize("command", ["arena", "demo", "list", "run", "compare", "report", "describe", "profile"])
 def test_help_has_an_example(command):
     result = CliRunner().invoke(app, [command, "--help"], terminal_width=200)
     assert result.exit_code == 0
@@ -419,7 +420,7 @@ def test_the_table_fits_a_terminal_of_eighty_columns(played):
     settings, results = played
     console = Console(width=80, force_terminal=True, color_system=None)
     with console.capture() as capture:
-        console.print(as_rich(console, table(settings, results), describe(settings)))
+        console.print(as_rich(table(settings, results), describe(settings), narrow(console)))
     assert "…" not in capture.get(), "figures are cut off"
 
 

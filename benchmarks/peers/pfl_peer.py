@@ -74,6 +74,8 @@ class Pfl:
 
         module = Module()
         self.model = PyTorchModel(module, torch.optim.SGD, torch.optim.SGD(module.parameters(), lr=1.0))
+        # With several processes and an odd cohort pfl's ranks read on from different places of this stream: the number
+        # of clients per round is right, but two rounds may share one.
         chosen = (int(client) for cohort in cohorts(options.seed) for client in cohort)
         weights = {i: int(size) for i, size in enumerate(shares.sizes)} if options.sizes == "lognormal" else None
         dataset = FederatedDataset(

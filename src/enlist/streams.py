@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from typing import Any
 
 import numpy as np
 
@@ -22,15 +23,32 @@ class Streams:
     >>> b = streams.generator("noise", 3).normal(size=4)
     >>> (a == b).all(), (a == streams.generator("noise", 4).normal(size=4)).any()
     (np.True_, np.False_)
+    >>> (streams.rewound("noise", 3).normal(size=4) == a).all()
+    np.True_
     """
 
     def __init__(self, seed: int) -> None:
         self.seed = checks.whole("seed", seed, minimum=0)
+        self._kept: dict[str, np.random.Generator] = {}
 
     def generator(self, purpose: str, *position: int) -> np.random.Generator:
         """The generator of this purpose and position, at its beginning."""
         counter = [0, *position, *(0 for _ in range(3 - len(position)))]
         return np.random.Generator(np.random.Philox(key=[self.seed, _key(purpose)], counter=counter))
+
+    def rewound(self, purpose: str, *position: int) -> np.random.Generator:
+        """The same stream as `generator`, but from one generator per purpose, which the next call rewinds.
+
+        Several times faster, for those who draw at once and keep nothing.
+        """
+        if purpose not in self._kept:
+            self._kept[purpose] = self.generator(purpose)
+        generator = self._kept[purpose]
+        state: dict[str, Any] = generator.bit_generator.state  # type: ignore[assignment]
+        state["state"]["counter"][:] = (0, *position, *(0 for _ in range(3 - len(position))))
+        state["buffer_pos"], state["has_uint32"] = 4, 0
+        generator.bit_generator.state = state
+        return generator
 
     def number(self, purpose: str, *position: int) -> int:
         """A 63-bit number, to seed a generator of another library."""

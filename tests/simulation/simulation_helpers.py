@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
+from collections.abc import Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -12,11 +15,12 @@ import torch
 from torch import Tensor, nn
 
 import enlist
-from enlist import selectors
+from enlist import selectors, storage
 from enlist.contract import Selector
 from enlist.devices import Devices, Intervals, Latency
 from enlist.records import Feedback
-from enlist.simulation import Callback, Config, Population, Recorder, RunFolder, Simulation, build, parse
+from enlist.simulation import Callback, Config, Population, Recorder, RunFolder, Simulation, build, folder, parse
+from enlist.simulation.comparison import run_in
 from enlist.streams import Streams
 
 SMALL: dict[str, Any] = {
@@ -68,13 +72,54 @@ class Kill(BaseException):
     """Ends a run at once, like a kill: nothing in the library may catch it."""
 
 
-def continue_run(folder: Path, settings: Config, *callbacks: Callback, eager: bool = True, **arguments: Any) -> None:
-    """Run in a folder from its last checkpoint on; eager: with a checkpoint after every round."""
-    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=True) as opened:
+SAVING = ("selector", "model", "tensors", "state", "sync", "rename", "after rename")
+"""The steps of saving a checkpoint."""
+
+
+def break_at(step: str, failure: BaseException, patch: Any, number: int = 1) -> None:
+    """Let saving a checkpoint fail at one of its steps, the time `number`."""
+
+    def failing(original: Any, when: Any) -> Any:
+        calls = itertools.count(1)
+
+        def function(*arguments: Any, **named: Any) -> Any:
+            if when(*arguments) and next(calls) == number:
+                raise failure
+            return original(*arguments, **named)
+
+        return function
+
+    replace, sync = storage._replace, folder._sync
+    save_file = folder.safetensors.torch.save_file
+    if step in ("selector", "state"):
+        in_folder = lambda path, *_: path.parent.name == step and path.name == "state.json"  # noqa: E731
+        patch.setattr(storage, "_replace", failing(replace, in_folder))
+    elif step in ("model", "tensors"):
+        patch.setattr(folder.safetensors.torch, "save_file", failing(save_file, lambda _, path: path.stem == step))
+    elif step == "sync":
+        patch.setattr(folder, "_sync", failing(sync, lambda path: path.name == "model.safetensors"))
+    elif step == "rename":
+        patch.setattr(os, "rename", failing(os.rename, lambda *_: True))
+    elif step == "after rename":
+        patch.setattr(folder, "_sync", failing(sync, lambda path: path.name == "checkpoints"))
+    else:
+        raise ValueError(step)
+
+
+def continue_run(
+    path: Path,
+    settings: Config,
+    *callbacks: Callback,
+    first: Sequence[Callback] = (),
+    eager: bool = True,
+    **arguments: Any,
+) -> None:
+    """Run in a folder from its last checkpoint on; eager: with a checkpoint after every round, else at the end only."""
+    with RunFolder.open(path, settings.model_dump(mode="json"), resume=True) as opened:
         recorder = Recorder(opened)
-        if eager:
-            recorder.SHARE = float("inf")  # type: ignore[misc]
-        simulation = Simulation(settings, callbacks=(recorder, *callbacks), **arguments)
+        recorder.SHARE = float("inf") if eager else 1e-300  # type: ignore[misc]
+        recorder.cost = 0.0 if eager else 1.0
+        simulation = Simulation(settings, callbacks=(*first, recorder, *callbacks), **arguments)
         try:
             recorder.restore(simulation)
         except BaseException:
@@ -83,22 +128,27 @@ def continue_run(folder: Path, settings: Config, *callbacks: Callback, eager: bo
         simulation.run()
 
 
-def checkpoint(folder: Path) -> Path:
+def run_child(path: str, values: dict[str, Any], workers: int) -> None:
+    """What a child process does that is to be killed."""
+    run_in(Path(path), parse(values, "test"), workers=int(workers))
+
+
+def checkpoint(path: Path) -> Path:
     """The only whole checkpoint of a run."""
-    (found,) = (folder / "checkpoints").iterdir()
+    (found,) = (path / "checkpoints").iterdir()
     return found
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(path: Path) -> dict[str, bytes]:
     """Every byte that a run promises to reproduce: tables, result, model, state and selector."""
-    inner = checkpoint(folder)
-    files = [folder / name for name in (*TABLES, "result.json", "config.json")]
-    files += sorted(path for path in inner.rglob("*") if path.is_file())
-    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+    files = [path / name for name in (*TABLES, "result.json", "config.json")]
+    files += sorted(file for file in checkpoint(path).rglob("*") if file.is_file())
+    return {str(file.relative_to(path)): file.read_bytes() for file in files}
 
 
-def assert_same(folder: Path, other: Path) -> None:
-    first, second = contents(folder), contents(other)
+def assert_same(path: Path, other: Path) -> None:
+    """Two runs left the same bytes."""
+    first, second = contents(path), contents(other)
     assert first.keys() == second.keys()
     assert [name for name in first if first[name] != second[name]] == []
 
@@ -118,7 +168,9 @@ class Scripted(Devices):
         return Latency(*(part[0] for part in self.parts))
 
 
-def scripted(settings: Config, download: Any = None, compute: Any = None, upload: Any = None, **fields: Any) -> Population:
+def scripted(
+    settings: Config, download: Any = None, compute: Any = None, upload: Any = None, **fields: Any
+) -> Population:
     """The population of a configuration on scripted devices; a part that is not given takes no time."""
     population = build(settings)
     zeros = np.zeros(len(population))
@@ -184,6 +236,22 @@ class Touchy(nn.Module):
             raise {"runtime": RuntimeError, "value": ValueError, "key": KeyError, "zero": ZeroDivisionError}[
                 self.behaviour
             ]("I do not like these samples")
+        return out
+
+
+class Deadly(nn.Module):
+    """A linear model; training it ends the process if a file exists, which is removed first."""
+
+    def __init__(self, flag: str) -> None:
+        super().__init__()
+        self.linear = nn.Linear(64, 10)
+        self.flag = flag
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.training and Path(self.flag).exists():
+            Path(self.flag).unlink()
+            os._exit(3)
+        out: Tensor = self.linear(x.flatten(1))
         return out
 
 

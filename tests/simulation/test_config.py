@@ -36,15 +36,15 @@ def changed(tmp_path: Path, text: str, *changes: str) -> Config:
         ({"rounds": {"k": 2.5}}, r"rounds\.k = 2\.5, but input should be a valid integer"),
         ({"rounds": {"late": "maybe"}}, r"rounds\.late = 'maybe', but input should be 'drop' or 'use'"),
         ({"rounds": 3}, r"rounds = 3, but input should be a valid dictionary"),
-        ({"data": {"dataset": "digit"}}, r"data\.dataset\.name = 'digit' is not known\. Did you mean 'digits'\? Allowed: "),
-        ({"data": {"partition": "iidd"}}, r"data\.partition\.kind = 'iidd' is not known\. Did you mean 'iid'\? Allowed: "),
-        ({"devices": "phone"}, r"devices\.kind = 'phone' is not known\. Did you mean 'phones'\? Allowed: equal, mixture"),
-        ({"availability": "dayly"}, r"availability\.kind = 'dayly' is not known\..*Allowed: always, bernoulli, diurnal"),
+        ({"data": {"dataset": "digit"}}, r"data\.dataset\.name = 'digit' is not known\. .* 'digits'\? Allowed: "),
+        ({"data": {"partition": "iidd"}}, r"data\.partition\.kind = 'iidd' is not known\. .* 'iid'\? Allowed: "),
+        ({"devices": "phone"}, r"devices\.kind = 'phone' is not known\. .* 'phones'\? Allowed: equal, mixture"),
+        ({"availability": "dayly"}, r"availability\.kind = 'dayly' is not known\..*: always, bernoulli, diurnal"),
         ({"model": "ResNet"}, r"model\.name = 'ResNet' is not known\..*Allowed: .*resnet18"),
         ({"rounds": {"deadline": "never"}}, r"rounds\.deadline\.kind = 'never' is not known\..*Allowed: fixed"),
         ({"rounds": {"deadline": {"seconds": 3}}}, r"rounds\.deadline does not say which kind it is"),
         ({"rounds": {"deadline": -3}}, r"rounds\.deadline\.seconds = -3, but input should be greater than 0"),
-        ({"server": {"optimiser": "adam"}}, r"server\.optimiser\.kind = 'adam' is not known\. Did you mean 'fedadam'\?"),
+        ({"server": {"optimiser": "adam"}}, r"server\.optimiser\.kind = 'adam' is not known\. .* 'fedadam'\?"),
         ({"server": {"aggregation": "average"}}, r"server\.aggregation\.kind = 'average' is not known"),
         ({"selector": "orot"}, r"selector.*'orot'.*Did you mean 'oort'"),
         ({"selector": {"name": "oort", "preset": "papper"}}, r"selector: .*'oort' has the presets .*'papper'"),
@@ -80,7 +80,7 @@ def test_wrong_settings_of_a_selector_are_found_before_anything_runs() -> None:
     from enlist.simulation import Simulation
 
     settings = parse({**SMALL, "selector": {"name": "oort", "settings": {"penalti": 1.0}}}, "my.toml")
-    with pytest.raises(EnlistError, match="Did you mean .penalty"):
+    with pytest.raises(EnlistError, match=r"Did you mean .penalty"):
         Simulation(settings)
 
 
@@ -234,7 +234,9 @@ def test_every_selector_can_be_named() -> None:
         assert parse({"selector": name}, "x").selector.name == name
 
 
-@pytest.mark.parametrize(("k", "over_commit", "asked"), [(10, 1.3, 13), (10, 1.0, 10), (3, 1.5, 5), (10, 1.1, 11), (7, 1.0 + 1e-12, 7)])
+@pytest.mark.parametrize(
+    ("k", "over_commit", "asked"), [(10, 1.3, 13), (10, 1.0, 10), (3, 1.5, 5), (10, 1.1, 11), (7, 1.0 + 1e-12, 7)]
+)
 def test_over_commitment_rounds_up_but_not_for_rounding_errors(k: int, over_commit: float, asked: int) -> None:
     assert parse({"rounds": {"k": k, "over_commit": over_commit}}, "x").rounds.asked == asked
 

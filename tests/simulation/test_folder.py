@@ -20,7 +20,7 @@ from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.simulation import Recorder, RunFolder, Simulation, folder
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, checkpoint, config, continue_run
+from simulation_helpers import SAVING, Kill, break_at, checkpoint, config, continue_run
 
 CONFIG = {"seed": 1, "rounds": {"k": 3, "deadline": {"kind": "none"}}}
 ROW = {"round": 1, "start": 0.0, "accuracy": math.nan, "deadline": math.inf}
@@ -33,7 +33,9 @@ def opened(path: Path, resume: bool = False, **values: Any) -> RunFolder:
 def save(run: RunFolder, number: int, value: float = 1.0) -> None:
     selector = enlist.create("oort", enlist.Clients(count=4), seed=1)
     tensors = {"version/0/parameters": torch.full((3,), value)}
-    run.save(number, {"now": value}, {"queue/time": np.arange(3.0)}, tensors, {"weight": torch.full((2, 2), value)}, selector)
+    run.save(
+        number, {"now": value}, {"queue/time": np.arange(3.0)}, tensors, {"weight": torch.full((2, 2), value)}, selector
+    )
 
 
 def test_a_new_folder_holds_configuration_and_environment(tmp_path: Path) -> None:
@@ -46,7 +48,9 @@ def test_a_new_folder_holds_configuration_and_environment(tmp_path: Path) -> Non
     assert json.loads((path / "config.json").read_text()) == CONFIG
     assert {"torch", "numpy", "enlist"} <= set(json.loads((path / "environment.json").read_text())["packages"])
     lines = (path / "rounds.csv").read_text().splitlines()
-    assert lines[0].startswith("round,start,duration,end,available,asked,completed,late,dropped,failed,arrived,deadline,accuracy")
+    assert lines[0].startswith(
+        "round,start,duration,end,available,asked,completed,late,dropped,failed,arrived,deadline,accuracy"
+    )
     assert lines[1].split(",")[:2] == ["1", "0.0"]
     assert lines[1].split(",")[11:13] == ["inf", ""]
     assert float(lines[2].split(",")[12]) == 0.1 + 0.2
@@ -56,7 +60,10 @@ def test_a_new_folder_holds_configuration_and_environment(tmp_path: Path) -> Non
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
-    with opened(tmp_path), pytest.raises(InputError, match="is being written by another process; wait for it, or end it"):
+    with (
+        opened(tmp_path),
+        pytest.raises(InputError, match="is being written by another process; wait for it, or end it"),
+    ):
         opened(tmp_path, resume=True)
     opened(tmp_path, resume=True).close()
 
@@ -99,7 +106,10 @@ def test_foreign_folders_and_finished_runs_are_left_alone(tmp_path: Path) -> Non
     [
         ({"seed": 2}, "holds a run with seed = 1, but 2 was asked for; resume it with its own configuration"),
         ({"rounds": {"k": 4, "deadline": {"kind": "none"}}}, r"rounds\.k = 3, but 4"),
-        ({"rounds": {"k": 3, "deadline": {"kind": "fixed", "seconds": 1}}}, r"rounds\.deadline\.kind = 'none', but 'fixed'"),
+        (
+            {"rounds": {"k": 3, "deadline": {"kind": "fixed", "seconds": 1}}},
+            r"rounds\.deadline\.kind = 'none', but 'fixed'",
+        ),
         ({"rounds": {"k": 3}}, r"rounds\.deadline"),
         ({"more": [1, 2]}, r"more = None, but \[1, 2\]"),
     ],
@@ -111,7 +121,9 @@ def test_another_configuration_is_refused(tmp_path: Path, values: dict[str, Any]
 
 
 @pytest.mark.parametrize("step", ["environment.json", "config.json"])
-def test_a_kill_while_the_folder_is_made_does_not_spoil_it(tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_kill_while_the_folder_is_made_does_not_spoil_it(
+    tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     path = tmp_path / "run"
     write = folder._write
 
@@ -169,7 +181,10 @@ def test_lost_rows_are_an_error(tmp_path: Path, damage: str) -> None:
         table.unlink()
     else:
         os.truncate(table, table.stat().st_size - 5)
-    with opened(tmp_path, resume=True) as run, pytest.raises(StateFileError, match=r"rounds\.csv has \d+ bytes, .* rows were lost"):
+    with (
+        opened(tmp_path, resume=True) as run,
+        pytest.raises(StateFileError, match=r"rounds\.csv has \d+ bytes, .* rows were lost"),
+    ):
         run.load()
 
 
@@ -189,38 +204,11 @@ def test_checkpoints_replace_each_other_and_load_what_was_saved(tmp_path: Path) 
     assert enlist.load(found.folder / "selector").name == "oort"
 
 
-STEPS = ("selector", "model", "tensors", "state", "sync", "rename", "after rename")
-
-
-def break_at(step: str, failure: BaseException, patch: pytest.MonkeyPatch, selector: Any = None) -> None:
-    """Let saving a checkpoint fail at one of its steps."""
-
-    def failing(original: Any, when: Any) -> Any:
-        def function(*arguments: Any, **named: Any) -> Any:
-            if when(*arguments):
-                raise failure
-            return original(*arguments, **named)
-
-        return function
-
-    save_file, write, sync, rename = folder.safetensors.torch.save_file, folder.storage.write, folder._sync, os.rename
-    if step == "selector":
-        patch.setattr(enlist.storage, "save", failing(enlist.storage.save, lambda *_: True))
-    elif step in ("model", "tensors"):
-        patch.setattr(folder.safetensors.torch, "save_file", failing(save_file, lambda _, path: path.stem == step))
-    elif step == "state":
-        patch.setattr(folder.storage, "write", failing(write, lambda path, *_: Path(path).name == "state"))
-    elif step == "sync":
-        patch.setattr(folder, "_sync", failing(sync, lambda path: path.suffix == ".safetensors"))
-    elif step == "rename":
-        patch.setattr(os, "rename", failing(rename, lambda *_: True))
-    else:
-        patch.setattr(folder, "_sync", failing(sync, lambda path: path.name == "checkpoints"))
-
-
 @pytest.mark.parametrize("again", [False, True], ids=["next round", "same round"])
-@pytest.mark.parametrize("step", STEPS)
-def test_a_full_disk_leaves_a_good_checkpoint(tmp_path: Path, step: str, again: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("step", SAVING)
+def test_a_full_disk_leaves_a_good_checkpoint(
+    tmp_path: Path, step: str, again: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Also when the checkpoint of the last round is made again at the end of the run."""
     full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     with opened(tmp_path) as run:
@@ -228,7 +216,7 @@ def test_a_full_disk_leaves_a_good_checkpoint(tmp_path: Path, step: str, again: 
         save(run, 3, value=3.0)
         with monkeypatch.context() as patch:
             break_at(step, full, patch)
-            with pytest.raises(StateFileError, match="No space left on device.*make room, then continue"):
+            with pytest.raises(StateFileError, match=r"No space left on device.*make room, then continue"):
                 save(run, 3 if again else 4, value=4.0)
     with opened(tmp_path, resume=True) as run:
         found = run.load()
@@ -239,15 +227,23 @@ def test_a_full_disk_leaves_a_good_checkpoint(tmp_path: Path, step: str, again: 
 
 def test_a_full_disk_while_a_table_is_written_is_a_clear_error(tmp_path: Path) -> None:
     """/dev/full answers every write with ENOSPC; the buffered rows fail again when the file is closed."""
-    with pytest.raises(StateFileError, match=r"No space left on device\. The last good checkpoint is intact; make room") as caught:
-        with opened(tmp_path) as run:
-            run._files["rounds.csv"] = open("/dev/full", "w")  # noqa: SIM115
+    run = opened(tmp_path)
+    run._files["rounds.csv"] = open("/dev/full", "w")  # noqa: SIM115
+
+    def record() -> None:
+        with run:
             run.append("rounds.csv", [ROW])
-    assert isinstance(caught.value, EnlistError)
+
+    with pytest.raises(
+        StateFileError, match=r"No space left on device\. The last good checkpoint is intact; make room"
+    ):
+        record()
     opened(tmp_path, resume=True).close()  # the lock was released
 
 
-def test_a_run_on_a_full_disk_ends_with_a_clear_error_and_goes_on_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_on_a_full_disk_ends_with_a_clear_error_and_goes_on_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     settings = config()
     whole, cut = tmp_path / "whole", tmp_path / "cut"
     continue_run(whole, settings)
@@ -282,8 +278,10 @@ def test_a_folder_that_cannot_be_made_or_written(tmp_path: Path, monkeypatch: py
         opened(tmp_path / "run")
 
 
-@pytest.mark.parametrize("file", ["model.safetensors", "tensors.safetensors", "state/state.json", "selector/state.json", "state/arrays"])
-@pytest.mark.parametrize("damage", ["cut", "altered", "gone"])
+@pytest.mark.parametrize(
+    "file", ["model.safetensors", "tensors.safetensors", "state/state.json", "selector/state.json", "state/arrays"]
+)
+@pytest.mark.parametrize("damage", ["cut", "altered", "altered at the end", "gone"])
 def test_a_damaged_checkpoint_is_reported(tmp_path: Path, file: str, damage: str) -> None:
     settings = config()
     continue_run(tmp_path, settings)
@@ -295,7 +293,7 @@ def test_a_damaged_checkpoint_is_reported(tmp_path: Path, file: str, damage: str
     elif damage == "cut":
         path.write_bytes(content[: len(content) // 2])
     else:
-        middle = len(content) // 2 if "safetensors" not in file else 4
+        middle = len(content) - 6 if damage == "altered at the end" else 4
         path.write_bytes(content[:middle] + bytes([content[middle] ^ 0xFF]) + content[middle + 1 :])
     with pytest.raises(StateFileError, match=str(path.parent if "safetensors" in file else path.parent.name)):
         continue_run(tmp_path, settings)

@@ -134,8 +134,8 @@ def test_the_model_follows_the_specification(tolerance: int, late: str) -> None:
 
 
 def test_more_arrivals_than_are_picked_take_effect_in_the_next_round() -> None:
-    """Three clients of 1, 2 and 3 s, k = 1. Round 1: client 0 ends it. Round 2: 0 again at 1 s, but it was picked, so the
-    server waits for 1 at 2 s and takes it; 0 goes to the cache behind its back, and counts in round 3."""
+    """Three clients of 1, 2 and 3 s, k = 1. Round 1: client 0 ends it. Round 2: 0 again at 1 s, but it was picked, so
+    the server waits for 1 at 2 s and takes it; 0 goes to the cache behind its back, and counts in round 3."""
     settings = config(
         selector="safa", data={"clients": 3}, rounds={"rounds": 3, "k": 1, "protocol": "safa"}, training={"lr": 0.3}
     )
@@ -147,7 +147,9 @@ def test_more_arrivals_than_are_picked_take_effect_in_the_next_round() -> None:
     plain = Plain(settings, population)
     for number in (1, 2):
         plain.round(number, [row for row in memory.participations if row["round"] == number])
-    first, _ = run(settings.model_copy(update={"rounds": settings.rounds.model_copy(update={"rounds": 2})}), population=population)
+    first, _ = run(
+        settings.model_copy(update={"rounds": settings.rounds.model_copy(update={"rounds": 2})}), population=population
+    )
     sizes = population.sizes / population.sizes.sum()
     once = plain.trained(Plain(settings, population).world, 0, 1)
     start = Plain(settings, population).world
@@ -157,8 +159,8 @@ def test_more_arrivals_than_are_picked_take_effect_in_the_next_round() -> None:
 
 
 def test_a_late_client_that_is_asked_again_keeps_what_it_was_sent() -> None:
-    """Client 2 ends round 1 at 1 s and leaves. 0 and 1 are busy until 3 and 3.5 s, so round 2 begins when 0 arrives, and
-    0 is asked again at once. What it trained in round 1 started from the first model, whatever it is sent now."""
+    """Client 2 ends round 1 at 1 s and leaves. 0 and 1 are busy until 3 and 3.5 s, so round 2 begins when 0 arrives,
+    and 0 is asked again at once. What it trained in round 1 started from the first model, whatever it is sent now."""
     settings = config(
         selector="safa",
         data={"clients": 3},
@@ -224,23 +226,27 @@ def test_everybody_in_time_is_fedavg_over_the_whole_population() -> None:
 
 def test_a_cache_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(protocols, "CACHE_BYTES", 2**10)
-    with pytest.raises(InputError, match=r"SAFA keeps a model for each of 9 clients, .* Use fewer clients, a smaller model"):
+    with pytest.raises(
+        InputError, match=r"SAFA keeps a model for each of 9 clients, .* Use fewer clients, a smaller model"
+    ):
         Simulation(safa())
 
 
 def test_safa_needs_a_selector_that_accepts() -> None:
-    with pytest.raises(InputError, match='set selector.name = "safa", or rounds.protocol = "synchronous"'):
+    with pytest.raises(InputError, match=r'set selector\.name = "safa", or rounds\.protocol = "synchronous"'):
         config(selector="oort", rounds={"protocol": "safa"})
 
 
 def test_a_bad_model_never_enters_the_cache() -> None:
-    settings = config(selector="safa", training={"lr": 1e30, "epochs": 3}, rounds={"rounds": 2, "k": 4, "protocol": "safa"})
+    settings = config(
+        selector="safa", training={"lr": 1e30, "epochs": 3}, rounds={"rounds": 2, "k": 4, "protocol": "safa"}
+    )
     simulation, memory = run(settings)
     assert all(row["failed"] > 0 for row in memory.rounds)
     assert torch.isfinite(model(simulation)).all()
 
 
-def test_three_hundred_rounds_of_safa_stay_bounded() -> None:
+def test_many_rounds_of_safa_stay_bounded() -> None:
     settings = safa(rounds=150, late="use", lag_tolerance=3)
     simulation = Simulation(settings)
     for _ in range(150):

@@ -42,7 +42,9 @@ def fresh_module(settings: Config, population: Any) -> nn.Module:
     return initialise(settings.model, population.shape, population.classes, Streams(settings.seed))
 
 
-def train(module: nn.Module, population: Any, settings: Config, client: int, round: int, steps: int | None = None) -> Any:
+def train(
+    module: nn.Module, population: Any, settings: Config, client: int, round: int, steps: int | None = None
+) -> Any:
     """A client's model after training from `module`, in plain PyTorch; also the losses of its steps."""
     own, local = copy.deepcopy(module), settings.training
     start, stop = (int(edge) for edge in population.offsets[client : client + 2])
@@ -170,10 +172,17 @@ def test_times_outcomes_and_what_is_told_follow_the_schedule(monkeypatch: pytest
     )
     population = scripted(settings, **PARTS, availability=sessions(6, [(2, 0.0, 3.0), (2, 40.0, 1e6)]))
     _, memory = run(settings, population=population)
-    assert [(row["start"], row["end"], row["duration"]) for row in memory.rounds] == [(0, 14, 14), (14, 23, 9), (23, 32, 9)]
+    assert [(row["start"], row["end"], row["duration"]) for row in memory.rounds] == [
+        (0, 14, 14),
+        (14, 23, 9),
+        (23, 32, 9),
+    ]
     assert memory.told(1) == {0: "failed", 1: "completed", 2: "dropped", 3: "completed", 4: "completed", 5: "late"}
     assert memory.told(2) == {0: "completed", 1: "completed", 3: "late", 4: "completed", 5: "late"}
-    counted = [[row[name] for name in ("available", "asked", "completed", "late", "dropped", "failed")] for row in memory.rounds]
+    counted = [
+        [row[name] for name in ("available", "asked", "completed", "late", "dropped", "failed")]
+        for row in memory.rounds
+    ]
     assert counted == [[6, 6, 3, 1, 1, 1], [5, 5, 3, 2, 0, 0], [5, 5, 3, 2, 0, 0]]
     assert [row["deadline"] for row in memory.rounds] == [20.0] * 3
 
@@ -365,7 +374,7 @@ def test_late_clients_are_busy_told_once_and_given_up_in_the_end(monkeypatch: py
         data={"clients": 4},
         rounds={"rounds": 8, "k": 2, "over_commit": 2.0, "late": "use", "max_lateness": 2},
     )
-    _, memory = run(settings, population=scripted(settings, compute=[2.0, 3.0, 5.0, 100.0]))
+    run(settings, population=scripted(settings, compute=[2.0, 3.0, 5.0, 100.0]))
     asked = {entry.selection.round: entry.selection.clients.tolist() for entry in Remembering.asked}
     assert asked[1] == [0, 1, 2, 3]
     assert asked[2] == [0, 1]
@@ -406,7 +415,12 @@ def test_an_update_counts_up_to_max_lateness_rounds(lateness: int) -> None:
 def test_late_replies_are_thrown_away_unless_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
     settings, population = late_case("equal", late="drop")
     _, memory = run(settings, population=population)
-    assert [row["outcome"] for row in memory.participations if row["round"] == 2] == ["completed", "completed", "late", "late"]
+    assert [row["outcome"] for row in memory.participations if row["round"] == 2] == [
+        "completed",
+        "completed",
+        "late",
+        "late",
+    ]
 
 
 def test_fewer_are_asked_when_late_ones_are_due(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -532,7 +546,9 @@ def test_the_target_is_reported_and_may_end_the_run() -> None:
     first = next(row for row in memory.rounds if row["accuracy"] >= 0.5)
     result = simulation.result()
     assert (result["rounds_to_target"], result["time_to_target"]) == (first["round"], first["end"])
-    stopped, short = run(settings.model_copy(update={"evaluation": settings.evaluation.model_copy(update={"stop_at_target": True})}))
+    stopped, short = run(
+        settings.model_copy(update={"evaluation": settings.evaluation.model_copy(update={"stop_at_target": True})})
+    )
     assert len(short.rounds) == first["round"] < len(memory.rounds)
     assert stopped.result()["status"] == "finished"
 

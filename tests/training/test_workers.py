@@ -201,7 +201,9 @@ def test_a_worker_that_dies_is_an_error_that_says_so(team: tuple[Trainer, Job]) 
     assert len(list(trainer.train(tasks_for(job)))) == len(SIZES)
     trainer.workers[0].process.kill()
     trainer.workers[0].process.join()
-    with pytest.raises(EnlistError, match=r"a worker process died \(exit code -9\); if it ran out of memory, use fewer"):
+    with pytest.raises(
+        EnlistError, match=r"a worker process died \(exit code -9\); if it ran out of memory, use fewer"
+    ):
         list(trainer.train(tasks_for(job)))
 
 

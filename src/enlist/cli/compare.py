@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -33,6 +32,8 @@ def compare(
     ] = None,
 ) -> None:
     """Compare selectors on the same populations: time to accuracy, with intervals over seeds, and a report.
+
+    CONFIG is a TOML file; docs/configuration.md lists every key.
 
     Example: [bold]enlist compare examples/quickstart.toml --selectors random,oort,bsfl --seeds 10[/]
     """
@@ -81,7 +82,7 @@ def finish(
 
 
 def publish(console: Console, runs: Sequence[Path], folder: Path, target: float | None, title: str) -> None:
-    """Print the table; write it as JSON, and the report."""
+    """Print the table; write the report, with the scores as JSON beside it."""
     from enlist.report.runs import write_report
     from enlist.simulation.printing import comparison_table
     from enlist.simulation.scores import comparison_rows
@@ -91,5 +92,4 @@ def publish(console: Console, runs: Sequence[Path], folder: Path, target: float 
     rows = comparison_rows(tables, target)
     console.print(fitting(console, comparison_table(rows), title))
     console.print(LEGEND, style="dim")
-    (folder / "scores.json").write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
     say_where(console, write_report(tables, folder / "report", title, target))

@@ -25,7 +25,7 @@ def demo(
     Example: [bold]enlist demo[/]
     """
     needs_sim("demo")
-    from enlist.simulation.comparison import Comparison
+    from enlist.simulation.comparison import Comparison, remember
     from enlist.simulation.config import load
 
     console = open_console(WIDTH)
@@ -33,6 +33,7 @@ def demo(
     comparison = Comparison(config, SELECTORS, seeds)
     comparison.check()
     folder = output or numbered("demo")
+    remember(comparison, folder)
     rounds, data = config.rounds, config.data
     console.print(
         f"{data.clients} phones hold {data.dataset.name} unevenly, come and go with the day, and differ tenfold in "

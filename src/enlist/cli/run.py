@@ -32,6 +32,8 @@ def run(
 ) -> None:
     """Train one federation under a virtual clock.
 
+    CONFIG is a TOML file; docs/configuration.md lists every key.
+
     Example: [bold]enlist run examples/quickstart.toml --set selector.name=bsfl[/]
     """
     needs_sim("run")

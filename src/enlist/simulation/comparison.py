@@ -91,7 +91,7 @@ def compare(comparison: Comparison, root: str | PathLike[str], jobs: int = 1, ti
     comparison.check()
     checks.whole("jobs", jobs, minimum=1)
     path = Path(root)
-    _remember(comparison, path)
+    remember(comparison, path)
     tick = tick or (lambda selector, seed, state: None)
     ended = Ended({}, {})
     missing = []
@@ -145,8 +145,17 @@ def run_in(folder: Path, config: Config, callbacks: Sequence[Callback] = (), **s
         return simulation.run()
 
 
-def _remember(comparison: Comparison, path: Path) -> None:
-    """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added."""
+def remember(comparison: Comparison, path: Path) -> None:
+    """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     remember(Comparison(Config(), ("random",)), Path(folder))
+    ...     remember(Comparison(Config(data={"clients": 9}), ("random",)), Path(folder))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: ... holds another comparison; continue it with its own configuration, or ...
+    """
     file = path / "comparison.json"
     config = comparison.config.model_dump(mode="json", exclude={"seed", "selector"})
     settings = {"selectors": list(comparison.selectors), "seeds": comparison.seeds, "first_seed": comparison.first_seed}
@@ -160,7 +169,7 @@ def _remember(comparison: Comparison, path: Path) -> None:
                 )
             settings["selectors"] = list(dict.fromkeys([*known["selectors"], *comparison.selectors]))
         elif any(path.iterdir()):
-            raise InputError(f"{path} is not empty and holds no comparison; name a new folder.")
+            raise InputError(f"{path} is not empty and holds no comparison; name a new folder with --output.")
         file.write_text(json.dumps({**settings, "config": config}, indent=1) + "\n", encoding="utf-8")
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from enlist.training.flat import Layout, Place, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
-from enlist.typing import IntArray
+from enlist.typing import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from enlist.training.engine import Engine
@@ -192,7 +192,7 @@ def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[
     active = (steps[:, None] > np.arange(len(plan))).sum(axis=0).tolist()
     real = plan >= 0
     whole = [bool(real[step, : active[step]].all()) for step in range(len(plan))]
-    losses = torch.full(plan.shape, math.nan)
+    losses = []
     per_epoch = max(math.ceil(task.size / plan.shape[2]) for task in tasks)
     with torch.no_grad():
         for begin in range(0, len(plan), per_epoch):  # one epoch's samples are fetched at a time
@@ -212,14 +212,22 @@ def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[
                     counted = torch.from_numpy(real[step, :now])
                     error.mul_((counted / counted.sum(dim=1, keepdim=True)).unsqueeze(2))
                 stack.backward(values, error, now)
-                losses[step, :now] = loss
-    observed = losses.numpy().astype(float)
-    found = []
-    for row, task in enumerate(tasks):
-        first_epoch = math.ceil(task.size / job.settings.batch)
-        own = observed[:first_epoch, row][real[:first_epoch, row]]
-        found.append((float(own.mean()), float(np.square(own).mean())) if len(own) else (math.nan, math.nan))
-    return found
+                losses.append(loss)
+    return _first_epochs(losses, real, [math.ceil(task.size / job.settings.batch) for task in tasks])
+
+
+def _first_epochs(losses: Sequence[Tensor], real: BoolArray, steps: Sequence[int]) -> list[tuple[float, float]]:
+    """Mean and mean square of each client's losses over its first so many steps."""
+    longest = min(max(steps), len(losses))
+    counted = real[:longest] & (np.arange(longest)[:, None] < np.array(steps))[:, :, None]
+    observed = np.zeros(counted.shape)
+    for step in range(longest):
+        observed[step, : len(losses[step])] = losses[step].numpy()
+    observed[~counted] = 0.0
+    count = counted.sum(axis=(0, 2))
+    means = observed.sum(axis=(0, 2)) / count
+    squares = np.square(observed).sum(axis=(0, 2)) / count
+    return list(zip(means.tolist(), squares.tolist(), strict=True))
 
 
 def _plan(engine: Engine, tasks: Sequence[Task]) -> IntArray:

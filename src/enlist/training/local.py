@@ -121,8 +121,9 @@ def batches(task: Task, settings: LocalTraining, streams: Streams) -> IntArray:
     size, batch = task.size, min(settings.batch, task.size)
     per_epoch = math.ceil(size / batch)
     epochs = math.ceil(task.steps / per_epoch)
-    generator = streams.generator("batches", task.round, task.client)
+    generator = streams.rewound("batches", task.round, task.client)
     plan = np.full((epochs, per_epoch * batch), -1, dtype=np.int64)
     for epoch in range(epochs):
-        plan[epoch, :size] = task.start + generator.permutation(size)
+        plan[epoch, :size] = generator.permutation(size)
+        plan[epoch, :size] += task.start
     return plan.reshape(epochs * per_epoch, batch)[: task.steps]

@@ -7,6 +7,8 @@ together is a fixed function of the tasks, so results are the same, bit for bit,
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import multiprocessing.connection
 import pickle
 from collections.abc import Iterator, Sequence
@@ -22,10 +24,10 @@ from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
 
-STACK_BYTES = 4 * 2**20
+STACK_BYTES = 5 * 2**20
 """Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
 MOST_TOGETHER = 32
-GROUPS = 8
+GROUPS = 4
 """A round is cut into at least so many groups, so that workers end at about the same time."""
 SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
@@ -224,26 +226,33 @@ class Worker:
 def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[Task]]:
     """Who is trained side by side, the most expensive group first; a fixed function of tasks and model.
 
+    Clients with like numbers of steps go together, in groups of about equal cost. Measured for the MLP 784-200-10, a
+    step of a group costs 0.8 clients and one for each client in it.
+
     >>> from torch import nn
     >>> tasks = [Task(client, 0, 20, steps=1 + client % 2, round=1, version=0, slot=client) for client in range(12)]
-    >>> [[task.client for task in group] for group in grouped(tasks, True, Layout.of(nn.Linear(2, 2)))][:2]
-    [[1], [3]]
+    >>> [[task.client for task in group] for group in grouped(tasks, True, Layout.of(nn.Linear(2, 2)))]
+    [[5, 7, 9], [1, 3], [11, 0, 2], [4, 6, 8, 10]]
     """
-    ranked = sorted(tasks, key=lambda task: (task.round, -task.steps))
     if not together:
         return [[task] for task in sorted(tasks, key=lambda task: -task.steps)]
     most = max(1, min(MOST_TOGETHER, STACK_BYTES // (4 * layout.size)))
-    share = sum(task.steps for task in tasks) / GROUPS
     groups: list[list[Task]] = []
-    cost = 0
-    for task in ranked:
-        last = groups[-1] if groups else []
-        if not last or len(last) == most or cost + task.steps > share or last[0].round != task.round:
-            groups.append([])
-            cost = 0
-        groups[-1].append(task)
-        cost += task.steps
-    return sorted(groups, key=lambda group: -sum(task.steps for task in group))
+    for _, of_round in itertools.groupby(sorted(tasks, key=lambda task: (task.round, -task.steps)), _round):
+        ranked = list(of_round)
+        share = sum(task.steps for task in ranked) / max(GROUPS, math.ceil(len(ranked) / most))
+        spent, begun = 0, 0
+        for task in ranked:
+            if not begun or spent + task.steps / 2 > share * begun or len(groups[-1]) == most:
+                groups.append([])
+                begun += 1
+            groups[-1].append(task)
+            spent += task.steps
+    return sorted(groups, key=lambda group: -(0.8 * group[0].steps + sum(task.steps for task in group)))
+
+
+def _round(task: Task) -> int:
+    return task.round
 
 
 @contextlib.contextmanager

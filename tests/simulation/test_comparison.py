@@ -1,0 +1,212 @@
+"""Comparisons: the same files for any number of jobs, interrupted, continued, extended; runs that fail or die."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enlist.errors import EnlistError, InputError
+from enlist.simulation.comparison import Comparison, compare, run_in
+
+sys.path.insert(0, str(Path(__file__).parent))
+from simulation_helpers import config, contents
+
+SETTINGS = config(
+    devices={"kind": "phones"},
+    rounds={"rounds": 3, "k": 3, "over_commit": 1.5},
+    training={"steps": 2},
+    data={"clients": 8},
+)
+
+
+class Ticks:
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, int, dict[str, Any]]] = []
+
+    def __call__(self, selector: str, seed: int, state: dict[str, Any]) -> None:
+        self.seen.append((selector, seed, state))
+
+    def with_status(self, status: str) -> list[tuple[str, int]]:
+        return [(selector, seed) for selector, seed, state in self.seen if state["status"] == status]
+
+
+def everything(root: Path) -> dict[str, dict[str, bytes]]:
+    runs = sorted(path.parent for path in root.glob("runs/*/*/config.json"))
+    return {str(path.relative_to(root)): contents(path) for path in runs}
+
+
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("reference") / "comparison"
+    ended = compare(Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), root)
+    assert ended.failed == {}
+    return root
+
+
+def test_the_number_of_jobs_changes_no_byte(reference: Path, tmp_path: Path) -> None:
+    ticks = Ticks()
+    ended = compare(Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), tmp_path / "two", jobs=2, tick=ticks)
+    assert sorted(ended.finished) == [("oort:paper", 0), ("oort:paper", 1), ("random", 0), ("random", 1)]
+    assert all(result["status"] == "finished" and result["rounds"] == 3 for result in ended.finished.values())
+    found = everything(tmp_path / "two")
+    assert sorted(found) == ["runs/oort-paper/0", "runs/oort-paper/1", "runs/random/0", "runs/random/1"]
+    assert found == everything(reference)
+    assert sorted(ticks.with_status("finished")) == sorted(ended.finished)
+    assert set(ticks.with_status("running")) == set(ended.finished)
+
+
+def test_a_run_of_a_comparison_is_the_run_alone(reference: Path, tmp_path: Path) -> None:
+    run_in(tmp_path / "alone", SETTINGS.with_selector("oort:paper", 1))
+    assert contents(tmp_path / "alone") == contents(reference / "runs" / "oort-paper" / "1")
+    known = json.loads((reference / "comparison.json").read_text())
+    assert (known["selectors"], known["seeds"], known["first_seed"]) == (["random", "oort:paper"], 2, 0)
+
+
+@pytest.mark.parametrize("moment", ["finished", "running"])
+def test_an_interrupted_comparison_goes_on_with_what_is_missing(reference: Path, tmp_path: Path, moment: str) -> None:
+    comparison, root = Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), tmp_path / "c"
+
+    def interrupt(selector: str, seed: int, state: dict[str, Any]) -> None:
+        if (selector, seed, state["status"]) == ("oort:paper", 0, moment):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        compare(comparison, root, tick=interrupt)
+    done = {path: path.stat().st_mtime_ns for path in root.glob("runs/random/0/**/*") if path.is_file()}
+    assert root / "runs/random/0/result.json" in done
+    ticks = Ticks()
+    ended = compare(comparison, root, tick=ticks)
+    assert len(ended.finished) == 4
+    assert ("random", 0) not in ticks.with_status("running")
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    assert everything(root) == everything(reference)
+
+
+def test_nothing_runs_when_nothing_is_missing(reference: Path) -> None:
+    ticks = Ticks()
+    ended = compare(Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), reference, jobs=2, tick=ticks)
+    assert len(ended.finished) == 4
+    assert ticks.with_status("running") == []
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_run_whose_process_dies_is_reported_and_the_others_finish(tmp_path: Path, jobs: int) -> None:
+    flag = tmp_path / "flag"
+    settings = SETTINGS.model_dump(mode="json")
+    settings["model"] = {"name": "python", "factory": "simulation_helpers:Deadly", "options": {"flag": str(flag)}}
+    comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort", "refl"), seeds=1)
+    flag.touch()
+    ticks = Ticks()
+    ended = compare(comparison, tmp_path / "c", jobs=jobs, tick=ticks)
+    assert len(ended.failed) == 1
+    ((key, reason),) = ended.failed.items()
+    assert reason.startswith("its process died (exit code 3)")
+    assert len(ended.finished) == 2
+    assert ticks.with_status("failed") == [key]
+    again = compare(comparison, tmp_path / "c", jobs=jobs)
+    assert (sorted(again.finished), again.failed) == (sorted(comparison.runs()), {})
+    compare(comparison, tmp_path / "undisturbed")
+    assert everything(tmp_path / "c") == everything(tmp_path / "undisturbed")
+
+
+def test_a_run_that_fails_is_reported_and_the_others_finish(tmp_path: Path) -> None:
+    settings = config(data={"clients": 6, "validation": 0}, rounds={"rounds": 2, "k": 2})
+    ended = compare(Comparison(settings, ("random", "darts-ucb", "oort"), seeds=1), tmp_path / "c")
+    assert sorted(ended.finished) == [("oort", 0), ("random", 0)]
+    assert "data.validation is 0" in ended.failed["darts-ucb", 0]
+
+
+def test_selectors_and_seeds_may_be_added(reference: Path, tmp_path: Path) -> None:
+    root = tmp_path / "c"
+    compare(Comparison(SETTINGS, ("random",), seeds=1), root)
+    compare(Comparison(SETTINGS, ("random",), seeds=2), root)
+    ended = compare(Comparison(SETTINGS, ("oort:paper",), seeds=2), root)
+    assert sorted(ended.finished) == [("oort:paper", 0), ("oort:paper", 1)]
+    assert everything(root) == everything(reference)
+    known = json.loads((root / "comparison.json").read_text())
+    assert (sorted(known["selectors"]), known["seeds"]) == (["oort:paper", "random"], 2)
+
+
+def test_fewer_seeds_later_do_not_hide_the_seeds_there_are(tmp_path: Path) -> None:
+    compare(Comparison(SETTINGS, ("random",), seeds=2), tmp_path / "c")
+    compare(Comparison(SETTINGS, ("oort",), seeds=1), tmp_path / "c")
+    assert json.loads((tmp_path / "c" / "comparison.json").read_text())["seeds"] == 2
+
+
+def test_another_configuration_is_refused(reference: Path) -> None:
+    values = SETTINGS.model_dump(mode="json")
+    values["rounds"]["k"] = 2
+    with pytest.raises(InputError, match="holds another comparison; continue it with its own configuration, or name"):
+        compare(Comparison(type(SETTINGS)(**values), ("random",), seeds=1), reference)
+
+
+def test_other_settings_of_a_selector_are_another_configuration(tmp_path: Path) -> None:
+    """What finished with other settings must not be taken for a result of these."""
+    values = SETTINGS.model_dump(mode="json")
+    first, second = (
+        type(SETTINGS)(**{**values, "selector": {"name": "oort", "settings": {"penalty": penalty}}})
+        for penalty in (1.0, 3.0)
+    )
+    compare(Comparison(first, ("oort",), seeds=1), tmp_path / "c")
+    try:
+        ended = compare(Comparison(second, ("oort",), seeds=1), tmp_path / "c")
+    except InputError:
+        return
+    assert ("oort", 0) in ended.failed
+
+
+def test_folders_that_are_something_else(tmp_path: Path) -> None:
+    comparison = Comparison(SETTINGS, ("random",), seeds=1)
+    (tmp_path / "thesis.txt").write_text("mine")
+    with pytest.raises(InputError, match="is not empty and holds no comparison; name a new folder"):
+        compare(comparison, tmp_path)
+    with pytest.raises(InputError, match="cannot be written"):
+        compare(comparison, tmp_path / "thesis.txt")
+    with pytest.raises(InputError, match="cannot be written"):
+        compare(comparison, tmp_path / "thesis.txt" / "below")
+
+
+@pytest.mark.parametrize("text", ["", '{"selectors": ["random"],', "[]", "{}"])
+def test_a_damaged_comparison_is_reported(tmp_path: Path, text: str) -> None:
+    (tmp_path / "comparison.json").write_text(text)
+    with pytest.raises(EnlistError, match="comparison"):
+        compare(Comparison(SETTINGS, ("random",), seeds=1), tmp_path)
+
+
+def test_a_damaged_result_is_reported_or_made_again(tmp_path: Path) -> None:
+    comparison = Comparison(SETTINGS, ("random",), seeds=1)
+    compare(comparison, tmp_path / "c")
+    (tmp_path / "c" / "runs" / "random" / "0" / "result.json").write_text("{")
+    try:
+        ended = compare(comparison, tmp_path / "c")
+    except EnlistError:
+        return
+    assert ended.finished["random", 0]["rounds"] == 3
+
+
+@pytest.mark.parametrize(
+    ("selectors", "seeds", "jobs", "message"),
+    [
+        ((), 1, 1, "no selectors were given; name at least one"),
+        (("random", "orot"), 1, 1, "Did you mean 'oort'"),
+        (("oort:papper",), 1, 1, "presets"),
+        (("random",), 0, 1, "seeds is 0"),
+        (("random",), 1, 0, "jobs is 0"),
+    ],
+)
+def test_nonsense_is_refused_before_anything_runs(
+    tmp_path: Path, selectors: tuple[str, ...], seeds: int, jobs: int, message: str
+) -> None:
+    with pytest.raises(InputError, match=message):
+        compare(Comparison(SETTINGS, selectors, seeds), tmp_path / "c", jobs=jobs)
+    assert not (tmp_path / "c").exists()
+
+
+def test_populations_that_cannot_be_built_are_an_error_not_a_hang(tmp_path: Path) -> None:
+    settings = config(data={"clients": 5000})
+    with pytest.raises(EnlistError, match="client"):
+        compare(Comparison(settings, ("random",), seeds=1), tmp_path / "c")
