@@ -234,9 +234,9 @@ def test_a_process_that_is_killed_at_random_moments(tmp_path: Path) -> None:
         process.start()
         rows = _rows(path) + generator.randint(1, 15)
         limit = time.monotonic() + 60
-        while process.is_alive() and attempt < 4 and _rows(path) < rows and time.monotonic() < limit:
+        while process.is_alive() and attempt < 3 and _rows(path) < rows and time.monotonic() < limit:
             time.sleep(0.001)
-        if attempt < 4:
+        if attempt < 3:
             time.sleep(0.02 * generator.random())
             process.kill()
         process.join(60)
@@ -244,7 +244,7 @@ def test_a_process_that_is_killed_at_random_moments(tmp_path: Path) -> None:
         assert process.exitcode in (0, -9)
         if process.exitcode == 0:
             break
-    assert kills >= 3
+    assert kills >= 2
     assert_same(path, tmp_path / "whole")
 
 

@@ -19,7 +19,8 @@ REPLY, ERROR, LOST = Kind.REPLY, Kind.ERROR, Kind.LOST
 
 def schedule(times: list[float], kinds: list[Kind]) -> Schedule:
     zeros = np.zeros(len(times))
-    return Schedule(zeros, zeros, zeros, np.array(times, dtype=float), kinds)
+    ones = np.ones(len(times))
+    return Schedule(zeros, zeros, zeros, ones, np.array(times, dtype=float), kinds)
 
 
 def waited(
@@ -41,6 +42,7 @@ def test_a_client_replies_unless_it_crashes_or_goes_offline_before() -> None:
         download=np.array([1.0, 1.0, 1.0, 1.0, 1.0]),
         compute=np.array([6.0, 6.0, 6.0, 6.0, 6.0]),
         upload=np.array([3.0, 3.0, 3.0, 3.0, 3.0]),
+        share=np.ones(5),
         online_until=np.array([math.inf, 105.0, math.inf, 103.0, 110.0]),
         crashed=np.array([False, False, True, True, False]),
         fraction=np.array([1.0, 1.0, 0.25, 0.75, 1.0]),
@@ -48,6 +50,16 @@ def test_a_client_replies_unless_it_crashes_or_goes_offline_before() -> None:
     assert found.kinds == [REPLY, LOST, ERROR, LOST, REPLY]  # the last is done in the moment it goes offline
     assert found.times.tolist() == [110.0, 105.0, 102.5, 103.0, 110.0]
     assert found.latency.tolist() == [10.0] * 5
+
+
+def test_who_does_a_share_of_the_work_computes_for_that_share_of_the_time() -> None:
+    three = np.ones(3)
+    share = np.array([1.0, 0.5, 0.25])
+    forever, crashed = np.full(3, math.inf), np.array([False, False, True])
+    found = Schedule.of(10.0, three, 8 * three, 2 * three, share, forever, crashed, fraction=0.5 * three)
+    assert found.compute.tolist() == [8.0, 4.0, 2.0]
+    assert found.latency.tolist() == [11.0, 7.0, 5.0]
+    assert found.times.tolist() == [21.0, 17.0, 12.5]
 
 
 def test_without_a_deadline_the_round_ends_with_the_last_reply() -> None:

@@ -79,6 +79,11 @@ def outcome(trainer: Trainer, job: Job) -> tuple[list[Report], list[Tensor], Any
         for report, update in trainer.train(tasks):
             reports.append(report)
             updates.append(torch.cat([update.parameters, update.buffers, update.counters.float()]))
+    weights = [0.5 + task.client for task in tasks_for(job)]
+    for group, answers, total in trainer.reduce(tasks_for(job), weights):
+        reports += answers
+        updates.append(torch.cat([total.parameters, total.buffers, total.counters.float()]))
+        assert len(group) == len(answers)
     spans = trainer.spans(1, "train", [(0, 45), (45, 65), (100, 101)])
     return reports, updates, (trainer.evaluate(0, "test"), trainer.evaluate(1, "test"), spans)
 
@@ -133,6 +138,51 @@ def test_waves_do_not_matter_to_who_gets_what(alone: Any, monkeypatch: pytest.Mo
     assert repr(measured) == repr(expected[2])
 
 
+@pytest.mark.parametrize("make", [dense, convolutional], ids=["stacked", "sequential"])
+def test_sums_of_groups_are_the_weighted_updates(make: Any) -> None:
+    job = job_for(make)
+    start, tasks = models(job), tasks_for(job)
+    weights = [float(task.size) for task in tasks]
+    with Trainer(job) as trainer:
+        for version, vectors in enumerate(start):
+            trainer.put(version, vectors)
+        alone = [(report, update.clone()) for report, update in trainer.train(tasks)]
+        seen = []
+        for group, reports, total in trainer.reduce(tasks, weights):
+            clients = [task.client for task in group]
+            expected = sum(weights[client] * alone[client][1].parameters for client in clients)
+            torch.testing.assert_close(total.parameters, expected, rtol=1e-3, atol=1e-4)
+            statistics = sum(weights[client] * alone[client][1].buffers for client in clients)
+            torch.testing.assert_close(total.buffers, statistics, rtol=1e-3, atol=1e-4)
+            for column in range(total.counters.shape[0]):
+                assert total.counters[column] == max(alone[client][1].counters[column] for client in clients)
+            for client, report in zip(clients, reports, strict=True):
+                assert report.loss == pytest.approx(alone[client][0].loss, rel=1e-4)
+                assert report.samples == alone[client][0].samples
+            seen += clients
+    assert sorted(seen) == list(range(len(tasks)))
+
+
+@pytest.mark.parametrize("make", [dense, convolutional], ids=["stacked", "sequential"])
+def test_an_update_that_is_not_finite_is_left_out_of_the_sum(make: Any) -> None:
+    job = job_for(make)
+    start, tasks, bad = models(job), tasks_for(job), 4
+    job.data["train"].x[tasks[bad].start : tasks[bad].stop] = math.nan
+    with Trainer(job) as trainer:
+        for version, vectors in enumerate(start):
+            trainer.put(version, vectors)
+        alone = [update.parameters.clone() for _, update in trainer.train(tasks)]
+        for group, reports, total in trainer.reduce(tasks, [1.0] * len(tasks)):
+            good = [task.client for task, report in zip(group, reports, strict=True) if not report.error]
+            assert good == [task.client for task in group if task.client != bad]
+            if good:
+                expected = sum(alone[client] for client in good)
+                torch.testing.assert_close(total.parameters, expected, rtol=1e-3, atol=1e-4)
+                assert torch.isfinite(total.buffers).all()
+            else:
+                assert float(total.parameters.abs().sum()) == 0.0
+
+
 def test_evaluation_equals_plain_pytorch() -> None:
     job = job_for(dense)
     with Trainer(job) as trainer:
@@ -171,8 +221,7 @@ def test_groups_are_a_fixed_function_of_the_tasks() -> None:
     groups = grouped(tasks, True, layout)
     assert sorted(task.client for group in groups for task in group) == sorted(task.client for task in tasks)
     assert all(len({task.round for task in group}) == 1 for group in groups)
-    costs = [sum(task.steps for task in group) for group in groups]
-    assert costs == sorted(costs, reverse=True)
+    assert groups == grouped(list(tasks), True, layout)
     assert max(len(group) for group in grouped(tasks * 20, True, layout)) <= workers.MOST_TOGETHER
     assert all(len(group) == 1 for group in grouped(tasks, False, layout))
 
