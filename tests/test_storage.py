@@ -404,7 +404,7 @@ def test_a_crash_while_saving_leaves_the_old_state(tmp_path, monkeypatch, surviv
     selector.save(tmp_path)
     memory = snapshot(selector)
     step(selector, 1, [])
-    real, writes = storage._replace, []
+    real, writes = storage.replace, []
 
     def killed(path, payload):
         if len(writes) == survived:
@@ -412,7 +412,7 @@ def test_a_crash_while_saving_leaves_the_old_state(tmp_path, monkeypatch, surviv
         writes.append(path.name)
         real(path, payload)
 
-    monkeypatch.setattr(storage, "_replace", killed)
+    monkeypatch.setattr(storage, "replace", killed)
     with pytest.raises(KilledError):
         selector.save(tmp_path)
     assert len(writes) == survived

@@ -69,8 +69,8 @@ def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arr
     document["digest"] = _digest(document)
     try:
         path.mkdir(parents=True, exist_ok=True)
-        _replace(path / arrays_name, payload)
-        _replace(path / "state.json", json.dumps(document, indent=1).encode())
+        replace(path / arrays_name, payload)
+        replace(path / "state.json", json.dumps(document, indent=1).encode())
         for other in path.iterdir():
             if OURS.fullmatch(other.name) and other.name != arrays_name:
                 other.unlink(missing_ok=True)
@@ -324,7 +324,15 @@ def _digest(document: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
 
 
-def _replace(path: Path, payload: bytes) -> None:
+def replace(path: Path, payload: bytes) -> None:
+    """Write a file in one step: whoever is killed meanwhile leaves the old one.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     replace(Path(folder) / "note", b"kept")
+    ...     (Path(folder) / "note").read_bytes()
+    b'kept'
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     with open(temporary, "wb") as file:
         file.write(payload)

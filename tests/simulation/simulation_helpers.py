@@ -89,11 +89,11 @@ def break_at(step: str, failure: BaseException, patch: Any, number: int = 1) -> 
 
         return function
 
-    replace, sync = storage._replace, folder._sync
+    replace, sync = storage.replace, folder._sync
     save_file = folder.safetensors.torch.save_file
     if step in ("selector", "state"):
         in_folder = lambda path, *_: path.parent.name == step and path.name == "state.json"  # noqa: E731
-        patch.setattr(storage, "_replace", failing(replace, in_folder))
+        patch.setattr(storage, "replace", failing(replace, in_folder))
     elif step in ("model", "tensors"):
         patch.setattr(folder.safetensors.torch, "save_file", failing(save_file, lambda _, path: path.stem == step))
     elif step == "sync":

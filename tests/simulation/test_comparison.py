@@ -193,7 +193,7 @@ def test_a_damaged_result_is_reported_or_made_again(tmp_path: Path) -> None:
     [
         ((), 1, 1, "no selectors were given; name at least one"),
         (("random", "orot"), 1, 1, "Did you mean 'oort'"),
-        (("oort:papper",), 1, 1, "presets"),
+        (("oort:papper",), 1, 1, "preset called 'papper'"),
         (("random",), 0, 1, "seeds is 0"),
         (("random",), 1, 0, "jobs is 0"),
     ],

@@ -137,7 +137,10 @@ def test_more_arrivals_than_are_picked_take_effect_in_the_next_round() -> None:
     """Three clients of 1, 2 and 3 s, k = 1. Round 1: client 0 ends it. Round 2: 0 again at 1 s, but it was picked, so
     the server waits for 1 at 2 s and takes it; 0 goes to the cache behind its back, and counts in round 3."""
     settings = config(
-        selector="safa", data={"clients": 3}, rounds={"rounds": 3, "k": 1, "protocol": "safa"}, training={"lr": 0.3}
+        selector="safa",
+        data={"clients": 3},
+        rounds={"rounds": 3, "k": 1, "protocol": "safa", "late": "drop"},
+        training={"lr": 0.3},
     )
     population = scripted(settings, compute=[1.0, 2.0, 3.0])
     memory = assert_follows(settings, population)

@@ -148,19 +148,11 @@ def test_a_kill_at_any_step_changes_nothing(
     assert_same(path, undisturbed(settings))
 
 
-@pytest.mark.parametrize("kind", [*SAVING, "removing"])
-def test_a_kill_while_the_last_checkpoint_is_made_again_changes_nothing(
-    kind: str, tmp_path: Path, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
+def test_a_kill_between_the_last_checkpoint_and_the_result_changes_nothing(
+    tmp_path: Path, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """At the end of a run its last round is saved once more, over the checkpoint of the same round."""
     settings, path = world("oort"), tmp_path / "run"
     killed(path, settings, "after the round", 8, monkeypatch)
-    before = folder_module.Checkpoint(path / "checkpoints" / "00000008").header["now"]
-    killed(path, settings, kind, 1, monkeypatch)
-    with RunFolder.open(path, settings.model_dump(mode="json"), resume=True) as opened:
-        found = opened.load()
-        assert found is not None, "eight rounds are lost"
-        assert found.header["now"] == before
     continue_run(path, settings)
     assert_same(path, undisturbed(settings))
 

@@ -130,8 +130,8 @@ def test_every_key_is_on_the_page_with_its_description() -> None:
         "| `hidden` | list of whole numbers | `[200]` | each ≥ 1 | Neurons of each hidden layer. |",
         "| `clients` | whole number | required | ≥ 1 | How many. |",
         "| `clients` | list of whole numbers | required | at least 1 | Their positions. |",
-        '| `late` | text | `"drop"` | `"drop"`, `"use"` | Updates that come too late: thrown away, or used when they '
-        "come (as REFL does). |",
+        '| `late` | text | – | `"drop"`, `"use"` | Updates that come too late: thrown away, or used when they come (as '
+        "REFL does). If not given, they are thrown away, but SAFA uses them. |",
         '| `dataset` | name or table | `"digits"` | [below](#datadataset) | The data set: a name, or a table with its '
         "options. |",
         "| `joins` | tables | `[]` | [below](#membershipjoins) | Clients that join in mid-run. |",

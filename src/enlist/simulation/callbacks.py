@@ -64,12 +64,14 @@ class Recorder(Callback):
         self.folder = folder
         self.saved, self.cost = time.perf_counter(), 0.0
         self.began = self.saved
+        self.saved_round = -1
 
     def restore(self, simulation: Simulation) -> bool:
         """Continue where the last checkpoint was made; False if there is none."""
         checkpoint = self.folder.load()
         if checkpoint is not None:
             simulation.restore(checkpoint)
+            self.saved_round = simulation.round
         return checkpoint is not None
 
     def on_start(self, simulation: Simulation) -> None:
@@ -89,7 +91,8 @@ class Recorder(Callback):
 
     def on_finish(self, simulation: Simulation, result: Row) -> None:
         """Save the end, and say that it is one."""
-        self.checkpoint(simulation)
+        if self.saved_round != simulation.round:
+            self.checkpoint(simulation)
         if result["status"] == "finished":
             self.folder.write_result(result)
 
@@ -97,7 +100,7 @@ class Recorder(Callback):
         """Save now."""
         start = time.perf_counter()
         self.folder.save(simulation.round, *simulation.state(), simulation.selector)
-        self.saved = time.perf_counter()
+        self.saved, self.saved_round = time.perf_counter(), simulation.round
         self.cost = self.saved - start
 
 

@@ -14,8 +14,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import checks
-from enlist.errors import EnlistError, InputError
+from enlist import checks, storage
+from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.processes import context, keep_freed_memory, serve_parent
 from enlist.simulation.callbacks import Callback, Recorder, Row
 from enlist.simulation.config import Config, parse
@@ -96,10 +96,10 @@ def compare(comparison: Comparison, root: str | PathLike[str], jobs: int = 1, ti
     ended = Ended({}, {})
     missing = []
     for key in comparison.runs():
-        result = comparison.folder(path, key) / "result.json"
-        if result.exists():
-            ended.finished[key] = json.loads(result.read_text(encoding="utf-8"))
-            tick(*key, ended.finished[key])
+        result = _json(comparison.folder(path, key) / "result.json")
+        if result is not None and "status" in result:
+            ended.finished[key] = result
+            tick(*key, result)
         else:
             missing.append(key)
     if missing:
@@ -158,21 +158,40 @@ def remember(comparison: Comparison, path: Path) -> None:
     """
     file = path / "comparison.json"
     config = comparison.config.model_dump(mode="json", exclude={"seed", "selector"})
-    settings = {"selectors": list(comparison.selectors), "seeds": comparison.seeds, "first_seed": comparison.first_seed}
+    chosen = comparison.config.selector
+    settings = {chosen.name: chosen.settings} if chosen.settings and chosen.name in comparison.selectors else {}
+    first, last = comparison.first_seed, comparison.first_seed + comparison.seeds
+    names = list(comparison.selectors)
     try:
         path.mkdir(parents=True, exist_ok=True)
         if file.exists():
-            known = json.loads(file.read_text(encoding="utf-8"))
-            if known["config"] != config:
+            known = _json(file)
+            if known is None or not {"config", "settings", "selectors", "seeds", "first_seed"} <= known.keys():
+                raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
+            same = all(known["settings"].get(name, settings.get(name)) == settings.get(name) for name in settings)
+            same &= all(name in settings for name in known["settings"] if name in names)
+            if known["config"] != config or not same:
                 raise InputError(
                     f"{path} holds another comparison; continue it with its own configuration, or name a new folder."
                 )
-            settings["selectors"] = list(dict.fromkeys([*known["selectors"], *comparison.selectors]))
+            settings = {**known["settings"], **settings}
+            names = list(dict.fromkeys([*known["selectors"], *names]))
+            first, last = min(first, known["first_seed"]), max(last, known["first_seed"] + known["seeds"])
         elif any(path.iterdir()):
             raise InputError(f"{path} is not empty and holds no comparison; name a new folder with --output.")
-        file.write_text(json.dumps({**settings, "config": config}, indent=1) + "\n", encoding="utf-8")
+        header = {"selectors": names, "first_seed": first, "seeds": last - first, "settings": settings}
+        storage.replace(file, (json.dumps({**header, "config": config}, indent=1) + "\n").encode())
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def _json(path: Path) -> dict[str, Any] | None:
+    """A JSON table, or None if there is no whole one."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    return document if isinstance(document, dict) else None
 
 
 class _Runner:

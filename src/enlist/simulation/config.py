@@ -25,6 +25,7 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError, InputError
 from enlist.options import Options
+from enlist.settings import build_settings
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.local import LocalTraining
 from enlist.training.models import MLP, AnyModel
@@ -34,7 +35,7 @@ from enlist.training.server import AnyServer, FedAvg
 class SelectorSection(Options):
     """Who decides.
 
-    >>> SelectorSection(name="oort", settings={"alpha": 1.0}).name
+    >>> SelectorSection(name="oort", settings={"penalty": 1.0}).name
     'oort'
     """
 
@@ -45,11 +46,7 @@ class SelectorSection(Options):
     @pydantic.model_validator(mode="after")
     def _known(self) -> SelectorSection:
         try:
-            found = selectors.get(self.name)
-            if self.preset is not None and self.preset not in found.presets:
-                raise InputError(
-                    f"selector '{self.name}' has the presets {sorted(found.presets)}, not '{self.preset}'."
-                )
+            build_settings(selectors.get(self.name), self.preset, self.settings)
         except EnlistError as error:
             raise ValueError(str(error)) from None
         return self
@@ -122,8 +119,10 @@ class RoundsSection(Options):
     protocol: Literal["synchronous", "safa"] = pydantic.Field(
         "synchronous", description="'safa': everybody trains, the server picks among arrivals and keeps a cache."
     )
-    late: Literal["drop", "use"] = pydantic.Field(
-        "drop", description="Updates that come too late: thrown away, or used when they come (as REFL does)."
+    late: Literal["drop", "use"] | None = pydantic.Field(
+        None,
+        description="Updates that come too late: thrown away, or used when they come (as REFL does). "
+        "If not given, they are thrown away, but SAFA uses them.",
     )
     staleness: Literal["equal", "dynsgd", "adasgd", "refl"] = pydantic.Field(
         "refl", description="Weight of an update that came late."
@@ -138,6 +137,11 @@ class RoundsSection(Options):
     )
 
     @property
+    def uses_late(self) -> bool:
+        """Whether updates that come too late are used."""
+        return self.late == "use" or (self.late is None and self.protocol == "safa")
+
+    @property
     def asked(self) -> int:
         """How many clients are asked for."""
         return -int(-round(self.k * self.over_commit, 9) // 1)
@@ -145,9 +149,8 @@ class RoundsSection(Options):
     @pydantic.field_validator("deadline", mode="before")
     @classmethod
     def _kind(cls, given: Any) -> Any:
-        if isinstance(given, int | float) and not isinstance(given, bool):
-            return {"kind": "fixed", "seconds": given}
-        return {"kind": given} if isinstance(given, str) else given
+        number = isinstance(given, int | float) and not isinstance(given, bool)
+        return _spelled_out("deadline", given) if number or isinstance(given, str) else given
 
 
 class Joining(Options):
@@ -277,9 +280,18 @@ def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
         raise InputError(f"{file} cannot be read: {error.strerror}. Examples are in examples/.") from None
     except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
         raise InputError(f"{file} is not valid TOML: {error}") from None
+    if not isinstance(values, dict):
+        raise InputError(f"{file} holds a {type(values).__name__}; a configuration is a table of sections.")
     for change in changes:
         _apply(values, change)
     return parse(values, str(file))
+
+
+def _spelled_out(key: str, short: Any) -> dict[str, Any]:
+    """The table that a short form stands for."""
+    if isinstance(short, int | float):
+        return {"kind": "fixed", "seconds": short}
+    return {"name" if key in ("dataset", "model", "selector") else "kind": short}
 
 
 def _apply(values: dict[str, Any], change: str) -> None:
@@ -295,6 +307,6 @@ def _apply(values: dict[str, Any], change: str) -> None:
     for parent in parents:
         inner = table.setdefault(parent, {})
         if not isinstance(inner, dict):
-            inner = table[parent] = {"name" if parent in ("dataset", "model", "selector") else "kind": inner}
+            inner = table[parent] = _spelled_out(parent, inner)
         table = inner
     table[last] = value

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import hashlib
 import io
 import json
 import os
@@ -33,11 +34,14 @@ ROUNDS = (
     "round", "start", "duration", "end", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
     "deadline", "accuracy", "loss", "validation_accuracy", "validation_loss", "train_loss", "bytes_down", "bytes_up",
 )  # fmt: skip
+TENSOR_FILES = ("model.safetensors", "tensors.safetensors")
 PARTICIPATIONS = (
     "round", "selected_in", "client", "outcome", "latency", "censored", "download", "compute", "upload", "samples",
     "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain", "rounds_late", "weight",
 )  # fmt: skip
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
+FIRST_FILES = ("lock", ".config.json.")
+"""How the names begin that a run killed at its very beginning may have left."""
 PACKAGES = ("enlist", "numpy", "scipy", "torch", "scikit-learn", "pydantic", "safetensors")
 
 
@@ -71,8 +75,8 @@ class RunFolder:
             if saved.exists() and not resume:
                 raise InputError(f"{folder} already holds a run; continue it with --resume, or name a new folder.")
             if saved.exists():
-                _same_config(folder, json.loads(saved.read_text(encoding="utf-8")), config)
-            elif [other for other in folder.iterdir() if other.name != "lock"]:
+                _same_config(folder, _read(saved), config)
+            elif any(not other.name.startswith(FIRST_FILES) for other in folder.iterdir()):
                 raise InputError(f"{folder} is not empty and holds no run; name a new folder.")
             run = cls(folder, lock)
             run._start(config)
@@ -83,10 +87,10 @@ class RunFolder:
 
     def _start(self, config: Mapping[str, Any]) -> None:
         with self.writing():
-            if not (self.path / "environment.json").exists():
-                _write(self.path / "environment.json", _environment())
             if not (self.path / "config.json").exists():
                 _write(self.path / "config.json", config)
+            if not (self.path / "environment.json").exists():
+                _write(self.path / "environment.json", _environment())
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
@@ -110,7 +114,7 @@ class RunFolder:
         writer.writerow(columns)
         writer.writerows([_cell(value) for value in row] for row in rows)
         with self.writing():
-            _replace(path, buffer.getvalue().encode())
+            storage.replace(path, buffer.getvalue().encode())
 
     def write_result(self, result: Mapping[str, Any]) -> None:
         """Write result.json: the run is finished."""
@@ -129,7 +133,8 @@ class RunFolder:
         model: Mapping[str, Tensor], selector: Any,
     ) -> None:  # fmt: skip
         """Write a checkpoint; the one before is removed only when this one is whole."""
-        final = self.path / "checkpoints" / f"{round:08d}"
+        places = self.path / "checkpoints"
+        final = next(path for path in _names(places, round) if not path.exists())
         partial = final.with_suffix(".partial")
         with self.writing():
             shutil.rmtree(partial, ignore_errors=True)
@@ -141,10 +146,11 @@ class RunFolder:
             selector.save(partial / "selector")
             safetensors.torch.save_file(dict(model), partial / "model.safetensors")
             safetensors.torch.save_file(dict(tensors), partial / "tensors.safetensors")
-            storage.write(partial / "state", "run", {**header, "round": round, "tables": lengths}, dict(arrays))
-            for name in ("model.safetensors", "tensors.safetensors"):
+            for name in TENSOR_FILES:
                 _sync(partial / name)
-            shutil.rmtree(final, ignore_errors=True)
+            sums = {name: _checksum(partial / name) for name in TENSOR_FILES}
+            content = {**header, "round": round, "tables": lengths, "checksums": sums}
+            storage.write(partial / "state", "run", content, dict(arrays))
             os.rename(partial, final)
             _sync(final.parent)
             for other in sorted(final.parent.iterdir()):
@@ -163,10 +169,13 @@ class RunFolder:
 
     def close(self) -> None:
         """Release the files and the lock."""
-        for file in self._files.values():
-            file.close()
-        self._files = {}
-        self._lock.close()
+        try:
+            for file in self._files.values():
+                with contextlib.suppress(OSError):  # a full disk was reported when the rows were appended
+                    file.close()
+            self._files = {}
+        finally:
+            self._lock.close()
 
     def __enter__(self) -> RunFolder:
         return self
@@ -179,7 +188,7 @@ class RunFolder:
         """A full disk or a lost folder is an error that says so; the last checkpoint is intact."""
         try:
             yield
-        except (OSError, safetensors.SafetensorError) as error:
+        except (OSError, safetensors.SafetensorError, StateFileError) as error:
             reason = getattr(error, "strerror", None) or str(error)
             raise StateFileError(
                 f"cannot write to {self.path}: {reason}. The last good checkpoint is intact; make room, then continue "
@@ -220,6 +229,9 @@ class Checkpoint:
         self.folder = folder
         self.header, self.arrays = storage.read(folder / "state", "run")
         try:
+            for name, checksum in self.header["checksums"].items():
+                if _checksum(folder / name) != checksum:
+                    raise StateFileError(f"{folder / name} is truncated or was altered; restore it from a copy.")
             self.model: dict[str, Tensor] = safetensors.torch.load_file(folder / "model.safetensors")
             self.tensors: dict[str, Tensor] = safetensors.torch.load_file(folder / "tensors.safetensors")
         except (OSError, safetensors.SafetensorError) as error:
@@ -254,6 +266,27 @@ def _same_config(folder: Path, saved: Any, given: Any, path: str = "") -> None:
         )
 
 
+def _names(places: Path, round: int) -> Iterator[Path]:
+    """Names for a checkpoint of this round, in the order in which they would be used."""
+    yield places / f"{round:08d}"
+    for again in range(1, 100):
+        yield places / f"{round:08d}-{again:02d}"
+
+
+def _checksum(path: Path) -> str:
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _read(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise StateFileError(
+            f"{path} cannot be read ({error}); restore it from a copy, or name a new folder."
+        ) from None
+
+
 def _environment() -> dict[str, Any]:
     found = {}
     for name in PACKAGES:
@@ -273,16 +306,7 @@ def _cell(value: Any) -> str:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    _replace(path, (json.dumps(document, indent=1) + "\n").encode())
-
-
-def _replace(path: Path, payload: bytes) -> None:
-    temporary = path.with_name(f".{path.name}.partial")
-    with open(temporary, "wb") as file:
-        file.write(payload)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+    storage.replace(path, (json.dumps(document, indent=1) + "\n").encode())
 
 
 def _sync(path: Path) -> None:

@@ -91,6 +91,9 @@ class Synchronous:
             reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
         return reports
 
+    def late(self, late: Late, between_rounds: bool) -> None:
+        """A late update has come, during a round or before the present one began."""
+
     def merge(self, late: Sequence[Late]) -> list[float]:
         """Change the model; returns the staleness weights of late updates."""
         return self.simulation.server.finish(list(late), self.settings.staleness)
@@ -134,6 +137,7 @@ class Safa(Synchronous):
         self.picked_before = np.zeros(count, dtype=bool)
         self.own: dict[int, Vectors] = {}
         self.trained: dict[int, Vectors] = {}
+        self.arrived: dict[int, Vectors] = {}
         self.chosen = np.zeros(0, dtype=np.int64)
 
     def asked(self) -> int:
@@ -185,6 +189,15 @@ class Safa(Synchronous):
             reports[task.client] = dataclasses.replace(report, error=reason)
         return reports
 
+    def late(self, late: Late, between_rounds: bool) -> None:
+        """Who comes before a round begins has finished the last one; who comes during it takes effect after it."""
+        model = self._model(late.client, late.update)
+        if not between_rounds:
+            self.arrived[late.client] = model
+            return
+        self.own[late.client], self.cached[late.client] = model, -1
+        self.received[late.client], self.lag[late.client] = -1, self.simulation.round - 1
+
     def _model(self, client: int, update: Vectors) -> Vectors:
         model = self.simulation.trainer.models[self.version(client)].clone()
         model.parameters += update.parameters
@@ -195,10 +208,9 @@ class Safa(Synchronous):
     def merge(self, late: Sequence[Late]) -> list[float]:
         """Picked clients enter the cache, the cache is averaged, then the others that finished enter it (bypass)."""
         simulation = self.simulation
-        bypass = {entry.client: self._model(entry.client, entry.update) for entry in late}
         picked = set(self.chosen.tolist())
         now = {client: model for client, model in self.trained.items() if client in picked}
-        bypass |= {client: model for client, model in self.trained.items() if client not in picked}
+        bypass = self.arrived | {client: model for client, model in self.trained.items() if client not in picked}
         for client, model in now.items():
             self.own[client], self.cached[client] = model, -1
         mean = self._mean()
@@ -210,7 +222,7 @@ class Safa(Synchronous):
             self.own[client], self.cached[client] = model, -1
         finished = np.array(sorted({*now, *bypass}), dtype=np.int64)
         self.received[finished], self.lag[finished] = -1, simulation.round
-        self.trained = {}
+        self.trained, self.arrived = {}, {}
         return [1.0] * len(late)
 
     def _mean(self) -> Vectors:

@@ -9,6 +9,7 @@ updates) is in protocols.py.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import Any
@@ -76,7 +77,7 @@ class Simulation:
             known.kept(np.arange(self.members)) if config.membership.joins else known,
             seed=self.streams.number("selector") % 2**31,
             preset=config.selector.preset,
-            max_open=config.rounds.max_lateness + 1,
+            max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
             **config.selector.settings,
         )
         if self._tells_accuracy and "validation" not in (self.population.samples or data or {}):
@@ -84,7 +85,7 @@ class Simulation:
                 f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
                 "set it, for example to 0.1."
             )
-        self.books = Books(self.selector, late="await" if config.rounds.late == "use" else "drop")
+        self.books = Books(self.selector, late="await" if config.rounds.uses_late else "drop")
         module = initialise(config.model, self.population.shape, self.population.classes, self.streams)
         self.server = Server(config.server, FlatModule(module).layout, FlatModule(module).vectors)
         self.model_bytes = 4 * self.server.layout.numbers
@@ -139,7 +140,8 @@ class Simulation:
         used = self.protocol.taken(picked, waited)
         reports = self._train(picked, schedule, waited, used)
         late += self._arrived(waited.stale)
-        weights = self.protocol.merge(late)
+        good = [entry for entry in late if not entry.report.error]
+        weights = dict(zip(map(id, good), self.protocol.merge(good), strict=True))
         start, self.now = self.now, waited.ended
         self._forget_old()
         self.trainer.put(self.versions.slot(self.round), self.server.model)
@@ -180,11 +182,10 @@ class Simulation:
             device=device,
         )
 
-    def _leaving(self) -> dict[int, IntArray]:
-        gone = {}
-        for leave in self.config.membership.leaves:
-            gone[leave.round] = checks.positions("membership.leaves", list(leave.clients), len(self.population))
-        return gone
+    def _leaving(self) -> list[tuple[int, IntArray]]:
+        count = len(self.population)
+        leaves = self.config.membership.leaves
+        return [(leave.round, checks.positions("membership.leaves", list(leave.clients), count)) for leave in leaves]
 
     def _welcome(self) -> None:
         for join in self.config.membership.joins:
@@ -196,7 +197,7 @@ class Simulation:
 
     def _online(self) -> BoolArray:
         online = self.population.availability.online(self.now)[: self.members].copy()
-        for since, clients in self.gone.items():
+        for since, clients in self.gone:
             if self.round >= since:
                 online[clients[clients < self.members]] = False
         return online
@@ -210,7 +211,7 @@ class Simulation:
             while self.queue.next_time <= self.now:
                 event = self.queue.pop()
                 due += [event] if event.kind == Kind.REPLY else []
-            late += self._arrived(due)
+            late += self._arrived(due, between_rounds=True)
             online = self._online()
             if (online & ~self.books.busy).any() or self.now > patience:
                 return online, late
@@ -299,9 +300,9 @@ class Simulation:
         latency = population.devices.latency(picked.round, clients, population.work[clients], self.model_bytes)
         return self._affordable(picked, latency.download + latency.upload, latency.compute)
 
-    def _arrived(self, events: Sequence[Event]) -> list[Late]:
-        """Train late clients from the model they were sent, and tell the selector; bad updates are left out."""
-        if self.config.rounds.late == "drop" or not events:
+    def _arrived(self, events: Sequence[Event], between_rounds: bool = False) -> list[Late]:
+        """Train late clients from the model they were sent, and tell the selector; of bad updates it is not told."""
+        if not self.config.rounds.uses_late or not events:
             return []
         openings = self.selector.openings
         events = [event for event in events if event.round in openings]
@@ -313,12 +314,15 @@ class Simulation:
             tasks.append(self._task(event.client, event.round, share, self.protocol.old_version(event)))
         arrived = []
         for event, (report, update) in zip(events, self.trainer.train(tasks), strict=True):
-            if report.error or refused(update, self.server.layout):
-                continue
             selection = openings[event.round].selection
             lateness = self.round - event.round
             latency = event.time - selection.now
-            arrived.append(Late(event.client, event.round, lateness, report, update.clone(), latency))
+            report = dataclasses.replace(report, error=report.error or refused(update, self.server.layout))
+            late = Late(event.client, event.round, lateness, report, update.clone(), latency)
+            arrived.append(late)
+            if report.error:
+                continue
+            self.protocol.late(late, between_rounds)
             values = {name: [getattr(report, name)] for name in ("loss", "loss_rms", "accuracy", "accuracy_gain")}
             values["num_examples"] = [report.samples]
             self.books.arrived(selection, event.client, rounds_late=lateness, latency=[latency], **values)
@@ -326,7 +330,7 @@ class Simulation:
 
     def _forget_old(self) -> None:
         """Drop what comes too late to count, and the models that nobody trains from any more."""
-        oldest = self.round + 1 - self.config.rounds.max_lateness if self.config.rounds.late == "use" else math.inf
+        oldest = self.round + 1 - self.config.rounds.max_lateness if self.config.rounds.uses_late else math.inf
         self.queue.keep(event for event in self.queue if event.round >= oldest)
         self.versions.keep(self.protocol.needed({event.round - 1 for event in self.queue}))
 
@@ -336,8 +340,7 @@ class Simulation:
         if self._tells_accuracy:
             loss, accuracy = self.trainer.evaluate(slot, "validation")
             measured |= {"validation_loss": loss, "validation_accuracy": accuracy}
-        last = self.round == self.config.rounds.rounds or self.abandoned
-        if last or self.round % self.config.evaluation.every == 0:
+        if self.finished or self.round % self.config.evaluation.every == 0:
             loss, accuracy = self.trainer.evaluate(slot, "test")
             measured |= {"loss": loss, "accuracy": accuracy}
             self.accuracy = accuracy
@@ -396,20 +399,20 @@ class Simulation:
             rows.append(row)
         return rows
 
-    def _late_rows(self, late: Sequence[Late], weights: Sequence[float]) -> list[Row]:
+    def _late_rows(self, late: Sequence[Late], weights: dict[int, float]) -> list[Row]:
         return [
             {
                 "round": self.round,
                 "selected_in": entry.round,
                 "client": entry.client,
-                "outcome": "arrived",
+                "outcome": "failed" if entry.report.error else "arrived",
                 "latency": entry.latency,
                 "censored": False,
                 "rounds_late": entry.lateness,
                 **_reported(entry.report),
-                "weight": weight * entry.report.samples,
+                "weight": weights.get(id(entry), 0.0) * entry.report.samples,
             }
-            for entry, weight in zip(late, weights, strict=True)
+            for entry in late
         ]
 
     def _row(
@@ -431,7 +434,7 @@ class Simulation:
             "late": int(counts[Outcome.LATE]),
             "dropped": int(counts[Outcome.DROPPED]),
             "failed": int(counts[Outcome.FAILED]),
-            "arrived": len(late),
+            "arrived": sum(not entry.report.error for entry in late),
             "deadline": picked.deadline,
             "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
             "bytes_down": self.model_bytes * len(picked),

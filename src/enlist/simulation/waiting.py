@@ -93,7 +93,11 @@ def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough
     (5.0, array([0, 1, 0], dtype=int8), array([9, 4]), 1)
     """
     deadline = now + picked.deadline
-    for client, time, kind in zip(picked.clients.tolist(), schedule.times.tolist(), schedule.kinds, strict=True):
+    for client, time, kind, latency in zip(
+        picked.clients.tolist(), schedule.times.tolist(), schedule.kinds, schedule.latency.tolist(), strict=True
+    ):
+        if kind == Kind.REPLY and latency > picked.deadline and time <= deadline:
+            time = math.nextafter(deadline, math.inf)  # late by less than the clock resolves is late all the same
         queue.push(Event(time, kind, picked.round, client))
     queue.push(Event(deadline if len(picked) else min(deadline, now + IDLE), Kind.DEADLINE, picked.round, -1))
     outcome = np.full(len(picked), PENDING, dtype=np.int8)

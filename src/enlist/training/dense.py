@@ -48,6 +48,8 @@ class DenseChain:
         if not all(parameter.requires_grad for parameter in module.parameters()):
             return None
         places = Layout.of(module).parameters
+        if len(places) != 2 * len(linear):
+            return None  # layers that share their weights
         return cls(tuple(zip(places[0::2], places[1::2], strict=True)))
 
 
@@ -191,13 +193,14 @@ def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[
     steps = np.array([task.steps for task in tasks])
     active = (steps[:, None] > np.arange(len(plan))).sum(axis=0).tolist()
     real = plan >= 0
+    starts = np.array([task.start for task in tasks])[None, :, None]  # gaps are filled with a client's own sample
     whole = [bool(real[step, : active[step]].all()) for step in range(len(plan))]
     losses = []
     per_epoch = max(math.ceil(task.size / plan.shape[2]) for task in tasks)
     with torch.no_grad():
         for begin in range(0, len(plan), per_epoch):  # one epoch's samples are fetched at a time
             part = slice(begin, begin + per_epoch)
-            index = torch.from_numpy(np.maximum(plan[part], 0)).flatten()
+            index = torch.from_numpy(np.where(real[part], plan[part], starts)).flatten()
             inputs = data.x.index_select(0, index).view(*plan[part].shape, -1)
             targets = data.y.index_select(0, index).view(plan[part].shape)
             aims = functional.one_hot(targets, job.classes).float() if job.classes else targets.unsqueeze(3)
@@ -262,7 +265,7 @@ def _accuracies(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tup
                 values = torch.addmm(bias[row, 0], values, weight[row].t())
                 values = values.relu_() if index < len(stack.weights) - 1 else values
             targets = data.y[task.start : task.stop]
-            right = float((values.argmax(dim=1) == targets).float().mean()) if classes else math.nan
+            right = int((values.argmax(dim=1) == targets).sum()) / task.size if classes else math.nan
             aims = functional.one_hot(targets, classes).float() if classes else targets.unsqueeze(1)
             loss, _ = _loss(values.unsqueeze(0), aims.unsqueeze(0), classes)
             found.append((float(loss.mean()), right))

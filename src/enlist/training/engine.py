@@ -137,7 +137,7 @@ class Engine:
     def _train_or_fail(self, task: Task, models: Vectors, updates: Vectors) -> Report:
         try:
             return self._train(task, models[task.version], updates[task.slot])
-        except (RuntimeError, ValueError) as error:
+        except Exception as error:  # whatever a user's model raises, it is this client's failure
             return Report(error=f"{type(error).__name__}: {error}")
 
     def _train(self, task: Task, base: Vectors, update: Vectors) -> Report:
@@ -156,8 +156,7 @@ class Engine:
         torch.sub(weights.cpu(), base.parameters, out=update.parameters)
         update.buffers.copy_(self.flat.vectors.buffers)
         update.counters.copy_(self.flat.vectors.counters)
-        first_epoch = math.ceil(task.size / self.job.settings.batch)
-        observed = torch.cat(losses[:first_epoch]) if losses else torch.full((1,), math.nan)
+        observed = torch.cat(losses[: self._first_epoch(task)] or [torch.full((1,), math.nan)]).double()
         after = self._accuracy(task)
         return Report(
             loss=float(observed.mean()),
@@ -180,6 +179,11 @@ class Engine:
                 if self.normalised and len(targets[batch]) == 1:
                     continue  # a batch norm cannot learn from a single sample
                 yield inputs[batch], targets[batch]
+
+    def _first_epoch(self, task: Task) -> int:
+        """Steps of the first epoch that are really taken."""
+        whole, rest = divmod(task.size, self.job.settings.batch)
+        return whole + (rest > int(self.normalised))
 
     @contextlib.contextmanager
     def _own_randomness(self, task: Task) -> Iterator[None]:
@@ -229,6 +233,8 @@ class Step:
             trained = {id(parameter) for parameter in parameters}
             places = zip(flat.layout.parameters, flat.module.parameters(), strict=True)
             self.velocities = [place.view(self.velocity) for place, tensor in places if id(tensor) in trained]
+        frozen = [parameter for parameter in flat.module.parameters() if not parameter.requires_grad]
+        self.frozen = [(parameter, parameter.clone()) for parameter in frozen]
 
     def __call__(self, gradients: Sequence[Tensor | None]) -> None:
         """Move the weights; a parameter that was not used has no gradient."""
@@ -239,6 +245,7 @@ class Step:
             if self.velocity is None:
                 if decay or prox:
                     self.weights.mul_(1.0 - rate * (decay + prox)).add_(self.base, alpha=rate * prox)
+                    self._thaw_nothing()
                 torch._foreach_add_([self.parameters[index] for index in used], known, alpha=-rate)
                 return
             self.velocity.mul_(self.settings.momentum)
@@ -246,6 +253,12 @@ class Step:
             if decay or prox:
                 self.velocity.add_(self.weights, alpha=decay + prox).add_(self.base, alpha=-prox)
             self.weights.add_(self.velocity, alpha=-rate)
+            self._thaw_nothing()
+
+    def _thaw_nothing(self) -> None:
+        """Weight decay works on all weights at once; frozen ones stay what they were."""
+        for parameter, value in self.frozen:
+            parameter.copy_(value)
 
 
 def sample_losses(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:

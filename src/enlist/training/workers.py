@@ -148,7 +148,7 @@ class Trainer:
 
     def _attach(self) -> None:
         for worker in self.workers:
-            worker.connection.send(("attach", (self.models, self.updates)))
+            worker.attach(self.models, self.updates)
 
     def _run(self, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests.
@@ -186,6 +186,13 @@ class Worker:
         self.process = start.Process(target=_work, args=(theirs, job, models, updates, turn), daemon=True)  # type: ignore[attr-defined]
         self.process.start()
         theirs.close()
+
+    def attach(self, models: Vectors, updates: Vectors) -> None:
+        """Hand over larger places for models and updates."""
+        try:
+            self.connection.send(("attach", (models, updates)))
+        except OSError:
+            raise self._died() from None
 
     def give(self, order: bytes) -> None:
         """Hand over a list of requests."""
