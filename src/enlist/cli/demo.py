@@ -36,8 +36,8 @@ def demo(
     remember(comparison, folder)
     rounds, data = config.rounds, config.data
     console.print(
-        f"{data.clients} phones hold {data.dataset.name} unevenly, come and go with the day, and differ tenfold in "
-        f"speed. {rounds.k} of them are wanted in each of {rounds.rounds} rounds. Who should be asked?"
+        f"{data.clients} phones hold handwritten digits: some many, some few. They differ a hundredfold in speed, and "
+        f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
     )
     ended = with_view(console, comparison, folder, jobs, f"enlist demo --output {folder}")
     finish(console, comparison, ended, folder, None, "Who takes part in the next round?")
