@@ -24,12 +24,10 @@ import numpy as np
 
 import enlist
 from benchmarks.selectors import footprint, measure
+from benchmarks.simulations import Part, learning, long_run, scale, selection
 from enlist.arena import Comparison, Reward, Rules, Scenario, Summary, World, compare, play
 from enlist.arena.compare import Results
 from enlist.testing import population, transcript
-
-Part = tuple[list[str], bool]
-"""Lines of Markdown, and whether everything that was stated holds."""
 
 
 def regret() -> Part:
@@ -160,6 +158,10 @@ PARTS: dict[str, Callable[[], Part]] = {
     "darts": darts,
     "million": million,
     "soak": soak,
+    "scale": scale,
+    "long-run": long_run,
+    "selection": selection,
+    "learning": learning,
 }
 
 

@@ -1,10 +1,11 @@
-"""Examples run, the code of docs/your-own-data-and-model.md works as it stands there, and the notebook is fit to print."""
+"""Examples run, what the pages on simulation show works as it stands there, and the notebook is fit to print."""
 
 from __future__ import annotations
 
 import json
 import re
 import shlex
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.simulation import Config, Simulation, load
+from enlist.simulation import Config, Simulation, build, load
+from enlist.simulation.folder import TABLES
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(ROOT.glob("examples/**/*.toml"))
@@ -56,7 +58,8 @@ def test_every_example_runs(path: Path, place: Path, monkeypatch: pytest.MonkeyP
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_says_how_to_run_it(path: Path) -> None:
     comments = [line for line in path.read_text().splitlines() if line.startswith("#")]
-    assert any(f"enlist run {path.relative_to(ROOT)}" in line or f"enlist run {path.name}" in line for line in comments)
+    place = "" if path.parent.name == "own_data" else "examples/"  # modules are looked for in the current folder
+    assert any(re.search(rf"enlist (run|compare) {place}{path.name}", line) for line in comments)
 
 
 def pieces(page: Path) -> list[tuple[str, str, str]]:
@@ -88,6 +91,33 @@ def test_everything_marked_on_the_page_works_in_its_order(place: Path) -> None:
         p.parent.name for p in place.glob("*/result.json")
     }
     assert folders == {"who", "cells", "hospitals", "activity", "traces"}
+
+
+def test_the_python_example_of_the_simulation_page_works(place: Path) -> None:
+    """As a script of its own, because worker processes import it again."""
+    [(_, _, code)] = pieces(ROOT / "docs" / "simulation.md")
+    (place / "example.py").write_text(code)
+    command = [sys.executable, "-W", "error", "example.py"]
+    done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Oort('oort', clients=30, round=" in done.stdout
+    assert (place / "run" / "result.json").exists()
+
+
+def test_every_column_of_the_tables_is_explained() -> None:
+    page = (ROOT / "docs" / "simulation.md").read_text()
+    tables = re.split(r"^`(\w+\.csv)`:$", page, flags=re.M)
+    shown = dict(zip(tables[1::2], tables[2::2], strict=True))
+    for table, columns in TABLES.items():
+        assert named(shown[table]) == list(columns), table
+    clients = build(Config(data={"clients": 4})).columns(model_bytes=4)
+    assert named(shown["clients.csv"])[:-1] == [*clients][: len(clients) - 10 + 1]
+
+
+def named(text: str) -> list[str]:
+    """What the first column of the first table of a text names."""
+    table = text.split("\n\n")[1]
+    return [name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])]
 
 
 def test_unmarked_python_is_not_on_the_page() -> None:
