@@ -1,0 +1,136 @@
+"""`enlist run`, `compare`, `report` and `demo` as a person types them: in a process of their own."""
+
+from __future__ import annotations
+
+import filecmp
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+SCRIPT = Path(sys.executable).parent / "enlist"
+SMALL = """
+[data]
+clients = 12
+[rounds]
+rounds = {rounds}
+k = 4
+[evaluation]
+every = 2
+target = 0.3
+"""
+
+
+def enlisted(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
+    surroundings = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
+    return subprocess.run(
+        [str(SCRIPT), *arguments], capture_output=True, text=True, cwd=cwd, env=surroundings, check=False, timeout=120
+    )
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL.format(rounds=6), encoding="utf-8")
+    return path
+
+
+def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path) -> None:
+    done = enlisted("run", "small.toml", "--set", "selector.name=bsfl", "--workers", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = tmp_path / "runs" / "run-001"
+    assert "bsfl, seed 0" in done.stdout
+    assert "enlist report runs/run-001" in done.stdout
+    names = {path.name for path in folder.iterdir()}
+    assert names >= {
+        "config.json",
+        "rounds.csv",
+        "participations.csv",
+        "clients.csv",
+        "result.json",
+        "environment.json",
+    }
+    assert json.loads((folder / "result.json").read_text())["rounds"] == 6
+    again = enlisted("run", "small.toml", "--set", "selector.name=bsfl", "--output", str(folder), cwd=tmp_path)
+    assert again.returncode == 2
+    assert "already holds a run" in again.stderr
+    assert "--resume" in again.stderr
+    report = enlisted("report", "runs", cwd=tmp_path)
+    assert report.returncode == 0, report.stderr
+    assert "report.html" in report.stdout
+
+
+def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp_path: Path) -> None:
+    config.write_text(SMALL.format(rounds=400), encoding="utf-8")
+    process = subprocess.Popen(
+        [str(SCRIPT), "run", "small.toml", "--output", "cut", "--workers", "0"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    rows = tmp_path / "cut" / "rounds.csv"
+    patience = time.monotonic() + 60
+    while not (rows.exists() and len(rows.read_text().splitlines()) > 5):
+        assert time.monotonic() < patience
+        time.sleep(0.02)
+    process.send_signal(signal.SIGINT)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert "enlist run small.toml --output cut --resume" in out
+    assert 5 < len(rows.read_text().splitlines()) < 400
+    resumed = enlisted("run", "small.toml", "--output", "cut", "--resume", "--workers", "2", cwd=tmp_path)
+    assert resumed.returncode == 0, resumed.stderr
+    assert "resuming after round" in resumed.stdout
+    whole = enlisted("run", "small.toml", "--output", "whole", "--workers", "0", cwd=tmp_path)
+    assert whole.returncode == 0
+    for name in ("rounds.csv", "participations.csv", "clients.csv", "result.json"):
+        assert filecmp.cmp(tmp_path / "cut" / name, tmp_path / "whole" / name, shallow=False), name
+
+
+def test_compare_continues_and_prints_a_table(config: Path, tmp_path: Path) -> None:
+    command = ["compare", "small.toml", "--selectors", "random,oort", "--seeds", "2", "--output", "out", "--jobs", "2"]
+    done = enlisted(*command, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "speed-up" in done.stdout
+    assert (tmp_path / "out" / "report" / "report.html").exists()
+    json.loads((tmp_path / "out" / "report" / "scores.json").read_text())
+    stamp = (tmp_path / "out" / "runs" / "oort" / "1" / "rounds.csv").stat().st_mtime_ns
+    more = enlisted(*command[:3], "random,oort,bsfl", *command[4:], cwd=tmp_path)
+    assert more.returncode == 0, more.stderr
+    assert "bsfl" in more.stdout
+    assert (tmp_path / "out" / "runs" / "oort" / "1" / "rounds.csv").stat().st_mtime_ns == stamp
+
+
+def test_mistakes_are_named(config: Path, tmp_path: Path) -> None:
+    for arguments, words in [
+        (("run", "nothing.toml"), ("nothing.toml", "examples")),
+        (("run", "small.toml", "--set", "rounds.kk=3"), ("rounds.kk", "Did you mean 'k'")),
+        (("run", "small.toml", "--set", "rounds.k=0"), ("rounds.k = 0", "greater than or equal to 1")),
+        (("compare", "small.toml", "--selectors", "orot"), ("orot", "oort")),
+        (("run", "small.toml", "--resume"), ("--resume", "--output")),
+    ]:
+        done = enlisted(*arguments, cwd=tmp_path)
+        assert done.returncode == 2, arguments
+        assert not done.stdout
+        for word in words:
+            assert word in done.stderr
+
+
+def test_demo_on_one_seed(tmp_path: Path) -> None:
+    done = enlisted("demo", "--seeds", "1", "--output", "demo", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    for name in ("random", "oort", "bsfl", "fedsuv", "darts-ucb"):
+        assert name in done.stdout
+    assert done.stdout.strip().endswith("demo/report/report.html")
+    for result in (tmp_path / "demo").glob("runs/*/0/result.json"):
+        assert json.loads(result.read_text())["time_to_target"] is not None
+
+
+def test_the_demo_is_the_example_in_which_selection_matters() -> None:
+    root = Path(__file__).parents[2]
+    assert filecmp.cmp(root / "src/enlist/cli/demo.toml", root / "examples/selection-matters.toml", shallow=False)
