@@ -36,20 +36,32 @@ NEEDED = {
 HEAD = """# Speed of training
 
 `python -m benchmarks.training`, {blocks} blocks: medians, and the ratio with its 10th and 90th percentile over blocks.
-`bare` is the limit: the best training loop we could write, without a federation around it, one process per core.
+`bare` is the limit: the best training loop we could write, without a federation around it, one process per core. `pfl` is pfl-research 0.6.0 as it comes, at the better of one and
+two threads; `pfl-tuned` has besides our form of the CNN, an allocator that keeps memory, and one process per core.
+`flower` is Flower 1.41's simulation on Ray, one CPU and one thread per worker, with the same CNN and allocator.
 """
-OWN_ENVIRONMENT = ("pfl", "flower")
-MODULES = {"enlist": "ours", "bare": "bare", "pfl": "pfl_peer", "flower": "flower_peer", "naive": "naive"}
-THREADS = {"pfl": (1, 2)}
-"""pfl-research is measured with each of these and judged by its best."""
+OWN_ENVIRONMENT = ("pfl", "pfl-tuned", "flower")
+AS_IT_COMES = ("--plain", "--allocator", "default", "--processes", "1")
+PEERS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
+    "enlist": ("ours", ((),)),
+    "bare": ("bare", ((),)),
+    "pfl": ("pfl_peer", (("--threads", "1", *AS_IT_COMES), ("--threads", "2", *AS_IT_COMES))),
+    "pfl-tuned": ("pfl_peer", (("--threads", "1"),)),
+    "flower": ("flower_peer", ((),)),
+    "naive": ("naive", ((),)),
+}
+"""Module and variants of each; a peer is judged by its best variant.
+
+`pfl` is pfl-research as it comes, with one and with two threads. `pfl-tuned` has besides what this benchmark found for
+itself: our faster form of the CNN, an allocator that keeps memory, and its own multi-process mode, one per core.
+"""
 
 
 class Peer:
     """One subprocess that runs rounds on demand."""
 
-    def __init__(self, name: str, model: str, sizes: str, python: str, threads: int = 1) -> None:
-        command = [python, "-m", f"benchmarks.peers.{MODULES[name]}", "--model", model, "--sizes", sizes]
-        command += ["--threads", str(threads)] if name in THREADS else []
+    def __init__(self, name: str, model: str, sizes: str, python: str, variant: Sequence[str] = ()) -> None:
+        command = [python, "-m", f"benchmarks.peers.{PEERS[name][0]}", "--model", model, "--sizes", sizes, *variant]
         self.name, self.seconds = name, list[float]()
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
         if not self._read().get("ready"):
@@ -79,7 +91,7 @@ def measure(model: str, sizes: str, names: Sequence[str], blocks: int, python: s
     peers = []
     for name in ("enlist", *names):
         used = python if name in OWN_ENVIRONMENT else sys.executable
-        peers += [Peer(name, model, sizes, used, threads) for threads in THREADS.get(name, (1,))]
+        peers += [Peer(name, model, sizes, used, variant) for variant in PEERS[name][1]]
     ours = peers[0]
     ratios: dict[int, list[float]] = {index: [] for index in range(1, len(peers))}
     counts = [ROUNDS[model]] * len(peers)
@@ -130,7 +142,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--models", default="logistic,mlp,cnn")
     parser.add_argument("--sizes", default="equal,lognormal")
-    parser.add_argument("--peers", default="bare,pfl,flower,naive")
+    parser.add_argument("--peers", default="bare,pfl,pfl-tuned,flower,naive")
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--environment", type=Path, default=Path(".venv-peers"), help="of the peers; made if missing")
     parser.add_argument("--output", type=Path, default=None, help="a Markdown file to write")

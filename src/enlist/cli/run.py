@@ -43,23 +43,24 @@ def run(
     settings = load(config, changes or [])
     console = open_console()
     folder = output or (latest("run") if resume else numbered("run"))
+    chosen = chosen_device(device)
+    callbacks: list[Callback] = [MLflow()] if mlflow else []
+    callbacks += [TensorBoard(folder / "tensorboard")] if tensorboard else []
     with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume) as opened:
         if (opened.path / "result.json").exists():
             console.print(f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True)
             return
         recorder, bar = Recorder(opened), Bar(console, settings)
-        callbacks: list[Callback] = [recorder, bar]
-        callbacks += [TensorBoard(opened.path / "tensorboard")] if tensorboard else []
-        callbacks += [MLflow()] if mlflow else []
-        chosen = chosen_device(device)
         count = 0 if chosen != "cpu" else (os.cpu_count() or 1) if workers is None else workers
-        simulation = Simulation(settings, workers=count, callbacks=callbacks, device=chosen)
+        simulation = Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen)
         if resume and recorder.restore(simulation):
             console.print(f"resuming after round {simulation.round}")
         with bar, stopping_after_round(console, simulation):
             result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.name}, seed {settings.seed}"))
-    if result["status"] == "finished":
+    if result["status"] == "abandoned":
+        console.print("nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.")
+    if result["status"] != "stopped":
         console.print(f"run: {folder}\nsee it with: enlist report {folder}", highlight=False, soft_wrap=True)
         return
     again = f"enlist run {config} --output {folder} --resume"

@@ -93,7 +93,7 @@ class Recorder(Callback):
         """Save the end, and say that it is one."""
         if self.saved_round != simulation.round:
             self.checkpoint(simulation)
-        if result["status"] == "finished":
+        if result["status"] != "stopped":
             self.folder.write_result(result)
 
     def checkpoint(self, simulation: Simulation) -> None:
@@ -105,7 +105,7 @@ class Recorder(Callback):
 
 
 class TensorBoard(Callback):
-    """Curves for TensorBoard, over rounds and over virtual time. Needs the extra `tensorboard`.
+    """Curves over rounds for TensorBoard. Needs the extra `tensorboard`.
 
     >>> TensorBoard.__name__
     'TensorBoard'
@@ -116,7 +116,11 @@ class TensorBoard(Callback):
             from torch.utils.tensorboard import SummaryWriter
         except ImportError:
             raise MissingExtraError("--tensorboard", "tensorboard") from None
-        self.writer = SummaryWriter(str(folder))
+        self.folder, self.kind = str(folder), SummaryWriter
+
+    def on_start(self, simulation: Simulation) -> None:
+        """Open the file."""
+        self.writer = self.kind(self.folder)
 
     def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
         """One point per quantity that is known."""
@@ -162,7 +166,7 @@ class MLflow(Callback):
 
     def on_finish(self, simulation: Simulation, result: Row) -> None:
         """Close the run."""
-        self.client.end_run(status="FINISHED" if result["status"] == "finished" else "KILLED")
+        self.client.end_run(status="KILLED" if result["status"] == "stopped" else "FINISHED")
 
 
 def _numbers(row: Row) -> dict[str, float]:

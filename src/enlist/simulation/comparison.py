@@ -5,6 +5,7 @@ Processes share nothing but the read-only samples. A run that dies is reported, 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import multiprocessing.connection
@@ -226,11 +227,13 @@ def _run_all(comparison: Comparison, path: Path, missing: Sequence[Key], jobs: i
             shared[key[1]] = _population(comparison, key[1])
             for old in [seed for seed in shared if seed < key[1] and all(other.seed != seed for other in runners)]:
                 del shared[old]
-        if runner.seed != key[1]:
-            runner.connection.send(("population", shared[key[1]]))
+        fresh = runner.seed != key[1]
         runner.key, runner.seed = key, key[1]
         config = comparison.config.with_selector(*key).model_dump(mode="json")
-        runner.connection.send(("run", (config, str(comparison.folder(path, key)))))
+        with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
+            if fresh:
+                runner.connection.send(("population", shared[key[1]]))
+            runner.connection.send(("run", (config, str(comparison.folder(path, key)))))
 
     try:
         for runner in runners:
@@ -269,7 +272,9 @@ def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, 
                 yield runner, runner.connection.recv()
             except (EOFError, OSError):
                 runner.process.join(timeout=1.0)
-                yield runner, ("died", f"its process died (exit code {runner.process.exitcode}); is memory short?")
+                code = runner.process.exitcode
+                hint = "is memory short? A script of your own must call this below `if __name__ == '__main__':`"
+                yield runner, ("died", f"its process died (exit code {code}); {hint}")
 
 
 def _population(comparison: Comparison, seed: int) -> tuple[Population, dict[str, Placed]]:

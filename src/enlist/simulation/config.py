@@ -199,7 +199,9 @@ class Evaluation(Options):
     """
 
     every: int = pydantic.Field(5, ge=1, description="Test the model every so many rounds, and after the last.")
-    target: float | None = pydantic.Field(None, gt=0, lt=1, description="The accuracy whose time is reported.")
+    target: float | None = pydantic.Field(
+        None, gt=0, description="The accuracy (in a regression, the loss) whose time is reported."
+    )
     stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
 
 

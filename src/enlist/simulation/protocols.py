@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -90,6 +91,11 @@ class Synchronous:
                 server.add_sum(total, sum(counted[client] for client in good), len(good))
             reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
         return reports
+
+    def weight(self, client: int, report: Report) -> float:
+        """What an update counted; NaN where updates are not weighed (medians)."""
+        weight = self.simulation.server.aggregator.weight(report.samples)
+        return math.nan if weight is None else weight
 
     def late(self, late: Late, between_rounds: bool) -> None:
         """A late update has come, during a round or before the present one began."""
@@ -188,6 +194,10 @@ class Safa(Synchronous):
                 self.trained[task.client] = self._model(task.client, update)
             reports[task.client] = dataclasses.replace(report, error=reason)
         return reports
+
+    def weight(self, client: int, report: Report) -> float:
+        """Its samples if it was merged in this round, else nothing yet."""
+        return report.samples if client in self.chosen else 0.0
 
     def late(self, late: Late, between_rounds: bool) -> None:
         """Who comes before a round begins has finished the last one; who comes during it takes effect after it."""

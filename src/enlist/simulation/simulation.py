@@ -96,7 +96,7 @@ class Simulation:
         self.queue, self.versions = Queue(), Versions()
         self.round, self.now, self.length = 0, 0.0, math.nan
         self.accuracy, self.reached = math.nan, {"rounds": 0, "time": math.nan}
-        self.stopping, self.abandoned = False, False
+        self.stopping, self.abandoned, self.looked_at = False, False, 0
         self.protocol = protocol(self)
         self.trainer.put(self.versions.slot(0), self.server.model)
 
@@ -114,8 +114,18 @@ class Simulation:
                 for callback in self.callbacks:
                     callback.on_finish(self, result)
         finally:
-            self.trainer.close()
+            self.close()
         return result
+
+    def close(self) -> None:
+        """End the worker processes; `run` does it by itself."""
+        self.trainer.close()
+
+    def __enter__(self) -> Simulation:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
 
     @property
     def finished(self) -> bool:
@@ -154,10 +164,8 @@ class Simulation:
     def result(self) -> dict[str, Any]:
         """How the run stands."""
         status = "finished" if self.finished else "stopped"
-        if self.abandoned:
-            status = "finished"
         return {
-            "status": status,
+            "status": "abandoned" if self.abandoned else status,
             "rounds": self.round,
             "time": self.now,
             "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
@@ -220,6 +228,7 @@ class Simulation:
             self.now = min(coming, max(self.queue.next_time, self.now), patience + IDLE)
 
     def _ask(self, available: BoolArray) -> Selection:
+        self.looked_at = 0
         if not available.any():
             self.abandoned = True
         return self.books.ask(
@@ -246,6 +255,7 @@ class Simulation:
         """Losses of the present model on the samples of some clients, for selectors that look before they choose."""
         offsets, slot = self.population.offsets, self.versions.slot(self.round - 1)
         spans = [(int(offsets[client]), int(offsets[client + 1])) for client in clients]
+        self.looked_at = len(clients)
         answers = self.trainer.spans(slot, "train", spans)
         losses = [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
         return Feedback(clients=clients, loss=losses)
@@ -345,7 +355,8 @@ class Simulation:
             measured |= {"loss": loss, "accuracy": accuracy}
             self.accuracy = accuracy
             target = self.config.evaluation.target
-            if target is not None and accuracy >= target and not self.reached["rounds"]:
+            good = target is not None and (accuracy >= target if self.population.classes else loss <= target)
+            if good and not self.reached["rounds"]:
                 self.reached = {"rounds": self.round, "time": self.now}
         return measured
 
@@ -393,7 +404,7 @@ class Simulation:
             if outcome == Outcome.COMPLETED:
                 parts = {"latency": latencies[position], "download": download[position]}
                 row |= {**parts, "compute": compute[position], "upload": upload[position], **_reported(report)}
-                row["weight"] = report.samples
+                row["weight"] = self.protocol.weight(client, report)
             elif outcome == Outcome.LATE:
                 row["latency"] = duration
             rows.append(row)
@@ -437,7 +448,7 @@ class Simulation:
             "arrived": sum(not entry.report.error for entry in late),
             "deadline": picked.deadline,
             "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
-            "bytes_down": self.model_bytes * len(picked),
+            "bytes_down": self.model_bytes * (len(picked) + self.looked_at),
             "bytes_up": self.model_bytes * received,
             **measured,
         }

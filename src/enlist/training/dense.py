@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from enlist.training.flat import Layout, Place, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
-from enlist.typing import BoolArray, IntArray
+from enlist.typing import BoolArray, FloatArray, IntArray
 
 if TYPE_CHECKING:
     from enlist.training.engine import Engine
@@ -77,30 +77,31 @@ class Stack:
             values.append(out.relu_() if index < len(self.weights) - 1 else out)
         return values
 
-    def backward(self, values: Sequence[Tensor], error: Tensor, active: int) -> None:
-        """Take one step, given the derivative of the loss by the outputs."""
+    def backward(self, values: Sequence[Tensor], error: Tensor, active: int, factor: float) -> None:
+        """Take one step; the derivative of the loss by the outputs is `error` times `factor`."""
         for index in reversed(range(len(self.weights))):
             below = error
             if index:
                 below = torch.bmm(error, _first(self.weights[index], active))
                 below = torch.ops.aten.threshold_backward(below, values[index], 0)
-            self._move(index, self.weights[index], error.transpose(1, 2), values[index], active)
-            self._move(len(self.weights) + index, self.biases[index], error.sum(dim=1, keepdim=True), None, active)
+            summed = error.sum(dim=1, keepdim=True)
+            self._move(index, self.weights[index], error.transpose(1, 2), values[index], active, factor)
+            self._move(len(self.weights) + index, self.biases[index], summed, None, active, factor)
             error = below
 
-    def _move(self, number: int, whole: Tensor, left: Tensor, right: Tensor | None, active: int) -> None:
-        """Step on tensor `number`; its gradient is left @ right for a weight, left for a bias."""
+    def _move(self, number: int, whole: Tensor, left: Tensor, right: Tensor | None, active: int, factor: float) -> None:
+        """Step on tensor `number`; its gradient is factor * left @ right for a weight, factor * left for a bias."""
         tensor, rate = _first(whole, active), self.rate
         decay, prox = self.settings.weight_decay, self.settings.prox
         if not self.velocity:
             if decay or prox:
                 base = _first(self.base[number], active)
                 tensor.mul_(1.0 - rate * (decay + prox)).add_(base, alpha=rate * prox)
-            _add_product(tensor, left, right, -rate)
+            _add_product(tensor, left, right, -rate * factor)
             return
         velocity = _first(self.velocity[number], active)
         velocity.mul_(self.settings.momentum)
-        _add_product(velocity, left, right, 1.0)
+        _add_product(velocity, left, right, factor)
         if decay or prox:
             base = _first(self.base[number], active)
             velocity.add_(tensor, alpha=decay + prox).add_(base, alpha=-prox)
@@ -195,8 +196,8 @@ def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[
     real = plan >= 0
     starts = np.array([task.start for task in tasks])[None, :, None]  # gaps are filled with a client's own sample
     whole = [bool(real[step, : active[step]].all()) for step in range(len(plan))]
-    losses = []
     per_epoch = max(math.ceil(task.size / plan.shape[2]) for task in tasks)
+    outputs: list[Tensor] = []  # of the first epoch; losses are computed once, at the end
     with torch.no_grad():
         for begin in range(0, len(plan), per_epoch):  # one epoch's samples are fetched at a time
             part = slice(begin, begin + per_epoch)
@@ -208,25 +209,36 @@ def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[
                 now, row = active[step], step - begin
                 values = stack.forward(_first(inputs[row], now), now)
                 aim = _first(aims[row], now)
-                loss, error = _loss(values[-1], aim, job.classes)
-                if whole[step]:
-                    error.div_(plan.shape[2])
-                else:
+                if begin == 0:
+                    outputs.append(values[-1])
+                error = _error(values[-1], aim, job.classes)
+                if not whole[step]:
                     counted = torch.from_numpy(real[step, :now])
                     error.mul_((counted / counted.sum(dim=1, keepdim=True)).unsqueeze(2))
-                stack.backward(values, error, now)
-                losses.append(loss)
+                stack.backward(values, error, now, 1.0 / plan.shape[2] if whole[step] else 1.0)
+            if begin == 0:
+                losses = _losses(outputs, targets, job.classes)
     return _first_epochs(losses, real, [math.ceil(task.size / job.settings.batch) for task in tasks])
 
 
-def _first_epochs(losses: Sequence[Tensor], real: BoolArray, steps: Sequence[int]) -> list[tuple[float, float]]:
+def _losses(outputs: Sequence[Tensor], targets: Tensor, classes: int) -> FloatArray:
+    """Loss of each sample, (steps, clients, batch); 0 where a client was done."""
+    if len(outputs[-1]) == targets.shape[1]:
+        return _loss(torch.stack(list(outputs)), targets[: len(outputs)], classes).numpy().astype(float)
+    losses = np.zeros((len(outputs), *targets.shape[1:]))
+    for step, logits in enumerate(outputs):
+        losses[step, : len(logits)] = _loss(logits, targets[step, : len(logits)], classes).numpy()
+    return losses
+
+
+def _first_epochs(losses: FloatArray, real: BoolArray, steps: Sequence[int]) -> list[tuple[float, float]]:
     """Mean and mean square of each client's losses over its first so many steps."""
     longest = min(max(steps), len(losses))
     counted = real[:longest] & (np.arange(longest)[:, None] < np.array(steps))[:, :, None]
-    observed = np.zeros(counted.shape)
-    for step in range(longest):
-        observed[step, : len(losses[step])] = losses[step].numpy()
-    observed[~counted] = 0.0
+    if counted.all():
+        means, squares = losses[:longest].mean(axis=(0, 2)), np.square(losses[:longest]).mean(axis=(0, 2))
+        return list(zip(means.tolist(), squares.tolist(), strict=True))
+    observed = np.where(counted, losses[:longest], 0.0)
     count = counted.sum(axis=(0, 2))
     means = observed.sum(axis=(0, 2)) / count
     squares = np.square(observed).sum(axis=(0, 2)) / count
@@ -243,14 +255,17 @@ def _plan(engine: Engine, tasks: Sequence[Task]) -> IntArray:
     return whole
 
 
-def _loss(outputs: Tensor, aims: Tensor, classes: int) -> tuple[Tensor, Tensor]:
-    """Loss of each sample, (clients, batch), and its derivative by the outputs."""
+def _error(outputs: Tensor, aims: Tensor, classes: int) -> Tensor:
+    """The derivative of each sample's loss by the outputs."""
+    return torch.softmax(outputs, dim=2).sub_(aims) if classes else (outputs - aims).mul_(2.0)
+
+
+def _loss(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:
+    """The loss of each sample: cross-entropy, or the squared error; (..., outputs) and (...) -> (...)."""
     if not classes:
-        difference = outputs - aims
-        return difference.square().squeeze(2), difference.mul_(2.0)
-    logarithms = torch.log_softmax(outputs, dim=2)
-    loss = (logarithms * aims).sum(dim=2).neg_()
-    return loss, logarithms.exp_().sub_(aims)
+        return (outputs.squeeze(-1) - targets).square()
+    rows = functional.cross_entropy(outputs.flatten(0, -2), targets.flatten(), reduction="none")
+    return rows.view(targets.shape)
 
 
 def _accuracies(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:
@@ -266,9 +281,7 @@ def _accuracies(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tup
                 values = values.relu_() if index < len(stack.weights) - 1 else values
             targets = data.y[task.start : task.stop]
             right = int((values.argmax(dim=1) == targets).sum()) / task.size if classes else math.nan
-            aims = functional.one_hot(targets, classes).float() if classes else targets.unsqueeze(1)
-            loss, _ = _loss(values.unsqueeze(0), aims.unsqueeze(0), classes)
-            found.append((float(loss.mean()), right))
+            found.append((float(_loss(values, targets, classes).double().mean()), right))
     return found
 
 

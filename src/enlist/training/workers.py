@@ -225,8 +225,8 @@ class Worker:
     def _died(self) -> EnlistError:
         self.process.join(timeout=1.0)
         return EnlistError(
-            f"a worker process died (exit code {self.process.exitcode}); if it ran out of memory, use fewer workers. "
-            "The last checkpoint is intact."
+            f"a worker process died (exit code {self.process.exitcode}); if it ran out of memory, use fewer workers; "
+            "in a script of your own, call this below `if __name__ == '__main__':`. The last checkpoint is intact."
         )
 
 
