@@ -36,8 +36,9 @@ NEEDED = {
 HEAD = """# Speed of training
 
 `python -m benchmarks.training`, {blocks} blocks: medians, and the ratio with its 10th and 90th percentile over blocks.
-`bare` is the limit: the best training loop we could write, without a federation around it, one process per core. `pfl` is pfl-research 0.6.0 as it comes, at the better of one and
-two threads; `pfl-tuned` has besides our form of the CNN, an allocator that keeps memory, and one process per core.
+`bare` is the limit: the best training loop we could write, without a federation around it, one process per core.
+`pfl` is pfl-research 0.6.0 as it comes, at the better of one and two threads; `pfl-tuned` has besides our form of the
+CNN, an allocator that keeps memory, and one process per core.
 `flower` is Flower 1.41's simulation on Ray, one CPU and one thread per worker, with the same CNN and allocator.
 """
 OWN_ENVIRONMENT = ("pfl", "pfl-tuned", "flower")

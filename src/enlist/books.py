@@ -75,14 +75,19 @@ class Books:
         deadline: float = math.inf,
         forecast: ArrayLike | None = None,
         measure: Callable[[IntArray], Feedback] | None = None,
+        busy: ArrayLike | None = None,
     ) -> Selection:
         """Ask the selector for at most `k` of the available clients that are not busy.
 
+        `busy` is a mask or positions, from whoever knows better than that everybody awaited is busy.
         `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
         there are any, and whoever passes it pays the traffic.
         """
         online = self.selector.resolve_available(available)
-        busy = np.flatnonzero(self.busy) if self.open or self.late == "await" else None
+        if busy is not None:
+            busy = checks.positions("busy", busy, len(self.selector.clients))
+        elif self.open or self.late == "await":
+            busy = np.flatnonzero(self.busy)
         fresh = None
         if measure is not None:
             free = online if busy is None else np.setdiff1d(online, busy, assume_unique=True)

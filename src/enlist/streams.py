@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from enlist import checks
+from enlist.errors import InputError
 
 
 class Streams:
@@ -29,12 +30,15 @@ class Streams:
 
     def __init__(self, seed: int) -> None:
         self.seed = checks.whole("seed", seed, minimum=0)
+        if self.seed >= 2**64:
+            raise InputError(f"seed is {self.seed}; give one below 2**64.")
         self._kept: dict[str, np.random.Generator] = {}
 
     def generator(self, purpose: str, *position: int) -> np.random.Generator:
         """The generator of this purpose and position, at its beginning."""
-        counter = [0, *position, *(0 for _ in range(3 - len(position)))]
-        return np.random.Generator(np.random.Philox(key=[self.seed, _key(purpose)], counter=counter))
+        counter = np.array([0, *position, *(0 for _ in range(3 - len(position)))], dtype=np.uint64)
+        key = np.array([self.seed, _key(purpose)], dtype=np.uint64)  # a list would pass through floats
+        return np.random.Generator(np.random.Philox(key=key, counter=counter))
 
     def rewound(self, purpose: str, *position: int) -> np.random.Generator:
         """The same stream as `generator`, but from one generator per purpose, which the next call rewinds.

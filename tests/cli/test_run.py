@@ -81,9 +81,9 @@ def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "enlist run small.toml --output cut --resume" in out
+    assert "enlist run cut/config.json --output cut --resume" in out
     assert 5 < len(rows.read_text().splitlines()) < 400
-    resumed = enlisted("run", "small.toml", "--output", "cut", "--resume", "--workers", "2", cwd=tmp_path)
+    resumed = enlisted("run", "cut/config.json", "--output", "cut", "--resume", "--workers", "2", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert "resuming after round" in resumed.stdout
     whole = enlisted("run", "small.toml", "--output", "whole", "--workers", "0", cwd=tmp_path)

@@ -76,13 +76,16 @@ class Plain:
 
     def round(self, number: int, rows: list[Any]) -> None:
         rounds = self.settings.rounds
+        for client, version in enumerate(self.version):
+            if number - 1 - version > rounds.lag_tolerance:  # also of clients that are not online
+                self.cache[client] = self.world.clone()
         for row in rows:
             client = row["client"]
             if row["outcome"] == "arrived":
                 continue
             behind = number - 1 - self.version[client]
             if behind > rounds.lag_tolerance:
-                self.cache[client], self.version[client] = self.world.clone(), number - 1
+                self.version[client] = number - 1
             if behind == 0 or behind > rounds.lag_tolerance:
                 self.local[client] = self.world.clone()
         done = sorted((row["latency"], row["client"]) for row in rows if row["outcome"] == "completed")
@@ -184,7 +187,10 @@ def test_a_late_client_that_is_asked_again_keeps_what_it_was_sent() -> None:
     torch.testing.assert_close(compact(simulation, models.found[0]), w1, rtol=1e-3, atol=1e-5)
     arrived = [plain.trained(start, client, 1) for client in (0, 1)]
     # in round 3 client 1 is asked (deprecated or up to date: it gets the model), client 0 arrives with round 2's work
-    w3 = sizes[0] * arrived[0] + sizes[1] * arrived[1] + sizes[2] * third
+    # client 2 is gone and client 0 under way: both are too far behind, and their entries the model that round 2 left
+    w2 = compact(simulation, models.found[1])
+    torch.testing.assert_close(w2, sizes[0] * arrived[0] + sizes[1] * w1 + sizes[2] * third, rtol=1e-3, atol=1e-5)
+    w3 = (sizes[0] + sizes[2]) * w2 + sizes[1] * arrived[1]
     torch.testing.assert_close(compact(simulation, models.found[2]), w3, rtol=1e-3, atol=1e-5)
 
 

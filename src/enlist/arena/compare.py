@@ -7,9 +7,6 @@ import csv
 import dataclasses
 import json
 import multiprocessing
-import os
-import signal
-import threading
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -20,6 +17,7 @@ from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
 from enlist.errors import InputError
+from enlist.processes import serve_parent
 from enlist.statistics import Summary
 
 
@@ -100,7 +98,7 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
         return results
     context = multiprocessing.get_context("spawn")
     others = set(multiprocessing.active_children())
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=_serve_parent) as pool:
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=serve_parent) as pool:
         futures = {pool.submit(run, comparison, *key): key for key in comparison.runs()}
         try:
             for future in concurrent.futures.as_completed(futures):
@@ -112,19 +110,6 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
                 worker.terminate()
             raise
     return {key: results[key] for key in comparison.runs()}
-
-
-def _serve_parent() -> None:
-    """Leave Ctrl-C to the main process, which then ends its workers; and do not outlive it if it is killed."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
 
 
 def summarise(results: Results, quantity: str) -> dict[str, Summary]:

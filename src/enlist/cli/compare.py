@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from enlist import checks
-from enlist.cli.console import needs_sim, numbered, open_console, say_where
+from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
 from enlist.cli.report import LEGEND, WIDTH, fitting
 from enlist.cli.run import Changes, ConfigFile
 
@@ -47,7 +47,11 @@ def compare(
     checks.whole("--jobs", jobs, minimum=0)
     console = open_console(WIDTH)
     folder = output or numbered("compare")
-    again = f"enlist compare {config} --selectors {selectors} --seeds {seeds} --output {folder}"
+    words = ["enlist", "compare", str(config), "--selectors", selectors, "--seeds", str(seeds)]
+    words += ["--first-seed", str(first_seed), "--output", str(folder)]
+    words += [word for change in changes or [] for word in ("--set", change)]
+    words += [] if target is None else ["--target", str(target)]
+    again = shlex.join(words)
     ended = with_view(console, comparison, folder, jobs, again)
     finish(console, comparison, ended, folder, target, f"{config.stem}: {len(names)} selectors, {seeds} seeds")
 
@@ -60,7 +64,7 @@ def with_view(console: Console, comparison: Comparison, folder: Path, jobs: int,
     view = View(console, comparison)
     try:
         with view.progress:
-            return compare_all(comparison, folder, jobs or os.cpu_count() or 1, view.tick)
+            return compare_all(comparison, folder, jobs or cores(), view.tick)
     except KeyboardInterrupt:
         console.print(f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True)
         raise typer.Exit(130) from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -78,6 +79,13 @@ def numbered(kind: str) -> Path:
     while (folder := Path("runs") / f"{kind}-{number:03d}").exists():
         number += 1
     return folder
+
+
+def cores() -> int:
+    """Cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def needs_sim(command: str) -> None:

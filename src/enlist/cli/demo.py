@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -39,5 +40,6 @@ def demo(
         f"{data.clients} phones hold handwritten digits: some many, some few. They differ a hundredfold in speed, and "
         f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
     )
-    ended = with_view(console, comparison, folder, jobs, f"enlist demo --output {folder}")
+    again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
+    ended = with_view(console, comparison, folder, jobs, again)
     finish(console, comparison, ended, folder, None, "Who takes part in the next round?")

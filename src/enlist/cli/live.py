@@ -42,7 +42,8 @@ class Bar(Callback):
         self.progress.stop()
 
     def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
-        state = f"accuracy {level(simulation.accuracy)} · {duration(simulation.now)} virtual"
+        by = "accuracy" if simulation.population.classes else "loss"
+        state = f"{by} {level(getattr(simulation, by), by)} · {duration(simulation.now)} virtual"
         self.progress.update(self.task, completed=simulation.round, state=state)
 
 

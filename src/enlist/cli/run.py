@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
+import shlex
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from enlist import checks
-from enlist.cli.console import as_rich, needs_sim, numbered, open_console
+from enlist.cli.console import as_rich, cores, needs_sim, numbered, open_console
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -44,6 +44,8 @@ def run(
     console = open_console()
     folder = output or (latest("run") if resume else numbered("run"))
     chosen = chosen_device(device)
+    if workers and chosen != "cpu":
+        raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
     callbacks: list[Callback] = [MLflow()] if mlflow else []
     callbacks += [TensorBoard(folder / "tensorboard")] if tensorboard else []
     with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume) as opened:
@@ -51,33 +53,33 @@ def run(
             console.print(f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True)
             return
         recorder, bar = Recorder(opened), Bar(console, settings)
-        count = 0 if chosen != "cpu" else (os.cpu_count() or 1) if workers is None else workers
-        simulation = Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen)
-        if resume and recorder.restore(simulation):
-            console.print(f"resuming after round {simulation.round}")
-        with bar, stopping_after_round(console, simulation):
-            result = simulation.run()
+        count = 0 if chosen != "cpu" else cores() if workers is None else workers
+        with Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen) as simulation:
+            if resume and recorder.restore(simulation):
+                console.print(f"resuming after round {simulation.round}")
+            with bar, stopping_after_round(console, simulation):
+                result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.name}, seed {settings.seed}"))
     if result["status"] == "abandoned":
         console.print("nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.")
     if result["status"] != "stopped":
         console.print(f"run: {folder}\nsee it with: enlist report {folder}", highlight=False, soft_wrap=True)
         return
-    again = f"enlist run {config} --output {folder} --resume"
+    again = shlex.join(["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"])
     console.print(f"stopped after round {result['rounds']}. Go on with: {again}", highlight=False, soft_wrap=True)
     raise typer.Exit(130)
 
 
 def summary(result: dict[str, Any]) -> list[list[str]]:
     """Header and one row: how a run stands."""
-    from enlist.simulation.printing import duration, level
+    from enlist.simulation.printing import duration, level, target_name
 
-    header = ["rounds", "virtual time", "accuracy"]
-    accuracy = "–" if result["accuracy"] is None else level(result["accuracy"])
-    row = [str(result["rounds"]), duration(result["time"]), accuracy]
+    by = "loss" if result["accuracy"] is None else "accuracy"
+    value = "–" if result[by] is None else level(result[by], by)
+    header, row = ["rounds", "virtual time", by], [str(result["rounds"]), duration(result["time"]), value]
     if result["target"] is not None:
-        reached = result["time_to_target"]
-        header += [f"rounds to {level(result['target'])}", f"time to {level(result['target'])}"]
+        reached, target = result["time_to_target"], target_name({"target": result["target"], "measure": by})
+        header += [f"rounds to {target}", f"time to {target}"]
         row += [str(result["rounds_to_target"] or "never"), "never" if reached is None else duration(reached)]
     return [header, row]
 
@@ -95,7 +97,7 @@ def chosen_device(wanted: str) -> str:
 
 def latest(kind: str) -> Path:
     """The newest folder of this kind under runs/."""
-    found = sorted(Path("runs").glob(f"{kind}-[0-9][0-9][0-9]"))
+    found = sorted(Path("runs").glob(f"{kind}-[0-9]*"), key=lambda path: (len(path.name), path.name))
     if not found:
         raise InputError(f"--resume finds no runs/{kind}-NNN here; name the folder with --output.")
     return found[-1]

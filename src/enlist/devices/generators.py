@@ -57,7 +57,7 @@ class Phones(TimedOptions):
 
     >>> devices = Phones().draw(10_000, Streams(1))
     >>> np.quantile(devices.compute, [0.05, 0.5, 0.95]).round(), np.median(devices.bandwidth).round()
-    (array([ 21.,  62., 163.]), np.float64(6113.0))
+    (array([ 21.,  62., 163.]), np.float64(6199.0))
     """
 
     kind: Literal["phones"] = "phones"

@@ -114,7 +114,7 @@ def latency_rows(tables: RunTables, bins: int = 36) -> list[dict[str, Any]]:
     >>> from enlist.simulation.example import example_run
     >>> rows = latency_rows(example_run(), bins=4)
     >>> [row["clients"] for row in rows]
-    [7, 2, 2, 1]
+    [3, 5, 3, 1]
     """
     latency = tables.clients.get("expected_latency", np.empty(0))
     latency = latency[np.isfinite(latency) & (latency > 0)]
@@ -183,7 +183,7 @@ def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 
     >>> from enlist.simulation.example import example_run
     >>> availability_rows([example_run()])[0]
-    {'seed': 0, 'start': 0.0, 'available': 10.0, 'clients': 12}
+    {'seed': 0, 'start': 0.0, 'available': 9.0, 'clients': 12}
     """
     rows = []
     for seed in dict.fromkeys(run.seed for run in runs):

@@ -33,7 +33,7 @@ def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict
     >>> from enlist.simulation.example import example_run
     >>> rows = selection_rows([example_run()])
     >>> len(rows), rows[0]
-    (96, {'selector': 'random', 'client': 0, 'round': 0, 'share': 1.0, 'clients': '1', 'rounds': '1'})
+    (96, {'selector': 'random', 'client': 0, 'round': 0, 'share': 0.0, 'clients': '1', 'rounds': '1'})
     """
     column, _, _ = ORDERS[checks.one_of("order", order, tuple(ORDERS))]
     count = min(run.count for run in runs)
@@ -170,7 +170,7 @@ def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 
     >>> from enlist.simulation.example import example_run
     >>> [(row["outcome"], row["share"]) for row in outcome_rows([example_run()])]
-    [('completed', 0.78125), ('late', 0.125), ('dropped', 0.0625), ('failed', 0.03125)]
+    [('completed', 0.875), ('late', 0.0625), ('dropped', 0.0625), ('failed', 0.0)]
     """
     rows = []
     for name in dict.fromkeys(run.selector for run in runs):
@@ -242,7 +242,7 @@ def evenness_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     >>> from enlist.simulation.example import example_run
     >>> rows = evenness_rows([example_run()])
     >>> rows[0]["times"], round(rows[50]["held"], 2), rows[-1]["held"]
-    (4.0, 0.16, 1.0)
+    (7.0, 0.14, 1.0)
     """
     ranks = np.linspace(0.0, 1.0, 101)
     rows = []

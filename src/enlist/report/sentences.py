@@ -104,7 +104,7 @@ def preference(runs: Sequence[RunTables]) -> str:
 
     >>> from enlist.simulation.example import example_run
     >>> preference([example_run(name, clients=100, rounds=30) for name in ("fedcs", "random")])
-    'Of all requests, the fastest fifth of the clients got 80 % under fedcs and 14 % under random. The fifth with ...'
+    'Of all requests, the fastest fifth of the clients got 91 % under fedcs and 24 % under random. The fifth with most data got 4 % under fedcs and 20 % under random.'
     """
     words = []
     for column, sign in (("expected_latency", 1.0), ("samples", -1.0)):
@@ -127,7 +127,7 @@ def evenness(runs: Sequence[RunTables]) -> str:
 
     >>> from enlist.simulation.example import example_run
     >>> evenness([example_run(name, clients=100, rounds=60, k=10) for name in ("fedcs", "random")])
-    'The less active half of the clients sent 0 % of all updates under fedcs and 12 % under random.'
+    'The less active half of the clients sent 0 % of all updates under fedcs and 14 % under random.'
     """
     shares: dict[str, list[float]] = {}
     for run in runs:
@@ -158,7 +158,7 @@ def data(tables: RunTables) -> str:
 
     >>> from enlist.simulation.example import example_run
     >>> data(example_run())
-    'A client holds 36 to 299 samples, half of the clients at most 93. On average 49 % of them are of one class.'
+    'A client holds 19 to 209 samples, half of the clients at most 106. On average 54 % of them are of one class.'
     """
     samples = tables.clients["samples"]
     low, middle, high = np.nanmin(samples), np.nanmedian(samples), np.nanmax(samples)
@@ -178,7 +178,7 @@ def devices(tables: RunTables) -> str:
 
     >>> from enlist.simulation.example import example_run
     >>> devices(example_run())
-    'For an update, the fastest tenth of the clients needs at most 5.13 s, the slowest ...'
+    'For an update, the fastest tenth of the clients needs at most 1.34 s, the slowest tenth at least 12.4 s, 9.3 times as long.'
     """
     latency = tables.clients.get("expected_latency", np.empty(0))
     latency = latency[np.isfinite(latency)]
@@ -199,7 +199,7 @@ def presence(runs: Sequence[RunTables]) -> str:
 
     >>> from enlist.simulation.example import example_run
     >>> presence([example_run()])
-    'At the start of a round, 10 of 12 clients were available.'
+    'At the start of a round, 9 of 12 clients were available.'
     """
     available = np.concatenate([run.rounds["available"] for run in runs])
     available = available[np.isfinite(available)]

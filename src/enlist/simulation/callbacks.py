@@ -33,6 +33,9 @@ class Callback:
     def on_finish(self, simulation: Simulation, result: Row) -> None:
         """After the last round; `result` says whether the run is finished or was stopped."""
 
+    def close(self) -> None:
+        """In the end, also after a failure; what was closed already stays so."""
+
 
 class Progress(Callback):
     """Calls a function after every round: for a progress bar.
@@ -117,6 +120,7 @@ class TensorBoard(Callback):
         except ImportError:
             raise MissingExtraError("--tensorboard", "tensorboard") from None
         self.folder, self.kind = str(folder), SummaryWriter
+        self.writer: Any = None
 
     def on_start(self, simulation: Simulation) -> None:
         """Open the file."""
@@ -127,9 +131,10 @@ class TensorBoard(Callback):
         for name, value in _numbers(row).items():
             self.writer.add_scalar(name, value, row["round"])
 
-    def on_finish(self, simulation: Simulation, result: Row) -> None:
+    def close(self) -> None:
         """Write out what is left."""
-        self.writer.close()
+        if self.writer is not None:
+            self.writer.close()
 
 
 class MLflow(Callback):
@@ -146,12 +151,13 @@ class MLflow(Callback):
             except ImportError:
                 raise MissingExtraError("--mlflow", "mlflow") from None
             client = mlflow
-        self.client, self.experiment = client, experiment
+        self.client, self.experiment, self.status = client, experiment, ""
 
     def on_start(self, simulation: Simulation) -> None:
         """Open a run with the configuration as parameters."""
         self.client.set_experiment(self.experiment)
         self.client.start_run()
+        self.status = "FAILED"
         sections = simulation.config.model_dump(mode="json")
         flat = {
             f"{section}.{name}" if isinstance(values, dict) else section: value
@@ -165,8 +171,14 @@ class MLflow(Callback):
         self.client.log_metrics(_numbers(row), step=row["round"])
 
     def on_finish(self, simulation: Simulation, result: Row) -> None:
+        """Remember how it ended."""
+        self.status = "KILLED" if result["status"] == "stopped" else "FINISHED"
+
+    def close(self) -> None:
         """Close the run."""
-        self.client.end_run(status="KILLED" if result["status"] == "stopped" else "FINISHED")
+        if self.status:
+            self.client.end_run(status=self.status)
+        self.status = ""
 
 
 def _numbers(row: Row) -> dict[str, float]:

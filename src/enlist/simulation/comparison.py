@@ -160,7 +160,9 @@ def remember(comparison: Comparison, path: Path) -> None:
     file = path / "comparison.json"
     config = comparison.config.model_dump(mode="json", exclude={"seed", "selector"})
     chosen = comparison.config.selector
-    settings = {chosen.name: chosen.settings} if chosen.settings and chosen.name in comparison.selectors else {}
+    played = {name.partition(":")[0] for name in comparison.selectors}
+    own = {"settings": chosen.settings, "preset": chosen.preset}
+    settings = {chosen.name: own} if (chosen.settings or chosen.preset) and chosen.name in played else {}
     first, last = comparison.first_seed, comparison.first_seed + comparison.seeds
     names = list(comparison.selectors)
     try:
@@ -170,7 +172,7 @@ def remember(comparison: Comparison, path: Path) -> None:
             if known is None or not {"config", "settings", "selectors", "seeds", "first_seed"} <= known.keys():
                 raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
             same = all(known["settings"].get(name, settings.get(name)) == settings.get(name) for name in settings)
-            same &= all(name in settings for name in known["settings"] if name in names)
+            same &= all(name in settings for name in known["settings"] if name in played)
             if known["config"] != config or not same:
                 raise InputError(
                     f"{path} holds another comparison; continue it with its own configuration, or name a new folder."
@@ -224,7 +226,15 @@ def _run_all(comparison: Comparison, path: Path, missing: Sequence[Key], jobs: i
             return
         key = waiting.pop(0)
         if key[1] not in shared:
-            shared[key[1]] = _population(comparison, key[1])
+            try:
+                shared[key[1]] = _population(comparison, key[1])
+            except EnlistError as error:
+                for hopeless in [key, *(other for other in waiting if other[1] == key[1])]:
+                    ended.failed[hopeless] = str(error)
+                    tick(*hopeless, {"status": "failed"})
+                waiting[:] = [other for other in waiting if other[1] != key[1]]
+                give(runner)
+                return
             for old in [seed for seed in shared if seed < key[1] and all(other.seed != seed for other in runners)]:
                 del shared[old]
         fresh = runner.seed != key[1]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from collections.abc import Mapping, Sequence
 from os import PathLike
@@ -144,7 +145,17 @@ class RoundsSection(Options):
     @property
     def asked(self) -> int:
         """How many clients are asked for."""
-        return -int(-round(self.k * self.over_commit, 9) // 1)
+        return self.asked_for(self.k)
+
+    def asked_for(self, updates: int) -> int:
+        """How many clients are asked if so many updates are wanted."""
+        return math.ceil(round(updates * self.over_commit, 9))
+
+    @pydantic.model_validator(mode="after")
+    def _matters(self) -> RoundsSection:
+        if self.adaptive_target and not self.uses_late:
+            raise ValueError('adaptive_target counts late updates that will be used; set late = "use".')
+        return self
 
     @pydantic.field_validator("deadline", mode="before")
     @classmethod
@@ -204,6 +215,12 @@ class Evaluation(Options):
     )
     stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
 
+    @pydantic.model_validator(mode="after")
+    def _matters(self) -> Evaluation:
+        if self.stop_at_target and self.target is None:
+            raise ValueError("stop_at_target needs a target; set one, for example target = 0.8.")
+        return self
+
 
 class Config(Options):
     """A whole run.
@@ -244,13 +261,21 @@ class Config(Options):
                 f"rounds.protocol is 'safa', but selector '{self.selector.name}' chooses before training; "
                 'set selector.name = "safa", or rounds.protocol = "synchronous".'
             )
+        if self.rounds.protocol == "safa" and (self.server.aggregation != Mean() or self.rounds.adaptive_target):
+            raise ValueError(
+                "SAFA averages its cache by numbers of samples; leave server.aggregation and rounds.adaptive_target "
+                "as they are."
+            )
+        if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
+            raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
         return self
 
     def with_selector(self, selector: str, seed: int) -> Config:
         """The same run with another selector, written `name` or `name:preset`, and another seed."""
         name, _, preset = selector.partition(":")
-        settings = self.selector.settings if name == self.selector.name else {}
-        section = {"name": name, "preset": preset or None, "settings": settings}
+        same = name == self.selector.name
+        chosen = preset or (self.selector.preset if same else None)
+        section = {"name": name, "preset": chosen, "settings": self.selector.settings if same else {}}
         return parse({**self.model_dump(mode="json"), "selector": section, "seed": seed}, f"selector '{selector}'")
 
 

@@ -38,6 +38,7 @@ TENSOR_FILES = ("model.safetensors", "tensors.safetensors")
 PARTICIPATIONS = (
     "round", "selected_in", "client", "outcome", "latency", "censored", "download", "compute", "upload", "samples",
     "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain", "rounds_late", "weight",
+    "reason",
 )  # fmt: skip
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
 FIRST_FILES = ("lock", ".config.json.")
@@ -142,7 +143,7 @@ class RunFolder:
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            lengths = {table: (self.path / table).stat().st_size for table in self._files}
+            lengths = {table: _length(self.path / table) for table in TABLES}
             selector.save(partial / "selector")
             safetensors.torch.save_file(dict(model), partial / "model.safetensors")
             safetensors.torch.save_file(dict(tensors), partial / "tensors.safetensors")
@@ -207,7 +208,7 @@ class RunFolder:
 
     def _cut(self, table: str, length: int) -> None:
         path = self.path / table
-        present = path.stat().st_size if path.exists() else 0
+        present = _length(path)
         if present < length:
             raise StateFileError(
                 f"{path} has {present} bytes, but the checkpoint was made when it had {length}; rows were lost. "
@@ -271,6 +272,10 @@ def _names(places: Path, round: int) -> Iterator[Path]:
     yield places / f"{round:08d}"
     for again in range(1, 100):
         yield places / f"{round:08d}-{again:02d}"
+
+
+def _length(path: Path) -> int:
+    return path.stat().st_size if path.exists() else 0
 
 
 def _checksum(path: Path) -> str:

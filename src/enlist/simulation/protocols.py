@@ -17,7 +17,7 @@ from torch import Tensor
 from enlist.bandits.staleness import adaptive_target
 from enlist.errors import InputError
 from enlist.records import Outcome, Selection
-from enlist.simulation.clock import Event, Kind
+from enlist.simulation.clock import Event
 from enlist.simulation.server import Late
 from enlist.simulation.waiting import Waited
 from enlist.training.engine import refused
@@ -44,22 +44,26 @@ class Synchronous:
     def __init__(self, simulation: Simulation) -> None:
         self.simulation = simulation
         self.settings = simulation.config.rounds
+        self.target = self.settings.k
+
+    def joined(self, positions: IntArray) -> None:
+        """Clients have joined."""
 
     def asked(self) -> int:
         """How many clients to ask; fewer if late ones are about to arrive and the target adapts (REFL)."""
-        simulation, wanted = self.simulation, self.settings.asked
-        if not self.settings.adaptive_target:
-            return wanted
-        due = 0
-        for event in simulation.queue:
-            if event.kind == Kind.REPLY and event.round in simulation.selector.openings:
-                begun = simulation.selector.openings[event.round].selection.now
-                due += int(begun + simulation.expected[event.client] - simulation.now <= simulation.length)
-        return adaptive_target(wanted, due)
+        simulation = self.simulation
+        if self.settings.adaptive_target:
+            due = 0
+            for event in simulation.queue:  # whatever will become of them: the server cannot know
+                if event.round in simulation.selector.openings:
+                    begun = simulation.selector.openings[event.round].selection.now
+                    due += int(begun + simulation.expected[event.client] - simulation.now <= simulation.length)
+            self.target = adaptive_target(self.settings.k, due)
+        return self.settings.asked_for(self.target)
 
     def enough(self, arrivals: IntArray) -> bool:
         """Whether the server stops waiting."""
-        return len(arrivals) >= self.settings.k
+        return len(arrivals) >= self.target
 
     def taken(self, picked: Selection, waited: Waited) -> IntArray:
         """Whose updates are used, in client order."""
@@ -92,17 +96,18 @@ class Synchronous:
             reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
         return reports
 
-    def weight(self, client: int, report: Report) -> float:
+    def weight(self, client: int, report: Report, discount: float = 1.0) -> float:
         """What an update counted; NaN where updates are not weighed (medians)."""
-        weight = self.simulation.server.aggregator.weight(report.samples)
+        weight = self.simulation.server.aggregator.weight(report.samples, discount)
         return math.nan if weight is None else weight
 
     def late(self, late: Late, between_rounds: bool) -> None:
         """A late update has come, during a round or before the present one began."""
 
     def merge(self, late: Sequence[Late]) -> list[float]:
-        """Change the model; returns the staleness weights of late updates."""
-        return self.simulation.server.finish(list(late), self.settings.staleness)
+        """Change the model; returns what late updates counted."""
+        discounts = self.simulation.server.finish(list(late), self.settings.staleness)
+        return [self.weight(entry.client, entry.report, part) for entry, part in zip(late, discounts, strict=True)]
 
     def needed(self, versions: set[int]) -> set[int]:
         """Of which versions the models must be kept."""
@@ -165,12 +170,13 @@ class Safa(Synchronous):
     def _distribute(self, clients: IntArray) -> None:
         """Send the global model to clients that are up to date or too far behind; the others go on with their own."""
         latest = self.simulation.round - 1
+        everybody = np.arange(self.simulation.members)
+        self.cached[everybody[latest - self.lag[everybody] > self.settings.lag_tolerance]] = latest
         behind = latest - self.lag[clients]
         deprecated = clients[behind > self.settings.lag_tolerance]
         synced = clients[(behind == 0) | (behind > self.settings.lag_tolerance)]
         self.received[synced] = latest
         self.lag[deprecated] = latest
-        self.cached[deprecated] = latest
 
     def version(self, client: int) -> int:
         """The slot of a client's local model."""
@@ -195,7 +201,12 @@ class Safa(Synchronous):
             reports[task.client] = dataclasses.replace(report, error=reason)
         return reports
 
-    def weight(self, client: int, report: Report) -> float:
+    def joined(self, positions: IntArray) -> None:
+        """Newcomers begin with the present model, in the cache, too."""
+        latest = self.simulation.round - 1
+        self.lag[positions] = self.received[positions] = self.cached[positions] = latest
+
+    def weight(self, client: int, report: Report, discount: float = 1.0) -> float:
         """Its samples if it was merged in this round, else nothing yet."""
         return report.samples if client in self.chosen else 0.0
 
@@ -233,7 +244,7 @@ class Safa(Synchronous):
         finished = np.array(sorted({*now, *bypass}), dtype=np.int64)
         self.received[finished], self.lag[finished] = -1, simulation.round
         self.trained, self.arrived = {}, {}
-        return [1.0] * len(late)
+        return [0.0] * len(late)
 
     def _mean(self) -> Vectors:
         """The cache weighted by numbers of samples; entries that are one global model are added once."""

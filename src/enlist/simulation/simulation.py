@@ -22,6 +22,7 @@ from enlist import checks, selectors
 from enlist.books import Books
 from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.simulation import rows
 from enlist.simulation.callbacks import Callback, Checkpoint, Row
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
@@ -86,18 +87,22 @@ class Simulation:
                 "set it, for example to 0.1."
             )
         self.books = Books(self.selector, late="await" if config.rounds.uses_late else "drop")
+        target = config.evaluation.target
+        if self.population.classes and target is not None and target >= 1:
+            raise InputError(f"evaluation.target is {target}; an accuracy lies between 0 and 1, for example 0.8.")
         module = initialise(config.model, self.population.shape, self.population.classes, self.streams)
-        self.server = Server(config.server, FlatModule(module).layout, FlatModule(module).vectors)
+        flat = FlatModule(module)
+        self.server = Server(config.server, flat.layout, flat.vectors)
         self.model_bytes = 4 * self.server.layout.numbers
-        self.trainer = Trainer(self._job(module, data, workers, device), workers)
         expected = self.population.devices.expected(self.population.work, self.model_bytes)
         self.expected = expected.total
         self.deadline = config.rounds.deadline.start(self.expected, self.model_bytes)
         self.queue, self.versions = Queue(), Versions()
         self.round, self.now, self.length = 0, 0.0, math.nan
-        self.accuracy, self.reached = math.nan, {"rounds": 0, "time": math.nan}
+        self.accuracy, self.loss, self.reached = math.nan, math.nan, {"rounds": 0, "time": math.nan}
         self.stopping, self.abandoned, self.looked_at = False, False, 0
         self.protocol = protocol(self)
+        self.trainer = Trainer(self._job(module, data, workers, device), workers)
         self.trainer.put(self.versions.slot(0), self.server.model)
 
     def run(self) -> dict[str, Any]:
@@ -118,8 +123,10 @@ class Simulation:
         return result
 
     def close(self) -> None:
-        """End the worker processes; `run` does it by itself."""
+        """End the worker processes and release what callbacks hold; `run` does it by itself."""
         self.trainer.close()
+        for callback in self.callbacks:
+            callback.close()
 
     def __enter__(self) -> Simulation:
         return self
@@ -151,15 +158,17 @@ class Simulation:
         reports = self._train(picked, schedule, waited, used)
         late += self._arrived(waited.stale)
         good = [entry for entry in late if not entry.report.error]
-        weights = dict(zip(map(id, good), self.protocol.merge(good), strict=True))
+        weights = dict(zip((entry.client for entry in good), self.protocol.merge(good), strict=True))
         start, self.now = self.now, waited.ended
         self._forget_old()
         self.trainer.put(self.versions.slot(self.round), self.server.model)
         measured = self._evaluate()
-        self._tell(picked, schedule, waited, reports, measured, start)
-        participations = self._participations(picked, schedule, waited, reports, start)
-        participations += self._late_rows(late, weights)
-        return self._row(picked, waited, reports, late, measured, start, int(available.sum())), participations
+        self._tell(picked, schedule, waited, reports, measured)
+        seen = rows.Seen(self.round, picked, schedule, waited, reports, late)
+        participations = rows.participations(seen, self.protocol.weight) + rows.late(seen, weights)
+        sent = (len(picked) + self.looked_at, len(reports) + len(late))
+        row = rows.round_row(seen, start, int(available.sum()), measured, self.model_bytes, *sent)
+        return row, participations
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
@@ -169,6 +178,7 @@ class Simulation:
             "rounds": self.round,
             "time": self.now,
             "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            "loss": self.loss if math.isfinite(self.loss) else None,
             "target": self.config.evaluation.target,
             "rounds_to_target": self.reached["rounds"] or None,
             "time_to_target": None if math.isnan(self.reached["time"]) else self.reached["time"],
@@ -200,7 +210,7 @@ class Simulation:
             if join.round == self.round:
                 positions = np.arange(self.members, self.members + join.clients)
                 more = self.population.clients.kept(positions)
-                self.books.join(more)
+                self.protocol.joined(self.books.join(more))
                 self.members += join.clients
 
     def _online(self) -> BoolArray:
@@ -221,15 +231,23 @@ class Simulation:
                 due += [event] if event.kind == Kind.REPLY else []
             late += self._arrived(due, between_rounds=True)
             online = self._online()
-            if (online & ~self.books.busy).any() or self.now > patience:
+            if (online & ~self.busy).any() or self.now > patience:
                 return online, late
             coming = self.population.availability.next_online(self.now)
             coming = coming if coming > self.now else self.now + IDLE
             self.now = min(coming, max(self.queue.next_time, self.now), patience + IDLE)
 
+    @property
+    def busy(self) -> BoolArray:
+        """Clients of earlier rounds that are still under way; who has crashed or gone offline since is not."""
+        busy = np.zeros(self.members, dtype=bool)
+        busy[[event.client for event in self.queue]] = True
+        return busy
+
     def _ask(self, available: BoolArray) -> Selection:
         self.looked_at = 0
-        if not available.any():
+        busy = self.busy
+        if not (available & ~busy).any():
             self.abandoned = True
         return self.books.ask(
             available,
@@ -238,6 +256,7 @@ class Simulation:
             deadline=self.deadline.seconds,
             forecast=self._forecast(),
             measure=self._measure,
+            busy=busy,
         )
 
     def _forecast(self) -> Any:
@@ -353,7 +372,7 @@ class Simulation:
         if self.finished or self.round % self.config.evaluation.every == 0:
             loss, accuracy = self.trainer.evaluate(slot, "test")
             measured |= {"loss": loss, "accuracy": accuracy}
-            self.accuracy = accuracy
+            self.accuracy, self.loss = accuracy, loss
             target = self.config.evaluation.target
             good = target is not None and (accuracy >= target if self.population.classes else loss <= target)
             if good and not self.reached["rounds"]:
@@ -361,11 +380,14 @@ class Simulation:
         return measured
 
     def _tell(
-        self, picked: Selection, schedule: Schedule, waited: Waited, reports: dict[int, Report],
-        measured: dict[str, float], start: float,
-    ) -> None:  # fmt: skip
-        duration = waited.ended - start
-        outcome = waited.outcome
+        self,
+        picked: Selection,
+        schedule: Schedule,
+        waited: Waited,
+        reports: dict[int, Report],
+        measured: dict[str, float],
+    ) -> None:
+        duration, outcome = waited.seconds, waited.outcome
         late = outcome == Outcome.LATE
         lost = (outcome == Outcome.DROPPED) | (outcome == Outcome.FAILED)
         latency = np.where(lost, np.nan, np.where(late, duration, schedule.latency))
@@ -384,75 +406,6 @@ class Simulation:
         self.deadline.observe(schedule.latency[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
 
-    def _participations(
-        self, picked: Selection, schedule: Schedule, waited: Waited, reports: dict[int, Report], start: float
-    ) -> list[Row]:
-        rows: list[Row] = []
-        duration = waited.ended - start
-        latencies, download = schedule.latency.tolist(), schedule.download.tolist()
-        compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
-        for position, client in enumerate(picked.clients.tolist()):
-            outcome = Outcome(int(waited.outcome[position]))
-            report = reports.get(client, Report())
-            row: dict[str, Any] = {
-                "round": self.round,
-                "selected_in": picked.round,
-                "client": client,
-                "outcome": outcome.name.lower(),
-                "censored": outcome == Outcome.LATE,
-            }
-            if outcome == Outcome.COMPLETED:
-                parts = {"latency": latencies[position], "download": download[position]}
-                row |= {**parts, "compute": compute[position], "upload": upload[position], **_reported(report)}
-                row["weight"] = self.protocol.weight(client, report)
-            elif outcome == Outcome.LATE:
-                row["latency"] = duration
-            rows.append(row)
-        return rows
-
-    def _late_rows(self, late: Sequence[Late], weights: dict[int, float]) -> list[Row]:
-        return [
-            {
-                "round": self.round,
-                "selected_in": entry.round,
-                "client": entry.client,
-                "outcome": "failed" if entry.report.error else "arrived",
-                "latency": entry.latency,
-                "censored": False,
-                "rounds_late": entry.lateness,
-                **_reported(entry.report),
-                "weight": weights.get(id(entry), 0.0) * entry.report.samples,
-            }
-            for entry in late
-        ]
-
-    def _row(
-        self, picked: Selection, waited: Waited, reports: dict[int, Report], late: Sequence[Late],
-        measured: dict[str, float], start: float, available: int,
-    ) -> Row:  # fmt: skip
-        counts = np.bincount(waited.outcome, minlength=5)
-        good = [report for report in reports.values() if not report.error and not math.isnan(report.loss)]
-        samples = sum(report.samples for report in good)
-        received = len(reports) + len(late)
-        return {
-            "round": self.round,
-            "start": start,
-            "duration": waited.ended - start,
-            "end": waited.ended,
-            "available": available,
-            "asked": len(picked),
-            "completed": int(counts[Outcome.COMPLETED]),
-            "late": int(counts[Outcome.LATE]),
-            "dropped": int(counts[Outcome.DROPPED]),
-            "failed": int(counts[Outcome.FAILED]),
-            "arrived": sum(not entry.report.error for entry in late),
-            "deadline": picked.deadline,
-            "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
-            "bytes_down": self.model_bytes * (len(picked) + self.looked_at),
-            "bytes_up": self.model_bytes * received,
-            **measured,
-        }
-
     def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor], dict[str, Tensor]]:
         """What a checkpoint holds besides the selector: header, arrays, tensors and the model by name."""
         layout = self.server.layout
@@ -468,6 +421,7 @@ class Simulation:
             "now": self.now,
             "length": None if math.isnan(self.length) else self.length,
             "accuracy": None if math.isnan(self.accuracy) else self.accuracy,
+            "loss": self.loss if math.isfinite(self.loss) else None,
             "reached": [self.reached["rounds"], self.reached["time"] if self.reached["rounds"] else None],
             "members": self.members,
             "deadline": self.deadline.state(),
@@ -488,6 +442,7 @@ class Simulation:
         self.round, self.now = header["round"], header["now"]
         self.length = math.nan if header["length"] is None else header["length"]
         self.accuracy = math.nan if header["accuracy"] is None else header["accuracy"]
+        self.loss = math.nan if header["loss"] is None else header["loss"]
         rounds, time = header["reached"]
         self.reached = {"rounds": rounds, "time": math.nan if time is None else time}
         self.members, self.abandoned = header["members"], header["abandoned"]
@@ -522,11 +477,6 @@ def round_half(value: float) -> int:
     3
     """
     return math.floor(value + 0.5)
-
-
-def _reported(report: Report) -> dict[str, Any]:
-    names = ("samples", "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain")
-    return {name: getattr(report, name) for name in names}
 
 
 def _under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:

@@ -68,13 +68,16 @@ class Schedule:
 
 @dataclasses.dataclass(eq=False)
 class Waited:
-    """How the waiting ended: when, outcomes so far, who replied in order of arrival, and late replies of old rounds.
+    """How the waiting ended: when, after how long, outcomes so far, who replied, in order, and late replies.
 
-    >>> Waited(12.0, np.array([0, 1]), np.array([3]), []).ended
+    `seconds` is the deadline itself if that ended it, not a difference of times.
+
+    >>> Waited(12.0, 2.0, np.array([0, 1]), np.array([3]), []).ended
     12.0
     """
 
     ended: float
+    seconds: float
     outcome: AnyArray
     arrivals: IntArray
     stale: list[Event]
@@ -104,15 +107,15 @@ def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough
     arrivals: list[int] = []
     stale: list[Event] = []
     outstanding = len(picked)
-    ended = now
     while True:
         event = queue.pop()
         if event.round != picked.round:
             if event.kind == Kind.REPLY:
                 stale.append(event)
             continue
-        ended = event.time
+        ended, seconds = event.time, event.time - now
         if event.kind == Kind.DEADLINE:
+            seconds = picked.deadline if len(picked) else min(picked.deadline, IDLE)
             break
         position = int(np.searchsorted(picked.clients, event.client))
         outcome[position] = {Kind.REPLY: Outcome.COMPLETED, Kind.ERROR: Outcome.FAILED}.get(event.kind, Outcome.DROPPED)
@@ -124,4 +127,4 @@ def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough
             queue.keep(entry for entry in queue if not (entry.kind == Kind.DEADLINE and entry.round == picked.round))
             break
     outcome[outcome == PENDING] = Outcome.LATE
-    return Waited(ended, outcome, np.array(arrivals, dtype=np.int64), stale)
+    return Waited(ended, seconds, outcome, np.array(arrivals, dtype=np.int64), stale)

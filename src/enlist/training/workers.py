@@ -11,6 +11,7 @@ import itertools
 import math
 import multiprocessing.connection
 import pickle
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -56,7 +57,7 @@ class Trainer:
     ...     for report, update in trainer.train([Task(0, 0, 4, steps=2, round=1, version=0, slot=0)]):
     ...         print(round(report.loss, 2), update.parameters.abs().sum() > 0)
     ...     trainer.evaluate(0, "test")[1]
-    0.72 tensor(True)
+    0.69 tensor(True)
     0.5
     """
 
@@ -68,7 +69,13 @@ class Trainer:
         self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.engine = Engine(job) if workers == 0 else None
         self.turn: Any = context(PRELOAD).Value("q", 0) if workers else None
-        self.workers = [Worker(job, self.models, self.updates, self.turn) for _ in range(workers)]
+        self.workers: list[Worker] = []
+        try:
+            for _ in range(workers):
+                self.workers.append(Worker(job, self.models, self.updates, self.turn))
+        except BaseException:
+            self.close()
+            raise
 
     def put(self, version: int, model: Vectors) -> None:
         """Make `model` the one that tasks of this version start from."""
@@ -137,7 +144,10 @@ class Trainer:
     def close(self) -> None:
         """End the workers."""
         for worker in self.workers:
-            worker.close()
+            worker.ask_to_end()
+        patience = time.monotonic() + 2.0
+        for worker in self.workers:
+            worker.close(max(0.0, patience - time.monotonic()))
         self.workers = []
 
     def __enter__(self) -> Trainer:
@@ -212,11 +222,14 @@ class Worker:
         found: list[tuple[int, Any]] = answers
         return found
 
-    def close(self) -> None:
-        """Ask the process to end, and make sure of it."""
+    def ask_to_end(self) -> None:
+        """Ask the process to end after what it is doing."""
         with contextlib.suppress(OSError):
             self.connection.send(("end", ()))
-        self.process.join(timeout=2.0)
+
+    def close(self, patience: float) -> None:
+        """Wait for the end of the process, and make sure of it."""
+        self.process.join(timeout=patience)
         if self.process.is_alive():
             self.process.kill()
             self.process.join()

@@ -32,7 +32,7 @@ class DirichletLogNormal(Partition):
     >>> samples = Samples(x=np.zeros((60, 1)), y=np.arange(60) % 3)
     >>> shards = DirichletLogNormal(alpha=0.5, sigma=0.5).split(samples, classes=3, clients=4, streams=Streams(2))
     >>> [np.bincount(samples.y[shards.held_by(client)], minlength=3).tolist() for client in range(4)]
-    [[3, 2, 2], [13, 0, 0], [4, 2, 11], [0, 16, 7]]
+    [[0, 0, 8], [12, 0, 6], [6, 10, 0], [2, 10, 6]]
     """
 
     kind: Literal["dirichlet-lognormal"] = pydantic.Field(

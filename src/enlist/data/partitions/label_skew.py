@@ -29,7 +29,7 @@ class Dirichlet(Partition):
 
     >>> samples = Samples(x=np.zeros((100, 1)), y=np.arange(100) % 2)
     >>> Dirichlet(alpha=0.1, min_size=10).split(samples, classes=2, clients=4, streams=Streams(1)).sizes
-    array([40, 13, 10, 37])
+    array([10, 70, 10, 10])
     """
 
     kind: Literal["dirichlet"] = pydantic.Field("dirichlet", description="Each class in Dirichlet shares.")
@@ -64,7 +64,7 @@ class LabelShards(Partition):
     >>> samples = Samples(x=np.zeros((12, 1)), y=np.arange(12) // 3)
     >>> shards = LabelShards(per_client=2).split(samples, classes=4, clients=2, streams=Streams(1))
     >>> [sorted(samples.y[shards.held_by(client)].tolist()) for client in range(2)]
-    [[2, 2, 2, 3, 3, 3], [0, 0, 0, 1, 1, 1]]
+    [[0, 0, 0, 3, 3, 3], [1, 1, 1, 2, 2, 2]]
     """
 
     kind: Literal["shards"] = pydantic.Field("shards", description="Shards of the samples sorted by label.")
