@@ -37,7 +37,7 @@ def demo(
     remember(comparison, folder)
     rounds, data = config.rounds, config.data
     console.print(
-        f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed, and "
+        f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed and "
         f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
     )
     again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])

@@ -1,6 +1,6 @@
 """Aggregation: how the updates of a round become one. Robust kinds withstand a few clients that send anything.
 
-Means are summed in float32, in the order in which updates come (the simulator's order is fixed, whatever the number of workers), and divided
+Means are summed in float32, in the order in which updates come (the simulator's order is fixed), and divided
 once at the end: the same updates give the same bits, at the cost of one vector. A float64 sum would cost two more and
 add nothing, as updates themselves are float32.
 """
