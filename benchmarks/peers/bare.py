@@ -2,8 +2,8 @@
 
 One process per core, one thread each, pushes its share of a round's samples through SGD steps of batch 20, starting
 again from the initial weights (a copy) after every 120 samples. There is no server: no aggregation, no selection, no
-waiting between the rounds of a block, and a perfect division of the work. With `--sizes lognormal` a round has as many
-steps as its clients' samples fill, in whole batches. `--check` compares the weights with those of torch's autograd and
+waiting between the rounds of a block, and a perfect division of the work. A round has 25 x 120 samples, also with
+`--sizes lognormal`, where that is the mean. `--check` compares the weights with those of torch's autograd and
 optimiser instead.
 """
 
@@ -25,12 +25,11 @@ from torch import nn
 from benchmarks.peers.kernels import KERNELS
 from benchmarks.peers.workload import (
     BATCH,
+    COHORT,
     RATE,
     Channel,
     arguments,
     build,
-    cohorts,
-    deal,
     inputs,
     keep_memory,
     read_images,
@@ -52,8 +51,6 @@ class Worker:
         torch.set_grad_enabled(False)
         keep_memory()
         self.rank, self.processes = rank, options.processes
-        self.sizes = deal(len(data[0]), options.sizes, options.seed).sizes
-        self.cohorts = cohorts(options.seed)
         self.order = torch.from_numpy(np.random.default_rng([options.seed, 2, rank]).permutation(len(data[0])))
         self.position = 0
         kernel = KERNELS[options.model]
@@ -69,7 +66,7 @@ class Worker:
         self.position += count
 
     def round(self) -> None:
-        steps = round(self.sizes[next(self.cohorts)].sum() / BATCH)
+        steps = COHORT * STEPS
         mine = steps * (self.rank + 1) // self.processes - steps * self.rank // self.processes
         clients, rest = divmod(mine, STEPS)
         for _ in range(clients // self.largest):
