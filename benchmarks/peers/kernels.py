@@ -11,6 +11,8 @@ by strided maxima, the first convolution by oneDNN.
 
 from __future__ import annotations
 
+import abc
+
 import numpy as np
 import torch
 from torch import nn
@@ -24,7 +26,7 @@ pool = torch.ops.aten.max_pool2d_with_indices.out
 pool_backward = torch.ops.aten.max_pool2d_with_indices_backward.grad_input
 
 
-class Kernel:
+class Kernel(abc.ABC):
     """The data, and buffers for one shape of work."""
 
     model: str
@@ -48,12 +50,13 @@ class Kernel:
         self.flat_x.copy_(self.bytes).mul_(1 / 255)
         torch.index_select(self.labels, 0, rows, out=self.flat_y)
 
+    @abc.abstractmethod
     def train(self, rows: torch.Tensor) -> None:
-        raise NotImplementedError
+        """Train a group from the initial weights on these samples."""
 
+    @abc.abstractmethod
     def weights(self, client: int) -> list[torch.Tensor]:
         """One client's weights after training, in the order and shape of the module's parameters."""
-        raise NotImplementedError
 
 
 class Logistic(Kernel):

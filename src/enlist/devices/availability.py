@@ -67,7 +67,7 @@ class Availability(abc.ABC):
         """Seconds that each client is online within a window that is not empty."""
 
 
-class AvailabilityOptions(Options):
+class AvailabilityOptions(Options, abc.ABC):
     """Base of all kinds of availability.
 
     >>> Always().draw(2, Streams(1)).online(0.0)
@@ -76,9 +76,9 @@ class AvailabilityOptions(Options):
 
     model_config = pydantic.ConfigDict(allow_inf_nan=False)
 
+    @abc.abstractmethod
     def draw(self, count: int, streams: Streams) -> Availability:
         """The availability of `count` clients."""
-        raise NotImplementedError
 
 
 class Everybody(Availability):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
@@ -83,7 +84,7 @@ class AverageDeadline(Deadline):
         self.average = checks.finite("the deadline's average", state["average"], 0.0)
 
 
-class DeadlineOptions(Options):
+class DeadlineOptions(Options, abc.ABC):
     """Base of all kinds of deadline.
 
     >>> Fixed(seconds=60.0).start(np.array([10.0]), model_bytes=0).seconds
@@ -92,9 +93,9 @@ class DeadlineOptions(Options):
 
     model_config = pydantic.ConfigDict(allow_inf_nan=False)
 
+    @abc.abstractmethod
     def start(self, expected: FloatArray, model_bytes: int) -> Deadline:
         """The policy, for a population with these expected latencies (N,) and a model of this size (one way)."""
-        raise NotImplementedError
 
 
 class NoDeadline(DeadlineOptions):

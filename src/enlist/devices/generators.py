@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from typing import Annotated, Literal
 
 import numpy as np
@@ -15,7 +16,7 @@ from enlist.streams import Streams
 from enlist.typing import BoolArray, FloatArray
 
 
-class DeviceOptions(Options):
+class DeviceOptions(Options, abc.ABC):
     """Base of all generators of devices.
 
     >>> len(Phones().draw(5, Streams(1)))
@@ -24,9 +25,9 @@ class DeviceOptions(Options):
 
     model_config = pydantic.ConfigDict(allow_inf_nan=False)
 
+    @abc.abstractmethod
     def draw(self, count: int, streams: Streams) -> Devices:
         """The devices of `count` clients."""
-        raise NotImplementedError
 
 
 class TimedOptions(DeviceOptions):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import abc
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -17,7 +19,7 @@ BINS = 10
 """Quantile bins that stand in for classes in a regression."""
 
 
-class Partition(Options):
+class Partition(Options, abc.ABC):
     """Base of the ways to split samples over clients; `kind` tells them apart.
 
     >>> from enlist.data.partitions import PARTITIONS
@@ -25,13 +27,13 @@ class Partition(Options):
     ['dirichlet', 'dirichlet-lognormal', 'iid', 'lognormal', 'natural', 'power-law', 'shards']
     """
 
+    @abc.abstractmethod
     def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:
         """Who holds what: every sample is held by one client, by none only where the class says so.
 
         classes    number of classes; 0 for a regression, where 10 quantile bins of the targets stand in for classes
         clients    number of clients, each of which gets at least one sample
         """
-        raise NotImplementedError
 
 
 def label_bins(y: AnyArray, classes: int) -> tuple[IntArray, int]:
