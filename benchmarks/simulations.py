@@ -12,10 +12,10 @@ from pathlib import Path
 import numpy as np
 
 from enlist.data import Dataset, Samples
+from enlist.runs.scores import comparison_rows
+from enlist.runs.tables import PARTICIPATIONS, read_run
 from enlist.simulation import Config, Population, Simulation, build, load
 from enlist.simulation.comparison import Comparison, compare
-from enlist.simulation.scores import comparison_rows
-from enlist.simulation.tables import PARTICIPATIONS, read_run
 from enlist.training.workers import one_thread
 
 Part = tuple[list[str], bool]

@@ -14,8 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
+from enlist.runs.folder import TABLES
 from enlist.simulation import Config, Simulation, build, load
-from enlist.simulation.folder import TABLES
 
 ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted(ROOT.glob("examples/**/*.toml"))

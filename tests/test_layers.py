@@ -26,7 +26,7 @@ ORDER = [
     "contract",
 ]
 ORDER += ["bandits", "selectors", "books", "testing", "arena"]
-ORDER += ["data", "devices", "training", "simulation", "report", "cli"]
+ORDER += ["runs", "data", "devices", "training", "simulation", "personal", "report", "studies", "flower", "cli"]
 
 
 def imported(tree: ast.Module) -> set[str]:

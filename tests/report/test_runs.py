@@ -19,8 +19,8 @@ from enlist.cli.report import fitting, folded, report
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.runs import ordered, write_report
-from enlist.simulation.example import example_run, write_run
-from enlist.simulation.scores import comparison_rows
+from enlist.runs.example import example_run, write_run
+from enlist.runs.scores import comparison_rows
 
 NAN = math.nan
 OUTSIDE = re.compile(r"""(?:\bsrc|\bhref)\s*=\s*["']?\s*(?:https?:)?//""", re.IGNORECASE)
@@ -283,7 +283,7 @@ def test_the_command_refuses(call, comparison, arguments, problem):
 
 
 def test_a_narrow_terminal_leaves_columns_out(runs):
-    from enlist.simulation.printing import comparison_table
+    from enlist.runs.printing import comparison_table
 
     rows = comparison_table(comparison_rows(runs, 0.8))
     console = open_console()

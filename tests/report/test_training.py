@@ -31,7 +31,7 @@ from enlist.report.participation import (
     selection_rows,
 )
 from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
-from enlist.simulation.example import example_run
+from enlist.runs.example import example_run
 
 
 @pytest.fixture(scope="module")

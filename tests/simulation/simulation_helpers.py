@@ -19,7 +19,8 @@ from enlist import selectors, storage
 from enlist.contract import Selector
 from enlist.devices import Devices, Intervals, Latency
 from enlist.records import Feedback
-from enlist.simulation import Callback, Config, Population, Recorder, RunFolder, Simulation, build, folder, parse
+from enlist.runs import RunFolder, folder
+from enlist.simulation import Callback, Config, Population, Recorder, Simulation, build, parse
 from enlist.simulation.comparison import run_in
 from enlist.streams import Streams
 
@@ -90,12 +91,12 @@ def break_at(step: str, failure: BaseException, patch: Any, number: int = 1) -> 
         return function
 
     replace, sync = storage.replace, folder._sync
-    save_file = folder.safetensors.torch.save_file
+    save_file = folder.safetensors.numpy.save_file
     if step in ("selector", "state"):
         in_folder = lambda path, *_: path.parent.name == step and path.name == "state.json"  # noqa: E731
         patch.setattr(storage, "replace", failing(replace, in_folder))
     elif step in ("model", "tensors"):
-        patch.setattr(folder.safetensors.torch, "save_file", failing(save_file, lambda _, path: path.stem == step))
+        patch.setattr(folder.safetensors.numpy, "save_file", failing(save_file, lambda _, path: path.stem == step))
     elif step == "sync":
         patch.setattr(folder, "_sync", failing(sync, lambda path: path.name == "model.safetensors"))
     elif step == "rename":

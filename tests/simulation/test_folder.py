@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import enlist
 from enlist.errors import EnlistError, InputError, StateFileError
-from enlist.simulation import Recorder, RunFolder, Simulation, folder
+from enlist.runs import RunFolder, folder
+from enlist.simulation import Recorder, Simulation
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import SAVING, Kill, break_at, checkpoint, config, continue_run
@@ -32,10 +32,9 @@ def opened(path: Path, resume: bool = False, **values: Any) -> RunFolder:
 
 def save(run: RunFolder, number: int, value: float = 1.0) -> None:
     selector = enlist.create("oort", enlist.Clients(count=4), seed=1)
-    tensors = {"version/0/parameters": torch.full((3,), value)}
-    run.save(
-        number, {"now": value}, {"queue/time": np.arange(3.0)}, tensors, {"weight": torch.full((2, 2), value)}, selector
-    )
+    tensors = {"version/0/parameters": np.full(3, value, np.float32)}
+    weights = {"model": {"weight": np.full((2, 2), value, np.float32)}, "tensors": tensors}
+    run.save(number, {"now": value}, {"queue/time": np.arange(3.0)}, weights, {"selector": selector})
 
 
 def test_a_new_folder_holds_configuration_and_environment(tmp_path: Path) -> None:
@@ -70,7 +69,7 @@ def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_in_use_by_another_process_is_refused_until_it_ends(tmp_path: Path) -> None:
     script = (
-        "import json, sys\nfrom enlist.simulation.folder import RunFolder\n"
+        "import json, sys\nfrom enlist.runs.folder import RunFolder\n"
         "run = RunFolder.open(sys.argv[1], json.loads(sys.argv[2]), resume=True)\n"
         "print('open', flush=True)\nsys.stdin.read()\n"
     )
@@ -199,8 +198,8 @@ def test_checkpoints_replace_each_other_and_load_what_was_saved(tmp_path: Path) 
     assert found is not None
     assert (found.header["round"], found.header["now"]) == (5, 5.0)
     assert found.arrays["queue/time"].tolist() == [0.0, 1.0, 2.0]
-    assert found.model["weight"].tolist() == [[5.0, 5.0], [5.0, 5.0]]
-    assert found.tensors["version/0/parameters"].tolist() == [5.0] * 3
+    assert found.weights["model"]["weight"].tolist() == [[5.0, 5.0], [5.0, 5.0]]
+    assert found.weights["tensors"]["version/0/parameters"].tolist() == [5.0] * 3
     assert enlist.load(found.folder / "selector").name == "oort"
 
 
@@ -221,7 +220,7 @@ def test_a_full_disk_leaves_a_good_checkpoint(
     with opened(tmp_path, resume=True) as run:
         found = run.load()
     assert found is not None, "the last good checkpoint is gone"
-    assert found.model["weight"][0, 0] == found.header["now"]
+    assert found.weights["model"]["weight"][0, 0] == found.header["now"]
     assert found.header["now"] == (4.0 if step == "after rename" else 3.0)
 
 

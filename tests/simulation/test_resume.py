@@ -13,8 +13,9 @@ from typing import Any
 import pytest
 
 from enlist.processes import context
-from enlist.simulation import Callback, Config, Recorder, RunFolder, Simulation
-from enlist.simulation import folder as folder_module
+from enlist.runs import RunFolder
+from enlist.runs import folder as folder_module
+from enlist.simulation import Callback, Config, Recorder, Simulation
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import SAVING, Kill, assert_same, break_at, config, continue_run, every_selector, run_child

@@ -88,9 +88,9 @@ def finish(
 def publish(console: Console, runs: Sequence[Path], folder: Path, target: float | None, title: str) -> None:
     """Print the table; write the report, with the scores as JSON beside it."""
     from enlist.report.runs import write_report
-    from enlist.simulation.printing import comparison_table
-    from enlist.simulation.scores import comparison_rows
-    from enlist.simulation.tables import PARTICIPATIONS, read_run
+    from enlist.runs.printing import comparison_table
+    from enlist.runs.scores import comparison_rows
+    from enlist.runs.tables import PARTICIPATIONS, read_run
 
     tables = [read_run(path, PARTICIPATIONS) for path in runs]
     rows = comparison_rows(tables, target)

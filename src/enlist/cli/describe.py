@@ -127,7 +127,7 @@ def too_wide(rows: Sequence[Sequence[str]], dispensable: Sequence[str], width: i
 
 def dominant(people: Population, columns: Mapping[str, AnyArray]) -> list[list[str]]:
     """Header and one row per client: its size, its most frequent classes, its skew, and its device."""
-    from enlist.simulation.printing import duration, percent
+    from enlist.runs.printing import duration, percent
 
     names = class_names(people)
     rows = [["client", "samples", "most frequent classes", "entropy", "distance", "expected latency", "online"]]
@@ -150,7 +150,7 @@ def dominant(people: Population, columns: Mapping[str, AnyArray]) -> list[list[s
 
 def device_lines(columns: Mapping[str, AnyArray]) -> list[tuple[str, str]]:
     """Speed of the devices in a few lines: median and the middle 90 %."""
-    from enlist.simulation.printing import duration
+    from enlist.runs.printing import duration
 
     rows = []
     for title, name, show in (
@@ -172,7 +172,7 @@ def online_shares(people: Population) -> tuple[AnyArray, AnyArray]:
 
 def online_lines(people: Population) -> list[tuple[str, str]]:
     """Who is online over the first day, in two lines."""
-    from enlist.simulation.printing import percent
+    from enlist.runs.printing import percent
 
     moments, shares = online_shares(people)
     if shares.min() == 1.0:
@@ -192,7 +192,7 @@ def online_lines(people: Population) -> list[tuple[str, str]]:
 def charts(people: Population, columns: Mapping[str, AnyArray]) -> dict[str, dict[str, alt.TopLevelMixin]]:
     """All charts by section and by the name of their file."""
     from enlist.report import devices, skew
-    from enlist.simulation.tables import RunTables
+    from enlist.runs.tables import RunTables
 
     names = class_names(people)
     labels: dict[str, alt.TopLevelMixin] = {}

@@ -10,10 +10,10 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from enlist.runs.printing import duration, level
 from enlist.simulation.callbacks import Callback, Row
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.config import Config
-from enlist.simulation.printing import duration, level
 from enlist.simulation.simulation import Simulation
 
 

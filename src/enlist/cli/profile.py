@@ -111,7 +111,7 @@ def with_progress(
 
 def table(result: Profile, parts: Any) -> list[list[str]]:
     """Header and one row per batch size."""
-    from enlist.simulation.printing import duration
+    from enlist.runs.printing import duration
 
     regression = math.isnan(result.rows[0].accuracy)
     rows = [

@@ -44,9 +44,9 @@ def report(
     """
     from enlist.report import sentences
     from enlist.report.runs import ordered, write_report
-    from enlist.simulation.printing import comparison_table
-    from enlist.simulation.scores import comparison_rows
-    from enlist.simulation.tables import PARTICIPATIONS, find_runs, read_run
+    from enlist.runs.printing import comparison_table
+    from enlist.runs.scores import comparison_rows
+    from enlist.runs.tables import PARTICIPATIONS, find_runs, read_run
 
     console = open_console(WIDTH)
     tables = ordered([read_run(folder, PARTICIPATIONS) for folder in find_runs(runs)])

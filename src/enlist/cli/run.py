@@ -38,7 +38,8 @@ def run(
     """
     needs_sim("run")
     from enlist.cli.live import Bar, stopping_after_round
-    from enlist.simulation import Callback, MLflow, Recorder, RunFolder, Simulation, TensorBoard, load
+    from enlist.runs import RunFolder
+    from enlist.simulation import Callback, MLflow, Recorder, Simulation, TensorBoard, load
 
     settings = load(config, changes or [])
     console = open_console()
@@ -72,7 +73,7 @@ def run(
 
 def summary(result: dict[str, Any]) -> list[list[str]]:
     """Header and one row: how a run stands."""
-    from enlist.simulation.printing import duration, level, target_name
+    from enlist.runs.printing import duration, level, target_name
 
     by = "loss" if result["accuracy"] is None else "accuracy"
     value = "–" if result[by] is None else level(result[by], by)

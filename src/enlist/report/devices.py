@@ -10,9 +10,9 @@ import numpy as np
 
 from enlist.report.charts import Row
 from enlist.report.training import HEIGHT, WIDTH
-from enlist.simulation.printing import duration, time_unit
-from enlist.simulation.scores import total
-from enlist.simulation.tables import RunTables
+from enlist.runs.printing import duration, time_unit
+from enlist.runs.scores import total
+from enlist.runs.tables import RunTables
 from enlist.streams import Streams
 
 DOTS = 2_000
@@ -25,7 +25,7 @@ def device_rows(tables: RunTables, most: int = DOTS) -> list[dict[str, Any]]:
 
     Clients without a positive, finite compute time and bandwidth have no place on logarithmic axes and are left out.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> rows = device_rows(example_run(clients=50), most=20)
     >>> len(rows), sorted(rows[0])
     (20, ['bandwidth', 'client', 'compute', 'latency', 'samples'])
@@ -50,7 +50,7 @@ def device_rows(tables: RunTables, most: int = DOTS) -> list[dict[str, Any]]:
 def device_chart(rows: Sequence[Row], title: str) -> alt.Chart:
     """A dot per client: compute time and bandwidth on logarithmic axes, samples as size, expected latency as colour.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(device_chart(device_rows(example_run()), "Devices")).__name__
     'Chart'
     """
@@ -111,7 +111,7 @@ def device_chart(rows: Sequence[Row], title: str) -> alt.Chart:
 def latency_rows(tables: RunTables, bins: int = 36) -> list[dict[str, Any]]:
     """Clients per bin of expected latency; bins grow by a constant factor.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> rows = latency_rows(example_run(), bins=4)
     >>> [row["clients"] for row in rows]
     [3, 5, 3, 1]
@@ -134,7 +134,7 @@ def latency_rows(tables: RunTables, bins: int = 36) -> list[dict[str, Any]]:
 def latency_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     """A histogram of expected latencies on a logarithmic axis, with the median marked.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(latency_chart(latency_rows(example_run()), "Expected latency")).__name__
     'LayerChart'
     """
@@ -181,7 +181,7 @@ def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     Who is there does not depend on the selector, so one run of a seed stands for all. Long runs are thinned to 300
     rounds.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> availability_rows([example_run()])[0]
     {'seed': 0, 'start': 0.0, 'available': 9.0, 'clients': 12}
     """
@@ -201,7 +201,7 @@ def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 def availability_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     """How many clients were there over virtual time, a line per seed.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(availability_chart(availability_rows([example_run()]), "Who was there")).__name__
     'LayerChart'
     """

@@ -12,8 +12,8 @@ import numpy as np
 from enlist import checks
 from enlist.report.charts import Row
 from enlist.report.training import HEIGHT, WIDTH, names_of, selector_colour
-from enlist.simulation.scores import OUTCOMES, times_completed
-from enlist.simulation.tables import RunTables
+from enlist.runs.scores import OUTCOMES, times_completed
+from enlist.runs.tables import RunTables
 
 MOST_BINS, LEAST_BINS = 48, 16
 PER_CELL = 4  # cells with fewer requests than that on average show luck rather than preference
@@ -30,7 +30,7 @@ def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict
     also how those of different seeds are put side by side. There are up to 48 rows and columns of cells, fewer if there
     are few requests to count.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> rows = selection_rows([example_run()])
     >>> len(rows), rows[0]
     (96, {'selector': 'random', 'client': 0, 'round': 0, 'share': 0.0, 'clients': '1', 'rounds': '1'})
@@ -92,7 +92,7 @@ def _range(name: str, count: int, bins: int) -> str:
 def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most: float | None = None) -> alt.FacetChart:
     """A heat map of client x round for each selector, all on one scale of colours from 0 to `most`, or to the largest.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(selection_chart(selection_rows([example_run()]), "Who was asked")).__name__
     'FacetChart'
     """
@@ -168,7 +168,7 @@ def _steps() -> Iterator[int]:
 def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     """What became of those who were asked: shares per selector, over all its rounds and seeds.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> [(row["outcome"], row["share"]) for row in outcome_rows([example_run()])]
     [('completed', 0.875), ('late', 0.0625), ('dropped', 0.0625), ('failed', 0.0)]
     """
@@ -191,7 +191,7 @@ def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     """A bar per selector, divided by outcome; parts that are wide enough carry their share.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(outcome_chart(outcome_rows([example_run()]), "Outcomes")).__name__
     'LayerChart'
     """
@@ -239,7 +239,7 @@ def evenness_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     `rank` is the share of clients, `times` the updates of the client at that rank, and `held` the share of all updates
     that come from the least active `rank` of the clients.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> rows = evenness_rows([example_run()])
     >>> rows[0]["times"], round(rows[50]["held"], 2), rows[-1]["held"]
     (7.0, 0.14, 1.0)
@@ -264,7 +264,7 @@ def evenness_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
 def activity_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     """Updates per client, sorted: a flat line is an even load, a cliff is a few favourites.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(activity_chart(evenness_rows([example_run()]), "Updates per client")).__name__
     'LayerChart'
     """
@@ -281,7 +281,7 @@ def activity_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
 def lorenz_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     """The Lorenz curve of updates: the closer to the dashed diagonal, the more even.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(lorenz_chart(evenness_rows([example_run()]), "How even")).__name__
     'LayerChart'
     """

@@ -34,9 +34,9 @@ from enlist.report.participation import (
 )
 from enlist.report.skew import class_heatmap, size_histogram
 from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
-from enlist.simulation.printing import comparison_table, target_name
-from enlist.simulation.scores import BASELINE, comparison_rows, configured_target
-from enlist.simulation.tables import RunTables, Table
+from enlist.runs.printing import comparison_table, target_name
+from enlist.runs.scores import BASELINE, comparison_rows, configured_target
+from enlist.runs.tables import RunTables, Table
 
 Charts = dict[str, alt.TopLevelMixin]
 
@@ -56,7 +56,7 @@ def write_report(
     earlier report are replaced. Runs without a single finished round are left out.
 
     >>> import tempfile
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     page = write_report([example_run()], folder)
     ...     sorted(path.name for path in page.parent.iterdir())
@@ -92,7 +92,7 @@ def write_report(
 def ordered(runs: Sequence[RunTables]) -> list[RunTables]:
     """Runs by selector in order of appearance, random last, and by seed.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> [run.name for run in ordered([example_run("random"), example_run("oort", 1), example_run("oort", 0)])]
     ['oort, seed 0', 'oort, seed 1', 'random, seed 0']
     """

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.simulation.printing import duration, level, percent, target_name
-from enlist.simulation.scores import BASELINE, times_completed, times_selected
-from enlist.simulation.tables import RunTables
+from enlist.runs.printing import duration, level, percent, target_name
+from enlist.runs.scores import BASELINE, times_completed, times_selected
+from enlist.runs.tables import RunTables
 
 MANY = 5  # with more selectors than that, only the first and the last are put into words
 
@@ -19,7 +19,7 @@ MANY = 5  # with more selectors than that, only the first and the last are put i
 def size(runs: Sequence[RunTables]) -> str:
     """What was run, in one sentence.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> size([example_run(name, seed) for name in ("oort", "random") for seed in range(3)])
     '2 selectors, 3 seeds each: 12 clients, 4 of them asked in a round, 8 rounds.'
     """
@@ -102,7 +102,7 @@ def ending(rows: Sequence[Row]) -> str:
 def preference(runs: Sequence[RunTables]) -> str:
     """Whom selectors asked: the share of requests that went to the fastest fifth and to the fifth with most data.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> preference([example_run(name, clients=100, rounds=30) for name in ("fedcs", "random")])
     'Of all requests, the fastest fifth of the clients got 91 % under fedcs and 24 % under random. ...'
     """
@@ -125,7 +125,7 @@ def preference(runs: Sequence[RunTables]) -> str:
 def evenness(runs: Sequence[RunTables]) -> str:
     """What the less active half of the clients contributed.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> evenness([example_run(name, clients=100, rounds=60, k=10) for name in ("fedcs", "random")])
     'The less active half of the clients sent 0 % of all updates under fedcs and 14 % under random.'
     """
@@ -156,7 +156,7 @@ def outcomes(rows: Sequence[Row]) -> str:
 def data(tables: RunTables) -> str:
     """How much the clients hold, and how one-sided it is.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> data(example_run())
     'A client holds 19 to 209 samples, half of the clients at most 106. On average 54 % of them are of one class.'
     """
@@ -176,7 +176,7 @@ def data(tables: RunTables) -> str:
 def devices(tables: RunTables) -> str:
     """How far apart the devices are.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> devices(example_run())
     'For an update, the fastest tenth of the clients needs at most 1.34 s, the slowest tenth at ...'
     """
@@ -197,7 +197,7 @@ def devices(tables: RunTables) -> str:
 def presence(runs: Sequence[RunTables]) -> str:
     """How many clients were available.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> presence([example_run()])
     'At the start of a round, 9 of 12 clients were available.'
     """
@@ -217,7 +217,7 @@ def presence(runs: Sequence[RunTables]) -> str:
 def differences(runs: Sequence[RunTables]) -> str:
     """A warning if the configurations differ in more than selector and seed, which makes selectors hard to compare.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> differences([example_run(), example_run("oort", clients=20)])
     'Beware: these runs differ in more than selector and seed: clients.'
     """
@@ -234,7 +234,7 @@ def unfinished(runs: Sequence[RunTables]) -> str:
     """A warning about runs that have not come to their end.
 
     >>> import dataclasses
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> unfinished([dataclasses.replace(example_run(), result=None)])
     'Not finished: random, seed 0 (8 rounds so far).'
     """

@@ -10,9 +10,9 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row, colours
-from enlist.simulation.printing import duration, level, time_unit
-from enlist.simulation.scores import evaluations, time_to, total
-from enlist.simulation.tables import RunTables
+from enlist.runs.printing import duration, level, time_unit
+from enlist.runs.scores import evaluations, time_to, total
+from enlist.runs.tables import RunTables
 from enlist.statistics import Summary
 
 POINTS = 240
@@ -45,7 +45,7 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
     evaluated and ends where the shortest of its runs ends, so that the mean is always one over the same seeds. A single
     run shows its evaluations as they are.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> rows = curve_rows([example_run(seed=seed) for seed in range(3)], along="rounds")
     >>> [(row["at"], round(row["mean"], 2)) for row in rows][:3]
     [(2.0, 0.49), (4.0, 0.67), (6.0, 0.76)]
@@ -83,7 +83,7 @@ def curve_chart(
 ) -> alt.LayerChart:
     """A line per selector with its 95 % band over seeds; the target is dashed; the legend singles out lines.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> type(curve_chart(curve_rows([example_run()]), "Accuracy over time", target=0.7)).__name__
     'LayerChart'
     """
@@ -151,7 +151,7 @@ def _target_line(target: float, by: str) -> list[alt.Chart]:
 def reach_rows(runs: Sequence[RunTables], target: float, window: int = 1, by: str = "accuracy") -> list[dict[str, Any]]:
     """When each run reached the target; one that did not has its total time and `reached` false.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> reach_rows([example_run("fedcs")], 0.7)
     [{'selector': 'fedcs', 'seed': 0, 'seconds': 104.38778609564483, 'rounds': 8, 'reached': True}]
     """
@@ -171,7 +171,7 @@ def reach_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
 
     Runs that never got there are hollow triangles at their end that point onwards; their selector has no interval.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> runs = [example_run(seed=seed) for seed in range(3)]
     >>> type(reach_chart(reach_rows(runs, 0.7), "Time to 70 %")).__name__
     'LayerChart'

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enlist.errors import MissingExtraError
-from enlist.simulation.folder import Checkpoint, RunFolder
+from enlist.runs.folder import Checkpoint, RunFolder
 
 if TYPE_CHECKING:
     from enlist.simulation.simulation import Simulation
@@ -102,7 +102,7 @@ class Recorder(Callback):
     def checkpoint(self, simulation: Simulation) -> None:
         """Save now."""
         start = time.perf_counter()
-        self.folder.save(simulation.round, *simulation.state(), simulation.selector)
+        self.folder.save(simulation.round, *simulation.state(), {"selector": simulation.selector})
         self.saved, self.saved_round = time.perf_counter(), simulation.round
         self.cost = self.saved - start
 

@@ -18,9 +18,9 @@ from typing import Any
 from enlist import checks, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback, Recorder, Row
 from enlist.simulation.config import Config, parse
-from enlist.simulation.folder import RunFolder
 from enlist.simulation.population import Population, build
 from enlist.simulation.simulation import Simulation, placed
 from enlist.streams import Streams

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -406,8 +406,8 @@ class Simulation:
         self.deadline.observe(schedule.latency[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, Tensor], dict[str, Tensor]]:
-        """What a checkpoint holds besides the selector: header, arrays, tensors and the model by name."""
+    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+        """What a checkpoint holds besides the selector: header, arrays, and tensors and the model by name."""
         layout = self.server.layout
         tensors = {f"server/{name}": tensor for name, tensor in self.server.optimiser.state().items()}
         for version, slot in self.versions.slots.items():
@@ -430,14 +430,16 @@ class Simulation:
         arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()}
         own_header, own_arrays, own_tensors = self.protocol.state()
         header["protocol"] = own_header
-        return header, arrays | own_arrays, tensors | own_tensors, layout.named(self.server.model)
+        weights = {"model": layout.named(self.server.model), "tensors": tensors | own_tensors}
+        return header, arrays | own_arrays, {file: _as_arrays(values) for file, values in weights.items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, bit by bit as if nothing had happened."""
-        header, arrays, tensors = checkpoint.header, checkpoint.arrays, checkpoint.tensors
+        header, arrays = checkpoint.header, checkpoint.arrays
+        tensors, model = (_as_tensors(checkpoint.weights[file]) for file in ("tensors", "model"))
         self.selector = selectors.load(checkpoint.folder / "selector")
         self.books = Books(self.selector, late=self.books.late)
-        self.server.layout.load_named(checkpoint.model, self.server.model)
+        self.server.layout.load_named(model, self.server.model)
         self.server.optimiser.restore(_under("server/", tensors))
         self.round, self.now = header["round"], header["now"]
         self.length = math.nan if header["length"] is None else header["length"]
@@ -450,11 +452,11 @@ class Simulation:
         self.queue = Queue.of(_under("queue/", arrays))
         self.versions = Versions()
         for version in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("version/")}):
-            model = self.server.model.clone()
+            old = self.server.model.clone()
             saved = _under(f"version/{version}/", tensors)
             for part in ("parameters", "buffers", "counters"):
-                getattr(model, part).copy_(saved[part])
-            self.trainer.put(self.versions.slot(version), model)
+                getattr(old, part).copy_(saved[part])
+            self.trainer.put(self.versions.slot(version), old)
         self.protocol = protocol(self)
         self.protocol.restore(header["protocol"], arrays, tensors)
 
@@ -477,6 +479,14 @@ def round_half(value: float) -> int:
     3
     """
     return math.floor(value + 0.5)
+
+
+def _as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    return {name: tensor.contiguous().numpy() for name, tensor in tensors.items()}
+
+
+def _as_tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+    return {name: torch.from_numpy(values) for name, values in arrays.items()}
 
 
 def _under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:

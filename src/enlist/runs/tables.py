@@ -95,7 +95,7 @@ def _whole_lines(file: Iterable[str]) -> Iterable[str]:
 class RunTables:
     """What a run has left: its tables (column name to array), its configuration, and its result once it is finished.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> run = example_run("oort", seed=2)
     >>> run.name, run.count, len(run.rounds["round"]), run.result["status"]
     ('oort, seed 2', 12, 8, 'finished')
@@ -148,7 +148,7 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     and a long table is read three times as fast.
 
     >>> import tempfile
-    >>> from enlist.simulation.example import example_run, write_run
+    >>> from enlist.runs.example import example_run, write_run
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     read_run(write_run(example_run("oort", seed=2), Path(folder) / "mine")).name
     'oort, seed 2'
@@ -179,7 +179,7 @@ def find_runs(paths: Iterable[Path | str]) -> list[Path]:
     """Run folders among and below `paths` (run folders, comparison folders, or any folder above), each once.
 
     >>> import tempfile
-    >>> from enlist.simulation.example import example_run, write_run
+    >>> from enlist.runs.example import example_run, write_run
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     for seed in (10, 9):
     ...         _ = write_run(example_run("oort", seed), Path(folder) / "runs" / "oort" / str(seed))

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.simulation.tables import RunTables, Table
+from enlist.runs.tables import RunTables, Table
 from enlist.streams import Streams
 from enlist.typing import AnyArray
 

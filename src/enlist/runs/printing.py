@@ -86,8 +86,8 @@ def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
     ± is half a 95 % interval over seeds, brackets hold one. `2/3` means that two of three seeds reached the target: the
     figure then is a bound. A column that nothing is known about is left out.
 
-    >>> from enlist.simulation.example import example_run
-    >>> from enlist.simulation.scores import comparison_rows
+    >>> from enlist.runs.example import example_run
+    >>> from enlist.runs.scores import comparison_rows
     >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]
     >>> for line in comparison_table(comparison_rows(runs, target=0.7)):
     ...     print(" | ".join(line[:4]))

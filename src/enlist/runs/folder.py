@@ -19,12 +19,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
 from os import PathLike
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, Protocol, TextIO
 
 import numpy as np
 import safetensors
-import safetensors.torch
-from torch import Tensor
+import safetensors.numpy
 
 from enlist import storage
 from enlist.errors import InputError, StateFileError
@@ -34,7 +33,6 @@ ROUNDS = (
     "round", "start", "duration", "end", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
     "deadline", "accuracy", "loss", "validation_accuracy", "validation_loss", "train_loss", "bytes_down", "bytes_up",
 )  # fmt: skip
-TENSOR_FILES = ("model.safetensors", "tensors.safetensors")
 PARTICIPATIONS = (
     "round", "selected_in", "client", "outcome", "latency", "censored", "download", "compute", "upload", "samples",
     "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain", "rounds_late", "weight",
@@ -43,7 +41,21 @@ PARTICIPATIONS = (
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
 FIRST_FILES = ("lock", ".config.json.")
 """How the names begin that a run killed at its very beginning may have left."""
-PACKAGES = ("enlist", "numpy", "scipy", "torch", "scikit-learn", "pydantic", "safetensors")
+PACKAGES = ("enlist", "numpy", "scipy", "torch", "scikit-learn", "pydantic", "safetensors", "flwr")
+
+Weights = Mapping[str, Mapping[str, AnyArray]]
+"""File in a checkpoint -> name -> array."""
+
+
+class Saves(Protocol):
+    """What writes itself into a folder: a selector, a rule.
+
+    >>> Saves.__name__
+    'Saves'
+    """
+
+    def save(self, folder: Path, /) -> None:
+        """Write everything that is needed to continue."""
 
 
 class RunFolder:
@@ -57,13 +69,20 @@ class RunFolder:
     '1,,2.5,,,'
     """
 
-    def __init__(self, path: Path, lock: TextIO) -> None:
-        self.path, self._lock = path, lock
+    def __init__(self, path: Path, lock: TextIO, tables: Mapping[str, Sequence[str]] = TABLES) -> None:
+        self.path, self.tables, self._lock = path, tables, lock
         self._files: dict[str, TextIO] = {}
 
     @classmethod
-    def open(cls, path: str | PathLike[str], config: Mapping[str, Any], *, resume: bool) -> RunFolder:
-        """Make the folder, or continue in it after checking that it is the same run."""
+    def open(
+        cls,
+        path: str | PathLike[str],
+        config: Mapping[str, Any],
+        *,
+        resume: bool,
+        tables: Mapping[str, Sequence[str]] = TABLES,
+    ) -> RunFolder:
+        """Make the folder, or continue in it after checking that it is the same run; `tables` name their columns."""
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +98,7 @@ class RunFolder:
                 _same_config(folder, _read(saved), config)
             elif any(not other.name.startswith(FIRST_FILES) for other in folder.iterdir()):
                 raise InputError(f"{folder} is not empty and holds no run; name a new folder.")
-            run = cls(folder, lock)
+            run = cls(folder, lock, tables)
             run._start(config)
         except BaseException:
             lock.close()
@@ -95,7 +114,7 @@ class RunFolder:
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
-        columns = TABLES[table]
+        columns = self.tables[table]
         buffer = io.StringIO()
         writer = csv.writer(buffer, lineterminator="\n")
         writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])
@@ -130,10 +149,14 @@ class RunFolder:
             file.write(f"{round},{seconds:.6f}\n")
 
     def save(
-        self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], tensors: Mapping[str, Tensor],
-        model: Mapping[str, Tensor], selector: Any,
+        self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Weights,
+        parts: Mapping[str, Saves],
     ) -> None:  # fmt: skip
-        """Write a checkpoint; the one before is removed only when this one is whole."""
+        """Write a checkpoint; the one before is removed only when this one is whole.
+
+        `header` and `arrays` go into the folder "state", each of `weights` into a safetensors file of its name, and
+        each of `parts` saves itself into a folder of its name.
+        """
         places = self.path / "checkpoints"
         final = next(path for path in _names(places, round) if not path.exists())
         partial = final.with_suffix(".partial")
@@ -143,13 +166,14 @@ class RunFolder:
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            lengths = {table: _length(self.path / table) for table in TABLES}
-            selector.save(partial / "selector")
-            safetensors.torch.save_file(dict(model), partial / "model.safetensors")
-            safetensors.torch.save_file(dict(tensors), partial / "tensors.safetensors")
-            for name in TENSOR_FILES:
-                _sync(partial / name)
-            sums = {name: _checksum(partial / name) for name in TENSOR_FILES}
+            lengths = {table: _length(self.path / table) for table in self.tables}
+            for name, part in parts.items():
+                part.save(partial / name)
+            files = [f"{name}.safetensors" for name in weights]
+            for file_name, values in zip(files, weights.values(), strict=True):
+                safetensors.numpy.save_file(dict(values), partial / file_name)
+                _sync(partial / file_name)
+            sums = {name: _checksum(partial / name) for name in files}
             content = {**header, "round": round, "tables": lengths, "checksums": sums}
             storage.write(partial / "state", "run", content, dict(arrays))
             os.rename(partial, final)
@@ -164,7 +188,7 @@ class RunFolder:
         whole = sorted(path for path in folder.iterdir() if path.suffix != ".partial") if folder.exists() else []
         found = Checkpoint(whole[-1]) if whole else None
         with self.writing():
-            for table in TABLES:
+            for table in self.tables:
                 self._cut(table, found.header["tables"][table] if found else 0)
         return found
 
@@ -202,7 +226,7 @@ class RunFolder:
             fresh = not path.exists() or not path.stat().st_size
             self._files[table] = open(path, "a", encoding="utf-8", newline="")  # noqa: SIM115
             if fresh:
-                self._files[table].write(",".join(TABLES[table]) + "\n")
+                self._files[table].write(",".join(self.tables[table]) + "\n")
                 self._files[table].flush()
         return self._files[table]
 
@@ -233,8 +257,10 @@ class Checkpoint:
             for name, checksum in self.header["checksums"].items():
                 if _checksum(folder / name) != checksum:
                     raise StateFileError(f"{folder / name} is truncated or was altered; restore it from a copy.")
-            self.model: dict[str, Tensor] = safetensors.torch.load_file(folder / "model.safetensors")
-            self.tensors: dict[str, Tensor] = safetensors.torch.load_file(folder / "tensors.safetensors")
+            self.weights: dict[str, dict[str, AnyArray]] = {
+                name.removesuffix(".safetensors"): safetensors.numpy.load_file(folder / name)
+                for name in self.header["checksums"]
+            }
         except (OSError, safetensors.SafetensorError) as error:
             raise StateFileError(f"{folder} cannot be read: {error}; restore it from a copy.") from None
 

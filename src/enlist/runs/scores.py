@@ -13,7 +13,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.errors import InputError
-from enlist.simulation.tables import RunTables
+from enlist.runs.tables import RunTables
 from enlist.statistics import Summary, geometric_mean
 from enlist.typing import FloatArray, IntArray
 
@@ -36,7 +36,7 @@ class Reached(NamedTuple):
 class Evaluations(NamedTuple):
     """The evaluated rounds of a run: rounds done by then, virtual seconds gone by, and the values, of equal length.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> evaluations(example_run()).rounds
     array([2, 4, 6, 8])
     """
@@ -49,7 +49,7 @@ class Evaluations(NamedTuple):
 def measure(runs: Sequence[RunTables]) -> str:
     """What runs are measured by: 'accuracy' (more is better), or 'loss' (less is better) if no accuracy is known.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> measure([example_run()])
     'accuracy'
     """
@@ -60,7 +60,7 @@ def measure(runs: Sequence[RunTables]) -> str:
 def evaluations(tables: RunTables, by: str = "accuracy") -> Evaluations:
     """Where and when a run was evaluated, and what it showed.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> evaluations(example_run()).values.round(2)
     array([0.42, 0.64, 0.75, 0.8 ])
     """
@@ -74,7 +74,7 @@ def time_to(tables: RunTables, target: float, window: int = 1, by: str = "accura
     Nothing is interpolated: the time is the end of an evaluated round. With `window` above 1 it is the mean of the last
     `window` evaluations that has to meet the target, so that one lucky evaluation does not count.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> time_to(example_run(), 0.6)
     Reached(rounds=4, seconds=51.270151682150995)
     >>> time_to(example_run(), 0.99) is None
@@ -95,7 +95,7 @@ def time_to(tables: RunTables, target: float, window: int = 1, by: str = "accura
 def total(tables: RunTables) -> Reached:
     """Rounds and virtual seconds of the whole run.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> total(example_run())
     Reached(rounds=8, seconds=116.87868671417023)
     """
@@ -106,7 +106,7 @@ def total(tables: RunTables) -> Reached:
 def times_selected(tables: RunTables) -> IntArray:
     """(clients,) how often each was asked.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> times_selected(example_run()).sum()
     np.int64(32)
     """
@@ -118,7 +118,7 @@ def times_selected(tables: RunTables) -> IntArray:
 def times_completed(tables: RunTables) -> IntArray:
     """(clients,) how many updates of each were merged, in time or later.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> times_completed(example_run())
     array([4, 0, 2, 3, 7, 0, 4, 3, 3, 1, 0, 1])
     """
@@ -143,7 +143,7 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     `final` is the mean of the last three evaluations, `best` the best one. Shares of outcomes are shares of those who
     were asked; `coverage` is the share of clients of whom at least one update was merged.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> found = run_scores(example_run())
     >>> round(found["final"], 2), found["coverage"], found["late"]
     (0.73, 0.75, 0.0625)
@@ -176,7 +176,7 @@ def default_target(runs: Sequence[RunTables]) -> float:
     The latter is rounded down to a whole percent; if random did not run, it is what all runs end with. For regression
     it is the final loss, rounded up to two digits. NaN if nothing was evaluated.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> default_target([example_run(seed=seed) for seed in range(3)])
     0.72
     """
@@ -197,7 +197,7 @@ def default_target(runs: Sequence[RunTables]) -> float:
 def configured_target(runs: Sequence[RunTables]) -> float | None:
     """The target that the configurations of all runs agree on; None if they do not, or name none.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> configured_target([example_run()]) is None
     True
     """
@@ -230,7 +230,7 @@ def comparison_rows(runs: Sequence[RunTables], target: float | None = None, wind
     how many count, and `reached` with how many seeds the selector reached the target. In the same way `rounds_to` and
     `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`.
 
-    >>> from enlist.simulation.example import example_run
+    >>> from enlist.runs.example import example_run
     >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]
     >>> row = comparison_rows(runs, target=0.7)[0]
     >>> row["selector"], row["reached"], row["seeds"], row["speed_up_bound"], round(row["speed_up"], 2)

@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enlist.errors import InputError
-from enlist.simulation.example import example_run, write_run
-from enlist.simulation.tables import PARTICIPATIONS, find_runs, read_run, read_table
+from enlist.runs.example import example_run, write_run
+from enlist.runs.tables import PARTICIPATIONS, find_runs, read_run, read_table
 
 
 @pytest.fixture

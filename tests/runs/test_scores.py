@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enlist.errors import InputError
-from enlist.simulation.example import example_run
-from enlist.simulation.printing import comparison_table, duration, level, percent, speed_up, time_unit
-from enlist.simulation.scores import (
+from enlist.runs.example import example_run
+from enlist.runs.printing import comparison_table, duration, level, percent, speed_up, time_unit
+from enlist.runs.scores import (
     Reached,
     check_target,
     comparison_rows,
@@ -27,7 +27,7 @@ from enlist.simulation.scores import (
     times_selected,
     total,
 )
-from enlist.simulation.tables import RunTables
+from enlist.runs.tables import RunTables
 from enlist.statistics import Summary, geometric_mean
 
 NAN = math.nan
