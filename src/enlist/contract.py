@@ -158,7 +158,8 @@ class Selector(Generic[SettingsT, StateT]):
         online = self.resolve_available(available)
         free = online
         if busy is not None:
-            free = np.setdiff1d(online, checks.positions("busy", busy, len(self.clients)), assume_unique=True)
+            working = checks.positions("busy", busy, len(self.clients))
+            free = np.setdiff1d(online, working, assume_unique=True) if len(working) else online
         request = Request(
             round=self.round + 1,
             available=free,
@@ -288,7 +289,7 @@ class Selector(Generic[SettingsT, StateT]):
     def check_columns(self, feedback: Feedback) -> None:
         """Refuse feedback about clients that replied if it lacks a column that this selector needs."""
         outcome = feedback.outcome
-        if outcome is None or not np.isin(outcome, (int(Outcome.COMPLETED), int(Outcome.ARRIVED))).any():
+        if outcome is None or not ((outcome == Outcome.COMPLETED) | (outcome == Outcome.ARRIVED)).any():
             return
         for need in sorted(self.needs):
             if "." not in need and getattr(feedback, need) is None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import multiprocessing
 import multiprocessing.context
@@ -60,3 +61,14 @@ def keep_freed_memory() -> bool:
     trim_threshold, top_pad, mmap_threshold = -1, -2, -3
     wanted = ((mmap_threshold, 32 << 20), (trim_threshold, 512 << 20), (top_pad, 64 << 20))
     return sum(int(mallopt(option, value)) for option, value in wanted) == len(wanted)
+
+
+def yield_to_parent() -> None:
+    """Do not push the parent off its core when it wakes this process: it has other workers to wake first.
+
+    >>> yield_to_parent.__name__
+    'yield_to_parent'
+    """
+    if hasattr(os, "sched_setscheduler"):
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))

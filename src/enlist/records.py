@@ -187,9 +187,9 @@ class Feedback:
         outcome = self.outcome
         if outcome.ndim != 1 or len(outcome) != count:
             raise InputError(f"Feedback.outcome has shape {outcome.shape}; it needs one for each of {count} clients.")
-        known = (
-            np.isin(outcome, [int(code) for code in Outcome]) if outcome.dtype.kind in "iuf" else np.zeros(count, bool)
-        )
+        known = np.zeros(count, dtype=bool)
+        if outcome.dtype.kind in "iuf":
+            known = (outcome >= 0) & (outcome < len(Outcome)) & (outcome % 1 == 0)
         if not known.all():
             names = ", ".join(f"{o.name}={o.value}" for o in Outcome)
             raise InputError(f"Feedback.outcome holds {outcome[~known][0]!r}; allowed are {names}.")

@@ -61,7 +61,7 @@ class Synchronous:
             self.target = adaptive_target(self.settings.k, due)
         return self.settings.asked_for(self.target)
 
-    def enough(self, arrivals: IntArray) -> bool:
+    def enough(self, arrivals: Sequence[int]) -> bool:
         """Whether the server stops waiting."""
         return len(arrivals) >= self.target
 
@@ -155,9 +155,9 @@ class Safa(Synchronous):
         """Everybody."""
         return self.simulation.members
 
-    def enough(self, arrivals: IntArray) -> bool:
+    def enough(self, arrivals: Sequence[int]) -> bool:
         """Enough clients that were not picked in the last round have arrived."""
-        return int((~self.picked_before[arrivals]).sum()) >= self.settings.k
+        return int((~self.picked_before[list(arrivals)]).sum()) >= self.settings.k
 
     def taken(self, picked: Selection, waited: Waited) -> IntArray:
         """All that arrived are trained; `accept` says which of them the server merges now."""

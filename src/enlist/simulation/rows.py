@@ -15,6 +15,7 @@ from enlist.simulation.waiting import Schedule, Waited
 from enlist.training.local import Report
 
 Row = Mapping[str, Any]
+OUTCOMES, NOTHING = tuple(Outcome), Report()
 REASON = 200
 """Longest reason of a failure that is written down, in characters."""
 
@@ -45,22 +46,23 @@ def participations(seen: Seen, weigh: Callable[[int, Report], float]) -> list[Ro
     schedule, waited = seen.schedule, seen.waited
     latency, download = schedule.latency.tolist(), schedule.download.tolist()
     compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
+    outcomes = waited.outcome.tolist()
     for position, client in enumerate(seen.picked.clients.tolist()):
-        outcome = Outcome(int(waited.outcome[position]))
-        report = seen.reports.get(client, Report())
+        outcome = OUTCOMES[outcomes[position]]
+        report = seen.reports.get(client, NOTHING)
         row: dict[str, Any] = {
             "round": seen.round,
             "selected_in": seen.picked.round,
             "client": client,
             "outcome": outcome.name.lower(),
-            "censored": outcome == Outcome.LATE,
+            "censored": outcome is Outcome.LATE,
         }
-        if outcome == Outcome.COMPLETED:
+        if outcome is Outcome.COMPLETED:
             parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
             row |= {**parts, "upload": upload[position], **_reported(report), "weight": weigh(client, report)}
-        elif outcome == Outcome.LATE:
+        elif outcome is Outcome.LATE:
             row["latency"] = waited.seconds
-        elif outcome == Outcome.FAILED:
+        elif outcome is Outcome.FAILED:
             row["reason"] = _reason(report.error or "crashed")
         found.append(row)
     return found

@@ -308,7 +308,7 @@ class Simulation:
         return np.where((share >= least) & (possible >= 1), share, 1.0)
 
     def _task(self, client: int, round: int, share: float, version: int) -> Task:
-        start, stop = (int(self.population.offsets[client]), int(self.population.offsets[client + 1]))
+        start, stop = self.population.offsets[client : client + 2].tolist()
         steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
         return Task(client, start, stop, steps, round, version, 0)
 
@@ -391,17 +391,18 @@ class Simulation:
         late = outcome == Outcome.LATE
         lost = (outcome == Outcome.DROPPED) | (outcome == Outcome.FAILED)
         latency = np.where(lost, np.nan, np.where(late, duration, schedule.latency))
-        told = [reports.get(client, Report()) for client in picked.clients.tolist()]
+        told = [reports.get(client, rows.NOTHING) for client in picked.clients.tolist()]
         replied = outcome == Outcome.COMPLETED
-        columns: dict[str, Any] = {
-            name: np.where(replied, [getattr(report, name) for report in told], np.nan)
-            for name in ("loss", "loss_rms", "accuracy", "accuracy_gain")
-        }
-        columns["num_examples"] = np.where(replied, [report.samples for report in told], np.nan)
+        values = [
+            (report.loss, report.loss_rms, report.accuracy, report.accuracy_gain, report.samples) for report in told
+        ]
+        known = np.where(replied[:, None], np.array(values, dtype=float).reshape(len(told), 5), np.nan)
+        names = ("loss", "loss_rms", "accuracy", "accuracy_gain", "num_examples")
+        columns: dict[str, Any] = dict(zip(names, known.T, strict=True))
         columns["upload_latency"] = np.where(replied, schedule.upload, np.nan)
         feedback = Feedback(outcome=outcome, latency=latency, censored=late, **columns)
-        known = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
-        finite = {name: value for name, value in known.items() if value is not None and math.isfinite(value)}
+        server = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
+        finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
         self.deadline.observe(schedule.latency[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length

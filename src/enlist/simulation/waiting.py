@@ -13,10 +13,10 @@ from collections.abc import Callable
 import numpy as np
 
 from enlist.records import Outcome, Selection
-from enlist.rounds import PENDING
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
+OUTCOMES = {Kind.REPLY: int(Outcome.COMPLETED), Kind.ERROR: int(Outcome.FAILED), Kind.LOST: int(Outcome.DROPPED)}
 IDLE = 60.0
 """Virtual seconds that pass in a round for which nobody was selected."""
 
@@ -83,7 +83,9 @@ class Waited:
     stale: list[Event]
 
 
-def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[IntArray], bool]) -> Waited:
+def wait(
+    queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[list[int]], bool]
+) -> Waited:
     """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
 
     A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
@@ -103,7 +105,7 @@ def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough
             time = math.nextafter(deadline, math.inf)  # late by less than the clock resolves is late all the same
         queue.push(Event(time, kind, picked.round, client))
     queue.push(Event(deadline if len(picked) else min(deadline, now + IDLE), Kind.DEADLINE, picked.round, -1))
-    outcome = np.full(len(picked), PENDING, dtype=np.int8)
+    outcomes: dict[int, int] = {}
     arrivals: list[int] = []
     stale: list[Event] = []
     outstanding = len(picked)
@@ -117,14 +119,14 @@ def wait(queue: Queue, picked: Selection, schedule: Schedule, now: float, enough
         if event.kind == Kind.DEADLINE:
             seconds = picked.deadline if len(picked) else min(picked.deadline, IDLE)
             break
-        position = int(np.searchsorted(picked.clients, event.client))
-        outcome[position] = {Kind.REPLY: Outcome.COMPLETED, Kind.ERROR: Outcome.FAILED}.get(event.kind, Outcome.DROPPED)
+        outcomes[event.client] = OUTCOMES[event.kind]
         if event.kind == Kind.REPLY:
             arrivals.append(event.client)
         if event.kind != Kind.LOST or math.isinf(deadline):
             outstanding -= 1
-        if outstanding == 0 or enough(np.array(arrivals, dtype=np.int64)):
+        if outstanding == 0 or enough(arrivals):
             queue.keep(entry for entry in queue if not (entry.kind == Kind.DEADLINE and entry.round == picked.round))
             break
-    outcome[outcome == PENDING] = Outcome.LATE
+    late = int(Outcome.LATE)
+    outcome = np.array([outcomes.get(client, late) for client in picked.clients.tolist()], dtype=np.int8)
     return Waited(ended, seconds, outcome, np.array(arrivals, dtype=np.int64), stale)

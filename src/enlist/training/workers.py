@@ -19,7 +19,7 @@ import torch
 
 from enlist import checks
 from enlist.errors import EnlistError
-from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.processes import context, keep_freed_memory, serve_parent, yield_to_parent
 from enlist.training.dense import DenseChain
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors
@@ -67,6 +67,7 @@ class Trainer:
         self.chain = DenseChain.of(job.module)
         self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
+        self.slots = [self.updates[0]]
         self.engine = Engine(job) if workers == 0 else None
         self.turn: Any = context(PRELOAD).Value("q", 0) if workers else None
         self.workers: list[Worker] = []
@@ -99,7 +100,7 @@ class Trainer:
                 for task, report in zip(group, answer, strict=True):
                     reports[task.slot] = report
             for task in part:
-                yield reports[task.slot], self.updates[task.slot]
+                yield reports[task.slot], self.slots[task.slot]
 
     def reduce(
         self, tasks: Sequence[Task], weights: Sequence[float]
@@ -118,7 +119,7 @@ class Trainer:
                 ("reduce", (group, [weights[task.slot] for task in group], slot)) for slot, group in enumerate(part)
             ]
             for slot, (group, reports) in enumerate(zip(part, self._run(requests), strict=True)):
-                yield group, reports, self.updates[slot]
+                yield group, reports, self.slots[slot]
 
     def _wave(self) -> int:
         return max(2, min(SLOT_BYTES // (4 * self.layout.size), 4096))
@@ -126,6 +127,7 @@ class Trainer:
     def _make_room(self, slots: int) -> None:
         if slots > len(self.updates.parameters):
             self.updates = Vectors.zeros(self.layout, slots, shared=bool(self.workers))
+            self.slots = [self.updates[slot] for slot in range(slots)]
             self._attach()
 
     def evaluate(self, version: int, part: str) -> tuple[float, float]:
@@ -315,6 +317,7 @@ def _in_slot(task: Task, slot: int) -> Task:
 
 def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turn: Any) -> None:
     serve_parent()
+    yield_to_parent()
     torch.set_num_threads(1)
     keep_freed_memory()
     engine = Engine(job)
