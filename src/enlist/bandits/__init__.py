@@ -5,6 +5,8 @@ from __future__ import annotations
 from enlist.bandits import staleness
 from enlist.bandits.annealing import annealing, check_sets, exhaustive
 from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
+from enlist.bandits.evidence import Evidence
+from enlist.bandits.extreme import BayesianExtremeExplore, ExtremeExplore
 from enlist.bandits.gaussian import ExactGP, FeatureGP, feature_count, median_distance, rbf
 from enlist.bandits.latency import MeanLatency, scored_latency
 from enlist.bandits.linear import Ridge, RidgePerClient, Standardiser
@@ -17,11 +19,14 @@ from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
     "UCB",
+    "BayesianExtremeExplore",
     "BetaPosterior",
     "DiscountedThompson",
     "EpsilonGreedy",
     "Estimates",
+    "Evidence",
     "ExactGP",
+    "ExtremeExplore",
     "FeatureGP",
     "MeanLatency",
     "RecentValues",

@@ -96,6 +96,10 @@ class Rule(Generic[SettingsT, StateT]):
         """Take in checked rewards."""
         raise NotImplementedError(f"{type(self).__name__} must define learn(arms, rewards)")
 
+    def prior(self, arms: IntArray, values: FloatArray, weight: int) -> None:
+        """Start from estimates made elsewhere, each worth as much as `weight` rewards; before the first reward."""
+        raise NotImplementedError(f"{type(self).__name__} must define prior(arms, values, weight)")
+
     def values(self) -> FloatArray:
         """The present estimate of each arm."""
         raise NotImplementedError(f"{type(self).__name__} must define values()")
@@ -171,6 +175,10 @@ class MeanRule(Rule[MeanSettingsT, ArmState]):
             self.state.estimates.revise(arms, before, after)
         else:
             self.state.estimates.mean[arms] += self.settings.step * (after - before)
+
+    def prior(self, arms: IntArray, values: FloatArray, weight: int) -> None:
+        self.state.estimates.mean[arms] = values
+        self.state.estimates.count[arms] = weight
 
     def values(self) -> FloatArray:
         return self.state.estimates.mean
@@ -303,6 +311,11 @@ class Thompson(Rule[ThompsonSettings, BetaPosterior]):
     def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
         self.state.successes[arms] = np.maximum(self.state.successes[arms] + after - before, 0.0)
         self.state.failures[arms] = np.maximum(self.state.failures[arms] + before - after, 0.0)
+
+    def prior(self, arms: IntArray, values: FloatArray, weight: int) -> None:
+        self.check_rewards(values)
+        self.state.successes[arms] = weight * values
+        self.state.failures[arms] = weight * (1.0 - values)
 
     def values(self) -> FloatArray:
         return self.state.mean(self.settings.alpha, self.settings.beta)

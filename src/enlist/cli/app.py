@@ -12,8 +12,10 @@ from enlist.cli.compare import compare
 from enlist.cli.demo import demo
 from enlist.cli.describe import describe
 from enlist.cli.listing import listing
+from enlist.cli.personalise import personalise
 from enlist.cli.profile import profile
 from enlist.cli.report import report
+from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
 
 app = typer.Typer(
@@ -28,6 +30,8 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(compare)
+app.command()(personalise)
+app.command()(reproduce)
 app.command()(report)
 app.command()(describe)
 app.command()(profile)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 from collections.abc import Sequence
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -47,10 +47,16 @@ class Bar(Callback):
         self.progress.update(self.task, completed=simulation.round, state=state)
 
 
+class Stoppable(Protocol):
+    """What can be told to stop after the round: a simulation, or anything else that goes by rounds."""
+
+    stopping: bool
+
+
 class stopping_after_round:  # noqa: N801
     """Ctrl-C ends the run cleanly after the round; a second one ends it at once, and nothing is lost either."""
 
-    def __init__(self, console: Console, simulation: Simulation) -> None:
+    def __init__(self, console: Console, simulation: Stoppable) -> None:
         self.console, self.simulation = console, simulation
 
     def __enter__(self) -> None:

@@ -1,4 +1,4 @@
-"""`enlist report`: tables and charts of simulation runs, from the folders that they left."""
+"""`enlist report`: tables and charts of runs, from the folders that they left."""
 
 from __future__ import annotations
 
@@ -14,7 +14,16 @@ from rich.table import Table
 from enlist.cli.console import as_rich, new_folder, open_console, say_where
 from enlist.errors import InputError
 
-DISPENSABLE = ("Jain", "seen", "round time", "sent", "late / dropped / failed", "rounds to")
+DISPENSABLE = (
+    "Jain",
+    "seen",
+    "round time",
+    "sent",
+    "late / dropped / failed",
+    "rounds to",
+    "messages of FedAvg",
+    "seeds",
+)
 WIDTH = 140
 LEGEND = (
     "± and [ ]: 95 % intervals over seeds · speed-up: random's virtual time to the target over the selector's, paired "
@@ -42,6 +51,14 @@ def report(
 
     Example: [bold]enlist report runs/compare-001 --target 0.8[/]
     """
+    from enlist.runs.personal import find_personal
+
+    if personal := find_personal(runs):
+        if target is not None or window != 1:
+            raise InputError("--target and --window belong to simulations; personalised learning has neither.")
+        page = output or (runs[0] / "report" if len(runs) == 1 else None)
+        show_personal(open_console(WIDTH), personal, page, title)
+        return
     from enlist.report import sentences
     from enlist.report.runs import ordered, write_report
     from enlist.runs.printing import comparison_table
@@ -65,6 +82,26 @@ def report(
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_report(begun, folder, name, target, window))
+
+
+def show_personal(console: Console, folders: Sequence[Path], place: Path | None, title: str | None) -> None:
+    """The table and the page of personalised learning."""
+    from enlist.report.personal import by_target, lead, personal_table, verdict, write_personal_report
+    from enlist.runs.personal import read_personal
+
+    tables = [read_personal(folder) for folder in folders]
+    targets = by_target(tables)
+    if not targets:
+        raise InputError(f"no run in {', '.join(map(str, folders))} has finished a round yet; come back later.")
+    console.print(fitting(console, personal_table(tables), lead(tables).removesuffix(".")))
+    for own in targets.values():
+        console.print(escape(verdict(own)))
+    name = title or "Personalised learning"
+    if place is not None:
+        say_where(console, write_personal_report(tables, place, name))
+        return
+    with new_folder(None, "report") as folder:
+        say_where(console, write_personal_report(tables, folder, name))
 
 
 def fitting(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -108,15 +109,26 @@ def write_run(tables: RunTables, folder: Path) -> Path:
     ...     sorted(path.name for path in write_run(example_run(), Path(folder)).iterdir())
     ['clients.csv', 'config.json', 'participations.csv', 'result.json', 'rounds.csv']
     """
+    files = {name: getattr(tables, name) for name in ("rounds", "participations", "clients")}
+    return write_tables(folder, files, {"config": tables.config, "result": tables.result})
+
+
+def write_tables(folder: Path, tables: Mapping[str, Table], documents: Mapping[str, Any]) -> Path:
+    """Write each table as CSV and each document as JSON, under its name; a document that is None is left out.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = write_tables(Path(folder), {"some": {"x": np.array([1.5, 2.0])}}, {"result": None})
+    ...     [(path.name, path.read_text()) for path in Path(folder).iterdir()]
+    [('some.csv', 'x\\n1.5\\n2\\n')]
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    for name in ("rounds", "participations", "clients"):
-        table: Table = getattr(tables, name)
+    for name, table in tables.items():
         with open(folder / f"{name}.csv", "w", newline="", encoding="utf-8") as file:
             writer = csv.writer(file, lineterminator="\n")
             writer.writerow(table)
             writer.writerows(zip(*map(_cells, table.values()), strict=True))
-    for name in ("config", "result"):
-        content = getattr(tables, name)
+    for name, content in documents.items():
         if content is not None:
             (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
     return folder

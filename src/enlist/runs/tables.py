@@ -28,11 +28,11 @@ CLIENTS = ("client", "samples")
 _BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
 
 
-def read_table(path: Path | str, columns: Collection[str] | None = None) -> Table:
+def read_table(path: Path | str, columns: Collection[str] | None = None, text: Collection[str] = ()) -> Table:
     """Columns of a CSV file, all or those named: numbers as float64 with NaN for an empty cell, others as strings.
 
-    A column is one of numbers if every cell that is not empty can be read as one. A last line without an end is what
-    a killed run leaves behind, perhaps in the middle of a number: it is ignored.
+    A column is one of numbers if every cell that is not empty can be read as one, unless it is among `text`. A last
+    line without an end is what a killed run leaves behind, perhaps in the middle of a number: it is ignored.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -43,7 +43,7 @@ def read_table(path: Path | str, columns: Collection[str] | None = None) -> Tabl
     """
     path = Path(path)
     try:
-        return _read(path, columns, frozenset())
+        return _read(path, columns, frozenset(text))
     except FileNotFoundError:
         raise InputError(f"{path} is missing; name a folder that a run has written.") from None
     except (UnicodeDecodeError, csv.Error) as error:
@@ -166,12 +166,12 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
         )
     told = participations["round"] <= (numbers[-1] if len(numbers) else -math.inf)
     participations = {name: column[told] for name, column in participations.items()}
-    config = _json(folder / "config.json")
+    config = read_json(folder / "config.json")
     if config is None:
         raise InputError(f"{folder / 'config.json'} is missing; name a folder that a run has written.")
     selector, seed = _identity(folder, config)
     return RunTables(
-        selector, seed, config, rounds, participations, clients, _json(folder / "result.json"), folder.absolute()
+        selector, seed, config, rounds, participations, clients, read_json(folder / "result.json"), folder.absolute()
     )
 
 
@@ -240,7 +240,12 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _json(path: Path) -> dict[str, Any] | None:
+def read_json(path: Path) -> dict[str, Any] | None:
+    """The table in a JSON file; None if there is no such file.
+
+    >>> read_json(Path("no/such/result.json")) is None
+    True
+    """
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

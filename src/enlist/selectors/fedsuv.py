@@ -39,7 +39,11 @@ class FedSUVSettings:
     readmit_every: rounds after which soft elimination starts afresh; memory: rounds after which a utility interval is
     no longer intersected with older ones; posterior: "exact", "features" or "auto" (exact up to 5,000 clients);
     features: how many features, None for a number that fits the population; refit_every: rounds between fits of the
-    kernel's length (None: never).
+    kernel's length (None: never); pruning: whether clients that are certainly dominated are left out;
+    coupling: "none", or one score per client, optimistic validity plus ("add") or times ("multiply") optimistic
+    utility, of which the k largest are chosen, with nobody eliminated or left out; late_utility: what a client that is
+    not in time teaches as its utility (None: nothing); full_utility: the utility that counts as 1 (None: the running
+    95 % quantile, and standardised utilities).
 
     >>> FedSUVSettings().rho
     0.4
@@ -58,6 +62,10 @@ class FedSUVSettings:
     posterior: str = "auto"
     features: int | None = None
     refit_every: int | None = 50
+    pruning: bool = True
+    coupling: str = "none"
+    late_utility: float | None = None
+    full_utility: float | None = None
 
     def __post_init__(self) -> None:
         checks.finite("delta", self.delta, 1e-9, 1.0)
@@ -69,6 +77,11 @@ class FedSUVSettings:
         checks.whole("initial_rounds", self.initial_rounds, minimum=0)
         checks.one_of("elimination", self.elimination, ("soft", "hard"))
         checks.one_of("posterior", self.posterior, ("auto", "exact", "features"))
+        checks.one_of("coupling", self.coupling, ("none", "add", "multiply"))
+        if self.late_utility is not None:
+            checks.finite("late_utility", self.late_utility, 0.0)
+        if self.full_utility is not None:
+            checks.above_zero("full_utility", self.full_utility)
         for name in ("readmit_every", "memory", "features", "refit_every"):
             if getattr(self, name) is not None:
                 checks.whole(name, getattr(self, name), minimum=1)
@@ -220,9 +233,12 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         optimistic = state.utility_high
         if self.round <= self.settings.initial_rounds:
             index = uniform(len(request.available), k, self.rng)
+        elif self.settings.coupling != "none":
+            index = top_k(request.of(self._coupled()), k, self.rng)
         else:
             self._eliminate(k)
-            self._prune(k)
+            if self.settings.pruning:
+                self._prune(k)
             index = self._select(request, width, optimistic)
         return request.pick(
             index,
@@ -255,6 +271,11 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     def _validity(self) -> tuple[FloatArray, FloatArray]:
         """Validity is a probability: its interval, cut to [0, 1]."""
         return np.clip(self.state.validity_low, 0.0, 1.0), np.clip(self.state.validity_high, 0.0, 1.0)
+
+    def _coupled(self) -> FloatArray:
+        """One score for both, as Oort (a product) and CU-CS (a sum) have it: what FedSUV argues against."""
+        validity, utility = self._validity()[1], self.state.utility_high
+        return validity * utility if self.settings.coupling == "multiply" else validity + utility
 
     def _eliminate(self, k: int) -> None:
         """Eq. 7: certainly less valid than somebody else; the least promising go first, down to a share 1 - rho."""
@@ -307,15 +328,18 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
 
     def _learn_utility(self, told: Told, valid: BoolArray) -> None:
         """Eq. 3: u = samples * RMS loss * gain, of clients that finished; the others teach nothing here."""
-        state = self.state
+        state, settings = self.state, self.settings
         gain = np.maximum(told.column("accuracy_gain"), 0.0)
         raw = told.samples(self.clients) * told.column("loss_rms") * gain
+        if settings.late_utility is not None:
+            raw = np.where(valid, raw, settings.late_utility)
+            valid = valid | ~told.cut_off
         known = valid & ~np.isnan(raw)
         if not known.any():
             return
         clients, raw = told.clients[known], raw[known]
         state.utilities.add(np.abs(raw))
-        top = state.utilities.quantile(0.95, default=1.0)
+        top = settings.full_utility or state.utilities.quantile(0.95, default=1.0)
         score = np.clip(raw / max(top, 1e-12), 0.0, 1.0)
         state.scores.add(score)
         centre, scale = self._score_scale()
@@ -326,7 +350,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
 
     def _score_scale(self) -> tuple[float, float]:
         scores = self.state.scores.values()
-        if len(scores) < 2:
+        if len(scores) < 2 or self.settings.full_utility is not None:
             return 0.5, 0.5
         return float(scores.mean()), max(float(scores.std()), 0.05)
 

@@ -1,36 +1,34 @@
-"""Callbacks: what goes along with a run. Three hooks: start, round end, finish."""
+"""Callbacks: what goes along with a run, be it a simulation or a personalisation. Three hooks: start, round, finish."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enlist.errors import MissingExtraError
-from enlist.runs.folder import Checkpoint, RunFolder
-
-if TYPE_CHECKING:
-    from enlist.simulation.simulation import Simulation
+from enlist.runs.folder import Checkpoint, RunFolder, Saves
+from enlist.typing import AnyArray
 
 Row = Mapping[str, Any]
 
 
 class Callback:
-    """Override what you need.
+    """Override what you need. `simulation` is whatever runs: a `Simulation`, or another run with rounds.
 
     >>> class Shout(Callback):
     ...     def on_round(self, simulation, row, participations):
     ...         print(row["round"], len(participations))
     """
 
-    def on_start(self, simulation: Simulation) -> None:
+    def on_start(self, simulation: Any) -> None:
         """Before the first round, also of a resumed run."""
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
-        """After every round, with its row of rounds.csv and its rows of participations.csv."""
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+        """After every round, with its row of rounds.csv and its rows of the other table (participations.csv)."""
 
-    def on_finish(self, simulation: Simulation, result: Row) -> None:
+    def on_finish(self, simulation: Any, result: Row) -> None:
         """After the last round; `result` says whether the run is finished or was stopped."""
 
     def close(self) -> None:
@@ -46,10 +44,10 @@ class Progress(Callback):
     [3]
     """
 
-    def __init__(self, tick: Callable[[Simulation, Row], None]) -> None:
+    def __init__(self, tick: Callable[[Any, Row], None]) -> None:
         self.tick = tick
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
         """Tick."""
         self.tick(simulation, row)
 
@@ -57,11 +55,15 @@ class Progress(Callback):
 class Recorder(Callback):
     """Writes the run folder, with checkpoints that take at most a twentieth of the time, and at the end.
 
+    What is particular to a kind of run is in DETAILS, `columns` and `parts`.
+
     >>> Recorder.SHARE
     0.05
     """
 
     SHARE = 0.05
+    DETAILS = "participations.csv"
+    """The table with several rows per round."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -69,7 +71,7 @@ class Recorder(Callback):
         self.began = self.saved
         self.saved_round = -1
 
-    def restore(self, simulation: Simulation) -> bool:
+    def restore(self, simulation: Any) -> bool:
         """Continue where the last checkpoint was made; False if there is none."""
         checkpoint = self.folder.load()
         if checkpoint is not None:
@@ -77,14 +79,14 @@ class Recorder(Callback):
             self.saved_round = simulation.round
         return checkpoint is not None
 
-    def on_start(self, simulation: Simulation) -> None:
+    def on_start(self, simulation: Any) -> None:
         """Describe the clients."""
-        self.folder.write_clients(simulation.population.columns(simulation.model_bytes))
+        self.folder.write_clients(self.columns(simulation))
         self.began = time.perf_counter()
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
         """Append to the tables; save a checkpoint if enough time has passed since the last one."""
-        self.folder.append("participations.csv", participations)
+        self.folder.append(self.DETAILS, participations)
         self.folder.append("rounds.csv", [row])
         now = time.perf_counter()
         self.folder.note_wall(row["round"], now - self.began)
@@ -92,19 +94,29 @@ class Recorder(Callback):
         if now - self.saved >= self.cost / self.SHARE:
             self.checkpoint(simulation)
 
-    def on_finish(self, simulation: Simulation, result: Row) -> None:
+    def on_finish(self, simulation: Any, result: Row) -> None:
         """Save the end, and say that it is one."""
         if self.saved_round != simulation.round:
             self.checkpoint(simulation)
         if result["status"] != "stopped":
             self.folder.write_result(result)
 
-    def checkpoint(self, simulation: Simulation) -> None:
+    def checkpoint(self, simulation: Any) -> None:
         """Save now."""
         start = time.perf_counter()
-        self.folder.save(simulation.round, *simulation.state(), {"selector": simulation.selector})
+        header, arrays, weights = simulation.state()
+        self.folder.save(simulation.round, header, arrays, weights, self.parts(simulation))
         self.saved, self.saved_round = time.perf_counter(), simulation.round
         self.cost = self.saved - start
+
+    def columns(self, simulation: Any) -> Mapping[str, AnyArray]:
+        """What clients.csv holds of each client."""
+        columns: Mapping[str, AnyArray] = simulation.population.columns(simulation.model_bytes)
+        return columns
+
+    def parts(self, simulation: Any) -> Mapping[str, Saves]:
+        """What saves itself into a checkpoint, by name."""
+        return {"selector": simulation.selector}
 
 
 class TensorBoard(Callback):
@@ -122,11 +134,11 @@ class TensorBoard(Callback):
         self.folder, self.kind = str(folder), SummaryWriter
         self.writer: Any = None
 
-    def on_start(self, simulation: Simulation) -> None:
+    def on_start(self, simulation: Any) -> None:
         """Open the file."""
         self.writer = self.kind(self.folder)
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
         """One point per quantity that is known."""
         for name, value in _numbers(row).items():
             self.writer.add_scalar(name, value, row["round"])
@@ -153,7 +165,7 @@ class MLflow(Callback):
             client = mlflow
         self.client, self.experiment, self.status = client, experiment, ""
 
-    def on_start(self, simulation: Simulation) -> None:
+    def on_start(self, simulation: Any) -> None:
         """Open a run with the configuration as parameters."""
         self.client.set_experiment(self.experiment)
         self.client.start_run()
@@ -166,11 +178,11 @@ class MLflow(Callback):
         }
         self.client.log_params(flat)
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
         """One point per quantity that is known."""
         self.client.log_metrics(_numbers(row), step=row["round"])
 
-    def on_finish(self, simulation: Simulation, result: Row) -> None:
+    def on_finish(self, simulation: Any, result: Row) -> None:
         """Remember how it ended."""
         self.status = "KILLED" if result["status"] == "stopped" else "FINISHED"
 

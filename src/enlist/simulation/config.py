@@ -299,6 +299,17 @@ def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
     ...
     enlist.errors.InputError: missing.toml cannot be read: No such file or directory. Examples are in examples/.
     """
+    return parse(read(path, changes), str(Path(path)))
+
+
+def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, Any]:
+    """What a TOML or JSON file holds, with `a.b=c` changes applied; nothing is checked yet.
+
+    >>> read("missing.toml")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: missing.toml cannot be read: No such file or directory. Examples are in examples/.
+    """
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
@@ -311,7 +322,7 @@ def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
         raise InputError(f"{file} holds a {type(values).__name__}; a configuration is a table of sections.")
     for change in changes:
         _apply(values, change)
-    return parse(values, str(file))
+    return values
 
 
 def _spelled_out(key: str, short: Any) -> dict[str, Any]:

@@ -78,17 +78,25 @@ TYPES = {
 
 
 def markdown() -> str:
-    """The page: every section, every key, and every alternative of those that have some.
+    """The page docs/configuration.md.
 
     >>> print(markdown()[:15])
     # Configuration
     """
-    schema = Config.model_json_schema()
+    return page(Config.model_json_schema(), INTRODUCTION)
+
+
+def page(schema: Schema, introduction: str) -> str:
+    """A page about the JSON schema of options: every section, every key, and every alternative of those with some.
+
+    >>> print(page({"properties": {"seed": {"type": "integer", "description": "Luck."}}}, "# Mine\\n").splitlines()[-1])
+    | `seed` | whole number | – |  | Luck. |
+    """
     single = {key: value for key, value in schema["properties"].items() if not _parts(value)}
     links = [
         f"[{key}](#{_anchor(_heading(key, False))})" for key, value in schema["properties"].items() if _parts(value)
     ]
-    blocks = [INTRODUCTION, f"Sections: {', '.join(links)}.\n"]
+    blocks = [introduction, f"Sections: {', '.join(links)}.\n"]
     blocks += ["## The whole run\n", "At the top of the file, above all sections.\n"]
     blocks += [_keys(single, schema.get("required", ()), schema), *_sections(schema, schema, "", 2)]
     return "\n".join(blocks)
@@ -118,8 +126,8 @@ def _sections(model: Schema, whole: Schema, path: str, depth: int) -> Iterator[s
         many = value.get("type") == "array"
         yield f"{'#' * depth} {_heading(name, many)}\n"
         yield f"{value['description']}\n"
-        if "discriminator" in value:
-            yield from _alternatives(value, whole, name, depth)
+        if "discriminator" in (value["items"] if many else value):
+            yield from _alternatives(value["items"] if many else value, whole, name, depth)
             continue
         inner = _resolved(value["items"] if many else value, whole)
         yield _keys(inner["properties"], inner.get("required", ()), whole, name)
@@ -130,7 +138,7 @@ def _alternatives(value: Schema, whole: Schema, path: str, depth: int) -> Iterat
     tag = value["discriminator"]["propertyName"]
     models = [_resolved(part, whole) for part in value["oneOf"]]
     words = [model["properties"][tag]["const"] for model in models]
-    default = value["default"][tag]
+    default = value.get("default", {}).get(tag)
     lines = [
         f"| `{_toml(word)}`{' (default)' if word == default else ''} | {_cell(_about(model))} |"
         for word, model in zip(words, models, strict=True)
@@ -170,7 +178,8 @@ def _part_cells(value: Schema, name: str, whole: Schema) -> tuple[str, str]:
 
 def _parts(value: Schema) -> bool:
     """Whether a key holds a table with keys of its own, one of several alternatives, or a list of such tables."""
-    return "$ref" in value or "discriminator" in value or "$ref" in value.get("items", {})
+    items = value.get("items", {})
+    return any("$ref" in part or "discriminator" in part for part in (value, items))
 
 
 def _resolved(value: Schema, whole: Schema) -> Schema:

@@ -134,6 +134,14 @@ class Engine:
         self.flat.vectors.copy_(model)
         return self._measured(self.data[part], start, stop)
 
+    def outputs(self, model: Vectors, part: str, start: int, stop: int) -> Tensor:
+        """What a model says to samples start..stop of a part of the data, (n, outputs)."""
+        self.flat.vectors.copy_(model)
+        self.job.module.eval()
+        ends = [(first, min(first + EVALUATION_BATCH, stop)) for first in range(start, stop, EVALUATION_BATCH)]
+        with torch.inference_mode():
+            return torch.cat([self.job.module(self.data[part].inputs(slice(*span))) for span in ends]).cpu()
+
     def _train_or_fail(self, task: Task, models: Vectors, updates: Vectors) -> Report:
         try:
             return self._train(task, models[task.version], updates[task.slot])

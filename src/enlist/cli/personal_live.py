@@ -1,0 +1,79 @@
+"""What one sees while personalised learning runs: one bar over all seeds, targets and stages; quiet in pipes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+from enlist.personal.config import Config
+from enlist.personal.personalisation import Personalisation
+from enlist.simulation.callbacks import Callback, Row
+
+
+class Bar:
+    """One bar, with the score, the combination kept and the messages so far. Setting `stopping` ends the round."""
+
+    def __init__(self, console: Console, settings: Config, seeds: int) -> None:
+        after = settings.after
+        self.stages = 1 + 2 * after.baselines + after.retrain + bool(after.fine_tune)
+        self.seeds, self.number, self.targets, self.done = seeds, 0, 1, 0
+        self.run: Personalisation | None = None
+        self._stopping = False
+        self.progress = Progress(
+            TextColumn("{task.description}", style="bold"),
+            BarColumn(bar_width=32),
+            TextColumn("{task.percentage:>3.0f} %"),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("reading data", total=1.0, state="")
+
+    def begin(self, number: int, targets: int) -> None:
+        """A further seed."""
+        self.number, self.targets, self.done = number, targets, 0
+
+    @property
+    def stopping(self) -> bool:
+        """Whether to stop after the round."""
+        return self._stopping
+
+    @stopping.setter
+    def stopping(self, wanted: bool) -> None:
+        self._stopping = wanted
+        if self.run is not None:
+            self.run.stopping = wanted
+
+    def companions(self, target: str, stage: str) -> Sequence[Callback]:
+        """What goes along with a stage."""
+        return (Stage(self, target, stage),)
+
+    def show(self, target: str, stage: str, row: Row, run: Personalisation) -> None:
+        """How it stands after a round."""
+        each = self.targets * self.stages
+        before = self.number * each + min(self.done, each - 1)
+        share = (before + row["round"] / run.config.rounds.rounds) / (self.seeds * each)
+        words = [f"{run.metric.name} {row['best_test']:.3f}", f"kept {row.get('arm') or 'nothing'}"]
+        words.append(f"{row['cumulative_communication']:,} messages")
+        title = f"seed {self.number + 1}/{self.seeds} · worker {target} · {stage.replace('_', '-')}"
+        self.progress.update(self.task, description=title, completed=min(share, 1.0), state=" · ".join(words))
+
+
+class Stage(Callback):
+    """Keeps the bar up to date during one stage of one target."""
+
+    def __init__(self, bar: Bar, target: str, stage: str) -> None:
+        self.bar, self.target, self.stage = bar, target, stage
+
+    def on_start(self, simulation: Personalisation) -> None:
+        self.bar.run, simulation.stopping = simulation, self.bar.stopping
+
+    def on_round(self, simulation: Personalisation, row: Row, participations: Sequence[Row]) -> None:
+        self.bar.show(self.target, self.stage, row, simulation)
+
+    def on_finish(self, simulation: Personalisation, result: Row) -> None:
+        self.bar.done += 1

@@ -1,0 +1,93 @@
+"""`enlist personalise`: a model for one worker, and the combination of workers that helps it, over several seeds."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from enlist import checks
+from enlist.cli.console import needs_sim, new_folder, open_console
+from enlist.cli.report import WIDTH, show_personal
+from enlist.cli.run import Changes, latest
+from enlist.errors import InputError
+
+if TYPE_CHECKING:
+    from enlist.personal.config import Config
+
+ALL = "all"
+
+
+def personalise(
+    config: Annotated[
+        Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/personalisation.md lists the keys.")
+    ],
+    changes: Changes = None,
+    output: Annotated[Path | None, typer.Option(help="Folder; a new one under runs/ if not given.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted in --output.")] = False,
+    target: Annotated[
+        str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
+    ] = None,
+    seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+) -> None:
+    """Learn a model for one worker, and which other workers help it.
+
+    CONFIG is a TOML file; docs/personalisation.md explains it, docs/personalisation-keys.md lists every key.
+
+    Example: [bold]enlist personalise examples/personal/telecom.toml[/]
+    """
+    needs_sim("personalise")
+    from enlist.personal.config import load
+
+    settings = load(config, changes or [])
+    checks.whole("--seeds", seeds, minimum=1)
+    console = open_console(WIDTH)
+    words = ["enlist", "personalise", str(config), "--seeds", str(seeds)]
+    words += [] if target is None else ["--target", target]
+    words += [word for change in changes or [] for word in ("--set", change)]
+    if resume:
+        folder = output or latest("personalise")
+        if not folder.is_dir():
+            raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out.")
+        learn(console, settings, target, seeds, folder, words, resume=True)
+    else:
+        with new_folder(output, "personalise") as folder:
+            learn(console, settings, target, seeds, folder, words, resume=False)
+
+
+def learn(
+    console: Console, settings: Config, target: str | None, seeds: int, folder: Path, words: Sequence[str], resume: bool
+) -> None:
+    """Run all seeds under a bar, then show what was learned; Ctrl-C says how to go on."""
+    from enlist.cli.live import stopping_after_round
+    from enlist.cli.personal_live import Bar
+    from enlist.personal.after import every_target
+    from enlist.runs.personal import find_personal
+
+    again = shlex.join([*words, "--output", str(folder), "--resume"])
+    targets = None if target == ALL else [settings.target if target is None else target]
+    bar = Bar(console, settings, seeds)
+    workers = None
+    try:
+        with bar.progress, stopping_after_round(console, bar):
+            for number in range(seeds):
+                own = settings.model_copy(update={"seed": settings.seed + number})
+                if workers is None or settings.data_seed is None:
+                    workers = own.load_workers()
+                for name in targets or ():
+                    workers.position(name)  # an unknown name is an error before anything is written
+                bar.begin(number, len(workers) if targets is None else len(targets))
+                place = folder / f"seed-{own.seed}"
+                every_target(own, place, targets=targets, workers=workers, callbacks=bar.companions, resume=resume)
+                if bar.stopping:
+                    break
+    except KeyboardInterrupt:
+        bar.stopping = True
+    if bar.stopping:
+        console.print(f"stopped; what was done is kept. Go on with: {again}", highlight=False, soft_wrap=True)
+        raise typer.Exit(130)
+    show_personal(console, find_personal([folder]), folder / "report", None)

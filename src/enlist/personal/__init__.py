@@ -1,0 +1,32 @@
+"""Personalised learning: a model for one target worker, and the combination of workers that helps it.
+
+The rules and rewards are those of the MAB-FL thesis; the loop is `Personalisation`. Needs the extra `sim`.
+"""
+
+from __future__ import annotations
+
+from enlist.personal.arms import Arms
+from enlist.personal.config import Config, load, parse
+from enlist.personal.decision import Decision, Play
+from enlist.personal.metrics import Metric, auc
+from enlist.personal.personalisation import Personalisation
+from enlist.personal.recorder import PersonalRecorder, complete, run_in
+from enlist.personal.tables import PERSONAL_TABLES
+from enlist.personal.workers import Workers
+
+__all__ = [
+    "PERSONAL_TABLES",
+    "Arms",
+    "Config",
+    "Decision",
+    "Metric",
+    "PersonalRecorder",
+    "Personalisation",
+    "Play",
+    "Workers",
+    "auc",
+    "complete",
+    "load",
+    "parse",
+    "run_in",
+]

@@ -1,0 +1,257 @@
+"""What follows the rounds: a larger combination, training anew, fine-tuning, baselines, and every worker in turn.
+
+    summary = personalise(config, "folder")            # one target
+    summaries = every_target(config, "folder")         # each worker in turn
+
+Every stage is a run of the very same loop: local-only, federated averaging and training anew play a fixed
+combination, fine-tuning plays the target alone from the best model. In a folder, stages lie below after/, and a whole
+that was killed goes on where it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import safetensors.numpy
+
+from enlist import storage
+from enlist.personal.config import After, Config, Elimination, Priors
+from enlist.personal.decision import ExploreRounds
+from enlist.personal.metrics import gain
+from enlist.personal.personalisation import Personalisation, as_arrays
+from enlist.personal.priors import Estimates, estimates
+from enlist.personal.proposals import grown
+from enlist.personal.recorder import complete
+from enlist.personal.rules import FixedRule
+from enlist.personal.sections import ArmsSection
+from enlist.personal.stopping import Patience
+from enlist.personal.tables import PERSONAL_TABLES
+from enlist.personal.workers import Workers
+from enlist.runs.folder import RunFolder
+from enlist.simulation.callbacks import Callback
+
+Companions = Callable[[str], Sequence[Callback]]
+"""What goes along with each stage, by its name."""
+
+
+BASELINES = {"local": "alone", "fedavg": "all"}
+"""Stage -> the combination that it plays in every round."""
+
+
+def nobody(stage: str) -> Sequence[Callback]:
+    """No callbacks.
+
+    >>> nobody("local")
+    ()
+    """
+    return ()
+
+
+class Stages:
+    """Runs that follow one another, each in a folder of its own, or all in memory.
+
+    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
+    >>> stages = Stages(config.load_workers())
+    >>> stages.run("local", fixed(config, "alone")).decision.arms.labels
+    ('2',)
+    """
+
+    def __init__(self, workers: Workers, path: Path | None = None, callbacks: Companions = nobody) -> None:
+        self.workers, self.path, self.callbacks = workers, path, callbacks
+
+    def run(self, name: str, config: Config, **settings: Any) -> Personalisation:
+        """Run a stage, or go on with it where it stands."""
+        path = None if self.path is None else self.path / "after" / name
+        callbacks = self.callbacks(name)
+        return complete(config, path, workers=self.workers, callbacks=callbacks, resume=True, **settings)
+
+
+def personalise(
+    config: Config,
+    path: str | PathLike[str] | None = None,
+    *,
+    workers: Workers | None = None,
+    callbacks: Companions = nobody,
+    resume: bool = False,
+    priors: Sequence[Estimates] = (),
+) -> dict[str, Any]:
+    """Personalised learning with all that the configuration wants after it; returns what result.json then holds.
+
+    >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
+    >>> config = Config(workers=small, rounds={"rounds": 3}, after={"retrain": True, "fine_tune": 2})
+    >>> summary = personalise(config)
+    >>> summary["stages"]
+    ['personalised', 'retrained', 'fine_tuned', 'local', 'fedavg']
+    """
+    folder = None if path is None else Path(path)
+    held = config.load_workers() if workers is None else workers
+    first = complete(config, folder, workers=held, callbacks=callbacks("personalised"), resume=resume, priors=priors)
+    if not first.finished:
+        return first.result()
+    stages = Stages(held, folder, callbacks)
+    candidates = {"personalised": first} | _grown(config, first, stages)
+    if config.after.retrain:
+        combination = _names(list(candidates.values())[-1])
+        candidates["retrained"] = stages.run("retrained", fixed(config, combination))
+    chosen = _best(candidates)
+    if config.after.fine_tune:
+        tuning = fine_tuning(config)
+        candidates["fine_tuned"] = stages.run("fine_tuned", tuning, model=candidates[chosen].best)
+        chosen = _best({name: candidates[name] for name in (chosen, "fine_tuned")})
+    baselines = {}
+    if config.after.baselines:
+        baselines = {name: stages.run(name, fixed(config, what)) for name, what in BASELINES.items()}
+    if not all(run.finished for run in (candidates | baselines).values()):
+        return first.result() | {"status": "stopped"}
+    summary = first.result() | _summary(candidates, baselines, chosen)
+    if folder is not None:
+        final = candidates[chosen]
+        named = as_arrays(final.federation.layout.named(final.best))
+        with RunFolder.open(folder, config.model_dump(mode="json"), resume=True, tables=PERSONAL_TABLES) as opened:
+            with opened.writing():
+                storage.replace(folder / "model.safetensors", safetensors.numpy.save(named))
+            opened.write_result(summary)
+    return summary
+
+
+def every_target(
+    config: Config,
+    path: str | PathLike[str] | None = None,
+    *,
+    targets: Sequence[str] | None = None,
+    workers: Workers | None = None,
+    callbacks: Callable[[str, str], Sequence[Callback]] | None = None,
+    resume: bool = False,
+) -> dict[str, dict[str, Any]]:
+    """Each worker in turn as the target; what earlier targets found about a combination is where later ones begin.
+
+    >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
+    >>> config = Config(workers=small, rounds={"rounds": 2}, after={"baselines": False})
+    >>> found = every_target(config, targets=["1", "3"])
+    >>> {target: summary["rounds"] for target, summary in found.items()}
+    {'1': 2, '3': 2}
+    """
+    held = config.load_workers() if workers is None else workers
+    found: dict[str, dict[str, Any]] = {}
+    earlier: list[Estimates] = []
+    for target in held.names if targets is None else targets:
+        own = config.model_copy(update={"target": target})
+        watcher = _Watcher(target, callbacks)
+        place = None if path is None else Path(path) / target
+        found[target] = personalise(own, place, workers=held, callbacks=watcher.along, resume=resume, priors=earlier)
+        if found[target]["status"] == "stopped":
+            break
+        earlier += watcher.learned
+    return found
+
+
+class _Watcher(Callback):
+    """Goes along with the stages of one target, and keeps what its first run has learned."""
+
+    def __init__(self, target: str, callbacks: Callable[[str, str], Sequence[Callback]] | None) -> None:
+        self.target, self.callbacks = target, callbacks
+        self.learned: list[Estimates] = []
+
+    def along(self, stage: str) -> Sequence[Callback]:
+        others = () if self.callbacks is None else self.callbacks(self.target, stage)
+        return (self, *others) if stage == "personalised" else others
+
+    def on_finish(self, simulation: Personalisation, result: Mapping[str, Any]) -> None:
+        self.learned = [estimates(simulation.decision)]
+
+
+def fixed(config: Config, combination: str | Sequence[str]) -> Config:
+    """The same with one combination in every round: "alone", "all", or names.
+
+    >>> fixed(Config(rule="extreme-explore"), ["3"]).rule.combination
+    ('3',)
+    """
+    chosen = combination if isinstance(combination, str) else tuple(combination)
+    changes = {
+        "rule": FixedRule(combination=chosen),
+        "arms": ArmsSection(),
+        "explore": ExploreRounds(),
+        "elimination": Elimination(),
+        "priors": Priors(),
+        "after": After(),
+    }
+    return config.model_copy(update=changes)
+
+
+def fine_tuning(config: Config) -> Config:
+    """The target alone, epoch by epoch, until its validation score has not improved for five of them.
+
+    >>> fine_tuning(Config(after={"fine_tune": 10})).rounds.rounds
+    10
+    """
+    alone = fixed(config, "alone")
+    rounds = type(config.rounds)(rounds=config.after.fine_tune, epochs=1, pretrain=0)
+    return alone.model_copy(update={"rounds": rounds, "stopping": Patience()})
+
+
+def _grown(config: Config, first: Personalisation, stages: Stages) -> dict[str, Personalisation]:
+    """Run again with the union of the two best arms as a further one, as long as that is what is learned."""
+    found: dict[str, Personalisation] = {}
+    run = first
+    for step in range(1, config.after.grow + 1):
+        arms = run.decision.arms
+        means = np.where(run.decision.removed | (run.decision.count() == 0), -np.inf, run.decision.evidence.mean)
+        union = grown(arms, means)
+        if union is None:
+            break
+        more = arms.with_more([union])
+        combinations = tuple(tuple(arms.names[worker] for worker in more.of(arm)) for arm in range(len(more)))
+        listed = ArmsSection(kind="list", combinations=combinations)
+        again = config.model_copy(update={"arms": listed, "after": After()})
+        run = stages.run(f"grown_{step}", again, priors=[estimates(run.decision)])
+        if run.decision.arms.of(run.decision.best()).tolist() != list(union):
+            break
+        found[f"grown_{step}"] = run
+    return found
+
+
+def _names(run: Personalisation) -> list[str]:
+    """The workers of the combination that a run has learned."""
+    return [run.workers.names[worker] for worker in run.decision.arms.of(run.decision.best())]
+
+
+def _best(candidates: Mapping[str, Personalisation]) -> str:
+    """The stage with the best validation score; the earliest of equal ones."""
+    names = list(candidates)
+    best = names[0]
+    for name in names[1:]:
+        run = candidates[name]
+        if run.metric.better(run.stopper.best, candidates[best].stopper.best):
+            best = name
+    return best
+
+
+def _summary(
+    candidates: Mapping[str, Personalisation], baselines: Mapping[str, Personalisation], chosen: str
+) -> dict[str, Any]:
+    """The names of all stages with what each came to, whose model is the final one, and what that gains."""
+    stages = {name: _stage(run) for name, run in {**candidates, **baselines}.items()}
+    for name in {"local", "fine_tuned"} & set(stages):
+        stages[name]["communication"] = 0  # whoever trains alone needs no server
+    gains = {f"gain_over_{name}": _gain(candidates[chosen], run) for name, run in baselines.items()}
+    total = sum(stages[name]["communication"] for name in candidates)
+    return {"stages": list(stages), **stages, "model": chosen, **gains, "total_communication": total}
+
+
+def _gain(run: Personalisation, other: Personalisation) -> dict[str, float]:
+    """By how much a run's best model beats another's on the target's test samples, with its interval over samples."""
+    start, stop = run.workers.span("test", run.target)
+    targets = run.federation.data["test"].y[start:stop]
+    ours, theirs = (one.federation.outputs(one.best, one.target, "test") for one in (run, other))
+    found = gain(run.metric, ours, theirs, targets)
+    return {"mean": found.mean, "low": found.low, "high": found.high}
+
+
+def _stage(run: Personalisation) -> dict[str, Any]:
+    result = run.result()
+    kept = ("combination", "code", "rounds", "best_round", "validation", "test", "communication")
+    return {name: result[name] for name in kept}

@@ -1,0 +1,199 @@
+"""The configuration of personalised learning: what a TOML file says, checked on load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import pydantic
+
+from enlist.options import Options
+from enlist.personal.decision import ExploreRounds
+from enlist.personal.epochs import AnyEpochs, FixedEpochs
+from enlist.personal.metrics import MetricName
+from enlist.personal.poison import AnyPoison
+from enlist.personal.rewards import AnyReward, Increment
+from enlist.personal.rules import AnyRule, FixedRule, UCBRule
+from enlist.personal.sections import AnyWeights, ArmsSection, Failures, SampleWeights, WorkersSection
+from enlist.personal.stopping import AnyStopping, Never
+from enlist.personal.workers import Workers
+from enlist.simulation.config import read
+from enlist.streams import Streams
+from enlist.training.local import LocalTraining
+from enlist.training.models import AnyModel, Thesis
+
+
+class PersonalTraining(LocalTraining):
+    """How workers train: SGD. Epochs are a matter of rounds.
+
+    >>> PersonalTraining(batch=10).lr
+    0.3
+    """
+
+    lr: float = pydantic.Field(0.3, gt=0, description="Learning rate of the workers.")
+
+    @pydantic.model_validator(mode="after")
+    def _matters(self) -> PersonalTraining:
+        for name, instead in (("epochs", "set rounds.epochs"), ("steps", "set rounds.epochs")):
+            if name in self.model_fields_set and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} = {getattr(self, name)} is not used here; {instead}.")
+        if self.partial != 1 or self.measure is not None:
+            raise ValueError("partial and measure belong to simulations with deadlines; leave them out.")
+        return self
+
+
+class RoundsSection(Options):
+    """How rounds go.
+
+    >>> RoundsSection(epochs=4).epochs
+    FixedEpochs(epochs=4, kind='fixed')
+    """
+
+    rounds: int = pydantic.Field(20, ge=1, description="Rounds at most.")
+    epochs: AnyEpochs = pydantic.Field(FixedEpochs(), description="Epochs per round: a number, or a table.")
+    pretrain: int = pydantic.Field(
+        6, ge=0, description="Epochs that every worker trains before the first round; 0 leaves it out."
+    )
+    start: Literal["own", "average", "target"] = pydantic.Field(
+        "own",
+        description="What the first round goes on from after pre-training: each worker's own model, the average of "
+        "all, or the target's.",
+    )
+
+    @pydantic.field_validator("epochs", mode="before")
+    @classmethod
+    def _number(cls, given: Any) -> Any:
+        if isinstance(given, int) and not isinstance(given, bool):
+            return {"kind": "fixed", "epochs": given}
+        return {"kind": given} if isinstance(given, str) else given
+
+
+class Priors(Options):
+    """Estimates of an earlier run that this one begins with.
+
+    >>> Priors().weight
+    1
+    """
+
+    folder: Path | None = pydantic.Field(None, description="Folder of the earlier run, of this target or another.")
+    weight: int = pydantic.Field(1, ge=1, description="How many rewards an earlier estimate is worth.")
+
+
+class Elimination(Options):
+    """Arms that are clearly worse than the best are not played any more.
+
+    >>> Elimination(confidence=0.99).confidence
+    0.99
+    """
+
+    confidence: float | None = pydantic.Field(
+        None, gt=0, lt=1, description="Confidence of the intervals that must not overlap, such as 0.99; none: no arm."
+    )
+
+
+class After(Options):
+    """What follows the rounds.
+
+    >>> After(fine_tune=10).retrain
+    False
+    """
+
+    baselines: bool = pydantic.Field(True, description="Train local-only and federated averaging for comparison.")
+    retrain: bool = pydantic.Field(False, description="Train anew with the best combination fixed.")
+    fine_tune: int = pydantic.Field(
+        0, ge=0, description="Epochs at most that the target then trains alone from the best model; 0 leaves it out."
+    )
+    grow: int = pydantic.Field(
+        0, ge=0, description="How many times at most a larger combination is tried, made of good pairs."
+    )
+
+
+class Config(Options):
+    """Personalised learning for one target.
+
+    >>> config = Config(rule="extreme-explore", rounds={"rounds": 15, "epochs": 4})
+    >>> config.rule.kind, config.rounds.epochs.epochs, config.target
+    ('extreme-explore', 4, '2')
+    """
+
+    seed: int = pydantic.Field(0, ge=0, description="Seed of data, model, training, failures and the rule.")
+    data_seed: int | None = pydantic.Field(
+        None, ge=0, description="Seed of the data alone, if it is to be another: the same data for many seeds."
+    )
+    workers: WorkersSection = pydantic.Field(WorkersSection(), description="Who the workers are, and their samples.")
+    target: str = pydantic.Field("2", description="Name of the worker for whom the model is made.")
+    metric: MetricName = pydantic.Field(
+        "auto", description="Score of a model on the target's samples; auto: auc, accuracy, or loss for a regression."
+    )
+    model: AnyModel = pydantic.Field(Thesis(), description="The model.")
+    training: PersonalTraining = pydantic.Field(PersonalTraining(), description="How workers train it.")
+    rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
+    arms: ArmsSection = pydantic.Field(ArmsSection(), description="Which combinations may be played.")
+    rule: AnyRule = pydantic.Field(UCBRule(), description="How a combination is chosen.")
+    explore: ExploreRounds = pydantic.Field(ExploreRounds(), description="Rounds of Extreme Explore mixed in.")
+    reward: AnyReward = pydantic.Field(Increment(), description="What an increase of the score is worth.")
+    weights: AnyWeights = pydantic.Field(SampleWeights(), description="What models weigh in an aggregate.")
+    stopping: AnyStopping = pydantic.Field(Never(), description="When training stops early.")
+    elimination: Elimination = pydantic.Field(Elimination(), description="Arms that are not played any more.")
+    priors: Priors = pydantic.Field(Priors(), description="Estimates to begin with.")
+    failures: Failures = pydantic.Field(Failures(), description="Workers that are away or do not answer.")
+    poison: tuple[AnyPoison, ...] = pydantic.Field((), description="Poisonous workers.")
+    after: After = pydantic.Field(After(), description="What follows the rounds.")
+
+    @pydantic.field_validator("target", mode="before")
+    @classmethod
+    def _name(cls, given: Any) -> Any:
+        return str(given) if isinstance(given, int) and not isinstance(given, bool) else given
+
+    @pydantic.field_validator("model", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        return {"name": given} if isinstance(given, str) else given
+
+    @pydantic.field_validator("arms", "rule", "reward", "weights", "stopping", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _together(self) -> Config:
+        if self.rule.binary and not self.reward.binary:
+            raise ValueError(
+                f"rule '{self.rule.kind}' needs rewards that are 0 or 1, and reward.kind is '{self.reward.kind}'; "
+                'set reward = "binary" or "quantile".'
+            )
+        if self.arms.kind == "clusters" and not self.rounds.pretrain and not isinstance(self.rule, FixedRule):
+            raise ValueError(
+                "arms.kind is 'clusters', which looks at the updates of pre-training, and rounds.pretrain is 0; "
+                "set it, for example to 6."
+            )
+        return self
+
+    def load_workers(self) -> Workers:
+        """The workers that this configuration describes; many runs may share them."""
+        return self.workers.load(Streams(self.seed if self.data_seed is None else self.data_seed), self.poison)
+
+
+def parse(values: Mapping[str, Any], source: str) -> Config:
+    """A configuration from a mapping; errors begin with `source`.
+
+    >>> parse({"rul": "ucb"}, "my.toml")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: my.toml: 'rul' is no known key. Did you mean 'rule'? Known: ...
+    """
+    config: Config = Config.parse(values, source)
+    return config
+
+
+def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
+    """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
+
+    >>> load("missing.toml")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: missing.toml cannot be read: No such file or directory. Examples are in examples/.
+    """
+    return parse(read(path, changes), str(Path(path)))

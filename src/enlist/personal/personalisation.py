@@ -1,0 +1,366 @@
+"""Personalised learning: rounds of Algorithm 7 of the MAB-FL thesis, on real training.
+
+    personalisation = Personalisation(Config(rule="ucb"))
+    result = personalisation.run()
+
+The loop is `Personalisation.step`. Before the first round every worker trains the initial model (pre-training).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from enlist.personal.communication import units
+from enlist.personal.config import Config
+from enlist.personal.decision import Decision, Play
+from enlist.personal.federation import LATE, Federation, Trained, rows
+from enlist.personal.pretraining import Pretraining
+from enlist.personal.priors import Estimates, learned, matched
+from enlist.personal.proposals import grown
+from enlist.personal.rewards import increase
+from enlist.personal.rules import FixedRule
+from enlist.personal.tables import arm_rows
+from enlist.personal.workers import Workers
+from enlist.simulation.callbacks import Callback, Checkpoint, Row
+from enlist.streams import Streams
+from enlist.training.flat import Vectors
+from enlist.training.workers import one_thread
+from enlist.typing import BoolArray, FloatArray
+
+
+class Candidate(NamedTuple):
+    """A model that may become the global one: whose models it is made of, and its validation score.
+
+    >>> Candidate._fields
+    ('members', 'model', 'score')
+    """
+
+    members: list[int]
+    model: Vectors
+    score: float
+
+
+class Personalisation:
+    """One run of a configuration.
+
+    workers      take the place of those that the configuration describes: many runs may share them
+    callbacks    what goes along: progress, run folder
+    model        the model to begin with instead of the initial one; there is no pre-training then
+    priors       what earlier runs, of this target or others, have learned: arms and estimates of their rewards
+
+    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 3})
+    >>> result = Personalisation(config).run()
+    >>> result["rounds"], result["status"], result["target"], result["communication"]
+    (3, 'finished', '2', 22)
+    """
+
+    def __init__(
+        self,
+        config: Config,
+        *,
+        workers: Workers | None = None,
+        callbacks: Sequence[Callback] = (),
+        model: Vectors | None = None,
+        priors: Sequence[Estimates] = (),
+    ) -> None:
+        self.config, self.callbacks, self.earlier = config, tuple(callbacks), tuple(priors)
+        self.streams = Streams(config.seed)
+        self.workers = config.load_workers() if workers is None else workers
+        self.target = self.workers.position(config.target)
+        self.federation = Federation(
+            self.workers, config.model, config.training, config.seed, poison=config.poison, metric=config.metric
+        )
+        self.federation.poison.pop(self.target, None)  # who poisons others does not cheat itself
+        self.metric = self.federation.metric
+        self.pacer, self.meter = config.rounds.epochs.start(), config.reward.start()
+        self.stopper = config.stopping.start(self.metric.lower_is_better)
+        self.model = self.best = self.federation.initial if model is None else model
+        self.begun = model is not None or not config.rounds.pretrain
+        self.round, self.communication = 0, 0
+        self.previous, self.test, self.best_test = math.nan, math.nan, math.nan
+        self.stopping, self.stopped = False, False
+
+    @functools.cached_property
+    def decision(self) -> Decision:
+        """The rule at work on its arms."""
+        rule, names = self.config.rule, self.workers.names
+        if isinstance(rule, FixedRule):
+            arms = rule.arms(names, self.target)
+        elif self.clustered:
+            arms = self.pretraining.proposed(self.config.arms)
+        else:
+            arms = self.config.arms.arms(names, self.target)
+        decision = rule.start(arms, self.streams.generator("rule"), self.config.explore)
+        folder = self.config.priors.folder
+        earlier = [*self.earlier, *([] if folder is None else [learned(folder)])]
+        if earlier:
+            decision.priors(matched(arms, earlier), self.config.priors.weight)
+        return decision
+
+    @functools.cached_property
+    def pretraining(self) -> Pretraining:
+        """What every worker that may be asked makes of the initial model before the first round."""
+        asked = np.arange(len(self.workers))
+        if not self.clustered:
+            asked = np.flatnonzero(self.decision.arms.members.any(axis=0))
+        return Pretraining(self.federation, asked.tolist(), self.config.rounds.pretrain, self.target)
+
+    @property
+    def clustered(self) -> bool:
+        """Whether arms come from clustering the updates of pre-training."""
+        return self.config.arms.kind == "clusters" and not isinstance(self.config.rule, FixedRule)
+
+    def run(self) -> dict[str, Any]:
+        """Run to the end, or until `stopping` is set; returns what result.json holds."""
+        try:
+            with one_thread():
+                for callback in self.callbacks:
+                    callback.on_start(self)
+                while not self.finished and not self.stopping:
+                    row, arms = self.step()
+                    for callback in self.callbacks:
+                        callback.on_round(self, row, arms)
+                result = self.result()
+                for callback in self.callbacks:
+                    callback.on_finish(self, result)
+        finally:
+            for callback in self.callbacks:
+                callback.close()
+        return result
+
+    @property
+    def finished(self) -> bool:
+        """Whether the last round was played, or the validation score has passed its peak."""
+        return self.round >= self.config.rounds.rounds or self.stopped
+
+    def step(self) -> tuple[Row, list[Row]]:
+        """One round: choose, train, score the target's own model and the aggregates, keep one, and learn."""
+        self.round += 1
+        present = self.config.failures.available(self.round, len(self.workers), self.target, self.streams)
+        if not present[self.target]:
+            return self._skipped("target away", present)
+        play = self._play(present)
+        combinations = [self.decision.arms.of(arm).tolist() for arm in play.arms] or [[self.target]]
+        trained = self._train(sorted({worker for members in combinations for worker in members}), present)
+        messages = self._messages(play, trained, present)
+        if trained[self.target].update is None:
+            return self._skipped("target failed", present, trained, messages)
+        local = self._candidate([self.target], trained)  # y1 of Algorithm 7
+        aggregates = [self._candidate(members, trained, local) for members in combinations]  # y2
+        increases, rewards = self._rewards(play, local, aggregates)
+        kept = self.decision.adopt(play, rewards, increases) if len(play.arms) else 0
+        if self.decision.delayed:
+            self._change_arms()  # rewards of this round come with the next
+        self.decision.learn(play.arms, rewards, increases)
+        self._keep(aggregates[kept])
+        row = self._row(present, trained) | {
+            "arm": "+".join(self.workers.names[worker] for worker in combinations[kept]),
+            "code": "".join("1" if worker in combinations[kept] else "0" for worker in range(len(self.workers))),
+            "extreme": play.extreme,
+            "epochs": trained[self.target].epochs,
+            "local": local.score,
+            "validation": aggregates[kept].score,
+            "test": self.test,
+            "communication": messages,
+        }
+        details = arm_rows(self.decision, self.round, play, rewards, increases)
+        if not self.decision.delayed:
+            self._change_arms()
+        return row, details
+
+    def result(self) -> dict[str, Any]:
+        """How the run stands."""
+        decision = self.decision
+        arm = decision.best()
+        lower, upper = decision.bounds()
+        return {
+            "status": "finished" if self.finished else "stopped",
+            "rounds": self.round,
+            "target": self.config.target,
+            "metric": self.metric.name,
+            "lower_is_better": self.metric.lower_is_better,
+            "combination": decision.arms.label(arm),
+            "code": decision.arms.code(arm),
+            "estimate": float(decision.values()[arm]),
+            "increase": _known(decision.evidence.mean[arm]),
+            "lower": _known(lower[arm]),
+            "upper": _known(upper[arm]),
+            "probability": float(decision.probability_best()[arm]),
+            "count": int(decision.count()[arm]),
+            "removed": [decision.arms.label(other) for other in np.flatnonzero(decision.removed).tolist()],
+            "best_round": self.stopper.best_round or None,
+            "validation": _known(self.stopper.best),
+            "test": _known(self.best_test),
+            "communication": self.communication,
+        }
+
+    def _play(self, present: BoolArray) -> Play:
+        """Arms without those of which somebody is away; a fixed combination goes on with whoever is there."""
+        arms = self.decision.arms
+        whole = isinstance(self.config.rule, FixedRule)
+        return self.decision.play(np.ones(len(arms), dtype=bool) if whole else arms.allowed(present), self.round)
+
+    def _train(self, members: Sequence[int], present: BoolArray) -> dict[int, Trained]:
+        """The members who are there train and send their updates; poisonous ones cheat."""
+        failing = self.config.failures.failing(self.round, len(self.workers), self.target, self.streams)
+        if failing[self.target]:
+            return {self.target: Trained(None, 0, LATE)}  # whatever the others do is of no use
+        asked = [worker for worker in members if present[worker]]
+        starts = None
+        if not self.begun:
+            self.model, starts = self.pretraining.starts(self.config.rounds.start)
+        trained = self.federation.train(
+            asked,
+            self.model,
+            self.pacer.most,
+            self.round,
+            starts=starts,
+            failing=np.flatnonzero(failing).tolist(),
+            tolerance=self.pacer.tolerance,
+        )
+        return self.federation.sent(trained)
+
+    def _messages(self, play: Play, trained: Mapping[int, Trained], present: BoolArray) -> int:
+        """Messages of this round; who is away gets none and sends none."""
+        arms = self.decision.arms
+        away = int((arms.members[play.arms].any(axis=0) & ~present).sum())
+        lost = sum(answer.update is None for answer in trained.values())
+        messages = units(arms, play, delayed=self.decision.delayed, lost=lost) - 2 * away
+        self.communication += messages
+        return messages
+
+    def _candidate(
+        self, members: Sequence[int], trained: Mapping[int, Trained], local: Candidate | None = None
+    ) -> Candidate:
+        """The aggregate of those members who answered, and its validation score with the target."""
+        rest = [worker for worker in members if worker in trained and trained[worker].update is not None]
+        if local is not None and rest == [self.target]:
+            return local
+        answers, sizes = [trained[worker] for worker in rest], self.workers.sizes[rest].tolist()
+        updates = rows(answers) if self.config.weights.kind == "similarity" else None
+        weights = self.config.weights.weights(sizes, rest.index(self.target), updates)
+        model = self.federation.aggregate(self.model, answers, weights.tolist())
+        return Candidate(rest, model, self.federation.score(model, self.target, "validation"))
+
+    def _rewards(self, play: Play, local: Candidate, aggregates: Sequence[Candidate]) -> tuple[FloatArray, FloatArray]:
+        """Increases and rewards of the arms that were played; NaN, no credit, where a worker did not answer."""
+        if not len(play.arms):
+            return np.zeros(0), np.zeros(0)
+        reference = local.score if self.config.reward.against == "local" else self._before()
+        found = np.array([increase(reference, one.score, self.metric.lower_is_better) for one in aggregates])
+        whole = self.decision.arms.sizes[play.arms] == [len(one.members) for one in aggregates]
+        found[~whole] = np.nan
+        return found, self.meter.rewards(found, reference)
+
+    def _before(self) -> float:
+        """The validation score of the model that this round began with."""
+        if math.isnan(self.previous):
+            self.previous = self.federation.score(self.model, self.target, "validation")
+        return self.previous
+
+    def _keep(self, kept: Candidate) -> None:
+        """Make this model the global one; remember it if it is the best so far."""
+        model, validation = kept.model, kept.score
+        if not self.begun:
+            self.begun = True
+            self.communication += self.pretraining.messages(self.config.rounds.start, self.clustered)
+        if not math.isnan(self.previous):
+            self.pacer.observe(increase(self.previous, validation, self.metric.lower_is_better))
+        self.model, self.previous = model, validation
+        self.test = self.federation.score(model, self.target, "test")
+        self.stopped = self.stopper.update(validation)
+        if self.stopper.improved:
+            self.best, self.best_test = model, self.test
+
+    def _change_arms(self) -> None:
+        """Remove clearly worse arms, and add the union of the two best, as the configuration says."""
+        if self.config.elimination.confidence is not None:
+            self.decision.eliminate(self.config.elimination.confidence)
+        every = self.config.arms.grow
+        if every and self.round % every == 0:
+            means = np.where(self.decision.removed, -np.inf, self.decision.evidence.mean)
+            union = grown(self.decision.arms, means)
+            if union is not None:
+                self.decision.extend(self.decision.arms.with_more([union]))
+
+    def _skipped(
+        self, reason: str, present: BoolArray, trained: Mapping[int, Trained] | None = None, messages: int = 0
+    ) -> tuple[Row, list[Row]]:
+        """A round without the target: nothing is learned, and the model stays."""
+        self.stopper.update(math.nan)
+        row = self._row(present, trained or {}) | {"communication": messages, "skipped": reason}
+        nothing = np.zeros(0)
+        return row, arm_rows(self.decision, self.round, Play(nothing.astype(np.int64), False), nothing, nothing)
+
+    def _row(self, present: BoolArray, trained: Mapping[int, Trained]) -> dict[str, Any]:
+        lost = [worker for worker, answer in trained.items() if answer.update is None]
+        return {
+            "round": self.round,
+            "best_validation": self.stopper.best,
+            "best_test": self.best_test,
+            "cumulative_communication": self.communication,
+            "available": int(present.sum()),
+            "failed": "+".join(self.workers.names[worker] for worker in lost),
+            "skipped": "",
+        }
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+        """What a checkpoint holds besides the decision: header, arrays, the best model by name and the global one."""
+        header = {
+            "communication": self.communication,
+            "previous": _known(self.previous),
+            "best_test": _known(self.best_test),
+            "stopped": self.stopped,
+            "begun": self.begun,
+            "meter": self.meter.state(),
+            "stopper": self.stopper.state(),
+            "pacer": self.pacer.state(),
+        }
+        layout = self.federation.layout
+        models = {"model": layout.named(self.best), "tensors": layout.named(self.model)}
+        return header, {}, {file: as_arrays(tensors) for file, tensors in models.items()}
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint, bit by bit as if nothing had happened."""
+        header, layout = checkpoint.header, self.federation.layout
+        self.decision = Decision.load(checkpoint.folder / "decision")
+        self.best, self.model = Vectors.zeros(layout), Vectors.zeros(layout)
+        for file, model in (("model", self.best), ("tensors", self.model)):
+            layout.load_named(as_tensors(checkpoint.weights[file]), model)
+        self.round, self.communication = header["round"], header["communication"]
+        self.stopped, self.begun = header["stopped"], header["begun"]
+        self.previous = math.nan if header["previous"] is None else header["previous"]
+        self.best_test = math.nan if header["best_test"] is None else header["best_test"]
+        self.meter.restore(header["meter"])
+        self.stopper.restore(header["stopper"])
+        self.pacer.restore(header["pacer"])
+
+
+def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    """Tensors as NumPy arrays, to be saved.
+
+    >>> as_arrays({"bias": torch.ones(2)})
+    {'bias': array([1., 1.], dtype=float32)}
+    """
+    return {name: tensor.numpy() for name, tensor in tensors.items()}
+
+
+def as_tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
+    """Saved arrays as tensors.
+
+    >>> as_tensors({"bias": np.ones(2)})
+    {'bias': tensor([1., 1.], dtype=torch.float64)}
+    """
+    return {name: torch.from_numpy(values) for name, values in arrays.items()}
+
+
+def _known(value: float) -> float | None:
+    """The number for JSON; nothing where it is not known."""
+    return float(value) if math.isfinite(value) else None

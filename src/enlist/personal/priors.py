@@ -1,0 +1,58 @@
+"""Priors: what an earlier run, or the run of another target, has learned of combinations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+
+import numpy as np
+
+from enlist.errors import InputError
+from enlist.personal.arms import Arms
+from enlist.personal.decision import Decision
+from enlist.typing import FloatArray
+
+Estimates = tuple[Arms, FloatArray]
+"""Arms, and the estimate of each one's reward; NaN where nothing is known."""
+
+
+def learned(path: str | PathLike[str]) -> Estimates:
+    """The arms of a run folder and the estimates of their rewards, to begin another run with.
+
+    >>> learned("no/such/run")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: no/such/run holds no checkpoint; name the folder of a run of `enlist personalise`.
+    """
+    places = Path(path) / "checkpoints"
+    whole = sorted(place for place in places.iterdir() if place.suffix != ".partial") if places.is_dir() else []
+    if not whole or not (whole[-1] / "decision").is_dir():
+        raise InputError(f"{path} holds no checkpoint; name the folder of a run of `enlist personalise`.")
+    decision = Decision.load(whole[-1] / "decision")
+    return estimates(decision)
+
+
+def estimates(decision: Decision) -> Estimates:
+    """Arms and the estimates of their rewards, NaN where none was credited.
+
+    >>> from enlist.personal.rules import UCBRule
+    >>> estimates(UCBRule().start(Arms.pairs("123", "2"), np.random.default_rng(1)))[1]
+    array([nan, nan])
+    """
+    return decision.arms, np.where(decision.count() > 0, decision.values(), np.nan)
+
+
+def matched(arms: Arms, earlier: Sequence[Estimates]) -> FloatArray:
+    """For each arm the mean of what earlier runs say of the same workers, (arms,); NaN where none knows it.
+
+    The pair of a and b is an arm for both of them: what helped a is a first guess at what helps b.
+
+    >>> before = Arms.pairs("abc", "a"), np.array([0.02, 0.04])
+    >>> matched(Arms.pairs("abc", "b"), [before])
+    array([0.02,  nan])
+    """
+    found = np.array([arms.matching(*one) for one in earlier]).reshape(-1, len(arms))
+    known = ~np.isnan(found)
+    total = np.where(known, found, 0.0).sum(axis=0)
+    return np.where(known.any(axis=0), total / np.maximum(known.sum(axis=0), 1), np.nan)

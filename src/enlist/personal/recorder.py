@@ -1,0 +1,85 @@
+"""The run folder of a personalisation: its tables, what of a run saves itself, and what can be read from it later."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from enlist.personal.config import Config
+from enlist.personal.personalisation import Personalisation
+from enlist.personal.priors import Estimates
+from enlist.personal.tables import PERSONAL_TABLES
+from enlist.personal.workers import Workers
+from enlist.runs.folder import RunFolder, Saves
+from enlist.simulation.callbacks import Callback, Recorder
+from enlist.training.flat import Vectors
+from enlist.typing import AnyArray
+
+
+class PersonalRecorder(Recorder):
+    """Writes the run folder of a personalisation: rounds.csv, arms.csv, clients.csv, checkpoints, result.json.
+
+    >>> PersonalRecorder.DETAILS
+    'arms.csv'
+    """
+
+    DETAILS = "arms.csv"
+
+    def columns(self, simulation: Personalisation) -> Mapping[str, AnyArray]:
+        """What clients.csv holds of each worker."""
+        return simulation.workers.columns(simulation.config.poison)
+
+    def parts(self, simulation: Personalisation) -> Mapping[str, Saves]:
+        """The decision saves itself."""
+        return {"decision": simulation.decision}
+
+
+def run_in(
+    path: str | PathLike[str],
+    config: Config,
+    *,
+    workers: Workers | None = None,
+    callbacks: Sequence[Callback] = (),
+    resume: bool = False,
+    model: Vectors | None = None,
+    priors: Sequence[Estimates] = (),
+) -> dict[str, Any]:
+    """Run a configuration in a folder, from its last checkpoint on if `resume`; returns its result.
+
+    >>> import tempfile
+    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 2})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     result = run_in(folder + "/run", config)
+    >>> result["rounds"]
+    2
+    """
+    return complete(
+        config, path, workers=workers, callbacks=callbacks, resume=resume, model=model, priors=priors
+    ).result()
+
+
+def complete(
+    config: Config,
+    path: str | PathLike[str] | None = None,
+    *,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+    **settings: Any,
+) -> Personalisation:
+    """Run a configuration to its end, in a folder or, without one, in memory; returns the run, with its models.
+
+    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
+    >>> complete(config).round
+    1
+    """
+    if path is None:
+        run = Personalisation(config, callbacks=callbacks, **settings)
+        run.run()
+        return run
+    with RunFolder.open(path, config.model_dump(mode="json"), resume=resume, tables=PERSONAL_TABLES) as folder:
+        recorder = PersonalRecorder(folder)
+        run = Personalisation(config, callbacks=(recorder, *callbacks), **settings)
+        recorder.restore(run)
+        run.run()
+        return run

@@ -1,0 +1,40 @@
+"""The page docs/personalisation-keys.md, made from the options classes.
+
+`python -m enlist.personal.schema > docs/personalisation-keys.md` writes it anew.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from enlist.personal.config import Config
+from enlist.simulation.schema import page
+
+INTRODUCTION = """\
+# Keys of personalised learning
+
+`enlist personalise my.toml` reads one TOML file. Every key below may be left out unless it is marked as required.
+Unknown keys, wrong types and values out of bounds are refused before anything runs, with the nearest key that exists.
+What the sections mean is in [personalisation.md](personalisation.md). Single keys can be changed from the command line:
+`enlist personalise my.toml --set rounds.rounds=30 --set rule=extreme-explore`.
+
+Where a section has alternatives, its `kind` (data sets and models: its `name`) says which one is meant, and the word
+alone stands for the table with defaults: `rule = "ucb"` is short for `rule = { kind = "ucb" }`. A number of epochs is a
+fixed one: `epochs = 6`. A file of a worker may be its path alone: `files = { north = "north.npz" }`.
+
+This page is made from the code: `python -m enlist.personal.schema > docs/personalisation-keys.md`.
+"""
+
+
+def markdown() -> str:
+    """The page: every section, every key, and every alternative of those that have some.
+
+    >>> print(markdown()[:31])
+    # Keys of personalised learning
+    """
+    return page(Config.model_json_schema(), INTRODUCTION)
+
+
+if __name__ == "__main__":
+    sys.stdout.reconfigure(encoding="utf-8")  # type: ignore[union-attr]
+    sys.stdout.write(markdown())

@@ -1,0 +1,356 @@
+"""The report of personalised learning: which combination was learned, how surely, what it gained and what it cost."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from enlist.errors import InputError
+from enlist.report.charts import save
+from enlist.report.page import Section, write_page
+from enlist.report.personal_charts import (
+    action_chart,
+    action_rows,
+    arm_colours,
+    band_chart,
+    estimate_rows,
+    increase_chart,
+    journey_chart,
+    overview_chart,
+    partner_chart,
+    poisonous,
+    score_rows,
+    series_colours,
+)
+from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, gain_scores, partner_scores, stage_scores
+from enlist.runs.printing import UNKNOWN, percent
+from enlist.statistics import Summary
+
+Charts = dict[str, alt.TopLevelMixin]
+
+NAMES = {"auc": "AUC", "accuracy": "accuracy", "loss": "loss"}
+STAGES = {
+    "personalised": "of these: as it was while combinations were chosen",
+    "retrained": "of these: trained anew with the combination fixed",
+    "fine_tuned": "of these: fine-tuned on the target's samples",
+}
+MOST_ARMS = 15
+CLEAR = 0.95
+
+
+def write_personal_report(
+    runs: Sequence[PersonalTables], place: Path | str, title: str = "Personalised learning"
+) -> Path:
+    """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+
+    `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Runs without a
+    single finished round are left out.
+
+    >>> import tempfile
+    >>> from enlist.runs.personal_example import example_personal
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_personal_report([example_personal(seed) for seed in range(2)], folder)
+    ...     sorted(path.name for path in page.parent.iterdir())
+    ['charts', 'report.html', 'scores.json']
+    """
+    targets = by_target(runs)
+    if not targets:
+        raise InputError("no run has finished a round yet; there is nothing to report.")
+    place = Path(place)
+    page = place if place.suffix == ".html" else place / "report.html"
+    several = len(targets) > 1
+    sections = [(_overview(targets), Charts())] if several else []
+    for target, own in targets.items():
+        prefix = f"Worker {target}: " if several else ""
+        stem = f"{target}-" if several else ""
+        for section, charts in (_result(own), _combination(own), _learning(own), _partners(own)):
+            heading = prefix + (section.heading[0].lower() + section.heading[1:] if several else section.heading)
+            named = {_file_name(stem + name): chart for name, chart in charts.items()}
+            sections.append((dataclasses.replace(section, heading=heading), named))
+    try:
+        folder = page.parent / "charts"
+        folder.mkdir(parents=True, exist_ok=True)
+        for _, charts in sections:
+            for name, chart in charts.items():
+                save(chart, folder / name, (".png", ".svg"))
+        for target, own in targets.items():
+            name = _file_name(f"{target}-overview" if several else "overview")
+            save(overview_chart(own, f"test {_metric(own)}"), folder / name, (".png",))
+        content = json.dumps({target: _scores(own) for target, own in targets.items()}, indent=1)
+        (page.parent / "scores.json").write_text(content + "\n", encoding="utf-8")
+        return write_page(page, title, lead(runs), [section for section, _ in sections])
+    except OSError as error:
+        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def by_target(runs: Sequence[PersonalTables]) -> dict[str, list[PersonalTables]]:
+    """Runs with at least one finished round, by target in order of appearance and then by seed.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> [run.seed for run in by_target([example_personal(1), example_personal(0)])["2"]]
+    [0, 1]
+    """
+    begun = [run for run in runs if len(run.rounds["round"]) and run.played.any()]
+    names = dict.fromkeys(run.target for run in begun)
+    return {name: sorted((run for run in begun if run.target == name), key=lambda run: run.seed) for name in names}
+
+
+def personal_table(runs: Sequence[PersonalTables]) -> list[list[str]]:
+    """Header and one line for each target: what was learned, how surely, the gains with 95 % intervals, and the cost.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> for line in personal_table([example_personal(seed) for seed in range(3)]):
+    ...     print(" | ".join(line))
+    target | combination | seeds | probability | test AUC | over local only | over federated averaging | messages | ...
+    2 | 2+3 | 3/3 | 98 % | 0.725 ± 0.002 | +0.084 [+0.080, +0.089] | +0.065 [+0.059, +0.071] | 95 | 120
+    """
+    targets = by_target(runs)
+    metric = _metric(runs)
+    rows = []
+    for target, own in targets.items():
+        best, scores = learned(own), gain_scores(own)
+        row = {
+            "target": target,
+            "combination": best["arm"],
+            "seeds": f"{best['named']}/{len(own)}",
+            "probability": percent(best["probability"]),
+            f"test {metric}": _with_half(scores.get("personalised"), own[0].metric),
+        }
+        row |= {f"over {title}": _gain(scores.get(f"{name}_gain"), own[0].metric) for name, title in BASELINES.items()}
+        row |= {
+            "messages": _count(scores.get("communication")),
+            "messages of FedAvg": _count(scores.get("fedavg_communication")),
+        }
+        rows.append(row)
+    kept = [name for name in rows[0] if any(row[name] != UNKNOWN for row in rows)]
+    return [kept, *([row[name] for name in kept] for row in rows)]
+
+
+def learned(runs: Sequence[PersonalTables]) -> dict[str, Any]:
+    """The scores of the combination that most seeds of one target name, the more probable one of equals.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> learned([example_personal(seed) for seed in range(3)])["arm"]
+    '2+3'
+    """
+    return max(arm_scores(runs), key=lambda row: (row["named"], row["probability"]))
+
+
+def lead(runs: Sequence[PersonalTables]) -> str:
+    """What was run, in one sentence.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> lead([example_personal(seed) for seed in range(3)])
+    'Rule ucb over 3 combinations of 4 workers, for worker 2, 15 rounds at most, 3 seeds.'
+    """
+    targets = by_target(runs)
+    run = next(iter(targets.values()))[0]
+    rule = run.config.get("rule") or {}
+    rounds = (run.config.get("rounds") or {}).get("rounds", len(run.rounds["round"]))
+    whom = f"for worker {run.target}" if len(targets) == 1 else f"for each of {len(targets)} workers"
+    seeds = max(len(own) for own in targets.values())
+    return (
+        f"Rule {rule.get('kind', '?')} over {_plural(len(run.labels), 'combination')} of "
+        f"{len(run.workers['worker'])} workers, {whom}, {_plural(rounds, 'round')} at most, {_plural(seeds, 'seed')}."
+    )
+
+
+def verdict(runs: Sequence[PersonalTables]) -> str:
+    """What was learned for one target, how surely, what it gained and what it cost, in sentences that are computed.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> verdict([example_personal(seed) for seed in range(3)])
+    'For worker 2 the combination 2+3 was learned, by 3 of 3 seeds; it is the best with a probability of 98 %. ...'
+    """
+    best, scores, run = learned(runs), gain_scores(runs), runs[0]
+    metric = _metric(runs)
+    found = f"For worker {run.target} the combination {best['arm']} was learned"
+    found += "" if len(runs) == 1 else f", by {best['named']} of {len(runs)} seeds"
+    doubt = "" if best["probability"] >= CLEAR else ", so others may be as good"
+    words = [f"{found}; it is the best with a probability of {percent(best['probability'])}{doubt}."]
+    if "personalised" in scores:
+        words.append(f"Its model reaches a test {metric} of {_level(scores['personalised'].mean, run.metric)}.")
+    compared = [
+        _against(scores[f"{name}_gain"], f"{title} ({_level(scores[name].mean, run.metric)})", run.metric)
+        for name, title in BASELINES.items()
+        if name in scores
+    ]
+    words += [f"That is {'; and it is '.join(compared)}."] if compared else []
+    if "fedavg_communication" in scores:
+        spent, other = scores["communication"].mean, scores["fedavg_communication"].mean
+        share = percent(spent / other)
+        words.append(f"It took {spent:,.0f} messages, {share} of the {other:,.0f} that federated averaging took.")
+    return " ".join(words)
+
+
+def _against(gain: Summary, reference: str, metric: str) -> str:
+    size = _signed(abs(gain.mean), metric).removeprefix("+") + (" points" if metric == "accuracy" else "")
+    span = f"95 % interval {_span(gain.low, gain.high, metric)}"
+    if math.isnan(gain.low):
+        return f"{size} {'better' if gain.mean >= 0 else 'worse'} than {reference}, which is no more than one seed"
+    if gain.low > 0:
+        return f"{size} better than {reference}, {span}"
+    if gain.high < 0:
+        return f"{size} worse than {reference}, {span}"
+    return f"not to be told from {reference} by these seeds, {_signed(gain.mean, metric)}, {span}"
+
+
+def _overview(targets: Mapping[str, Sequence[PersonalTables]]) -> Section:
+    table = personal_table([run for own in targets.values() for run in own])
+    text = "Each worker in turn was the target. What was learned for whom:"
+    return Section("All targets", text, table, note=_note(next(iter(targets.values()))))
+
+
+def _result(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
+    scores, run = gain_scores(runs), runs[0]
+    metric = _metric(runs)
+    open_runs = [str(run.seed) for run in runs if run.result is None or run.result.get("status") == "stopped"]
+    note = _note(runs) + (f" Not finished yet: seed {', '.join(open_runs)}." if open_runs else "")
+    if not scores:
+        return Section("What was learned", verdict(runs), note=note), {}
+    header = ["model", f"test {metric}", "gain of the personalised one", "messages"]
+    rows = [["personalised", _with_half(scores["personalised"], run.metric), UNKNOWN, _count(scores["communication"])]]
+    for name, summary in stage_scores(runs).items():
+        title = STAGES.get(name, f"of these: {name.replace('_', ' ')}")
+        rows.append([title, _with_half(summary, run.metric), UNKNOWN, UNKNOWN])
+    for name, title in BASELINES.items():
+        if name in scores:
+            messages = _count(scores.get("fedavg_communication")) if name == "fedavg" else "0"
+            rows.append(
+                [title, _with_half(scores[name], run.metric), _gain(scores[f"{name}_gain"], run.metric), messages]
+            )
+    return Section("What was learned", verdict(runs), [header, *rows], note=note), {}
+
+
+def _note(runs: Sequence[PersonalTables]) -> str:
+    note = "Models are chosen by the target's validation samples and reported on its test samples."
+    note += " Gains are in points of percent." if runs[0].metric == "accuracy" else ""
+    if len(runs) > 1:
+        return note + f" Intervals are 95 % over {len(runs)} seeds (Student's t); gains are paired by seed."
+    if any(name in (runs[0].result or {}) for name in BASELINES):
+        note += " Intervals are 95 % over the target's test samples (bootstrap), as there is a single seed."
+    return note
+
+
+def _combination(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
+    scores = sorted(arm_scores(runs), key=lambda row: (-row["named"], -row["probability"], -row["played"]))
+    poisoned = poisonous(runs)
+    header = ["combination", "named by seeds", "probability best", "mean increase", "95 % interval", "kept in rounds"]
+    removed = any(row["removed"] for row in scores)
+    header += ["eliminated in seeds"] if removed else []
+    table = [header]
+    for row in scores[:MOST_ARMS]:
+        mark = " (poisonous)" if poisoned & set(row["arm"].split("+")) else ""
+        span = _span(row["low"], row["high"], runs[0].metric) if math.isfinite(row["low"]) else UNKNOWN
+        mean = _signed(row["increase"], runs[0].metric) if math.isfinite(row["increase"]) else "never played"
+        cells = [row["arm"] + mark, f"{row['named']}/{len(runs)}", percent(row["probability"]), mean, span]
+        cells += [percent(row["played"])] + ([str(row["removed"])] if removed else [])
+        table.append(cells)
+    charts: Charts = {}
+    if any(math.isfinite(row["increase"]) for row in scores):
+        charts["increases"] = increase_chart(runs, "How much better than the target's local model")
+    estimates = estimate_rows(runs)
+    if estimates:
+        charts["estimates"] = band_chart(
+            estimates, "The rule's estimates", "round", "estimated reward", arm_colours(runs)
+        )
+    text = (
+        "An increase is the validation score of the aggregate minus that of the target's own model of the same round. "
+        "The probability of being the best combination comes from all increases that were credited."
+    )
+    note = "" if len(scores) <= MOST_ARMS else f"The table shows {MOST_ARMS} of {len(scores)} combinations."
+    return Section("Which combination, and how sure", text, table, list(charts.values()), note), charts
+
+
+def _learning(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
+    up = f"test {_metric(runs)}"
+    rounds, messages = score_rows(runs, "rounds"), score_rows(runs, "messages")
+    charts: Charts = {
+        "rounds": band_chart(rounds, "Over rounds", "round", up, series_colours(rounds)),
+        "messages": band_chart(messages, "Over messages", "messages sent", up, series_colours(messages)),
+    }
+    text = "Scores of the model that each round ends with. "
+    text += "Lines are means over seeds, bands their 95 % intervals." if len(runs) > 1 else ""
+    note = "A message is one transfer between the server and a worker, whatever it carries."
+    return Section("Learning curves", text.strip(), charts=list(charts.values()), note=note), charts
+
+
+def _partners(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
+    rows, colours = action_rows(runs), arm_colours(runs)
+    up = f"test {_metric(runs)}"
+    charts: Charts = {
+        "actions": action_chart(rows, "The combination kept in each round", colours),
+        "journey": journey_chart(rows, "Scores by the combination kept", up, colours),
+        "partners": partner_chart(runs, "Partners, early and late"),
+    }
+    text = "In a round in which all combinations are tried, the one kept is the one whose model goes on."
+    bad = [row for row in partner_scores(runs) if row["poison"]]
+    if bad:
+        words = [f"{row['worker']} in {percent(row['early'])} and {percent(row['late'])}" for row in bad]
+        text += f" Poisonous workers were in the combination kept in so many early and late rounds: {'; '.join(words)}."
+    note = "Early is the first third of the rounds, late the last third."
+    return Section("Who was played", text, charts=list(charts.values()), note=note), charts
+
+
+def _scores(runs: Sequence[PersonalTables]) -> dict[str, Any]:
+    summaries = {
+        name: [_plain(value) for value in (score.mean, score.low, score.high)] if isinstance(score, Summary) else score
+        for name, score in gain_scores(runs).items()
+    }
+    arms = [{name: _plain(value) for name, value in row.items()} for row in arm_scores(runs)]
+    return {"combination": learned(runs)["arm"], "scores": summaries, "arms": arms, "partners": partner_scores(runs)}
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN and no infinity."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _metric(runs: Sequence[PersonalTables]) -> str:
+    return NAMES.get(runs[0].metric, runs[0].metric)
+
+
+def _level(value: float, metric: str) -> str:
+    """A score: an accuracy in percent, others as they are."""
+    return percent(value, 1) if metric == "accuracy" else f"{value:.3f}"
+
+
+def _signed(value: float, metric: str) -> str:
+    """A difference of scores; of accuracies in points of percent."""
+    return f"{100 * value:+.1f}" if metric == "accuracy" else f"{value:+.3f}"
+
+
+def _span(low: float, high: float, metric: str) -> str:
+    return f"[{_signed(low, metric)}, {_signed(high, metric)}]"
+
+
+def _with_half(summary: Summary | None, metric: str) -> str:
+    if summary is None:
+        return UNKNOWN
+    half = (summary.high - summary.low) / 2.0
+    return _level(summary.mean, metric) + (f" ± {_level(half, metric)}" if math.isfinite(half) else "")
+
+
+def _gain(summary: Summary | None, metric: str) -> str:
+    if summary is None:
+        return UNKNOWN
+    span = "" if math.isnan(summary.low) else f" {_span(summary.low, summary.high, metric)}"
+    return f"{_signed(summary.mean, metric)}{span}"
+
+
+def _count(summary: Summary | None) -> str:
+    return UNKNOWN if summary is None else f"{summary.mean:,.0f}"
+
+
+def _plural(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def _file_name(name: str) -> str:
+    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
