@@ -18,14 +18,14 @@ from enlist.selectors import get, names
 from enlist.testing import population
 
 OPTIONS = ("datasets", "models", "partitions", "devices", "availability", "deadlines", "servers", "aggregations")
-KINDS = ("selectors", "scenarios", *OPTIONS)
+KINDS = ("selectors", "scenarios", "studies", *OPTIONS)
 
 
 def listing(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
 ) -> None:
-    """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, and what a configuration
-    may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
+    """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what a
+    configuration may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
 
     Example: [bold]enlist list selectors[/]
     """
@@ -35,7 +35,7 @@ def listing(
         needs_sim(f"list {what}")
         shown = alternatives(what)
     else:
-        shown = selectors() if what == "selectors" else scenarios()
+        shown = {"selectors": selectors, "scenarios": scenarios, "studies": studies}[what]()
     open_console(width=150).print(shown)
 
 
@@ -62,6 +62,19 @@ def scenarios() -> Table:
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
     for name, scenario in SCENARIOS.items():
         table.add_row(name, scenario.about)
+    return table
+
+
+def studies() -> Table:
+    """Every study: the work that it reproduces, its claims, and its scales."""
+    from enlist.studies import get, names
+
+    table = Table("study", "reproduces", "claims", "scales", header_style="dim", box=box.SIMPLE_HEAD)
+    table.columns[0].style, table.columns[0].no_wrap = "bold", True
+    for name in names():
+        study = get(name)
+        scales = "\n".join(f"{scale.name}: {scale.about}" for scale in study.scales.values())
+        table.add_row(name, escape(study.reference), str(len(study.claims)), escape(scales))
     return table
 
 

@@ -1,0 +1,160 @@
+"""`enlist reproduce`: a study, with its estimate, progress, verdicts and report."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Table
+
+from enlist import checks
+from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
+from enlist.errors import InputError
+
+if TYPE_CHECKING:
+    from enlist.studies.running import Reproduction
+    from enlist.studies.study import Experiment
+
+STYLES = {"reproduced": "green", "partly": "yellow", "not": "red", "not testable here": "dim"}
+WIDTH = 160
+OVERHEAD = 10.0
+"""Seconds for starting processes, drawing and writing."""
+
+
+def reproduce(
+    study: Annotated[str, typer.Argument(help="A study; `enlist list studies` shows them.", show_default=False)],
+    scale: Annotated[
+        str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (the full setting).")
+    ] = "laptop",
+    seeds: Annotated[int | None, typer.Option(help="Experiments per setting; by default what the scale says.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder for everything; by default a new one below runs/, or the last there.")
+    ] = None,
+    extras: Annotated[
+        list[str] | None, typer.Option("--with", help="A part outside the scale; may be repeated.")
+    ] = None,
+    publish: Annotated[
+        Path | None,
+        typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
+    ] = None,
+) -> None:
+    """Run a published experiment anew: its figures and tables, and a verdict on each of its claims.
+
+    STUDY is a name; `enlist list studies` shows them. Everything is kept as it is computed: an interrupted study goes
+    on with --resume.
+
+    Example: [bold]enlist reproduce mabfl --scale smoke[/]
+    """
+    needs_sim("reproduce")
+    from enlist import studies
+    from enlist.studies.running import Reproduction
+    from enlist.studies.writing import publish as publish_study
+    from enlist.studies.writing import write
+
+    chosen = studies.get(study)
+    plan = chosen.scale(scale, seeds, extras or [])
+    processes = checks.whole("--jobs", jobs, minimum=0) or cores()
+    console = open_console(WIDTH)
+    folder = output or _folder(f"{study}-{scale}", resume)
+    words = ["enlist", "reproduce", study, "--scale", scale, "--seeds", str(plan.seeds)]
+    words += [word for extra in plan.extras for word in ("--with", extra)]
+    command = shlex.join(words)
+    again = shlex.join([*words, "--output", str(folder), "--resume"])
+    with Reproduction.open(chosen, plan, folder, resume=resume) as work:
+        console.print(_outlook(work, processes), highlight=False)
+        try:
+            with _View(console, work) as view:
+                work.run(processes, view.tick)
+        except KeyboardInterrupt:
+            console.print(f"stopped; what is finished is kept. Go on with: {again}", highlight=False, soft_wrap=True)
+            raise typer.Exit(130) from None
+        page = write(work, command, processes)
+        _show(console, work)
+    if publish is not None:
+        place = publish_study(folder, publish)[0].parent
+        console.print(f"published: {place}", markup=False, highlight=False, soft_wrap=True)
+    say_where(console, page)
+    if work.failed:
+        raise typer.Exit(1)
+
+
+def _folder(kind: str, resume: bool) -> Path:
+    """A new folder or, to resume, the last of this kind."""
+    fresh = numbered(kind)
+    if not resume:
+        return fresh
+    last = fresh.with_name(f"{kind}-{int(fresh.name.rpartition('-')[2]) - 1:03d}")
+    if not last.exists():
+        raise InputError(f"there is no {kind} below runs/ to continue; name its folder with --output.")
+    return last
+
+
+def _outlook(work: Reproduction, jobs: int) -> str:
+    from enlist.runs.printing import duration
+
+    missing, every = len(work.missing()), len(work.experiments)
+    done = f", {every - missing} of them done already" if missing < every else ""
+    return (
+        f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {every} experiments{done}; about "
+        f"{duration(work.estimate(jobs) + OVERHEAD, units=1)} with {jobs} process{'es' if jobs > 1 else ''}, "
+        "not counting what unclear verdicts may add."
+    )
+
+
+class _View:
+    """A bar over experiments, weighted by how long they are expected to take; quiet in pipes."""
+
+    def __init__(self, console: Console, work: Reproduction) -> None:
+        self.work = work
+        self.progress = Progress(
+            TextColumn("{task.description}", style="bold"),
+            BarColumn(bar_width=32),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[state]}"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=console,
+            disable=not console.is_terminal,
+        )
+        self.task = self.progress.add_task("experiments", total=len(work.experiments), state="")
+
+    def __enter__(self) -> _View:
+        self.progress.start()
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.progress.stop()
+
+    def tick(self, experiment: Experiment, state: str) -> None:
+        """One more has ended."""
+        failed = f"[red]{len(self.work.failed)} failed[/] · " if self.work.failed else ""
+        total = len(self.work.experiments) + len(self.work.further)
+        name = "further experiments" if self.work.further else "experiments"
+        self.progress.update(self.task, advance=1, total=total, description=name, state=f"{failed}{experiment.key}")
+
+
+def _show(console: Console, work: Reproduction) -> None:
+    """The verdicts, and which experiments failed."""
+    from rich import box
+    from rich.markup import escape
+
+    from enlist.studies.verdicts import SMOKE, tally, verdict_rows
+
+    for (key, seed), reason in work.failed.items():
+        console.print(f"[bold red]failed:[/] {key}, seed {seed}: {escape(reason)}", highlight=False, soft_wrap=True)
+    header, *rows = verdict_rows(work.judged)
+    table = Table(*header, title=tally(work.judged), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    table.columns[0].style = "bold"
+    for column, share in zip(table.columns, (4, 3, 5, 2), strict=True):
+        column.ratio = share
+    for *cells, kind in rows:
+        table.add_row(*map(escape, cells), f"[{STYLES[kind]}]{kind}[/]")
+    console.print(table)
+    if work.scale.name == "smoke":
+        console.print(SMOKE.replace("`", "'"), style="yellow", highlight=False)

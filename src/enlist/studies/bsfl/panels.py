@@ -1,0 +1,142 @@
+"""Panels side by side, each with axes of its own, under one legend."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import numpy as np
+
+from enlist.report.charts import Row
+from enlist.studies.charts import Look
+from enlist.studies.charts import bands as plain_bands
+from enlist.typing import FloatArray
+
+HEADROOM = 1.25
+
+
+@dataclasses.dataclass(frozen=True)
+class Panel:
+    """Curves with bands; rows hold `series`, `at`, `mean`, `low` and `high`.
+
+    log_x, log_y   logarithmic axes: what is not positive is left out
+    steps          the values along x are settings, not amounts: evenly spaced, with points
+
+    >>> Panel("iid", [], "round", "regret").log_x
+    False
+    """
+
+    title: str
+    rows: Sequence[Row]
+    x: str
+    y: str
+    log_x: bool = False
+    log_y: bool = False
+    steps: bool = False
+
+
+def along(points: FloatArray, values: FloatArray, series: str) -> list[dict[str, Any]]:
+    """Rows of a curve over `points`, mean and 95 % interval over seeds; `values` are (seeds, points).
+
+    >>> [row["at"] for row in along(np.array([10.0, 20.0]), np.ones((2, 2)), "bsfl")]
+    [10.0, 20.0]
+    """
+    return [{**row, "at": float(points[row["at"] - 1])} for row in plain_bands(values, series=series)]
+
+
+def side_by_side(
+    panels: Sequence[Panel],
+    title: str,
+    colours: Mapping[str, str],
+    columns: int = 2,
+    width: int = 330,
+    height: int = 230,
+) -> alt.TopLevelMixin:
+    """All panels with their titles; the legend singles out a series.
+
+    >>> rows = along(np.array([1.0, 2.0]), np.ones((2, 2)), "BSFL")
+    >>> side_by_side([Panel("iid", rows, "round", "regret")], "Regret", {"BSFL": "#0b6e99"}).to_dict()["title"]["text"]
+    'Regret'
+    """
+    names = list(dict.fromkeys(str(row["series"]) for panel in panels for row in panel.rows))
+    look = Look(colours=dict(colours), columns=4)
+    pick = alt.selection_point(fields=["series"], bind="legend")
+    rows = {f"panel-{number}": _drawn(panel) for number, panel in enumerate(panels)}
+    charts = [
+        _panel(panel, name, rows[name], look.colour(names), pick, (width, height))
+        for name, panel in zip(rows, panels, strict=True)
+    ]
+    joined: alt.TopLevelMixin = (
+        alt.concat(*charts, columns=columns, spacing=26)
+        .resolve_scale(color="shared")
+        .properties(title=alt.TitleParams(title, anchor="start"), datasets=rows)
+    )
+    return joined
+
+
+def _drawn(panel: Panel) -> list[dict[str, Any]]:
+    """Rows that the axes can show."""
+    rows = [
+        dict(row) for row in panel.rows if (row["at"] > 0 or not panel.log_x) and (row["mean"] > 0 or not panel.log_y)
+    ]
+    if not panel.log_y:
+        return rows
+    least = min((row["mean"] for row in rows), default=1.0)
+    return [{**row, "low": max(row["low"], least / HEADROOM)} for row in rows]
+
+
+def _panel(
+    panel: Panel, name: str, rows: Sequence[Row], colour: alt.Color, pick: alt.Parameter, size: tuple[int, int]
+) -> alt.LayerChart | alt.FacetChart:
+    """One panel; its data stand once beside all charts, because Altair copies what is inside of them at every step."""
+    base = alt.Chart(alt.NamedData(name)).encode(x=_along(panel, size[0]), color=colour)
+    scale = alt.Scale(type="log" if panel.log_y else "linear", nice=False, domain=_domain(rows, panel.log_y))
+    y = alt.Y("mean:Q", title=panel.y, scale=scale, axis=_ticks(panel.log_y, [row["mean"] for row in rows], 5))
+    line = base.mark_line(strokeWidth=2.0, strokeJoin="round", clip=True, point={"size": 30} if panel.steps else False)
+    band = base.mark_area(clip=True).encode(
+        y=alt.Y("low:Q", title=panel.y, scale=scale),
+        y2="high:Q",
+        fillOpacity=alt.condition(pick, alt.value(0.15), alt.value(0.02)),
+    )
+    line = line.encode(
+        y=y,
+        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.06)),
+        tooltip=["series:N", alt.Tooltip("at:Q", title=panel.x), alt.Tooltip("mean:Q", format=".4g")],
+    )
+    if name == "panel-0":  # the legend belongs to all panels, and one of them has to own the choice
+        line = line.add_params(pick)
+    heading = alt.TitleParams(panel.title, fontSize=12, fontWeight="normal", offset=6, frame="group")
+    marks = [band, line] if any(row["high"] > row["low"] for row in rows) else [line]
+    return alt.layer(*marks).properties(title=heading, width=size[0], height=size[1])
+
+
+def _domain(rows: Sequence[Row], logarithmic: bool) -> list[float]:
+    """All means with some room; bands that reach beyond are cut, as a few seeds can make them very wide."""
+    inner = [float(row["mean"]) for row in rows] or [1.0]
+    outer = [float(row[name]) for row in rows for name in ("low", "high")] or [1.0]
+    if logarithmic:
+        return [max(min(outer), min(inner) / HEADROOM), min(max(outer), max(inner) * HEADROOM**2) * 1.02]
+    room = 0.25 * (max(inner) - min(inner)) or 0.1
+    edge = 0.1 * room
+    return [max(min(outer), min(inner) - room) - edge, min(max(outer), max(inner) + room) + edge]
+
+
+def _along(panel: Panel, width: int) -> alt.X:
+    if panel.steps:
+        return alt.X("at:O", title=panel.x, axis=alt.Axis(labelAngle=0, grid=False))
+    scale = alt.Scale(type="log" if panel.log_x else "linear", nice=False)
+    known = [float(row["at"]) for row in panel.rows]
+    return alt.X("at:Q", title=panel.x, scale=scale, axis=_ticks(panel.log_x, known, width // 65, grid=False))
+
+
+def _ticks(logarithmic: bool, values: Sequence[float], count: int, grid: bool = True) -> alt.Axis:
+    """Few ticks; on a logarithmic axis powers of ten, with halves and fifths where there are only few."""
+    if not logarithmic:
+        return alt.Axis(tickCount=count, grid=grid)
+    positive = [value for value in values if value > 0] or [1.0]
+    low, high = np.floor(np.log10(min(positive))), np.ceil(np.log10(max(positive)))
+    steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0)
+    ticks = [float(f"{step * 10.0**power:.6g}") for power in np.arange(low, high + 1) for step in steps]
+    return alt.Axis(values=ticks, grid=grid, format="~g")

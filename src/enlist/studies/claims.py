@@ -1,0 +1,264 @@
+"""Claims and how they are judged: an interval against a margin that was stated before the run."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from enlist.errors import UnknownNameError
+from enlist.statistics import Summary
+from enlist.studies.results import Results
+
+if TYPE_CHECKING:
+    from enlist.studies.study import Experiment, Scale
+
+REPRODUCED, PARTLY, NOT, UNTESTABLE = "reproduced", "partly", "not", "not testable here"
+KINDS = (REPRODUCED, PARTLY, NOT, UNTESTABLE)
+
+
+class Verdict(NamedTuple):
+    """What a rule came to: the kind, our number with its interval, and why.
+
+    >>> Verdict(REPRODUCED, "0.03 [0.02, 0.04]", "the interval lies above 0").kind
+    'reproduced'
+    """
+
+    kind: str
+    ours: str
+    why: str
+
+
+@dataclasses.dataclass(frozen=True)
+class Further:
+    """One more experiment for a claim that did not come out as said, on the cause that is suspected.
+
+    cause         what may explain it
+    experiments   what is run to see (may be empty, if what was run already can tell)
+    reading       what these experiments say, in a sentence with numbers
+
+    >>> Further("too few tosses", lambda scale: (), lambda results: "no news").cause
+    'too few tosses'
+    """
+
+    cause: str
+    experiments: Callable[[Scale], Sequence[Experiment]]
+    reading: Callable[[Results], str]
+
+
+@dataclasses.dataclass(frozen=True)
+class Claim:
+    """What the work says, and how that is judged.
+
+    title     in a few words
+    text      the claim in full
+    source    where it stands
+    paper     the paper's number, or what its picture shows
+    margin    the rule in words: which number is compared with what
+    rule      the rule itself, a pure function of the results
+    further   the experiment that follows if the verdict is partly or not
+
+    >>> from enlist.studies.example import COINS
+    >>> COINS.claims[0].title
+    'The bent coin shows more heads'
+    """
+
+    key: str
+    title: str
+    text: str
+    source: str
+    paper: str
+    margin: str
+    rule: Callable[[Results], Verdict]
+    further: Further
+
+
+class Judged(NamedTuple):
+    """A claim with its verdict and, where it was needed, what the further experiment says.
+
+    >>> from enlist.studies.example import COINS
+    >>> Judged(COINS.claims[0], Verdict(NOT, "0", "no difference")).needs_further
+    True
+    """
+
+    claim: Claim
+    verdict: Verdict
+    reading: str = ""
+
+    @property
+    def needs_further(self) -> bool:
+        """Whether the claim came out partly or not."""
+        return self.verdict.kind in (PARTLY, NOT)
+
+
+def judge(claim: Claim, results: Results) -> Judged:
+    """Apply the rule; without the experiments that it needs, the claim is not testable.
+
+    >>> from enlist.studies.example import COINS
+    >>> judge(COINS.claims[0], Results({})).verdict.kind
+    'not testable here'
+    """
+    try:
+        return Judged(claim, claim.rule(results))
+    except UnknownNameError as error:
+        return Judged(claim, Verdict(UNTESTABLE, "–", f"an experiment that it needs is missing: {error}"))
+
+
+def read_further(judged: Judged, results: Results) -> Judged:
+    """Add what the further experiment says.
+
+    >>> from enlist.studies.example import COINS
+    >>> read_further(Judged(COINS.claims[0], Verdict(NOT, "0", "no difference")), Results({})).reading
+    "The further experiment is missing: no finished experiment is called 'bent-longer'. Known: none."
+    """
+    try:
+        return judged._replace(reading=judged.claim.further.reading(results))
+    except UnknownNameError as error:
+        return judged._replace(reading=f"The further experiment is missing: {error}")
+
+
+def shown(summary: Summary, digits: int = 3, sign: bool = False) -> str:
+    """A number with its interval.
+
+    >>> shown(Summary(0.0312, 0.01, 0.05), sign=True), shown(Summary(0.5, math.nan, math.nan), digits=1)
+    ('+0.031 [+0.010, +0.050]', '0.5')
+    """
+    form = f"{{:{'+' if sign else ''}.{digits}f}}"
+    mean = form.format(summary.mean)
+    return mean if math.isnan(summary.low) else f"{mean} [{form.format(summary.low)}, {form.format(summary.high)}]"
+
+
+def greater(difference: Summary, margin: float, digits: int = 3) -> Verdict:
+    """The claim is that a difference is positive, and that it is one that matters: at least `margin`.
+
+    reproduced   the interval lies above 0, and the mean is at least the margin
+    partly       the interval lies above 0 but the mean below the margin; or the mean is positive, and the interval
+                 contains 0 and the margin, so that neither can be ruled out
+    not          anything else: a difference that matters is ruled out, or the mean is not positive
+
+    >>> [greater(Summary(0.03, low, high), 0.01).kind for low, high in ((0.02, 0.04), (-0.02, 0.08))]
+    ['reproduced', 'partly']
+    >>> greater(Summary(0.001, -0.002, 0.004), 0.01).kind, greater(Summary(-0.01, -0.05, 0.03), 0.01).kind
+    ('not', 'not')
+    """
+    low, high = _bounds(difference)
+    ours, limit = shown(difference, digits, sign=True), f"{margin:.{digits}f}"
+    if low > 0 and difference.mean >= margin:
+        return Verdict(REPRODUCED, ours, f"the interval lies above 0, and the mean reaches the margin of {limit}")
+    if low > 0:
+        return Verdict(PARTLY, ours, f"the direction is certain, but the mean stays below the margin of {limit}")
+    if difference.mean > 0 and high >= margin:
+        return Verdict(PARTLY, ours, f"the mean is positive, but the interval contains 0 (and the margin of {limit})")
+    if difference.mean > 0:
+        return Verdict(NOT, ours, f"the interval contains 0 and excludes the margin of {limit}")
+    if high < 0:
+        return Verdict(NOT, ours, "the interval lies below 0: the opposite is the case")
+    return Verdict(NOT, ours, "the mean is not positive")
+
+
+def alike(difference: Summary, margin: float, digits: int = 3) -> Verdict:
+    """The claim is that there is no difference that matters: none of `margin` or more, in either direction.
+
+    reproduced   the interval lies within ± margin
+    not          the interval lies beyond the margin on one side
+    partly       anything else
+
+    >>> [alike(Summary(0.0, -half, half), 0.01).kind for half in (0.005, 0.05)], alike(Summary(3, 2, 4), 0.01).kind
+    (['reproduced', 'partly'], 'not')
+    """
+    low, high = _bounds(difference)
+    ours, limit = shown(difference, digits, sign=True), f"± {margin:.{digits}f}"
+    if -margin < low and high < margin:
+        return Verdict(REPRODUCED, ours, f"the interval lies within {limit}")
+    if low > margin or high < -margin:
+        return Verdict(NOT, ours, f"the interval lies outside {limit}")
+    return Verdict(PARTLY, ours, f"the interval reaches beyond {limit}, but does not exclude it")
+
+
+def no_worse(difference: Summary, margin: float, digits: int = 3) -> Verdict:
+    """The claim is that something is at least as good as something else, to within `margin`.
+
+    reproduced   the interval lies above −margin
+    not          the interval lies below −margin, or the mean does
+    partly       the mean lies above −margin, but the interval reaches below it
+
+    >>> [no_worse(Summary(mean, mean - 0.01, mean + 0.01), 0.01).kind for mean in (0.005, -0.005, -0.03)]
+    ['reproduced', 'partly', 'not']
+    """
+    low, _ = _bounds(difference)
+    ours, limit = shown(difference, digits, sign=True), f"−{margin:.{digits}f}"
+    if low > -margin:
+        return Verdict(REPRODUCED, ours, f"the interval lies above {limit}")
+    if difference.mean > -margin:
+        return Verdict(PARTLY, ours, f"the mean lies above {limit}, but the interval reaches below it")
+    return Verdict(NOT, ours, f"the mean lies below {limit}")
+
+
+def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summary], margin: float) -> Verdict:
+    """The claim is that `name` is the best of several.
+
+    means         mean of each, `name` among them
+    differences   rival -> `name` − rival, paired, with its interval
+
+    reproduced    it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0)
+    partly        no rival is certainly better by the margin: it leads without certainty, or is within the margin
+    not           some rival is certainly better (interval below 0) by the margin or more
+
+    >>> lead = {"b": Summary(0.02, 0.01, 0.03)}
+    >>> leads("a", {"a": 0.72, "b": 0.70}, lead, 0.01).kind
+    'reproduced'
+    >>> leads("a", {"a": 0.70, "b": 0.72}, {"b": Summary(-0.02, -0.03, -0.01)}, 0.01).kind
+    'not'
+    """
+    rival = max(differences, key=lambda other: means[other])
+    lead = differences[rival]
+    place = 1 + sum(means[other] > means[name] for other in differences)
+    ours = f"{_ordinal(place)} of {len(means)}; {shown(lead, sign=True)} against {rival}"
+    better = [other for other, gap in differences.items() if gap.mean <= -margin and _bounds(gap)[1] < 0]
+    if better:
+        return Verdict(NOT, ours, f"certainly better by {margin:g} or more: {', '.join(better)}")
+    if place == 1 and _bounds(lead)[0] > 0:
+        return Verdict(REPRODUCED, ours, "it has the highest mean, and its lead over the next is certain")
+    reason = "it has the highest mean, but its lead may be luck" if place == 1 else "others have a higher mean"
+    return Verdict(PARTLY, ours, f"{reason}; none is certainly better by {margin:g}")
+
+
+def counted(share: Summary, least: float, unit: str = "") -> Verdict:
+    """The claim is that a share of cases is at least `least`.
+
+    reproduced   the share reaches it
+    partly       the share stays below it, but its interval reaches it
+    not          the interval lies below it
+
+    >>> [counted(Summary(mean, mean - 0.1, mean + 0.1), 0.9).kind for mean in (0.95, 0.85, 0.5)]
+    ['reproduced', 'partly', 'not']
+    """
+    ours = f"{shown(share, 2)}{f' {unit}' if unit else ''}"
+    if share.mean >= least:
+        return Verdict(REPRODUCED, ours, f"the share reaches {least:g}")
+    if _bounds(share)[1] >= least:
+        return Verdict(PARTLY, ours, f"the share stays below {least:g}, but its interval reaches it")
+    return Verdict(NOT, ours, f"the interval lies below {least:g}")
+
+
+def together(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """One verdict on a claim of several parts: reproduced if all are, not if none is even partly, else partly.
+
+    >>> good, bad = Verdict(REPRODUCED, "1", "fine"), Verdict(NOT, "0", "wrong")
+    >>> together({"first": good, "second": bad}).kind, together({"first": good, "second": bad}).ours
+    ('partly', 'first: 1; second: 0')
+    """
+    kinds = {verdict.kind for verdict in verdicts.values()}
+    kind = REPRODUCED if kinds == {REPRODUCED} else NOT if kinds == {NOT} else PARTLY
+    ours = "; ".join(f"{name}: {verdict.ours}" for name, verdict in verdicts.items())
+    return Verdict(kind, ours, "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items()))
+
+
+def _bounds(summary: Summary) -> tuple[float, float]:
+    """The interval; without one (a single seed) nothing is certain."""
+    return (-math.inf, math.inf) if math.isnan(summary.low) else (summary.low, summary.high)
+
+
+def _ordinal(place: int) -> str:
+    return {1: "1st", 2: "2nd", 3: "3rd"}.get(place, f"{place}th")

@@ -1,0 +1,39 @@
+"""Curves of quantities that have bounds: intervals over few seeds reach beyond them, pictures must not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from enlist.studies.charts import bands
+from enlist.typing import FloatArray
+
+
+def within(rows: Sequence[Mapping[str, Any]], least: float, most: float = math.inf) -> list[dict[str, Any]]:
+    """The rows with `low` and `high` no further than the bounds.
+
+    >>> within([{"mean": 0.9, "low": 0.7, "high": 1.1}], 0.0, 1.0)
+    [{'mean': 0.9, 'low': 0.7, 'high': 1.0}]
+    """
+    return [{**row, "low": max(row["low"], least), "high": min(row["high"], most)} for row in rows]
+
+
+def shares(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
+    """`bands` of shares (seeds, rounds), which lie between 0 and 1.
+
+    >>> import numpy as np
+    >>> shares(np.array([[0.5], [0.9]]), series="ucb")[0]["high"]
+    1.0
+    """
+    return within(bands(values, **labels), 0.0, 1.0)
+
+
+def amounts(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
+    """`bands` of what cannot be negative (seeds, rounds).
+
+    >>> import numpy as np
+    >>> amounts(np.array([[0.5], [90.0]]), series="ucb")[0]["low"]
+    0.0
+    """
+    return within(bands(values, **labels), 0.0)

@@ -1,0 +1,37 @@
+"""Drawing in several processes: chart specifications become PNG and SVG. It imports little, so that they start soon."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import vl_convert
+
+from enlist import storage
+from enlist.processes import context, serve_parent
+
+
+def draw(drawings: Sequence[tuple[dict[str, Any], Path]], version: str, jobs: int = 1) -> None:
+    """Write every specification (of this version of Vega-Lite) as PNG and SVG; paths have no suffix yet.
+
+    >>> import tempfile
+    >>> chart = {"data": {"values": [{"a": 1}]}, "mark": "point", "encoding": {"x": {"field": "a", "type": "ordinal"}}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     draw([(chart, Path(folder, "dots"))], "5.20")
+    ...     sorted(path.name for path in Path(folder).iterdir())
+    ['dots.png', 'dots.svg']
+    """
+    if jobs <= 1 or len(drawings) < 2:
+        for specification, stem in drawings:
+            _draw(specification, stem, version)
+        return
+    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(drawings)), context(), initializer=serve_parent) as pool:
+        list(pool.map(_draw, *zip(*drawings, strict=True), [version] * len(drawings)))
+
+
+def _draw(specification: dict[str, Any], stem: Path, version: str) -> None:
+    drawing = vl_convert.vegalite_to_svg(specification, vl_version=version)
+    storage.replace(stem.with_name(f"{stem.name}.svg"), drawing.encode())
+    storage.replace(stem.with_name(f"{stem.name}.png"), vl_convert.svg_to_png(drawing, scale=2.0))

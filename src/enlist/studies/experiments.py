@@ -1,0 +1,91 @@
+"""Experiments that any study may run: a simulation, and a match in the arena.
+
+Both are what `compare` and `arena` run underneath; a study names them as `run` of its experiments.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from enlist.arena.compare import Comparison, run
+from enlist.arena.genie import Reward
+from enlist.studies.study import Settings
+
+if TYPE_CHECKING:
+    from enlist.simulation.population import Population
+    from enlist.training.engine import Placed
+
+
+def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
+    """One simulation: `settings` are {"selector": "name" or "name:preset", "config": what a TOML file would say}.
+
+    "device" may be added: "cpu" (as without it), "cuda", or "auto" for a GPU if there is one. The run lives in the
+    folder "run" of the experiment: interrupted, it goes on from its last checkpoint, and `enlist report` shows it.
+    Returned are the columns of rounds.csv as arrays, how often each client was asked (`selected`), and what
+    result.json holds.
+
+    >>> import tempfile
+    >>> settings = {"selector": "oort", "config": {"data": {"clients": 8}, "rounds": {"rounds": 2, "k": 3}}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = simulation(settings, 1, Path(folder))
+    >>> found["status"], found["round"], int(found["selected"].sum())
+    ('finished', array([1., 2.]), 6)
+    """
+    from enlist.runs.scores import times_selected
+    from enlist.runs.tables import PARTICIPATIONS, read_run
+    from enlist.simulation.comparison import run_in
+    from enlist.simulation.config import parse
+
+    config = parse(settings["config"], "config").with_selector(settings["selector"], seed)
+    population, data = _population(config.model_dump_json(exclude={"selector"}))
+    result = run_in(folder / "run", config, population=population, data=data, device=_device(settings))
+    tables = read_run(folder / "run", PARTICIPATIONS)
+    return {**result, **tables.rounds, "selected": times_selected(tables)}
+
+
+def _device(settings: Settings) -> str:
+    import torch
+
+    wanted = str(settings.get("device", "cpu"))
+    return ("cuda" if torch.cuda.is_available() else "cpu") if wanted == "auto" else wanted
+
+
+@functools.lru_cache(maxsize=1)
+def _population(config: str) -> tuple[Population, dict[str, Placed]]:
+    """The clients and their data, kept for the next selector of the same seed."""
+    from enlist.simulation.config import parse
+    from enlist.simulation.population import build
+    from enlist.simulation.simulation import placed
+    from enlist.streams import Streams
+    from enlist.training.models import initialise
+
+    parsed = parse(json.loads(config), "config")
+    population = build(parsed)
+    module = initialise(parsed.model, population.shape, population.classes, Streams(parsed.seed))
+    return dataclasses.replace(population, samples={}), placed(population, module, shared=False)
+
+
+def match(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
+    """One match in the arena: `settings` are {"selector": name} and those of `arena.Comparison`, without seeds.
+
+    Returned are the scores, `rounds` and the cumulated `curve/...` at checkpoints, and how often each client was asked
+    (`selected`).
+
+    >>> settings = {"selector": "cs-ucb", "scenario": "slow-minority", "clients": 10, "k": 2, "rounds": 20}
+    >>> found = match(settings, 1, Path())
+    >>> found["rounds"][-1], found["curve/pseudo"].shape, int(found["selected"].sum())
+    (np.int64(20), (20,), 40)
+    """
+    own = {name: value for name, value in settings.items() if name != "selector"}
+    if "reward" in own:
+        own["reward"] = Reward(**own["reward"])
+    comparison = Comparison((settings["selector"],), seeds=1, first_seed=seed, **own)
+    record = run(comparison, settings["selector"], seed)
+    curves = {f"curve/{name}": np.array(values) for name, values in record.curves.items()}
+    return {**record.scores, "rounds": np.array(record.rounds), "selected": record.selected, **curves}

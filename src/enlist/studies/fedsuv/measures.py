@@ -1,0 +1,122 @@
+"""Numbers of the selection process, over seeds with their intervals: one function each."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from enlist.statistics import Summary
+from enlist.statistics import share as share_of
+from enlist.studies.results import Group
+from enlist.typing import FloatArray
+
+LOW = 0.4
+"""Validity below which the paper calls a client low."""
+CANDIDATES = ("validity", "candidate")
+
+
+def leaving(group: Group) -> Summary:
+    """Rounds as a candidate, in the mean over clients with validity below 0.4.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> leaving(example_results()["process/0/fedsuv-printed"]).mean
+    4.0
+    """
+    return _over_seeds(group, lambda validity, rounds: float(rounds[validity < LOW].mean()), *CANDIDATES)
+
+
+def staying(group: Group) -> Summary:
+    """Rounds as a candidate, in the mean over all other clients.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> staying(example_results()["process/0/fedsuv-printed"]).mean
+    12.0
+    """
+    return _over_seeds(group, lambda validity, rounds: float(rounds[validity >= LOW].mean()), *CANDIDATES)
+
+
+def gone(group: Group) -> Summary:
+    """Share of the clients with validity below 0.4 that were not candidates to the end.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> gone(example_results()["process/0/fedsuv-printed"]).mean
+    1.0
+    """
+    last = group.settings["rounds"]
+    return _over_seeds(group, lambda validity, rounds: float((rounds[validity < LOW] < last).mean()), *CANDIDATES)
+
+
+def selected_mean(group: Group, of: str) -> Summary:
+    """Mean true validity, or utility, of those selected.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> selected_mean(example_results()["process/0/fedsuv-printed"], "validity").mean > 0.7
+    True
+    """
+    return _over_seeds(group, lambda values, counts: float((values * counts).sum() / counts.sum()), of, "selected")
+
+
+def covered_runs(group: Group) -> Summary:
+    """Share of the runs in which every client's truth lies in its rectangle in every round.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> covered_runs(example_results()["process/0/fedsuv-printed"]).mean
+    0.0
+    """
+    covered = (group.column("covered")[:, :, 2] >= 1.0).all(axis=1)
+    return share_of(int(covered.sum()), len(group.seeds))
+
+
+def eliminated_share(group: Group) -> Summary:
+    """Of those of whom Theorem 5.1 says that they are eliminated in a round, the share that is; NaN if there are none.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> eliminated_share(example_results()["process/0/fedsuv-printed"]).mean
+    0.6
+    """
+    counts = group.column("hopeless").sum(axis=(0, 1))
+    return share_of(int(counts[1]), int(counts[0])) if counts[0] else Summary(math.nan, math.nan, math.nan)
+
+
+def wrongly(group: Group) -> Summary:
+    """Of the eliminated, the share that is more valid than the client they were compared with.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> wrongly(example_results()["process/0/fedsuv-printed"]).mean
+    0.0
+    """
+    counts = group.column("eliminated").sum(axis=(0, 1))
+    return share_of(int(counts[1]), max(int(counts[0]), 1))
+
+
+def misjudged(group: Group) -> Summary:
+    """Of those that the Pareto step removed, the share that is Pareto-optimal.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> misjudged(example_results()["process/0/fedsuv-printed"]).mean
+    0.0
+    """
+    counts = group.column("pruned").sum(axis=(0, 1))
+    return share_of(int(counts[1]), max(int(counts[0]), 1))
+
+
+def growth(group: Group) -> Summary:
+    """Exponent e of regret ~ rounds^e over the second half of the run: 1 is linear, 0 is none.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> growth(example_results()["process/0/fedsuv-printed"]).mean < 0.3
+    True
+    """
+    return _over_seeds(group, _exponent, "regret")
+
+
+def _exponent(regret: FloatArray) -> float:
+    total, half = np.cumsum(regret), len(regret) // 2
+    return float(math.log(max(total[-1], 1e-12) / max(total[half - 1], 1e-12)) / math.log(len(regret) / half))
+
+
+def _over_seeds(group: Group, measure: Callable[..., float], *names: str) -> Summary:
+    columns = [group.column(name) for name in names]
+    return Summary.of([measure(*values) for values in zip(*columns, strict=True)])

@@ -1,0 +1,43 @@
+"""A further experiment that suits every claim: the same settings again, with seeds that nobody has seen."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+
+from enlist.studies.claims import Further, Verdict
+from enlist.studies.results import Results
+from enlist.studies.study import Experiment, Scale
+
+AGAIN = "again/"
+FRESH = 500
+"""First seed of a replication; a study's own seeds stay below."""
+
+
+def replicated(
+    experiments: Callable[[Scale], Sequence[Experiment]],
+    keys: Sequence[str],
+    rule: Callable[[Results], Verdict],
+    cause: str = "the luck of these seeds",
+) -> Further:
+    """The experiments of `keys` again with as many fresh seeds, judged by the same rule.
+
+    >>> from enlist.studies.example import COINS
+    >>> claim = COINS.claims[0]
+    >>> further = replicated(COINS.experiments, ["fair", "bent"], claim.rule)
+    >>> [(each.key, each.seed) for each in further.experiments(COINS.scale("smoke"))][::3]
+    [('again/fair', 500), ('again/bent', 500)]
+    """
+
+    def wanted(scale: Scale) -> Sequence[Experiment]:
+        return [
+            dataclasses.replace(each, key=f"{AGAIN}{each.key}", seed=FRESH + each.seed)
+            for each in experiments(scale)
+            if each.key in keys
+        ]
+
+    def reading(results: Results) -> str:
+        verdict = rule(results.below(AGAIN))
+        return f"as many experiments with fresh seeds give {verdict.ours}, by the same rule: {verdict.kind}."
+
+    return Further(cause, wanted, reading)

@@ -1,0 +1,184 @@
+"""Results of experiments: kept one by one in a folder, read back as columns over seeds."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from enlist import storage
+from enlist.errors import InputError, unknown
+from enlist.statistics import Summary, paired_difference
+from enlist.typing import AnyArray, FloatArray
+
+if TYPE_CHECKING:
+    from enlist.studies.study import Experiment
+
+EXPERIMENTS = "experiments"
+"""Name of the folder of all experiments in a result folder."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Outcome:
+    """What one experiment gave, and how long it took.
+
+    >>> Outcome({"auc": 0.7}, {"curve": np.array([0.5, 0.7])}, seconds=1.5)["curve"]
+    array([0.5, 0.7])
+    """
+
+    values: Mapping[str, Any]
+    arrays: Mapping[str, AnyArray]
+    seconds: float
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.arrays:
+            return self.arrays[name]
+        if name not in self.values:
+            raise unknown("result", name, [*self.values, *self.arrays])
+        return self.values[name]
+
+
+def keep(root: Path, experiment: Experiment, found: Mapping[str, Any], seconds: float) -> None:
+    """Write what an experiment gave, in one step: whoever is killed meanwhile leaves nothing that counts.
+
+    >>> import tempfile
+    >>> from enlist.studies.example import COINS
+    >>> experiment = COINS.experiments(COINS.scale("smoke"))[0]
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     keep(Path(folder), experiment, {"heads": 3, "tosses": np.array([1, 0])}, seconds=0.5)
+    ...     kept(Path(folder), experiment)["tosses"]
+    array([1, 0])
+    """
+    arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+    values = {name: _plain(value) for name, value in found.items() if name not in arrays}
+    header = {
+        "key": experiment.key,
+        "seed": experiment.seed,
+        "settings": dict(experiment.settings),
+        "values": values,
+        "seconds": seconds,
+    }
+    storage.write(root / EXPERIMENTS / experiment.place, "experiment", header, arrays)
+
+
+def kept(root: Path, experiment: Experiment) -> Outcome | None:
+    """What an experiment gave earlier; None if it has not been run. Other settings than now are an error.
+
+    >>> from enlist.studies.example import COINS
+    >>> kept(Path("no-such-folder"), COINS.experiments(COINS.scale("smoke"))[0]) is None
+    True
+    """
+    place = root / EXPERIMENTS / experiment.place
+    if not (place / "state.json").exists():
+        return None
+    header, arrays = storage.read(place, "experiment")
+    wanted = json.loads(json.dumps(experiment.settings))
+    if header["settings"] != wanted:
+        raise InputError(f"{place} was run with {_differing(header['settings'], wanted)}; name a new folder.")
+    return Outcome(header["values"], arrays, header["seconds"])
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _differing(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    names = [name for name in {**then, **now} if then.get(name) != now.get(name)]
+    return ", ".join(f"{name} = {then.get(name)!r}, and is asked for with {now.get(name)!r}" for name in names)
+
+
+class Group:
+    """The outcomes of one key, by seed.
+
+    >>> group = Group("coins", {}, {4: Outcome({"heads": 3}, {}, 1.0), 2: Outcome({"heads": 5}, {}, 1.0)})
+    >>> group.seeds, group.column("heads")
+    ((2, 4), array([5., 3.]))
+    """
+
+    def __init__(self, key: str, settings: Mapping[str, Any], outcomes: Mapping[int, Outcome]) -> None:
+        self.key, self.settings = key, settings
+        self.outcomes = dict(sorted(outcomes.items()))
+
+    @property
+    def seeds(self) -> tuple[int, ...]:
+        """Seeds that were run, in rising order."""
+        return tuple(self.outcomes)
+
+    def each(self, name: str) -> list[Any]:
+        """A result of every seed, as it was returned."""
+        return [outcome[name] for outcome in self.outcomes.values()]
+
+    def column(self, name: str) -> FloatArray:
+        """A result of every seed as numbers: (seeds,) or, of arrays of equal shape, (seeds, ...)."""
+        return np.array(self.each(name), dtype=float)
+
+    def summary(self, name: str) -> Summary:
+        """Mean of a number over seeds with its 95 % interval."""
+        return Summary.of(self.column(name).tolist())
+
+
+class Results:
+    """All outcomes of a study so far, by key.
+
+    >>> outcomes = {("fair", 0): Outcome({"heads": 5}, {}, 1.0), ("bent", 0): Outcome({"heads": 8}, {}, 1.0)}
+    >>> results = Results.of([("fair", {}, 0), ("bent", {}, 0)], outcomes)
+    >>> results.keys(), results.difference("bent", "fair", "heads").mean
+    (['fair', 'bent'], 3.0)
+    >>> results["fare"]
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no finished experiment is called 'fare'. Did you mean 'fair'? Known: bent, fair.
+    """
+
+    def __init__(self, groups: Mapping[str, Group]) -> None:
+        self.groups = dict(groups)
+
+    @classmethod
+    def of(
+        cls, wanted: Iterable[tuple[str, Mapping[str, Any], int]], outcomes: Mapping[tuple[str, int], Outcome]
+    ) -> Results:
+        """Results from (key, settings, seed) of experiments; those without an outcome are left out."""
+        settings: dict[str, Mapping[str, Any]] = {}
+        found: dict[str, dict[int, Outcome]] = {}
+        for key, own, seed in wanted:
+            if (key, seed) in outcomes:
+                settings[key] = own
+                found.setdefault(key, {})[seed] = outcomes[key, seed]
+        return cls({key: Group(key, settings[key], values) for key, values in found.items()})
+
+    def __contains__(self, key: str) -> bool:
+        return key in self.groups
+
+    def __getitem__(self, key: str) -> Group:
+        if key not in self.groups:
+            raise unknown("finished experiment", key, self.groups)
+        return self.groups[key]
+
+    def keys(self, start: str = "") -> list[str]:
+        """Keys that begin with `start`, in the order of the experiments."""
+        return [key for key in self.groups if key.startswith(start)]
+
+    def below(self, start: str) -> Results:
+        """Results whose keys begin with `start`, under what follows it."""
+        return Results({key.removeprefix(start): self.groups[key] for key in self.keys(start)})
+
+    def common(self, keys: Sequence[str]) -> Results:
+        """Only these keys, and of each only the seeds that all of them have."""
+        seeds = set.intersection(*(set(self[key].seeds) for key in keys))
+        return Results(
+            {key: Group(key, self[key].settings, {seed: self[key].outcomes[seed] for seed in seeds}) for key in keys}
+        )
+
+    def paired(self, keys: Sequence[str], name: str) -> list[FloatArray]:
+        """A result of several keys at the seeds that all of them have."""
+        shared = self.common(keys)
+        return [shared[key].column(name) for key in keys]
+
+    def difference(self, first: str, second: str, name: str) -> Summary:
+        """Mean of first − second over common seeds with its 95 % interval."""
+        one, other = self.paired([first, second], name)
+        return paired_difference(one.tolist(), other.tolist())

@@ -1,0 +1,216 @@
+"""Running a study: experiments in parallel processes, each kept as soon as it is done, claims judged in the end.
+
+Whoever is killed loses at most the experiments under way; the same call goes on with the others.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import concurrent.futures.process
+import contextlib
+import math
+import multiprocessing
+import os
+import sys
+import time
+import traceback
+from collections.abc import Callable, Generator, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from enlist import checks
+from enlist.errors import EnlistError, InputError
+from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.runs.folder import RunFolder
+from enlist.studies.claims import Judged, judge, read_further
+from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
+from enlist.studies.study import Experiment, Scale, Study
+
+Tick = Callable[[Experiment, str], None]
+"""Called with an experiment and its state: "kept" (from an earlier run), "finished" or "failed"."""
+
+
+class Reproduction:
+    """A study at one scale in one folder. `open` it, `run` it, and `judged` says what came out.
+
+    >>> import tempfile
+    >>> from enlist.studies.example import COINS
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Reproduction.open(COINS, COINS.scale("laptop"), folder) as work:
+    ...         work.run()
+    ...         [(judged.claim.key, judged.verdict.kind) for judged in work.judged]
+    [('more-heads', 'reproduced')]
+    """
+
+    def __init__(self, study: Study, scale: Scale, folder: RunFolder) -> None:
+        self.study, self.scale, self.folder, self.root = study, scale, folder, folder.path
+        self.experiments = _once(study.experiments(scale))
+        self.further: list[Experiment] = []
+        self.outcomes: dict[tuple[str, int], Outcome] = {}
+        self.failed: dict[tuple[str, int], str] = {}
+        self.judged: list[Judged] = []
+        self._read(self.experiments)
+
+    @classmethod
+    def open(cls, study: Study, scale: Scale, root: str | PathLike[str], *, resume: bool = False) -> Reproduction:
+        """A new folder or, with `resume`, one that holds this study at this scale; seeds may be added."""
+        config = {"study": study.name, "scale": scale.name, "extras": list(scale.extras), **scale.settings}
+        folder = RunFolder.open(root, config, resume=resume, tables={})
+        try:
+            return cls(study, scale, folder)
+        except BaseException:
+            folder.close()
+            raise
+
+    def __enter__(self) -> Reproduction:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.folder.close()
+
+    def missing(self) -> list[Experiment]:
+        """Experiments that have not been run yet."""
+        return [each for each in (*self.experiments, *self.further) if (each.key, each.seed) not in self.outcomes]
+
+    def estimate(self, jobs: int) -> float:
+        """Seconds that the missing experiments will take in so many processes, without those that claims may add.
+
+        Where some of a key have been run already, the others are taken to last as long; else the study says.
+        """
+        spent: dict[str, list[float]] = {}
+        for (key, _), outcome in self.outcomes.items():
+            spent.setdefault(key, []).append(outcome.seconds)
+        lengths = [
+            sum(spent[each.key]) / len(spent[each.key]) if each.key in spent else each.seconds
+            for each in self.missing()
+        ]
+        return max(sum(lengths) / max(min(jobs, len(lengths)), 1), max(lengths, default=0.0))
+
+    def run(self, jobs: int = 1, tick: Tick | None = None) -> None:
+        """Run what is missing, judge the claims, run what unclear ones call for, and read it."""
+        checks.whole("jobs", jobs, minimum=1)
+        tick = tick or (lambda experiment, state: None)
+        begun = time.monotonic()
+        try:
+            self._perform(self.experiments, jobs, tick)
+            found = [judge(claim, self.results()) for claim in self.study.claims]
+            unclear = [judged.claim.further for judged in found if judged.needs_further]
+            wanted = _once([each for further in unclear for each in further.experiments(self.scale)])
+            self.further = [each for each in wanted if each not in self.experiments]
+            self._read(self.further)
+            self._perform(self.further, jobs, tick)
+            results = self.results()
+            self.judged = [read_further(judged, results) if judged.needs_further else judged for judged in found]
+        finally:
+            self.folder.note_wall(len(self.outcomes), time.monotonic() - begun)
+
+    def results(self) -> Results:
+        """The outcomes so far."""
+        wanted = [(each.key, each.settings, each.seed) for each in (*self.experiments, *self.further)]
+        return Results.of(wanted, self.outcomes)
+
+    def wall(self) -> float:
+        """Seconds that all calls of `run` in this folder have taken together."""
+        rows = (self.root / "wall.csv").read_text(encoding="utf-8").splitlines()[1:]
+        return math.fsum(float(row.partition(",")[2]) for row in rows)
+
+    def _read(self, experiments: Sequence[Experiment]) -> None:
+        for each in experiments:
+            if (found := kept(self.root, each)) is not None:
+                self.outcomes[each.key, each.seed] = found
+
+    def _perform(self, experiments: Sequence[Experiment], jobs: int, tick: Tick) -> None:
+        waiting = []
+        for each in experiments:
+            if (each.key, each.seed) in self.outcomes:
+                tick(each, "kept")
+            else:
+                waiting.append(each)
+        with contextlib.closing(performed(waiting, self.root, min(jobs, len(waiting)), self.study.preload)) as ends:
+            for each, reason in ends:
+                if reason:
+                    self.failed[each.key, each.seed] = reason
+                else:
+                    self._read([each])
+                tick(each, "failed" if reason else "finished")
+
+
+def performed(
+    experiments: Sequence[Experiment], root: Path, jobs: int, preload: str | None = None
+) -> Generator[tuple[Experiment, str], None, None]:
+    """Run experiments and keep what they give; yields each as it ends, with the reason if it failed.
+
+    >>> import tempfile
+    >>> from enlist.studies.example import COINS
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     [(each.key, reason) for each, reason in performed(COINS.experiments(COINS.scale("smoke"))[:1], folder, 1)]
+    [('fair', '')]
+    """
+    if jobs <= 1:
+        for each in experiments:
+            yield each, perform(each, root)
+        return
+    start = context(preload)
+    others = set(multiprocessing.active_children())
+    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=start, initializer=_begin) as pool:
+        futures = {pool.submit(perform, each, root): each for each in experiments}
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                yield futures[future], future.result()
+        except concurrent.futures.process.BrokenProcessPool:
+            raise EnlistError(
+                "a process died while it ran an experiment (is memory short?); what is finished is kept: continue with "
+                "--resume, perhaps with fewer --jobs."
+            ) from None
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            for worker in set(multiprocessing.active_children()) - others:
+                worker.terminate()
+            raise
+
+
+def perform(experiment: Experiment, root: str | PathLike[str]) -> str:
+    """Run one experiment and keep what it gives; returns why it failed, or nothing.
+
+    The traceback of a failure is left in error.txt in the experiment's folder.
+
+    >>> import tempfile
+    >>> broken = Experiment("broken", 0, {}, run=lambda settings, seed, folder: {"quotient": 1 / seed})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     perform(broken, folder)
+    'ZeroDivisionError: division by zero (see experiments/broken/0/error.txt)'
+    """
+    place = Path(root) / EXPERIMENTS / experiment.place
+    report = place / "error.txt"
+    begun = time.perf_counter()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        found = experiment.run(experiment.settings, experiment.seed, place)
+        keep(Path(root), experiment, found, time.perf_counter() - begun)
+        report.unlink(missing_ok=True)
+    except Exception as error:  # whatever an experiment raises, the others go on
+        with contextlib.suppress(OSError):
+            report.write_text(traceback.format_exc(), encoding="utf-8")
+        reason = str(error) if isinstance(error, EnlistError) else f"{type(error).__name__}: {error}"
+        return f"{reason} (see {report.relative_to(root).as_posix()})"
+    return ""
+
+
+def _begin() -> None:
+    serve_parent()
+    keep_freed_memory()
+    os.environ["OMP_NUM_THREADS"] = "1"
+    torch: Any = sys.modules.get("torch")
+    if torch is not None:
+        torch.set_num_threads(1)
+
+
+def _once(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """Experiments without repetitions; two of the same key and seed must be the same."""
+    found: dict[tuple[str, int], Experiment] = {}
+    for each in experiments:
+        known = found.setdefault((each.key, each.seed), each)
+        if known.settings != each.settings:
+            raise InputError(f"two experiments are called '{each.key}', and their settings differ; name them apart.")
+    return list(found.values())

@@ -1,0 +1,175 @@
+"""A study: the reproduction of one body of work, as data.
+
+It lists experiments (settings and seeds), and says, as pure functions of their results, which tables and figures they
+give and how each claim is judged. Nothing here runs anything; running.py does.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enlist import checks
+from enlist.errors import InputError, unknown
+from enlist.studies.claims import Claim
+from enlist.studies.results import Results
+
+if TYPE_CHECKING:
+    import altair as alt
+
+Settings = Mapping[str, Any]
+Run = Callable[[Settings, int, Path], Mapping[str, Any]]
+"""run(settings, seed, folder) -> named results. A NumPy array is kept as one, all else must be JSON. The folder is the
+experiment's own, for what it wants to keep while it runs (a simulation's checkpoints); it may be ignored."""
+
+KEY = re.compile(r"[a-z0-9][a-z0-9.+=-]*(/[a-z0-9][a-z0-9.+=-]*)*")
+
+
+@dataclasses.dataclass(frozen=True)
+class Experiment:
+    """One independent piece of work: a key, a seed, settings, and the function of a module that runs it.
+
+    Experiments of one key differ only in their seed. `seconds` is how long it is expected to take on one core.
+
+    >>> Experiment("coins/fair", 3, {"p": 0.5}, run=lambda settings, seed, folder: {}).place
+    PosixPath('coins/fair/3')
+    """
+
+    key: str
+    seed: int
+    settings: Settings
+    run: Run
+    seconds: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not KEY.fullmatch(self.key):
+            raise InputError(f"experiment key {self.key!r}; give small letters, digits and . + = - between slashes.")
+        checks.whole("seed", self.seed, minimum=0)
+        try:
+            json.dumps(self.settings, allow_nan=False)
+        except (TypeError, ValueError) as error:
+            raise InputError(f"experiment '{self.key}': its settings are not JSON ({error}).") from None
+
+    @property
+    def place(self) -> Path:
+        """Where its results are kept, below the folder of all experiments."""
+        return Path(self.key, str(self.seed))
+
+
+def over_seeds(
+    key: str, run: Run, settings: Settings, seeds: Sequence[int], seconds: float = 1.0
+) -> tuple[Experiment, ...]:
+    """The same experiment with several seeds.
+
+    >>> [experiment.seed for experiment in over_seeds("coins", lambda *_: {}, {}, range(3))]
+    [0, 1, 2]
+    """
+    return tuple(Experiment(key, seed, settings, run, seconds) for seed in seeds)
+
+
+@dataclasses.dataclass(frozen=True)
+class Scale:
+    """How much of a study is run: experiments per setting, and settings of the study's own.
+
+    >>> Scale("smoke", 2, {"rounds": 3}, "a check that it runs").chosen(seeds=5).seeds
+    5
+    """
+
+    name: str
+    seeds: int
+    settings: Settings
+    about: str
+    extras: tuple[str, ...] = ()
+
+    def chosen(self, seeds: int | None = None, extras: Sequence[str] = ()) -> Scale:
+        """This scale with another number of seeds, and with extras."""
+        wanted = self.seeds if seeds is None else checks.whole("seeds", seeds, minimum=1)
+        return dataclasses.replace(self, seeds=wanted, extras=tuple(sorted(set(extras))))
+
+
+@dataclasses.dataclass(frozen=True)
+class Figure:
+    """A picture of results; one that is a `highlight` is published with the verdicts.
+
+    >>> Figure("curves", "Learning curves", None, "Mean over seeds.").highlight
+    False
+    """
+
+    name: str
+    title: str
+    chart: alt.TopLevelMixin
+    caption: str = ""
+    highlight: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A table of results: rows with the same keys; CSV keeps the numbers as they are, the page may leave it out.
+
+    >>> Table("scores", "Scores", [{"rule": "ucb", "auc": 0.71}]).columns
+    ['rule', 'auc']
+    """
+
+    name: str
+    title: str
+    rows: Sequence[Mapping[str, Any]]
+    caption: str = ""
+    highlight: bool = False
+    on_page: bool = True
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of the columns."""
+        return list(self.rows[0]) if self.rows else []
+
+
+@dataclasses.dataclass(frozen=True)
+class Study:
+    """All that there is to say of a study.
+
+    scales        name -> Scale
+    experiments   what a scale runs
+    figures       pictures of the results
+    tables        tables of the results
+    claims        what the work says, each with the rule that judges it, written before the run
+    extras        what `--with` may name, and what that adds
+    extra_seeds   seeds of a scale with such an extra, where they are not those of the scale
+    preload       a module that processes import before they begin, because it takes long
+
+    >>> from enlist.studies.example import COINS
+    >>> COINS.name, sorted(COINS.scales), len(COINS.experiments(COINS.scale("smoke")))
+    ('coins', ['laptop', 'smoke'], 6)
+    """
+
+    name: str
+    title: str
+    reference: str
+    about: str
+    scales: Mapping[str, Scale]
+    experiments: Callable[[Scale], Sequence[Experiment]]
+    figures: Callable[[Results], Sequence[Figure]]
+    tables: Callable[[Results], Sequence[Table]]
+    claims: Sequence[Claim]
+    extras: Mapping[str, str] = dataclasses.field(default_factory=dict)
+    extra_seeds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    preload: str | None = None
+
+    def __post_init__(self) -> None:
+        keys = [claim.key for claim in self.claims]
+        if twice := {key for key in keys if keys.count(key) > 1}:
+            raise InputError(f"study '{self.name}' has two claims called {', '.join(sorted(twice))}; name them apart.")
+
+    def scale(self, name: str, seeds: int | None = None, extras: Sequence[str] = ()) -> Scale:
+        """The scale of this name, with another number of seeds or with extras."""
+        if name not in self.scales:
+            raise unknown("scale", name, self.scales, owner=f"study '{self.name}'")
+        for extra in extras:
+            if extra not in self.extras:
+                raise unknown("extra", extra, self.extras, owner=f"study '{self.name}'")
+        if seeds is None:
+            seeds = max((self.extra_seeds[extra] for extra in extras if extra in self.extra_seeds), default=None)
+        return self.scales[name].chosen(seeds, extras)

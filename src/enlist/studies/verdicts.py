@@ -1,0 +1,119 @@
+"""Verdicts as people read them: a table for the terminal and the page, and the file verdict.md."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from enlist.runs.printing import duration
+from enlist.studies.claims import KINDS, Judged
+from enlist.studies.study import Figure, Study, Table
+
+SMOKE = (
+    "This is the scale `smoke`: it shows that the study runs, with far too few rounds and seeds to judge anything. "
+    "Its verdicts mean nothing; `--scale laptop` gives some that do."
+)
+
+
+def tally(judged: Sequence[Judged]) -> str:
+    """How many claims came out how.
+
+    >>> from enlist.studies.claims import NOT, Verdict
+    >>> from enlist.studies.example import COINS
+    >>> tally([Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))])
+    '1 claim: 1 not'
+    """
+    counts = Counter(each.verdict.kind for each in judged)
+    words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
+    return f"{len(judged)} claim{'s' if len(judged) != 1 else ''}: {words}"
+
+
+def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
+    """Header and one line per claim: what it says, the paper's number, ours, and the verdict.
+
+    >>> from enlist.studies.claims import NOT, Verdict
+    >>> from enlist.studies.example import COINS
+    >>> verdict_rows([Judged(COINS.claims[0], Verdict(NOT, "0 heads more", "no difference"))])[1]
+    ['The bent coin shows more heads', '60 % against 50 %', '0 heads more', 'not']
+    """
+    header = ["claim", "in the paper", "here, with its 95 % interval", "verdict"]
+    return [header, *([each.claim.title, each.claim.paper, each.verdict.ours, each.verdict.kind] for each in judged)]
+
+
+def verdict_text(
+    study: Study, facts: Mapping[str, Any], judged: Sequence[Judged], figures: Sequence[Figure], tables: Sequence[Table]
+) -> str:
+    """The file verdict.md; `facts` are those of settings.json.
+
+    >>> from enlist.studies.claims import NOT, Verdict
+    >>> from enlist.studies.example import COINS
+    >>> facts = {"scale": "laptop", "seeds": 10, "command": "enlist reproduce coins", "wall_seconds": 75.0, "jobs": 2}
+    >>> text = verdict_text(COINS, facts, [Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))], [], [])
+    >>> print("\\n".join(text.splitlines()[:5]))
+    # Is the coin bent?
+    <BLANKLINE>
+    A thought experiment. Two coins are tossed.
+    <BLANKLINE>
+    Made by `enlist reproduce coins`: scale laptop, 10 experiments per setting, 1 min 15 s with 2 processes.
+    """
+    lines = [
+        f"# {study.title}",
+        f"{study.reference}. {study.about}",
+        f"Made by `{facts['command']}`: scale {facts['scale']}, {facts['seeds']} experiments per setting, "
+        f"{duration(facts['wall_seconds'])} with {facts['jobs']} process{'es' if facts['jobs'] != 1 else ''}.",
+    ]
+    lines += [SMOKE] if facts["scale"] == "smoke" else []
+    lines += [f"## {tally(judged)}", _markdown(verdict_rows(judged))]
+    for figure in figures:
+        if figure.highlight:
+            lines.append(f"![{figure.title}](figures/{figure.name}.png)\n\n{figure.title}. {figure.caption}".rstrip())
+    for table in tables:
+        if table.highlight:
+            lines.append(f"**{table.title}.** {table.caption}".rstrip() + f"\n\n{_markdown(table_cells(table))}")
+    if files := [f"[{table.title}](tables/{table.name}.csv)" for table in tables if table.on_page]:
+        lines.append(f"Tables: {', '.join(files)}. All settings and seeds: [settings.json](settings.json).")
+    lines.append("## Claim by claim")
+    for each in judged:
+        lines.append(f"### {each.claim.title}: {each.verdict.kind}")
+        lines.append(
+            f"{each.claim.text} ({each.claim.source})\n\n"
+            f"- in the paper: {each.claim.paper}\n"
+            f"- here: {each.verdict.ours}\n"
+            f"- rule, written before the run: {each.claim.margin}\n"
+            f"- why: {each.verdict.why}" + (f"\n- {further_text(each)}" if each.needs_further else "")
+        )
+    return "\n\n".join(lines) + "\n"
+
+
+def further_text(judged: Judged) -> str:
+    """What was suspected and what the further experiment says.
+
+    >>> from enlist.studies.claims import NOT, Verdict
+    >>> from enlist.studies.example import COINS
+    >>> further_text(Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"), "It shows 120 heads."))
+    'one further experiment, on the suspicion "too few tosses": It shows 120 heads.'
+    """
+    return f'one further experiment, on the suspicion "{judged.claim.further.cause}": {judged.reading}'
+
+
+def table_cells(table: Table) -> list[list[str]]:
+    """A table as text, header first.
+
+    >>> table_cells(Table("scores", "Scores", [{"rule": "ucb", "auc": 0.71234, "seeds": 10, "note": None}]))
+    [['rule', 'auc', 'seeds', 'note'], ['ucb', '0.7123', '10', '–']]
+    """
+    return [table.columns, *([_cell(row[name]) for name in table.columns] for row in table.rows)]
+
+
+def _cell(value: Any) -> str:
+    if value is None or value != value:
+        return "–"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _markdown(rows: Sequence[Sequence[str]]) -> str:
+    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

@@ -1,0 +1,163 @@
+"""What a study leaves in its folder: tables, figures, the page, the verdicts, and all settings."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import shutil
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+
+from enlist import storage
+from enlist.errors import InputError
+from enlist.report.charts import styled
+from enlist.report.page import Section, write_page
+from enlist.runs.printing import duration
+from enlist.studies.claims import Judged
+from enlist.studies.drawing import draw
+from enlist.studies.running import Reproduction
+from enlist.studies.study import Experiment, Figure, Table
+from enlist.studies.verdicts import SMOKE, further_text, table_cells, tally, verdict_text
+
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+
+
+def write(work: Reproduction, command: str, jobs: int) -> Path:
+    """Write everything that a study says, from what its experiments gave; returns the page's path.
+
+    tables/*.csv, figures/*.png and *.svg, report.html (interactive, opens offline), verdict.md, settings.json.
+
+    >>> import tempfile
+    >>> from enlist.studies.example import COINS
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Reproduction.open(COINS, COINS.scale("smoke"), folder) as work:
+    ...         work.run()
+    ...         page = write(work, "enlist reproduce coins --scale smoke", jobs=1)
+    ...     sorted(path.name for path in page.parent.iterdir() if path.name in ("figures", "tables", "verdict.md"))
+    ['figures', 'tables', 'verdict.md']
+    """
+    study, results = work.study, work.results()
+    figures, tables = study.figures(results), study.tables(results)
+    facts = settings_of(work, command, jobs)
+    with work.folder.writing():
+        for name in ("tables", "figures"):
+            (work.root / name).mkdir(exist_ok=True)
+        for table in tables:
+            storage.replace(work.root / "tables" / f"{table.name}.csv", csv_text(table).encode())
+        drawings = [(styled(each.chart).to_dict(), work.root / "figures" / each.name) for each in figures]
+        draw(drawings, VEGA_LITE, jobs)
+        text = verdict_text(study, facts, work.judged, figures, tables)
+        storage.replace(work.root / "verdict.md", text.encode())
+        storage.replace(work.root / "settings.json", (json.dumps(facts, indent=1) + "\n").encode())
+        sections = _sections(facts, work.judged, figures, tables)
+        return write_page(work.root / "report.html", study.title, f"{study.reference}. {study.about}", sections)
+
+
+def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
+    """All settings and seeds, versions, duration and command: what is needed to do it again.
+
+    >>> import tempfile
+    >>> from enlist.studies.example import COINS
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with Reproduction.open(COINS, COINS.scale("smoke"), folder) as work:
+    ...         work.run()
+    ...         settings_of(work, "enlist reproduce coins", 1)["experiments"]["bent"]
+    {'settings': {'p': 0.6, 'tosses': 20}, 'seeds': [0, 1, 2]}
+    """
+    environment = json.loads((work.root / "environment.json").read_text(encoding="utf-8"))
+    return {
+        "study": work.study.name,
+        "title": work.study.title,
+        "reference": work.study.reference,
+        "command": command,
+        "scale": work.scale.name,
+        "seeds": work.scale.seeds,
+        "extras": list(work.scale.extras),
+        "settings": dict(work.scale.settings),
+        "jobs": jobs,
+        "wall_seconds": round(work.wall(), 1),
+        "computed_seconds": round(sum(outcome.seconds for outcome in work.outcomes.values()), 1),
+        **environment,
+        "failed": {f"{key}/{seed}": reason for (key, seed), reason in work.failed.items()},
+        "experiments": _by_key(work.experiments),
+        "further": _by_key(work.further),
+    }
+
+
+def csv_text(table: Table) -> str:
+    """A table as CSV.
+
+    >>> csv_text(Table("scores", "Scores", [{"rule": "ucb", "auc": 0.71234}, {"rule": "fixed", "auc": None}]))
+    'rule,auc\\nucb,0.71234\\nfixed,\\n'
+    """
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, table.columns, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.rows)
+    return buffer.getvalue()
+
+
+def publish(root: str | PathLike[str], place: str | PathLike[str]) -> list[Path]:
+    """Copy what belongs into documentation: verdict.md, settings.json, pictures and tables that verdict.md links to.
+
+    `root` is the folder of a finished study; the copies go to a folder of its name in `place`, which they replace.
+
+    >>> publish("no-such-study", "docs")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: no-such-study holds no finished study; run it to its end first.
+    """
+    source = Path(root)
+    if not all((source / name).exists() for name in ("verdict.md", "settings.json")):
+        raise InputError(f"{source} holds no finished study; run it to its end first.")
+    text = (source / "verdict.md").read_text(encoding="utf-8")
+    study = json.loads((source / "settings.json").read_text(encoding="utf-8"))["study"]
+    target = Path(place) / study
+    files = [*sorted((source / "figures").glob("*.png")), *sorted((source / "tables").glob("*.csv"))]
+    linked = [path for path in files if f"({path.parent.name}/{path.name})" in text]
+    copies = [source / "verdict.md", source / "settings.json", *linked]
+    written = []
+    try:
+        for name in ("figures", "tables"):
+            shutil.rmtree(target / name, ignore_errors=True)
+        for path in copies:
+            copy = target / path.relative_to(source)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            written.append(Path(shutil.copyfile(path, copy)))
+    except OSError as error:
+        raise InputError(f"{target} cannot be written ({error.strerror}); name another folder.") from None
+    return written
+
+
+def _sections(
+    facts: dict[str, Any], judged: Sequence[Judged], figures: Sequence[Figure], tables: Sequence[Table]
+) -> list[Section]:
+    made = (
+        f"Made by '{facts['command']}': scale {facts['scale']}, {facts['seeds']} experiments per setting, "
+        f"{duration(facts['wall_seconds'])}. Rules of judgement were written before the run; intervals are 95 % over "
+        "experiments, paired where they share a seed."
+    )
+    rows = [["claim", "source", "verdict"], *([e.claim.title, e.claim.source, e.verdict.kind] for e in judged)]
+    lead = SMOKE.replace("`", "'") if facts["scale"] == "smoke" else ""
+    sections = [Section("Verdicts", f"{tally(judged)}. {lead}".strip(), table=rows, note=made)]
+    sections += [Section(each.title, charts=[each.chart], note=each.caption) for each in figures]
+    sections += [Section(each.title, table=table_cells(each), note=each.caption) for each in tables if each.on_page]
+    for each in judged:
+        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.margin}."
+        why = f"{each.verdict.kind.capitalize()}: {each.verdict.why}."
+        more = f" There was {further_text(each)}" if each.needs_further else ""
+        heading = f"{each.claim.title}: {each.verdict.kind}"
+        sections.append(Section(heading, f"{each.claim.text} {paper}", note=f"{why}{more}"))
+    return sections
+
+
+def _by_key(experiments: Sequence[Experiment]) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for each in experiments:
+        found.setdefault(each.key, {"settings": dict(each.settings), "seeds": []})["seeds"].append(each.seed)
+    return found

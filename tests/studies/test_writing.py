@@ -1,0 +1,113 @@
+"""What a study leaves: files that can be read again, and copies for documentation."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from enlist.errors import InputError
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Judged, Verdict
+from enlist.studies.example import COINS
+from enlist.studies.running import Reproduction
+from enlist.studies.study import Table
+from enlist.studies.verdicts import table_cells, tally, verdict_rows, verdict_text
+from enlist.studies.writing import csv_text, publish, write
+
+sys.path.insert(0, str(Path(__file__).parent))
+from study_helpers import TRACED, at
+
+COMMAND = "enlist reproduce coins --scale smoke --seeds 3"
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("study") / "coins"
+    with Reproduction.open(COINS, COINS.scale("smoke"), folder) as work:
+        work.run()
+        assert write(work, COMMAND, jobs=1) == folder / "report.html"
+    return folder
+
+
+def test_every_kind_of_file_is_there(root: Path) -> None:
+    assert (root / "figures" / "heads.png").read_bytes().startswith(b"\x89PNG")
+    assert "<svg" in (root / "figures" / "heads.svg").read_text()
+    page = (root / "report.html").read_text()
+    assert "vegaEmbed" in page
+    assert "The bent coin shows more heads" in page
+    assert not re.findall(r'(?:src|href)="https?://', page)
+    with open(root / "tables" / "heads.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["coin"] for row in rows] == ["fair", "bent"]
+    assert float(rows[1]["heads"]) > 0
+
+
+def test_settings_hold_all_that_is_needed_to_do_it_again(root: Path) -> None:
+    facts = json.loads((root / "settings.json").read_text())
+    assert facts["command"] == COMMAND
+    assert facts["experiments"]["fair"] == {"settings": {"p": 0.5, "tosses": 20}, "seeds": [0, 1, 2]}
+    assert facts["packages"]["enlist"]
+    assert facts["wall_seconds"] >= 0
+    assert facts["settings"] == {"tosses": 20}
+    assert facts["failed"] == {}
+    if facts["further"]:
+        assert facts["further"]["bent-longer"]["settings"]["tosses"] == 200
+
+
+def test_the_verdict_names_claim_numbers_rule_and_reason(root: Path) -> None:
+    text = (root / "verdict.md").read_text()
+    for part in ("60 % against 50 %", "mean at least 1", "rule, written before the run", COMMAND, "scale `smoke`"):
+        assert part in text
+    assert text.count("| The bent coin shows more heads |") == 1
+    assert "![Heads over tosses](figures/heads.png)" in text
+
+
+def test_a_published_study_has_the_small_files_and_no_experiments(root: Path, tmp_path: Path) -> None:
+    written = publish(root, tmp_path / "docs")
+    names = {path.relative_to(tmp_path / "docs").as_posix() for path in written}
+    assert names == {"coins/verdict.md", "coins/settings.json", "coins/figures/heads.png", "coins/tables/heads.csv"}
+    (tmp_path / "docs" / "coins" / "figures" / "old.png").write_bytes(b"")
+    (tmp_path / "docs" / "coins" / "notes.md").write_text("mine")
+    publish(root, tmp_path / "docs")
+    assert not (tmp_path / "docs" / "coins" / "figures" / "old.png").exists()
+    assert (tmp_path / "docs" / "coins" / "notes.md").exists()
+
+
+def test_an_unfinished_study_is_not_published(tmp_path: Path) -> None:
+    with Reproduction.open(TRACED, TRACED.scale("smoke"), tmp_path / "study"):
+        pass
+    with pytest.raises(InputError, match="holds no finished study"):
+        publish(tmp_path / "study", tmp_path / "docs")
+
+
+def test_a_further_experiment_is_printed_with_its_claim(tmp_path: Path) -> None:
+    with Reproduction.open(TRACED, at(TRACED, lead=0.0), tmp_path / "study") as work:
+        work.run()
+        write(work, "enlist reproduce traced", jobs=1)
+    text = (tmp_path / "study" / "verdict.md").read_text()
+    assert 'one further experiment, on the suspicion "luck": further mean 7.5' in text
+    assert text.count("one further experiment") == 1
+    page = (tmp_path / "study" / "report.html").read_text()
+    assert "further mean 7.5" in page
+
+
+def test_tables_as_text_and_csv() -> None:
+    table = Table("t", "T", [{"a|b": float("nan"), "n": 3, "x": 0.123456, "ok": True, "none": None}])
+    assert table_cells(table)[1] == ["–", "3", "0.1235", "yes", "–"]
+    assert csv_text(table) == "a|b,n,x,ok,none\nnan,3,0.123456,True,\n"
+    assert table_cells(Table("t", "T", [])) == [[]]
+
+
+def test_a_bar_in_a_cell_does_not_break_the_table() -> None:
+    claim = COINS.claims[0]
+    judged = [Judged(claim, Verdict(kind, "a|b", "why")) for kind in (REPRODUCED, PARTLY, NOT)]
+    facts = {"scale": "laptop", "seeds": 3, "command": "c", "wall_seconds": 3.0, "jobs": 1}
+    lines = [line for line in verdict_text(COINS, facts, judged, [], []).splitlines() if line.startswith("|")]
+    assert len(lines) == 2 + 3
+    assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
+    assert tally(judged) == "3 claims: 1 reproduced, 1 partly, 1 not"
+    assert len(verdict_rows(judged)) == 4
