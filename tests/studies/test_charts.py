@@ -71,3 +71,9 @@ def test_colours_are_fixed_by_name_and_never_shared() -> None:
     assert look.range(["known", "x", "y"])[0] == "#0b6e99"
     assert len(set(look.range(["known", "x", "y"]))) == 3
     assert look.colour(["x", "known"]).to_dict()["sort"] == ["known", "x"]
+
+
+def test_values_that_are_alike_but_for_rounding_have_an_axis_of_a_length() -> None:
+    rows = [{"group": "1", "series": "a", "value": value} for value in (0.1 + 0.2, 0.3)]
+    low, high = boxes(rows, "Alike", Look()).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    assert high - low > 0.09

@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from enlist.simulation.config import Config
     from enlist.simulation.profile import Profile
 
-PARTS = ("time", "memory", "accuracy")
-COLOURS = ("#0b6e99", "#e9a23b", "#6a4c93")
-WIDTH, HEIGHT = 430, 280
 RULE = (
     "The choice: time per sample, memory of a step and lack of accuracy are each brought to [0, 1] over the batch "
     "sizes, 0 for the best of them and 1 for the worst; the score is their weighted mean (--weights, here {weights}), "
@@ -139,6 +136,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
     """Write tables, charts and the report page; returns the page's path."""
     from enlist.report.charts import save
     from enlist.report.page import Section, write_page
+    from enlist.report.profile import PARTS
 
     summary = [
         {**dataclasses.asdict(row), **dict(zip((f"{name}_score" for name in PARTS), part, strict=True))}
@@ -177,153 +175,9 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
 
 def charts(result: Profile, parts: Any) -> dict[str, alt.TopLevelMixin]:
     """All charts of a profile, by the name of their file."""
-    rows = [dataclasses.asdict(row) for row in result.rows]
-    ones = [{**dataclasses.asdict(one), "seconds": one.seconds} for one in result.measurements]
-    regression = math.isnan(rows[0]["accuracy"])
-    unit, size = _unit(max(row["memory"] + row["memory_std"] for row in rows))
-    learned, form = ("loss", ".3g") if regression else ("accuracy", ".0%")
-    return {
-        "score": score_chart(result, parts, "Score, the less the better"),
-        "time-per-sample": spread_chart(rows, "per_sample", 1e3, "ms per sample", "Time per sample on this machine"),
-        "time-per-batch": spread_chart(
-            rows, "per_batch", 1e3, "ms per mini-batch", "Time per mini-batch on this machine"
-        ),
-        "time-per-client": client_chart(
-            ones, "seconds", 1e3, "ms per pass", "Time per client on this machine", ",.4~g"
-        ),
-        "memory": spread_chart(rows, "memory", 1 / size, f"{unit} per step", "Peak memory of a training step"),
-        "accuracy": dots_chart(ones, rows, learned, form, f"{learned.capitalize()} of each client on its own samples"),
-        "time-deviation": bar_chart(rows, "per_batch_std", 1e3, "ms per mini-batch", "Standard deviation of time"),
-        "memory-deviation": bar_chart(rows, "memory_std", 1 / size, f"{unit} per step", "Standard deviation of memory"),
-    }
+    from enlist.report.profile import profile_charts
 
-
-def spread_chart(rows: Sequence[dict[str, Any]], name: str, scale: float, axis: str, title: str) -> alt.LayerChart:
-    """A value over batch sizes with one standard deviation to either side."""
-    import altair as alt
-
-    values = [
-        {
-            "batch": row["batch"],
-            "value": row[name] * scale,
-            "std": row[f"{name}_std"] * scale,
-            "low": max(row[name] - row[f"{name}_std"], 0.0) * scale,
-            "high": (row[name] + row[f"{name}_std"]) * scale,
-        }
-        for row in rows
-    ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(x=_batch_axis())
-    up = alt.Y("low:Q", title=axis, scale=alt.Scale(domainMin=0), axis=alt.Axis(tickCount=6))
-    tooltip = [
-        "batch:O",
-        alt.Tooltip("value:Q", title=axis, format=".4~g"),
-        alt.Tooltip("std:Q", title="±", format=".3~g"),
-    ]
-    band = base.mark_rule(strokeWidth=9, opacity=0.22, color=COLOURS[0]).encode(y=up, y2="high:Q")
-    line = base.mark_line(strokeWidth=2, color=COLOURS[0]).encode(y="value:Q")
-    dots = base.mark_circle(size=90, opacity=1, color=COLOURS[0]).encode(y="value:Q", tooltip=tooltip)
-    layered: alt.LayerChart = (band + line + dots).properties(title=title, width=WIDTH, height=HEIGHT)
-    return layered
-
-
-def bar_chart(rows: Sequence[dict[str, Any]], name: str, scale: float, axis: str, title: str) -> alt.Chart:
-    """A bar per batch size."""
-    import altair as alt
-
-    values = [{"batch": row["batch"], "value": row[name] * scale} for row in rows]
-    chart: alt.Chart = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_bar(color=COLOURS[0], size=46)
-        .encode(
-            x=_batch_axis(),
-            y=alt.Y("value:Q", title=axis, scale=alt.Scale(domainMin=0), axis=alt.Axis(tickCount=6)),
-            tooltip=["batch:O", alt.Tooltip("value:Q", title=axis, format=".4~g")],
-        )
-        .properties(title=title, width=WIDTH, height=HEIGHT)
-    )
-    return chart
-
-
-def client_chart(
-    ones: Sequence[dict[str, Any]], name: str, scale: float, axis: str, title: str, form: str
-) -> alt.Chart:
-    """A dot per client and batch size, clients side by side."""
-    import altair as alt
-
-    values = [{"batch": one["batch"], "client": one["client"], "value": one[name] * scale} for one in ones]
-    chart: alt.Chart = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_circle(size=80, opacity=0.9)
-        .encode(
-            x=alt.X("client:O", axis=alt.Axis(labelAngle=0, grid=True, ticks=False)),
-            y=alt.Y("value:Q", title=axis, axis=alt.Axis(tickCount=6)),
-            color=alt.Color("batch:O", title="batch size", scale=alt.Scale(scheme="viridis")),
-            tooltip=["client:O", "batch:O", alt.Tooltip("value:Q", title=axis, format=form)],
-        )
-        .properties(title=title, width=max(30 * len({one["client"] for one in ones}), 240), height=HEIGHT)
-    )
-    return chart
-
-
-def dots_chart(
-    ones: Sequence[dict[str, Any]], rows: Sequence[dict[str, Any]], name: str, form: str, title: str
-) -> alt.LayerChart:
-    """A dot per client in a column per batch size, always at the same place, and a line at their mean."""
-    import altair as alt
-
-    values = [{"batch": one["batch"], "client": one["client"], "value": one[name]} for one in ones]
-    means = [{"batch": row["batch"], "value": row[name]} for row in rows]
-    scale = alt.Scale(zero=False, nice=True)
-    up = alt.Y("value:Q", title=name, scale=scale, axis=alt.Axis(format=form, tickCount=6))
-    tooltip = ["client:O", "batch:O", alt.Tooltip("value:Q", title=name, format=".1%" if "%" in form else form)]
-    dots = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_circle(size=60, opacity=0.55, color=COLOURS[2])
-        .encode(x=_batch_axis(), xOffset="client:O", y=up, tooltip=tooltip)
-    )
-    mean = (
-        alt.Chart(alt.InlineData(values=means))
-        .mark_tick(color="#e07a1f", thickness=3, size=90)
-        .encode(x=_batch_axis(), y=up, tooltip=["batch:O", alt.Tooltip("value:Q", title="mean", format=form)])
-    )
-    layered: alt.LayerChart = (dots + mean).properties(title=title, width=WIDTH, height=HEIGHT)
-    return layered
-
-
-def score_chart(result: Profile, parts: Any, title: str) -> alt.LayerChart:
-    """What time, memory and accuracy add to the score of every batch size; the choice is marked."""
-    import altair as alt
-
-    values = [
-        {"batch": row.batch, "part": name, "score": share, "order": order}
-        for row, shares in zip(result.rows, parts.tolist(), strict=True)
-        for order, (name, share) in enumerate(zip(PARTS, shares, strict=True))
-    ]
-    totals = [
-        {"batch": row.batch, "score": total, "text": "chosen" if row.batch == result.best else ""}
-        for row, total in zip(result.rows, parts.sum(axis=1).tolist(), strict=True)
-    ]
-    up = alt.Y("score:Q", title="score", axis=alt.Axis(tickCount=6))
-    bars = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_bar(size=46)
-        .encode(
-            x=_batch_axis(),
-            y=up,
-            color=alt.Color(
-                "part:N", title=None, sort=list(PARTS), scale=alt.Scale(domain=list(PARTS), range=list(COLOURS))
-            ),
-            order=alt.Order("order:Q"),
-            tooltip=["batch:O", "part:N", alt.Tooltip("score:Q", format=".3f")],
-        )
-    )
-    words = (
-        alt.Chart(alt.InlineData(values=totals))
-        .mark_text(dy=-9, fontSize=13, fontWeight="bold", color="#b85c0a")
-        .encode(x=_batch_axis(), y=up, text="text:N")
-    )
-    layered: alt.LayerChart = (bars + words).properties(title=title, width=WIDTH, height=HEIGHT)
-    return layered
+    return profile_charts(result, parts)
 
 
 def by_client(result: Profile) -> list[list[str]]:
@@ -350,12 +204,6 @@ def _times(rounds: int) -> str:
     return f"{rounds} pass{'es' * (rounds > 1)}"
 
 
-def _batch_axis() -> alt.X:
-    import altair as alt
-
-    return alt.X("batch:O", title="batch size", axis=alt.Axis(labelAngle=0, ticks=False))
-
-
 def _numbers(option: str, text: str, example: str, whole: bool = False) -> list[float]:
     try:
         return [int(word) if whole else float(word) for word in text.split(",")]
@@ -369,12 +217,10 @@ def _figure(value: float) -> str:
     return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
 
 
-def _unit(size: float) -> tuple[str, float]:
-    return next((unit for unit in (("GB", 1e9), ("MB", 1e6)) if size >= unit[1]), ("kB", 1e3))
-
-
 def _size(size: float) -> str:
-    unit, length = _unit(size)
+    from enlist.report.profile import memory_unit
+
+    unit, length = memory_unit(size)
     return f"{size / length:.3g} {unit}" if size else "0"
 
 

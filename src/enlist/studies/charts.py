@@ -333,7 +333,9 @@ def _cut(rows: Sequence[Row]) -> list[dict[str, Any]]:
 def _domain(values: Sequence[float], zero: bool) -> list[float]:
     known = [value for value in values if np.isfinite(value)] or [0.0]
     low, high = min(known), max(known)
-    margin = 0.04 * (high - low) or 0.05
+    spread = high - low
+    # Values that differ by rounding only are alike; an axis of that length would have no end.
+    margin = 0.04 * spread if spread > 1e-9 * max(abs(low), abs(high)) else 0.05
     return [min(low - margin, 0.0) if zero else low - margin, high + margin]
 
 

@@ -7,6 +7,7 @@ from collections import Counter
 
 import numpy as np
 
+from enlist.runs.printing import percent
 from enlist.studies.claims import Further, shown
 from enlist.studies.darts import plan, rules, scores
 from enlist.studies.darts.profile_rules import LARGE, SEVERAL, SMALL, extremes
@@ -32,12 +33,11 @@ def draws(results: Results) -> str:
     pure, least, most = np.array(found).T
     counts = [outcome["counts"] for outcome in results["further/data"].outcomes.values()]
     dominance = np.mean([(each.max(axis=1) / each.sum(axis=1)).mean() for each in counts])
-    several, small, large = pure >= SEVERAL, least < SMALL, most > LARGE
+    several, small, large = (percent(met.mean()) for met in (pure >= SEVERAL, least < SMALL, most > LARGE))
     return (
         f"in {len(found)} more populations {pure.mean():.1f} clients on average have a single class, {SEVERAL} or more "
-        f"of them in {several.mean():.0%}; the smallest client is below 2 % of all samples in {small.mean():.0%}, the "
-        f"largest above 14 % in {large.mean():.0%}. A client's most frequent class makes up {dominance:.0%} of its "
-        "samples on average."
+        f"of them in {several}; the smallest client is below 2 % of all samples in {small}, the largest above 14 % in "
+        f"{large}. A client's most frequent class makes up {percent(dominance)} of its samples on average."
     )
 
 
@@ -50,12 +50,11 @@ def per_sample(results: Results) -> str:
     """
     rows = pooled(list(results["profile"].outcomes.values())).rows
     first, last = rows[0], rows[-1]
-    relative = [row.per_batch_std / row.per_batch for row in (first, last)]
+    least, most = (percent(row.per_batch_std / row.per_batch) for row in (first, last))
     return (
         f"from batch size {first.batch} to {last.batch} a mini-batch goes from {1e3 * first.per_batch:.2f} to "
         f"{1e3 * last.per_batch:.2f} ms, while a sample goes from {1e6 * first.per_sample:.0f} to "
-        f"{1e6 * last.per_sample:.0f} µs; the standard deviation goes from {relative[0]:.0%} to {relative[1]:.0%} of "
-        "the mean."
+        f"{1e6 * last.per_sample:.0f} µs; the standard deviation goes from {least} to {most} of the mean."
     )
 
 
@@ -169,7 +168,7 @@ def luck(results: Results) -> str:
         gaps = np.array([100 * (at(one) - at(other)) for one, other in scores.pairs(results, AGAIN, RANDOM)])
         parts.append(
             f"at round {min(number, rounds)} by {np.abs(gaps).mean():.1f} points on average (by the report's {lead:g} "
-            f"or more in {(np.abs(gaps) >= lead).mean():.0%} of the populations)"
+            f"or more in {percent((np.abs(gaps) >= lead).mean())} of the populations)"
         )
     numbers = sorted({min(number, rounds) for number in (1, 10, 20)})
     world, local = (
