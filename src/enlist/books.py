@@ -10,7 +10,7 @@ import base64
 import dataclasses
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -120,6 +120,16 @@ class Books:
         positions = self.selector.join(more)
         columns = {name: values.tolist() for name, values in more.columns().items()}
         self._note("join", count=len(more), feature_names=list(more.feature_names), columns=columns)
+        return positions
+
+    def compact(self, keep: ArrayLike) -> IntArray:
+        """Forget every client but those in `keep`; returns the old positions in their new order.
+
+        No round may be open; who was late and is awaited is awaited no longer.
+        """
+        positions = self.selector.compact(keep)
+        self.open.clear()
+        self._note("compact", keep=positions.tolist())
         return positions
 
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
@@ -258,35 +268,51 @@ def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[t
     >>> all((selection.clients == recorded).all() for selection, recorded in again)
     True
     """
-    asked: dict[int, Selection] = {}
     with open(log, encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            try:
-                entry = json.loads(line)
-            except json.JSONDecodeError:
-                raise InputError(f"{log} line {number} is no JSON; the log was cut off there.") from None
-            if entry["event"] == "ask":
-                selection = _ask_again(selector, entry)
-                asked[selection.round] = selection
-                recorded = np.array(entry["picked"], dtype=np.int64)
-                yield selection, recorded
-                if not np.array_equal(selection.clients, recorded):
-                    raise InputError(
-                        f"the replay differs from the log from round {selection.round} on: it selects "
-                        f"{selection.clients.tolist()} where the log has {recorded.tolist()}; same selector and seed?"
-                    )
-            elif entry["event"] == "tell":
-                metrics = None if entry["metrics"] is None else RoundMetrics(**entry["metrics"])
-                selector.tell(asked[entry["round"]], Feedback(**entry["feedback"]), metrics)
-            elif entry["event"] == "observe":
-                selector.observe(_unpacked(entry["available"], len(selector.clients)), entry["now"])
-            elif entry["event"] == "join":
-                names = entry["feature_names"]
-                selector.join(Clients(count=entry["count"], feature_names=names, **entry["columns"]))
-            elif entry["event"] == "accept":
-                selector.accept(entry["arrivals"], entry["k"])
-            for finished in [old for old in asked if old not in selector.openings]:
-                del asked[finished]
+        yield from replay_lines(file, selector, str(log))
+
+
+def replay_lines(
+    lines: Iterable[str], selector: Selector[Any, Any], name: str = "the log"
+) -> Iterator[tuple[Selection, IntArray]]:
+    """Play the lines of a recorded log into a selector that is as it was when the recording began; see `replay`.
+
+    >>> import enlist
+    >>> next(replay_lines(['{"event": '], enlist.create("random", Clients(count=2))))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: the log line 1 is no JSON; the log was cut off there.
+    """
+    asked: dict[int, Selection] = {number: opening.selection for number, opening in selector.openings.items()}
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = json.loads(line)
+        except json.JSONDecodeError:
+            raise InputError(f"{name} line {number} is no JSON; the log was cut off there.") from None
+        if entry["event"] == "ask":
+            selection = _ask_again(selector, entry)
+            asked[selection.round] = selection
+            recorded = np.array(entry["picked"], dtype=np.int64)
+            yield selection, recorded
+            if not np.array_equal(selection.clients, recorded):
+                raise InputError(
+                    f"the replay differs from the log from round {selection.round} on: it selects "
+                    f"{selection.clients.tolist()} where the log has {recorded.tolist()}; same selector and seed?"
+                )
+        elif entry["event"] == "tell":
+            metrics = None if entry["metrics"] is None else RoundMetrics(**entry["metrics"])
+            selector.tell(asked[entry["round"]], Feedback(**entry["feedback"]), metrics)
+        elif entry["event"] == "observe":
+            selector.observe(_unpacked(entry["available"], len(selector.clients)), entry["now"])
+        elif entry["event"] == "join":
+            names = entry["feature_names"]
+            selector.join(Clients(count=entry["count"], feature_names=names, **entry["columns"]))
+        elif entry["event"] == "compact":
+            selector.compact(entry["keep"])
+        elif entry["event"] == "accept":
+            selector.accept(entry["arrivals"], entry["k"])
+        for finished in [old for old in asked if old not in selector.openings]:
+            del asked[finished]
 
 
 def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection:

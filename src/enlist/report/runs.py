@@ -22,6 +22,7 @@ from enlist.report.devices import (
     latency_chart,
     latency_rows,
 )
+from enlist.report.flower import shadow_sections
 from enlist.report.page import Section, write_page
 from enlist.report.participation import (
     activity_chart,
@@ -73,6 +74,7 @@ def write_report(
         *_learning(started, rows, window),
         _selected(started),
         _outcomes(started, rows),
+        *shadow_sections(started),
         *_data(started),
         *_devices(started),
     ]
@@ -190,10 +192,13 @@ def _outcomes(runs: Sequence[RunTables], rows: Sequence[Row]) -> tuple[Section, 
 def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
     run = runs[0]
     charts: Charts = {}
+    told = run.clients["samples"][np.isfinite(run.clients["samples"])]  # of real clients it is known after a reply
+    if not len(told):
+        return []
     if run.classes:
         counts = np.stack([run.clients[name] for name in run.classes], axis=1)
         charts["classes"] = class_heatmap(counts, "Which classes clients hold")
-    charts["sizes"] = size_histogram(run.clients["samples"], "How much clients hold")
+    charts["sizes"] = size_histogram(told, "How much clients hold")
     return [(Section("Data", sentences.data(run), charts=list(charts.values()), note=_of_seed(runs)), charts)]
 
 

@@ -1,0 +1,1 @@
+"""A Flower app whose nodes are chosen by Enlist."""

@@ -1,0 +1,333 @@
+"""The federation as the selector sees it: nodes become clients, replies become feedback. Knows nothing of Flower."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from enlist.books import Books
+from enlist.clients import CLIENT_COLUMNS, Clients
+from enlist.contract import Selector
+from enlist.errors import InputError, MissingColumnError
+from enlist.flower import keys
+from enlist.flower.choosers import FunctionSelector, Source
+from enlist.flower.deadlines import RECENT_ROUNDS
+from enlist.flower.nodes import NodeTable
+from enlist.flower.replies import Introduced, Said
+from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
+from enlist.records import Outcome, RoundMetrics, Selection
+from enlist.typing import AnyArray, FloatArray, IntArray
+
+ORPHANS = 100
+"""So many clients that nobody can be again, and a quarter of all, are forgotten together."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Report:
+    """What became of a node that was asked as the client at a position: how it ended, and after how many seconds.
+
+    >>> Report(11, 0, Said(Outcome.COMPLETED), 2.5).latency
+    2.5
+    """
+
+    node: int
+    client: int
+    said: Said
+    latency: float
+
+
+class Federation:
+    """Drives the selector: enrols nodes as clients, asks, and tells what came of it.
+
+    quantile     claims are cut to what other clients claim, see `trust`; None believes them
+    most_often   nobody is asked more than so many times an even share, see `trust`; None sets no limit
+    events       (kind, node, text) of what should be known, until somebody takes them
+
+    >>> federation = Federation(Source.of("bsfl", None, None, seed=1))
+    >>> federation.enrol([11, 12, 13], {})
+    []
+    >>> picked = federation.choose([11, 12, 13], busy={12}, k=2, now=0.0, deadline=60.0)
+    >>> federation.nodes.at(picked.clients)
+    [11, 13]
+    >>> federation.settle(picked, [Report(11, 0, Said(Outcome.COMPLETED), 2.5)], waited=60.0, online={11, 12, 13})
+    >>> federation.selector.speed().round(2)
+    array([1.  , 0.  , 0.04])
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        *,
+        clients: Clients | None = None,
+        late: str = "feedback",
+        quantile: float | None = 0.9,
+        most_often: float | None = 3.0,
+        log: Path | None = None,
+    ) -> None:
+        self.source, self.late, self.log = source, late, log
+        self.quantile, self.most_often = quantile, most_often
+        self.asked: list[IntArray] = []
+        self.nodes = NodeTable()
+        self.claims = Claims.create(0)
+        self.recent: list[FloatArray] = []
+        self.events: list[tuple[str, int, str]] = []
+        self.seen: set[str] = set()
+        self.books: Books | None = None
+        known = clients if source.given is None else source.given.clients
+        if clients is not None and source.given is not None:
+            raise InputError("clients were given beside a configured selector, which has its own; give only one.")
+        if known is not None:
+            names = [None] * len(known) if known.ids is None else [str(name) for name in known.ids.tolist()]
+            self.nodes.add((None, name) for name in names)
+            self._begin(source.create(_without_ids(known) if source.given is None else known))
+
+    @property
+    def selector(self) -> Selector[Any, Any]:
+        """The selector; there is none before the first node has been enrolled."""
+        if self.books is None:
+            raise InputError("no node has been enrolled yet, so there is no selector; start the strategy first.")
+        return self.books.selector
+
+    def _begin(self, selector: Selector[Any, Any]) -> None:
+        if isinstance(selector, FunctionSelector):
+            selector.naming = self._names
+        self.books = Books(selector, late="drop" if self.late == "drop" else "await", log=self.log)
+        if len(self.claims.loss) < len(selector.clients):
+            self.claims.grow(len(selector.clients) - len(self.claims.loss))
+
+    def _names(self, positions: IntArray) -> AnyArray:
+        return np.array([self.nodes.names[number] for number in self.nodes.numbers(positions)])
+
+    def record_to(self, log: Path) -> None:
+        """From now on, append every decision to this file."""
+        self.log = log
+        if self.books is not None:
+            self.books.log = log
+
+    @property
+    def wanted(self) -> set[str]:
+        """Columns of `Clients` that the selector cannot do without."""
+        return {need.removeprefix("clients.") for need in self.source.needs if need.startswith("clients.")}
+
+    def enrol(self, online: Sequence[int], introductions: Mapping[int, Introduced]) -> list[int]:
+        """Make clients of the nodes that are none yet; returns those of which too little is known."""
+        there, fresh, waiting = set(online), [], []
+        new: set[str | None] = set()
+        strangers = self.nodes.strangers(online)
+        vacant = self.nodes.vacant()
+        told = {node: introductions.get(node, Introduced()) for node in strangers}
+        for node in sorted(strangers, key=lambda node: (told[node].name is None, told[node].name or "", node)):
+            name = told[node].name
+            number = None if name is None else self.nodes.named(name)
+            if name in new or (number is not None and self.nodes.nodes[number] in there):
+                self.events.append(("conflict", node, f"it says that it is {name}, which is another node"))
+                name = number = None
+            if number is None and vacant:
+                number = vacant.pop(0)
+            if number is not None:
+                self.nodes.seat(node, number)
+                if name is not None:
+                    self.nodes.identify(node, name, there)
+            elif all(getattr(told[node], column, None) is not None for column in self.wanted):
+                fresh.append((node, name, told[node]))
+                new |= set() if name is None else {name}
+            else:
+                waiting.append(node)
+        return waiting + self._join(fresh)
+
+    def _join(self, fresh: list[tuple[int, str | None, Introduced]]) -> list[int]:
+        """Append clients; returns the nodes whose features are not those of the others."""
+        titles = () if self.books is None else self.selector.clients.feature_names
+        if "features" in self.wanted and not titles and fresh:
+            titles = fresh[0][2].feature_names
+        odd = [node for node, _, told in fresh if told.features is not None and titles and told.feature_names != titles]
+        for node in odd:
+            self.events.append(("refused", node, f"its features are not {', '.join(titles)}"))
+        fresh = [entry for entry in fresh if entry[0] not in odd]
+        if not fresh:
+            return odd
+        described = [told for _, _, told in fresh]
+        self.nodes.add((node, name) for node, name, _ in fresh)
+        if self.books is None:
+            columns = {name: [getattr(told, name) for told in described] for name in self.wanted}
+            more = Clients(count=len(fresh), feature_names=titles if "features" in self.wanted else (), **columns)
+            self._begin(self.source.create(more))
+        else:
+            self.books.join(_matching(self.selector.clients, described, self.nodes.names[-len(fresh) :]))
+            self.claims.grow(len(fresh))
+        return odd
+
+    def choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> Selection:
+        """Ask the selector for at most `k` of the nodes that are online and not busy."""
+        assert self.books is not None
+        here, occupied = self.nodes.positions(online), self.nodes.positions(busy)
+        if self.most_often is not None:
+            rest = resting(self.asked, here, occupied, k, self.most_often, len(self.nodes.order))
+            occupied = np.union1d(occupied, rest)
+        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=occupied)
+        self.asked = [*self.asked, selection.clients][-WINDOW:]
+        return selection
+
+    def forced(self, nodes: Sequence[int], now: float, deadline: float) -> Selection:
+        """Have the selector choose exactly these nodes, which somebody else has chosen."""
+        assert self.books is not None
+        here = self.nodes.positions(nodes)
+        return self.books.ask(here, len(here), now=now, deadline=deadline, busy=np.zeros(0, dtype=np.int64))
+
+    def would_choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> IntArray:
+        """Whom the selector would choose, without any trace of having been asked."""
+        here, occupied = self.nodes.positions(online), self.nodes.positions(busy)
+        twin = copy.deepcopy(self.selector)
+        return twin.ask(here, k, now=now, deadline=deadline, busy=occupied).clients
+
+    def settle(
+        self,
+        selection: Selection,
+        reports: Sequence[Report],
+        waited: float,
+        online: set[int],
+        metrics: RoundMetrics | None = None,
+    ) -> None:
+        """Tell what became of a selection: who is not reported is late."""
+        assert self.books is not None
+        done = [report for report in reports if report.said.outcome == Outcome.COMPLETED]
+        if done:
+            clients, columns = self._believed(done, selection.deadline)
+            self._check_needs(done, selection.round)
+            self.books.reply(selection, clients, Outcome.COMPLETED, **columns)
+        for outcome in (Outcome.DROPPED, Outcome.FAILED):
+            lost = [report.client for report in reports if report.said.outcome == outcome]
+            if lost:
+                self.books.reply(selection, np.array(lost), outcome)
+        self._check_round(metrics, selection.round)
+        self.books.close(selection, waited=waited, round=metrics)
+        times = [report.latency for report in done] + [waited] * (len(selection) - len(reports))
+        self.recent = [*self.recent, np.array(times)][-RECENT_ROUNDS:]
+        self._identify(reports, online)
+
+    def arrived(self, number: int, reports: Sequence[Report], rounds_late: float, online: set[int]) -> list[Report]:
+        """Tell of late replies to round `number`; returns those that still count."""
+        assert self.books is not None
+        opening = self.selector.openings.get(number)
+        done = [report for report in reports if report.said.outcome == Outcome.COMPLETED]
+        if opening is not None and done:
+            late = set(opening.selection.clients[opening.outcome == Outcome.LATE].tolist())
+            done = [report for report in done if report.client in late]
+        if opening is None or not done:
+            return []
+        clients, columns = self._believed(done, math.inf)
+        counts = self.books.arrived(opening.selection, clients, rounds_late=rounds_late, **columns)
+        self._identify(done, online)
+        return done if counts else []
+
+    def _believed(self, done: Sequence[Report], deadline: float) -> tuple[IntArray, dict[str, FloatArray]]:
+        """Positions of clients, and the columns of their feedback, each claim as far as it is believed."""
+        clients = np.array([report.client for report in done], dtype=np.int64)
+        latency = np.array([report.latency for report in done])
+        self.claims.note("latency", clients, latency)
+        slowed = np.minimum(self.claims.cut("latency", latency, self.quantile), deadline)
+        columns = {"latency": np.where(latency <= deadline, slowed, latency)}
+        for name in COLUMNS:
+            values = np.array([report.said.claims.get(name, math.nan) for report in done])
+            if np.isnan(values).all() and name not in self.source.needs:
+                continue
+            self.claims.note(name, clients, values)
+            columns[name] = self.claims.cut(name, values, self.quantile)
+        return clients, columns
+
+    def _check_needs(self, done: Sequence[Report], number: int) -> None:
+        for need in sorted(self.source.needs & set(COLUMNS) - self.seen):
+            if any(need in report.said.claims for report in done):
+                self.seen.add(need)
+                continue
+            key = keys.CLAIMS[need]
+            raise MissingColumnError(
+                f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round {number} "
+                f"carries it; send '{key}' in the ConfigRecord '{keys.RECORD}', as enlist.flower.client.reply("
+                f"..., {need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})."
+            )
+
+    def _check_round(self, metrics: RoundMetrics | None, number: int) -> None:
+        for need in sorted(need for need in self.source.needs if need.startswith("round.")):
+            name = need.removeprefix("round.")
+            if getattr(metrics, name, None) is not None:
+                self.seen.add(need)
+            elif need not in self.seen:
+                raise MissingColumnError(
+                    f"selector '{self.source.name}' needs the {name} after every round, and the evaluation of round "
+                    f"{number} gave none; return MetricRecord({{'{name}': ...}}) from evaluate_fn, or from the "
+                    f"clients' evaluation, or name the app's key: with_selector(..., keys={{'round.{name}': '...'}})."
+                )
+
+    def _identify(self, reports: Sequence[Report], online: set[int]) -> None:
+        for report in reports:
+            if report.said.name is not None and (wrong := self.nodes.identify(report.node, report.said.name, online)):
+                self.events.append(("conflict", report.node, wrong))
+            self.events += [("doubted", report.node, doubt) for doubt in report.said.doubts]
+
+    def tidy(self) -> bool:
+        """Forget clients that nobody can be again, once there are many; between rounds only. True if it did."""
+        orphans = self.nodes.orphans()
+        if self.books is None or len(orphans) < max(ORPHANS, len(self.nodes.order) / 4):
+            return False
+        kept = np.setdiff1d(np.arange(len(self.nodes.order)), orphans)
+        self.books.compact(kept)
+        self.nodes.keep(kept)
+        self.claims.keep(kept)
+        self.asked = []
+        return True
+
+    def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
+        """Everything but the selector: for JSON, and arrays."""
+        arrays: dict[str, AnyArray] = {f"claims/{path}": np.asarray(value) for path, value in self.claims.leaves()}
+        arrays |= {f"nodes/{name}": values for name, values in self.nodes.state().items()}
+        header: dict[str, Any] = {"seen": sorted(self.seen)}
+        for name, rounds in (("recent", self.recent), ("asked", self.asked)):
+            arrays[name] = np.concatenate(rounds) if rounds else np.zeros(0)
+            header[name] = [len(each) for each in rounds]
+        return header, arrays
+
+    def restore(self, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], folder: Path | None) -> None:
+        """Continue from what `state` returned, with the selector that was saved in `folder`."""
+        own = {name.removeprefix("nodes/"): value for name, value in arrays.items() if name.startswith("nodes/")}
+        self.nodes = NodeTable.restored(own)
+        self.claims = Claims.create(len(self.nodes.order))
+        self.claims.restore({name.removeprefix("claims/"): value for name, value in arrays.items()})
+        self.recent, self.asked = (
+            np.split(arrays[name], np.cumsum(header[name])[:-1]) if header[name] else [] for name in ("recent", "asked")
+        )
+        self.seen = set(header["seen"])
+        self.books = None
+        if folder is not None:
+            self._begin(self.source.load(folder))
+
+
+def _without_ids(clients: Clients) -> Clients:
+    columns: dict[str, Any] = {name: value for name, value in clients.columns().items() if name != "ids"}
+    return Clients(count=len(clients), feature_names=clients.feature_names, **columns)
+
+
+def _matching(known: Clients, described: Sequence[Introduced], names: Sequence[str]) -> Clients:
+    """Newcomers with the columns that the others have; what they did not tell is the median of the others."""
+    columns: dict[str, Any] = {}
+    for name in known.columns():
+        if name == "ids":
+            assert known.ids is not None
+            numbered = known.ids.dtype.kind in "iu"
+            columns[name] = (
+                [int(known.ids.max()) + 1 + place for place in range(len(names))] if numbered else list(names)
+            )
+        elif name == "features":
+            middle = tuple(np.median(known.features, axis=0)) if known.features is not None else ()
+            columns[name] = [told.features or middle for told in described]
+        elif name in CLIENT_COLUMNS:
+            middle_value = float(np.median(getattr(known, name)))
+            values = [getattr(told, name, None) for told in described]
+            columns[name] = [middle_value if value is None else value for value in values]
+    return Clients(count=len(described), feature_names=known.feature_names, **columns)

@@ -1,0 +1,417 @@
+"""Personalised learning across silos: a model for one node, and the other nodes that help it, found by trying.
+
+    from enlist.flower.personal import Personalising
+    from enlist.personal.rules import UCBRule
+
+    strategy = Personalising("clinic-a", UCBRule(), folder="clinic-a")
+    result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=40)      # the best model for clinic-a
+    strategy.combination                                                          # "clinic-a+clinic-c"
+
+In a round (Algorithm 7 of the MAB-FL thesis) a rule picks a combination that contains the target; its nodes train; the
+target evaluates the model that it trained itself, and the average of the combination; the difference is the reward.
+Clients need `@app.train()`, `@app.evaluate()` that reports a score on the target's validation data, and
+`@app.query("enlist")`, by which the nodes tell their names. Needs the extra `sim` besides `flower`.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from typing import Any, NamedTuple
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from enlist import checks
+from enlist.errors import InputError
+from enlist.flower.choosers import Source
+from enlist.flower.contents import examined, misshapen, parts_of, shapes_of, unweighed
+from enlist.flower.federation import Federation
+from enlist.flower.grid import Arrival, Clock, Post
+from enlist.flower.late import Model, model_of
+from enlist.flower.reception import QUERY, Reception
+from enlist.flower.replies import measured
+from enlist.flower.state import LOGGER
+from enlist.flower.terms import Terms
+from enlist.personal.arms import Arms
+from enlist.personal.communication import units
+from enlist.personal.decision import Decision, ExploreRounds, Play
+from enlist.personal.rewards import Increment, Reward, increase
+from enlist.personal.rules import FixedRule, RuleOptions
+from enlist.personal.stopping import Never, Stopper, Stopping
+from enlist.personal.tables import PERSONAL_TABLES, arm_rows
+from enlist.runs.folder import RunFolder, Saves
+from enlist.typing import AnyArray, FloatArray
+
+NOTHING = np.zeros(0)
+
+
+class Trained(NamedTuple):
+    """A model that a node has trained, and on how many examples.
+
+    >>> Trained({}, 10.0).examples
+    10.0
+    """
+
+    model: Model
+    examples: float
+
+
+class Personalising(Strategy):
+    """Finds the combination of nodes that helps the target most, and trains with it.
+
+    target      name of the node whose model it is
+    rule        of `enlist.personal.rules`: UCB, Thompson sampling, Extreme Explore, ...
+    reward      of `enlist.personal.rewards`; how much better than alone, if not given
+    arms        "pairs" (the target with each other), "all" combinations, or a list of lists of names
+    workers     names of all nodes that may take part; those that are there in the beginning if not given
+    deadline    seconds to wait for training, and for evaluations
+    score_key   key of the score in the evaluation's MetricRecord; `lower_is_better` for a loss; a score on test data
+                may come along under the same key with "test-" before it, and is only written down
+    eliminate   remove a combination that is worse than another with this confidence, such as 0.99
+    folder      where tables and checkpoints are kept; a run that is there is continued
+
+    >>> from enlist.personal.rules import UCBRule
+    >>> Personalising("clinic-a", UCBRule()).target
+    'clinic-a'
+    """
+
+    clock: Clock = time
+
+    def __init__(
+        self,
+        target: str,
+        rule: RuleOptions,
+        reward: Reward | None = None,
+        *,
+        arms: str | Sequence[Sequence[str]] = "pairs",
+        workers: Sequence[str] | None = None,
+        explore: ExploreRounds | None = None,
+        stopping: Stopping | None = None,
+        eliminate: float | None = None,
+        deadline: float = 600.0,
+        min_nodes: int = 2,
+        patience: float = 600.0,
+        score_key: str = "accuracy",
+        lower_is_better: bool = False,
+        weighted_by_key: str = "num-examples",
+        seed: int = 0,
+        folder: str | PathLike[str] | None = None,
+    ) -> None:
+        self.target, self.rule, self.reward = str(target), rule, Increment() if reward is None else reward
+        if rule.binary and not self.reward.binary:
+            raise InputError(f"{type(rule).__name__} needs rewards of 0 and 1; pass reward=Binary() or Quantile().")
+        if self.reward.against != "local":
+            raise InputError("in a federation a score is compared with the target's local one: against='local'.")
+        self.kind = checks.one_of("arms", arms, ("pairs", "all")) if isinstance(arms, str) else list(map(list, arms))
+        self.workers = None if workers is None else [str(name) for name in workers]
+        self.explore, self.eliminate, self.seed = explore, eliminate, checks.whole("seed", seed, minimum=0)
+        self.score_key, self.lower_is_better, self.weight_key = score_key, lower_is_better, weighted_by_key
+        self.folder = folder
+        self.terms = Terms(k=1, deadline=deadline, patience=patience, identify="always", min_nodes=min_nodes)
+        self.deadline = checks.above_zero("deadline", deadline)
+        self.stopper: Stopper = (Never() if stopping is None else stopping).start(lower_is_better)
+        self.meter = self.reward.start()
+        self.federation = Federation(Source.of("random", None, None, seed))
+        self.reception = Reception(self.federation, self.terms, max(min_nodes, len(self.workers or ())))
+        self.decision: Decision | None = None
+        self.round, self.communication, self.best_test = 0, 0, math.nan
+        self.best: ArrayRecord | None = None
+
+    @property
+    def combination(self) -> str:
+        """The combination learned so far."""
+        decision = self._decision
+        return decision.arms.label(decision.best())
+
+    @property
+    def _decision(self) -> Decision:
+        if self.decision is None:
+            raise InputError("nothing has been tried yet; start the strategy first.")
+        return self.decision
+
+    def summary(self) -> None:
+        """Log what is about to run."""
+        LOGGER.info("\t├──> Enlist: a model for %s, %s over %s", self.target, type(self.rule).__name__, self.kind)
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = 3600.0,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Any = None,
+    ) -> Result:
+        """Run, or continue what is in the folder; the result's arrays are the best model for the target."""
+        self.post = Post(self.clock, self.terms.poll)
+        self.configs = dict(train_config or {}), dict(evaluate_config or {})
+        self.wait = min(self.deadline, timeout)
+        self.summary()
+        if self.folder is None:
+            return self._run(grid, initial_arrays, num_rounds, None)
+        with RunFolder.open(self.folder, self._config(), resume=True, tables=PERSONAL_TABLES) as folder:
+            return self._run(grid, initial_arrays, num_rounds, folder)
+
+    def _run(self, grid: Grid, arrays: ArrayRecord, rounds: int, folder: RunFolder | None) -> Result:
+        self.shapes = shapes_of(arrays)
+        self.model: Model = model_of(arrays)
+        self._restore(folder)
+        result = Result(arrays=self._record(self.model) if self.best is None else self.best)
+        stopped = False
+        for number in range(self.round + 1, rounds + 1):
+            self.online = self.reception.gather(grid, self.post, number, self._sort)
+            row, arms = self._step(grid, number)
+            self.round = number
+            LOGGER.info("enlist personal %s", " ".join(f"{name}={value}" for name, value in row.items() if value != ""))
+            stopped = self.stopper.update(float(row.get("validation", math.nan)))
+            if self.stopper.improved or self.best is None:
+                self.best = self._record(self.model)
+            result.arrays = self.best
+            row |= {"best_validation": self.stopper.best, "cumulative_communication": self.communication}
+            self.best_test = row.get("test", math.nan) if self.stopper.improved else self.best_test
+            row["best_test"] = self.best_test
+            self._save(folder, row, arms)
+            if stopped:
+                break
+        if folder is not None:
+            folder.write_result(self._ending("stopped early" if stopped else "finished"))
+        return result
+
+    def _step(self, grid: Grid, number: int) -> tuple[dict[str, Any], list[Any]]:
+        """One round: play, train, compare, adopt, learn."""
+        decision = self._begun()
+        arms = decision.arms
+        there = {self.federation.nodes.names[place]: node for place, node in self._seats()}
+        present = np.array([name in there for name in arms.names])
+        row: dict[str, Any] = {"round": number, "available": int(present.sum()), "skipped": ""}
+        nothing = Play(np.zeros(0, dtype=np.int64), extreme=False)
+        if not present[arms.target]:
+            return row | {"communication": 0, "skipped": "target away"}, self._arm_rows(nothing)
+        play = decision.play(arms.allowed(present), number)
+        members = np.flatnonzero(arms.members[play.arms].any(axis=0)) if len(play.arms) else np.array([arms.target])
+        asked = {there[arms.names[worker]]: worker for worker in members.tolist()}
+        trained = self._train(grid, number, asked)
+        messages = units(arms, play, delayed=decision.delayed, lost=len(asked) - len(trained))
+        self.communication += messages
+        row |= {
+            "communication": messages,
+            "failed": "+".join(arms.names[w] for w in asked.values() if w not in trained),
+        }
+        if arms.target not in trained:
+            return row | {"skipped": "target failed"}, self._arm_rows(nothing)
+        groups = [[worker for worker in arms.of(arm).tolist() if worker in trained] for arm in play.arms.tolist()]
+        models = [self._average([trained[worker] for worker in group]) for group in groups]
+        judged = self._score(grid, number, there[self.target], [trained[arms.target].model, *models])
+        local, *scores = [validation for validation, _ in judged]
+        if math.isnan(local):
+            return row | {"skipped": "target did not evaluate"}, self._arm_rows(nothing)
+        increases = np.array([increase(local, score, self.lower_is_better) for score in scores])
+        whole = np.array([len(group) for group in groups]) == arms.sizes[play.arms]
+        increases[~whole] = np.nan
+        rewards = self.meter.rewards(increases, local)
+        row |= {"local": local, "extreme": play.extreme, "validation": local, "test": judged[0][1], "arm": self.target}
+        if len(play.arms) and not np.isnan(scores).all():
+            kept = decision.adopt(play, np.where(np.isnan(scores), np.nan, rewards), increases)
+            arm = int(play.arms[kept])
+            self.model = models[kept]
+            row |= {"arm": arms.label(arm), "code": arms.code(arm), "validation": scores[kept]}
+            row["test"] = judged[kept + 1][1]
+            decision.learn(play.arms, rewards, increases)
+        else:
+            self.model = trained[arms.target].model
+        if self.eliminate is not None:
+            decision.eliminate(self.eliminate)
+        return row, self._arm_rows(play, rewards, increases)
+
+    def _arm_rows(
+        self, play: Play, rewards: FloatArray | None = None, increases: FloatArray | None = None
+    ) -> list[Any]:
+        none = np.zeros(0)
+        number = self.round + 1
+        return arm_rows(
+            self._decision, number, play, none if rewards is None else rewards, none if increases is None else increases
+        )
+
+    def _seats(self) -> list[tuple[int, int]]:
+        nodes, online = self.federation.nodes, set(self.online) - self.post.busy
+        return [(place, node) for place, node in enumerate(nodes.nodes) if node in online and node is not None]
+
+    def _begun(self) -> Decision:
+        """The decision; it begins when the names of the nodes are known."""
+        if self.decision is None:
+            nodes = self.federation.nodes
+            named = [name for name, told in zip(nodes.names, nodes.told, strict=True) if told]
+            names = self.workers or sorted(named)
+            if self.target not in names:
+                raise InputError(
+                    f"no node says that it is '{self.target}' (there are {', '.join(names) or 'none'}); answer the "
+                    'server\'s question with @app.query("enlist") and enlist.flower.client.introduction.'
+                )
+            if isinstance(self.rule, FixedRule):
+                arms = self.rule.arms(names, self.target)
+            elif isinstance(self.kind, list):
+                arms = Arms.listed(names, self.target, self.kind)
+            else:
+                arms = (Arms.pairs if self.kind == "pairs" else Arms.every)(names, self.target)
+            self.decision = self.rule.start(arms, np.random.default_rng(self.seed), self.explore)
+        return self.decision
+
+    def _train(self, grid: Grid, number: int, asked: Mapping[int, int]) -> dict[int, Trained]:
+        """The models of those who answered in time with something that can be used, by worker."""
+        content = RecordDict({"arrays": self._record(self.model), "config": self._numbered(self.configs[0], number)})
+        messages = [Message(content=content, dst_node_id=node, message_type=MessageType.TRAIN) for node in asked]
+        found: dict[int, Trained] = {}
+        for arrival in self._exchange(grid, messages, "train", number):
+            if arrival.reply.has_error():
+                continue
+            parts = parts_of(arrival.reply.content)
+            shapes, fault = examined(parts)
+            fault = fault or misshapen(shapes, self.shapes) or unweighed(parts, self.weight_key)
+            if fault:
+                LOGGER.warning("enlist refused: node %d: %s", arrival.sent.node, fault)
+                continue
+            weight = next(iter(parts.metrics.values()))[self.weight_key]
+            assert isinstance(weight, int | float)
+            found[asked[arrival.sent.node]] = Trained(model_of(next(iter(parts.arrays.values()))), float(weight))
+        return found
+
+    def _score(self, grid: Grid, number: int, node: int, models: Sequence[Model]) -> list[tuple[float, float]]:
+        """What the target thinks of models, on validation and, if it says so, test data; NaN where it did not say."""
+        config = self._numbered(self.configs[1], number)
+        contents = [RecordDict({"arrays": self._record(model), "config": config}) for model in models]
+        kind = MessageType.EVALUATE
+        messages = [Message(content=content, dst_node_id=node, message_type=kind) for content in contents]
+        scores: dict[str, tuple[float, float]] = {}
+        for arrival in self._exchange(grid, messages, "evaluate", number):
+            if not arrival.reply.has_error():
+                metrics = next(iter(parts_of(arrival.reply.content).metrics.values()), None)
+                found = [measured(metrics, (key,)) for key in (self.score_key, f"test-{self.score_key}")]
+                validation, test = (math.nan if score is None else score for score in found)
+                scores[arrival.sent.message.metadata.message_id] = validation, test
+        return [scores.get(message.metadata.message_id, (math.nan, math.nan)) for message in messages]
+
+    def _exchange(self, grid: Grid, messages: list[Message], kind: str, number: int) -> list[Arrival]:
+        sent = self.post.send(grid, messages, kind, number)
+        names = {entry.message.metadata.message_id for entry in sent}
+        arrivals = self._sort(self.post.wait(grid, sent, self.wait))
+        return [arrival for arrival in arrivals if arrival.sent.message.metadata.message_id in names]
+
+    def _sort(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
+        for arrival in arrivals:
+            if arrival.sent.kind == QUERY:
+                self.reception.hear(arrival, set(getattr(self, "online", ())))
+        return [arrival for arrival in arrivals if arrival.sent.kind != QUERY]
+
+    def _average(self, group: Sequence[Trained]) -> Model:
+        """The mean by numbers of examples, in the order of workers."""
+        total = sum(one.examples for one in group)
+        return {
+            name: np.asarray(sum(one.model[name] * (one.examples / total) for one in group)).astype(value.dtype)
+            for name, value in self.model.items()
+        }
+
+    def _record(self, model: Model) -> ArrayRecord:
+        return ArrayRecord({name: Array(np.asarray(value)) for name, value in model.items()})
+
+    def _numbered(self, config: Mapping[str, Any], number: int) -> ConfigRecord:
+        return ConfigRecord({**config, "server-round": number})
+
+    def _config(self) -> dict[str, Any]:
+        return {
+            "target": self.target,
+            "rule": self.rule.model_dump(mode="json"),
+            "reward": self.reward.model_dump(mode="json"),
+            "arms": self.kind,
+            "metric": self.score_key,
+            "seed": self.seed,
+        }
+
+    def _restore(self, folder: RunFolder | None) -> None:
+        saved = None if folder is None else folder.load()
+        if saved is None:
+            return
+        header = saved.header
+        self.round, self.communication = header["round"], header["communication"]
+        self.best_test = math.nan if header["best_test"] is None else header["best_test"]
+        self.decision = Decision.load(saved.folder / "decision")
+        self.federation.restore(header["federation"], saved.arrays, saved.folder / "selector")
+        self.meter.restore(header["meter"])
+        self.stopper.restore(header["stopper"])
+        self.model = {name: saved.weights["current"][name] for name in header["names"]}
+        self.best = self._record({name: saved.weights["model"][name] for name in header["names"]})
+        LOGGER.info("enlist: continuing after round %d of %s", self.round, self.folder)
+
+    def _save(self, folder: RunFolder | None, row: Mapping[str, Any], arms: Sequence[Any]) -> None:
+        if folder is None:
+            return
+        folder.write_clients(self._workers())
+        folder.append("arms.csv", arms)
+        folder.append("rounds.csv", [row])
+        known, arrays = self.federation.state()
+        best = self.best
+        assert best is not None
+        header = {
+            "communication": self.communication,
+            "best_test": None if math.isnan(self.best_test) else self.best_test,
+            "meter": self.meter.state(),
+            "stopper": self.stopper.state(),
+            "names": list(self.model),
+            "federation": known,
+        }
+        weights = {
+            "model": {name: array.numpy().copy(order="C") for name, array in best.items()},
+            "current": {name: np.asarray(value).copy(order="C") for name, value in self.model.items()},
+        }
+        parts: dict[str, Saves] = {"decision": self._decision, "selector": self.federation.selector}
+        folder.save(self.round, header, arrays, weights, parts)
+
+    def _workers(self) -> dict[str, AnyArray]:
+        """clients.csv: the workers, with their samples as far as they told them."""
+        nodes, names = self.federation.nodes, self._decision.arms.names
+        seats = [nodes.named(name) for name in names]
+        told = [
+            self.reception.introductions.get(nodes.nodes[seat] or 0) if seat is not None else None for seat in seats
+        ]
+        samples = [math.nan if one is None or one.num_examples is None else one.num_examples for one in told]
+        return {"worker": np.array(names), "samples": np.array(samples), "poison": np.full(len(names), "")}
+
+    def _ending(self, status: str) -> dict[str, Any]:
+        decision = self._decision
+        arm = decision.best()
+        return {
+            "status": status,
+            "rounds": self.round,
+            "target": self.target,
+            "combination": decision.arms.label(arm),
+            "code": decision.arms.code(arm),
+            "probability": float(decision.probability_best()[arm]),
+            "communication": self.communication,
+        }
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Not used: a round asks several times, so `start` makes its own messages."""
+        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Not used, see `configure_train`."""
+        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Not used, see `configure_train`."""
+        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Not used, see `configure_train`."""
+        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")

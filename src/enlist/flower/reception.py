@@ -1,0 +1,128 @@
+"""Who is there: waiting for nodes, never longer than agreed, and finding out who strangers are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from flwr.app import ConfigRecord, Message, RecordDict
+from flwr.serverapp import Grid
+
+from enlist.errors import MissingColumnError
+from enlist.flower import keys
+from enlist.flower.federation import Federation
+from enlist.flower.grid import Arrival, NoNodesError, Post
+from enlist.flower.replies import LOST, Introduced, introduced
+from enlist.flower.state import LOGGER
+from enlist.flower.terms import Terms
+
+LONGEST_INTRODUCTION = 120.0
+"""Seconds to wait for nodes to say who they are."""
+
+QUERY = "query"
+
+
+class Reception:
+    """Waits for nodes and makes clients of them.
+
+    needed   nodes that have to be connected before a round begins
+
+    >>> from enlist.flower.choosers import Source
+    >>> from enlist.flower.fake import FakeGrid
+    >>> grid = FakeGrid([11, 12])
+    >>> reception = Reception(Federation(Source.of("random", None, None, seed=1)), Terms(k=1), needed=2)
+    >>> reception.gather(grid, Post(grid.clock), 1, lambda arrivals: None)
+    [11, 12]
+    """
+
+    def __init__(self, federation: Federation, terms: Terms, needed: int) -> None:
+        self.federation, self.terms, self.needed = federation, terms, needed
+        self.introductions: dict[int, Introduced] = {}
+        self.mute = False
+        """Whether nobody has answered the question who they are: then it is not asked again without need."""
+
+    def gather(self, grid: Grid, post: Post, number: int, sort: Callable[[list[Arrival]], object]) -> list[int]:
+        """The nodes that are connected, as soon as there are enough and one of them can be asked.
+
+        After `patience` seconds those that are there have to do; if nobody can be asked then, it is an error. `sort`
+        is given the replies that come meanwhile: a late one makes its node free again.
+        """
+        began, patience = post.clock.monotonic(), self.terms.patience
+        while True:
+            sort(post.poll(grid))
+            online = list(dict.fromkeys(grid.get_node_ids()))
+            waited = post.clock.monotonic() - began + 1e-6
+            if online and (len(online) >= self.needed or waited >= patience):
+                if len(online) < self.needed:
+                    text = "enlist: going on with %d nodes, though %d were wanted, after %.0f s"
+                    LOGGER.warning(text, len(online), self.needed, waited)
+                    self.needed = len(online)
+                strangers = self.welcome(grid, post, number, online, sort)
+                if self.terms.shadow or set(online) - post.busy - set(strangers):
+                    return online
+                if waited >= patience and set(strangers) >= set(online):
+                    raise MissingColumnError(self._unknown(len(strangers)))
+            if waited >= patience:
+                raise NoNodesError(self._nobody(len(online), patience))
+            if waited < 0.1:
+                LOGGER.info("enlist: waiting for nodes: %d connected, %d wanted", len(online), self.needed)
+            post.clock.sleep(min(1.0, patience - waited))
+
+    def _nobody(self, connected: int, patience: float) -> str:
+        if not connected:
+            return (
+                f"no node is connected after {patience:g} s; start SuperNodes and check that they reach the SuperLink, "
+                "or wait longer: with_selector(..., patience=...)."
+            )
+        return (
+            f"all {connected} connected nodes are still busy with earlier rounds after {patience:g} s; give rounds a "
+            "longer deadline, or wait longer: with_selector(..., patience=...)."
+        )
+
+    def welcome(
+        self, grid: Grid, post: Post, number: int, online: Sequence[int], sort: Callable[[list[Arrival]], object]
+    ) -> list[int]:
+        """Make clients of strangers, after asking them who they are if that matters; returns those left out."""
+        unknown = [node for node in self.federation.nodes.strangers(online) if node not in self.introductions]
+        unknown = [node for node in unknown if node not in post.busy]
+        if unknown and self._matters(set(online)):
+            self._ask(grid, post, number, unknown, sort)
+        left_out = self.federation.enrol(online, self.introductions)
+        if self.federation.books is None and left_out:
+            raise MissingColumnError(self._unknown(len(left_out)))
+        return left_out
+
+    def _matters(self, online: set[int]) -> bool:
+        if self.terms.identify != "auto":
+            return self.terms.identify == "always"
+        return bool(self.federation.wanted) or (not self.mute and self.federation.nodes.missing(online))
+
+    def _ask(
+        self, grid: Grid, post: Post, number: int, nodes: list[int], sort: Callable[[list[Arrival]], object]
+    ) -> None:
+        question = RecordDict({keys.RECORD: ConfigRecord({"question": "who are you?"})})
+        messages = [Message(content=question, dst_node_id=node, message_type=keys.INTRODUCTION) for node in nodes]
+        sent = post.send(grid, messages, QUERY, number)
+        sort(post.wait(grid, sent, min(LONGEST_INTRODUCTION, self.terms.patience)))
+        answers = [self.introductions[node] for node in nodes if node in self.introductions]
+        named = sum(answer.name is not None for answer in answers)
+        LOGGER.info("enlist: %d of %d new nodes said who they are", named, len(nodes))
+        self.mute = bool(answers) and not named
+
+    def hear(self, arrival: Arrival, online: set[int]) -> None:
+        """A node has said who it is, or cannot; one that was lost is asked again when it is back."""
+        node, reply = arrival.sent.node, arrival.reply
+        if reply.has_error() and reply.error.code in LOST:
+            return
+        self.introductions[node] = told = introduced(reply)
+        if told.name is not None and (wrong := self.federation.nodes.identify(node, told.name, online)):
+            self.federation.events.append(("conflict", node, wrong))
+
+    def _unknown(self, count: int) -> str:
+        names = " and ".join(sorted(self.federation.wanted))
+        given = ", ".join(f"{name}=..." for name in sorted(self.federation.wanted))
+        return (
+            f"selector '{self.federation.source.name}' needs {names} of clients before it can choose among them, and "
+            f'none of {count} nodes told; let the ClientApp answer with @app.query("enlist") and '
+            f"enlist.flower.client.introduction(message, context, {given}), or pass what is known of clients: "
+            f"with_selector(..., clients=enlist.Clients(ids=..., {given}))."
+        )

@@ -1,0 +1,279 @@
+"""What outlives the server: model, strategy, selector, table of nodes, round; in a run folder, by checkpoints.
+
+Flower counts rounds from 1 and keeps nothing. A checkpoint is made after every round; a server that is killed, at
+whatever moment, goes on after the last one, and the rows that came after it are cut off.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.serverapp.strategy import Strategy
+
+from enlist import storage
+from enlist.errors import InputError, StateFileError
+from enlist.flower.federation import Federation
+from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
+from enlist.flower.replaying import Decisions
+from enlist.runs.folder import Checkpoint, RunFolder
+from enlist.typing import AnyArray
+
+LOGGER = logging.getLogger("flwr.enlist")
+"""Below Flower's own logger, so that lines appear among Flower's."""
+
+CHANGEABLE = (
+    "k",
+    "deadline",
+    "overcommit",
+    "late",
+    "staleness",
+    "patience",
+    "min_nodes",
+    "shadow",
+    "clip",
+    "most_often",
+    "strategy",
+)
+"""Settings with which a run may be continued though it began with others."""
+
+
+class Keeper:
+    """Writes the run folder; without a folder it does nothing.
+
+    >>> keeper = Keeper(None)
+    >>> keeper.restore(), keeper.append("rounds.csv", [{"round": 1}])
+    (None, None)
+    """
+
+    def __init__(self, folder: RunFolder | None) -> None:
+        self.folder = folder
+        self.decisions = None if folder is None else Decisions(folder.path / "decisions")
+        self.events = 0
+        self.described = -1
+
+    @classmethod
+    def open(cls, path: str | PathLike[str] | None, config: Mapping[str, Any], resume: bool | None) -> Keeper:
+        """Make the folder or continue in it; `resume` True insists that there is a run, False that there is none."""
+        if path is None:
+            if resume:
+                raise InputError("resume=True without a folder; say where the run is: folder='...'.")
+            return cls(None)
+        saved = Path(path) / "config.json"
+        if resume and not saved.exists():
+            raise InputError(f"{path} holds no run to resume; name the folder of one, or leave resume out.")
+        if resume is False and saved.exists():
+            raise InputError(f"{path} already holds a run; leave resume out to continue it, or name a new folder.")
+        return cls(RunFolder.open(path, _continued(saved, config), resume=True, tables=FLOWER_TABLES))
+
+    def restore(self) -> Checkpoint | None:
+        """The last checkpoint, with all tables cut back to it."""
+        if self.folder is None:
+            return None
+        found = self.folder.load()
+        self.events = 0 if found is None else found.header["events"]
+        return found
+
+    def reopen(self, done: int, wanted: int) -> None:
+        """Make sure that there is something left to do: a finished run goes on only if more rounds are wanted."""
+        if self.folder is None:
+            return
+        result = self.folder.path / "result.json"
+        if result.exists() and done >= wanted:
+            raise InputError(
+                f"{self.folder.path} holds a finished run of {done} rounds, and {wanted} are wanted; ask for more, or "
+                "name a new folder."
+            )
+        with self.folder.writing():
+            result.unlink(missing_ok=True)
+
+    def follow(self, federation: Federation, position: dict[str, Any] | None = None) -> None:
+        """Record the selector's decisions, from where a checkpoint left off if there is a position."""
+        if self.folder is None or self.decisions is None or federation.books is None:
+            return
+        with self.folder.writing():
+            log = self.decisions.cut(position) or self.decisions.begin(federation.selector)
+        federation.record_to(log)
+
+    def append(self, table: str, rows: Sequence[Row]) -> None:
+        """Append rows to a table."""
+        if table == "events.csv":
+            rows = rows[: max(MOST_EVENTS - self.events, 0)]
+            self.events += len(rows)
+        if self.folder is not None and rows:
+            self.folder.append(table, rows)
+
+    def describe(self, federation: Federation, number: int) -> None:
+        """Write clients.csv anew, if there is a new client or name in it, and every tenth round."""
+        if self.folder is None or (self.described == federation.nodes.changes and number % 10):
+            return
+        with self.folder.writing():
+            storage.replace(self.folder.path / "clients.csv", clients_table(federation).encode())
+        self.described = federation.nodes.changes
+
+    def save(
+        self, number: int, header: Mapping[str, Any], federation: Federation, strategy: Strategy, arrays: ArrayRecord,
+        initial: Mapping[str, Any],
+    ) -> None:  # fmt: skip
+        """Make a checkpoint after round `number`."""
+        if self.folder is None or self.decisions is None:
+            return
+        known, own = federation.state()
+        moments: dict[str, AnyArray] = {}
+        content = {
+            **header,
+            "federation": known,
+            "selector": federation.books is not None,
+            "strategy": pack_strategy(strategy, initial, moments),
+            "names": list(arrays),
+            "decisions": self.decisions.position(),
+            "events": self.events,
+        }
+        weights = {"model": {name: array.numpy().copy(order="C") for name, array in arrays.items()}}
+        if moments:
+            weights["strategy"] = moments
+        parts = {} if federation.books is None else {"selector": federation.selector}
+        self.folder.save(number, content, own, weights, parts)
+        if self.decisions.full() and federation.books is not None:
+            federation.record_to(self.decisions.begin(federation.selector))
+
+    def finish(self, result: Mapping[str, Any], federation: Federation) -> None:
+        """The run is finished."""
+        if self.folder is not None:
+            self.describe(federation, 0)
+            self.folder.write_result(result)
+
+    def close(self) -> None:
+        """Release the lock."""
+        if self.folder is not None:
+            self.folder.close()
+
+
+def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration, but for settings that may change: those stay as they were written down first."""
+    if not saved.exists():
+        return dict(config)
+    with contextlib.suppress(OSError, ValueError):
+        before = json.loads(saved.read_text(encoding="utf-8"))
+        for name in CHANGEABLE:
+            if name in before and before[name] != json.loads(json.dumps(config.get(name))):
+                LOGGER.warning("enlist: %s is now %r; the run began with %r", name, config.get(name), before[name])
+        return {**config, **{name: before[name] for name in CHANGEABLE if name in before}}
+    return dict(config)
+
+
+def saved_model(checkpoint: Checkpoint) -> ArrayRecord:
+    """The model of a checkpoint, in the order in which the strategy had it.
+
+    >>> saved_model.__name__
+    'saved_model'
+    """
+    model = checkpoint.weights["model"]
+    try:
+        return ArrayRecord({name: Array(model[name]) for name in checkpoint.header["names"]})
+    except KeyError as error:
+        raise StateFileError(f"{checkpoint.folder} lacks array {error}; restore it from a copy.") from None
+
+
+def plain_settings(strategy: Strategy) -> dict[str, Any]:
+    """The public attributes of a strategy that are plain values, as they are when it is wrapped.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> plain_settings(FedAvg())["weighted_by_key"]
+    'num-examples'
+    """
+    found = {name: value for name, value in _public(strategy).items() if _is_plain(value)}
+    inner = getattr(strategy, "strategy", None)
+    return {**found, "strategy": plain_settings(inner)} if isinstance(inner, Strategy) else found
+
+
+def pack_strategy(strategy: Strategy, initial: Mapping[str, Any], arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """What a strategy has accumulated: public attributes that hold arrays, or differ from what they were at first.
+
+    >>> from flwr.serverapp.strategy import FedAdam
+    >>> strategy, arrays = FedAdam(), {}
+    >>> initial = plain_settings(strategy)
+    >>> strategy.m_t = {"w": np.ones(2)}
+    >>> pack_strategy(strategy, initial, arrays)
+    {'m_t': {'dict': [['w', {'array': 'm_t/w'}]]}}
+    """
+    found: dict[str, Any] = {}
+    for name, value in _public(strategy).items():
+        if _is_plain(value) and name in initial and initial[name] == value:
+            continue
+        parts: dict[str, AnyArray] = {}
+        try:
+            found[name] = _packed(value, name, parts)
+            arrays |= parts
+        except TypeError:
+            LOGGER.debug("enlist: %s.%s cannot be saved", type(strategy).__name__, name)
+    inner = getattr(strategy, "strategy", None)
+    if isinstance(inner, Strategy):
+        own: dict[str, AnyArray] = {}
+        found["strategy"] = {"inner": pack_strategy(inner, initial.get("strategy", {}), own)}
+        arrays |= {f"strategy/{name}": value for name, value in own.items()}
+    return found
+
+
+def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
+    """Give a strategy back what it had accumulated.
+
+    >>> from flwr.serverapp.strategy import FedAdam
+    >>> strategy = FedAdam()
+    >>> unpack_strategy(strategy, {"m_t": {"dict": [["w", {"array": "m_t/w"}]]}}, {"m_t/w": np.ones(2)})
+    >>> strategy.m_t
+    {'w': array([1., 1.])}
+    """
+    for name, value in packed.items():
+        if "inner" in value:
+            own = {path.removeprefix("strategy/"): array for path, array in arrays.items()}
+            unpack_strategy(strategy.strategy, value["inner"], own)  # type: ignore[attr-defined]
+        else:
+            setattr(strategy, name, _unpacked(value, arrays))
+
+
+def _public(strategy: Strategy) -> dict[str, Any]:
+    values = {name: value for name, value in vars(strategy).items() if not name.startswith("_")}
+    return {name: value for name, value in values.items() if not callable(value) and not isinstance(value, Strategy)}
+
+
+def _is_plain(value: Any) -> bool:
+    return value is None or isinstance(value, bool | int | float | str)
+
+
+def _packed(value: Any, path: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    if _is_plain(value):
+        return {"value": value}
+    if isinstance(value, np.generic):
+        return {"value": value.item()}
+    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
+        arrays[path] = value.copy(order="C")
+        return {"array": path}
+    if isinstance(value, ArrayRecord):
+        names = list(value)
+        return {"record": [[name, _packed(value[name].numpy(), f"{path}/{name}", arrays)] for name in names]}
+    if isinstance(value, Mapping):
+        items = [[key, _packed(item, f"{path}/{key}", arrays)] for key, item in value.items() if _is_plain(key)]
+        return {"dict": items}
+    if isinstance(value, list | tuple):
+        return {"list": [_packed(item, f"{path}/{place}", arrays) for place, item in enumerate(value)]}
+    raise TypeError(f"{type(value).__name__} cannot be saved")
+
+
+def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Any:
+    if "value" in packed:
+        return packed["value"]
+    if "array" in packed:
+        return arrays[packed["array"]]
+    if "record" in packed:
+        return ArrayRecord({name: Array(_unpacked(item, arrays)) for name, item in packed["record"]})
+    if "dict" in packed:
+        return {key: _unpacked(item, arrays) for key, item in packed["dict"]}
+    return [_unpacked(item, arrays) for item in packed["list"]]

@@ -1,0 +1,404 @@
+"""A user's Flower strategy, with an Enlist selector that chooses the nodes of every round.
+
+The strategy stays as it is: it is handed a Grid that shows only the chosen nodes. Everything around it is done here:
+who is who, how long to wait, when to stop, what to make of late replies, what to believe, and what to keep on disk.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Result, Strategy
+
+from enlist.clients import Clients
+from enlist.contract import Selector
+from enlist.errors import InputError
+from enlist.flower import deadlines, keys, wrapping
+from enlist.flower.choosers import Source
+from enlist.flower.contents import Shapes, outliers, parts_of, shapes_of, templates_of, unweighed
+from enlist.flower.federation import Federation, Report
+from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
+from enlist.flower.late import LateReplies
+from enlist.flower.nodes import NodeTable
+from enlist.flower.reception import QUERY, Reception
+from enlist.flower.records import Happened
+from enlist.flower.replies import measured
+from enlist.flower.round import Round, judge
+from enlist.flower.scribe import Scribe
+from enlist.flower.state import LOGGER, Keeper, plain_settings, saved_model, unpack_strategy
+from enlist.flower.terms import Terms
+from enlist.records import RoundMetrics, Selection
+
+DEFAULT_TIMEOUT = 3600.0
+"""Flower's own."""
+
+Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
+
+
+class Selecting(Strategy):
+    """A Flower strategy whose nodes are chosen by a selector; made by `with_selector`.
+
+    strategy     the user's strategy, copied, which asks every node that it is shown
+    federation   which node is which client, and the selector
+    round        the last round that was finished, counted over all starts
+
+    >>> from enlist.flower import with_selector
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> with_selector(FedAvg(), "random", k=5).round
+    0
+    """
+
+    clock: Clock = time
+
+    def __init__(self, strategy: Strategy, source: Source, terms: Terms, clients: Clients | None = None) -> None:
+        self.original, self.terms = strategy, terms
+        self.strategy = wrapping.copied(strategy) if terms.shadow else wrapping.prepared(strategy)
+        self.initial = plain_settings(self.strategy)
+        self.weight_key = wrapping.weight_key(strategy)
+        base = wrapping.innermost(strategy)
+        self.evaluators = int(getattr(base, "min_evaluate_nodes", 0))
+        self.federation = Federation(
+            source, clients=clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
+        )
+        needed = terms.min_nodes or max(int(base.min_available_nodes), 1)
+        self.reception = Reception(self.federation, terms, needed)
+        self.round = 0
+        self.timeout = DEFAULT_TIMEOUT
+        self.started: float | None = None
+        self.elapsed = 0.0
+        self.forms: list[Shapes] = []
+        self.keeper = Keeper(None)
+        self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow)
+        self._connect()
+
+    def _connect(self) -> None:
+        """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
+        self.post = Post(self.clock, self.terms.poll)
+        self.late = LateReplies(merging=self.terms.late == "merge")
+        self.current: Round | None = None
+
+    @property
+    def selector(self) -> Selector[Any, Any]:
+        """The selector."""
+        return self.federation.selector
+
+    @property
+    def nodes(self) -> NodeTable:
+        """Which node is which client."""
+        return self.federation.nodes
+
+    def summary(self) -> None:
+        """Log what is about to run."""
+        terms, name = self.terms, self.federation.source.name
+        asked = wrapping.number_to_ask(terms.k, terms.overcommit)
+        how = "watches Flower's sampling (shadow)" if terms.shadow else f"asks {asked} nodes for {terms.k} replies"
+        LOGGER.info("\t├──> Enlist: selector '%s' %s, late replies: %s", name, how, terms.late)
+        self.strategy.summary()
+
+    def start(
+        self,
+        grid: Grid,
+        initial_arrays: ArrayRecord,
+        num_rounds: int = 3,
+        timeout: float = DEFAULT_TIMEOUT,
+        train_config: ConfigRecord | None = None,
+        evaluate_config: ConfigRecord | None = None,
+        evaluate_fn: Evaluate | None = None,
+    ) -> Result:
+        """Run the federation, as Flower's own `start` does, or continue the one that is in the folder."""
+        self._connect()
+        self.timeout = timeout
+        configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+        self.keeper = Keeper.open(self.terms.folder, self._config(), self.terms.resume)
+        self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow)
+        try:
+            result = self._restored(initial_arrays)
+            self.keeper.reopen(self.round, num_rounds)
+            LOGGER.info("Starting %s with %s:", type(self.original).__name__, type(self).__name__)
+            self.summary()
+            if evaluate_fn and self.round == 0 and (first := evaluate_fn(0, result.arrays)) is not None:
+                result.evaluate_metrics_serverapp[0] = first
+            for number in range(self.round + 1, num_rounds + 1):
+                LOGGER.info("[ROUND %s/%s]", number, num_rounds)
+                self._train(grid, number, result, configs[0])
+                self._evaluate(grid, number, result, configs[1], evaluate_fn)
+                self._settle(self._measured(number, result))
+                if number % self.terms.save_every == 0 or number == num_rounds:
+                    self._save(result)
+            self.keeper.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
+            return result
+        finally:
+            self.keeper.close()
+
+    def _train(self, grid: Grid, number: int, result: Result, config: ConfigRecord) -> None:
+        messages = self.configure_train(number, result.arrays, config, grid)
+        arrays, metrics = self.aggregate_train(number, self._exchange(grid, list(messages)))
+        if arrays is not None:
+            result.arrays = arrays
+        if metrics is not None:
+            LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
+            result.train_metrics_clientapp[number] = metrics
+
+    def _evaluate(
+        self, grid: Grid, number: int, result: Result, config: ConfigRecord, evaluate_fn: Evaluate | None
+    ) -> None:
+        messages = list(self.configure_evaluate(number, result.arrays, config, grid))
+        if messages:
+            sent = self.post.send(grid, messages, "evaluate", number)
+            assert self.current is not None
+            longest = self.timeout if self.terms.shadow else min(self.current.selection.deadline, self.timeout)
+            arrivals = self._sort(self.post.wait(grid, sent, longest))
+            replies = [arrival.reply for arrival in arrivals if arrival.sent.round == number]
+            metrics = self.aggregate_evaluate(number, replies)
+            if metrics is not None:
+                LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
+                result.evaluate_metrics_clientapp[number] = metrics
+        if evaluate_fn and (central := evaluate_fn(number, result.arrays)) is not None:
+            LOGGER.info("\t└──> MetricRecord: %s", central)
+            result.evaluate_metrics_serverapp[number] = central
+
+    def configure_train(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Choose the nodes of a round, and let the strategy make its messages to them."""
+        if self.current is not None:  # somebody else's loop, which does not say when a round is over
+            self._settle(RoundMetrics())
+        online = self.reception.gather(grid, self.post, server_round, self._sort)
+        if self.federation.log is None:
+            self.keeper.follow(self.federation)
+            self.keeper.describe(self.federation, server_round)
+        if self.federation.tidy():
+            self.late.asked.clear()
+        began = self._now()
+        deadline = deadlines.seconds(self.terms.deadline, server_round, self.federation.recent, self.timeout)
+        choose = self._shadowed if self.terms.shadow else self._chosen
+        messages, selection, wanted = choose(server_round, arrays, config, grid, online, began, deadline)
+        places = {self.nodes.order[client]: client for client in selection.clients.tolist()}
+        asked = {message.metadata.dst_node_id for message in messages}
+        nodes = {node: places[number] for node in asked if (number := self.nodes.number(node)) in places}
+        expected = None if wrapping.any_shape(self.strategy) else shapes_of(arrays)
+        self.current = Round(
+            server_round, selection, nodes, messages, expected, set(online), began, wanted, self.terms.shadow
+        )
+        self.current.templates = templates_of(arrays)
+        self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
+        self.late.sent(server_round, nodes, arrays)
+        return messages
+
+    def _chosen(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
+        deadline: float,
+    ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
+        wanted = wrapping.number_to_ask(self.terms.k, self.terms.overcommit)
+        selection = self.federation.choose(online, self.post.busy, wanted, now, deadline)
+        nodes = self.nodes.at(selection.clients)
+        if not nodes:
+            return [], selection, []
+        messages = list(self.strategy.configure_train(number, arrays, config, View(grid, nodes)))
+        if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
+            name = type(wrapping.innermost(self.strategy)).__name__
+            raise InputError(
+                f"{name} was shown {len(nodes)} chosen nodes and made {len(messages)} messages that do not go to each "
+                "of them once; its configure_train has to respect fraction_train=1 and the like."
+            )
+        return messages, selection, []
+
+    def _shadowed(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
+        deadline: float,
+    ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
+        wanted = self.federation.would_choose(online, self.post.busy, self.terms.k, now, deadline)
+        view = BoundedView(grid, self.clock, self.terms.patience)
+        messages = list(self.strategy.configure_train(number, arrays, config, view))
+        nodes = [message.metadata.dst_node_id for message in messages]
+        self.federation.enrol(nodes, self.reception.introductions)
+        return messages, self.federation.forced(nodes, now, deadline), wanted.tolist()
+
+    def _exchange(self, grid: Grid, messages: list[Message]) -> list[Message]:
+        """Send the messages of a round, and wait for replies until there are enough or the deadline has passed."""
+        current = self.current
+        assert current is not None
+        began = self.clock.monotonic()
+        sent = self.post.send(grid, messages, "train", current.number)
+        if messages and not sent:
+            raise NoNodesError(f"the SuperLink took none of the {len(messages)} messages of round {current.number}.")
+        seconds = self.timeout if self.terms.shadow else current.selection.deadline
+        enough = len(messages) if self.terms.shadow else self.terms.k
+        known = 0
+
+        def have_enough(found: list[Arrival]) -> bool:
+            nonlocal known
+            if len(found) == known:
+                return False
+            self._sort(found[known:])
+            known = len(found)
+            return current.good(self.forms) >= enough
+
+        arrivals = self.post.wait(grid, sent, seconds, have_enough)
+        self._sort(arrivals[known:])
+        current.waited = min(self.clock.monotonic() - began, seconds)
+        current.sent = {entry.node for entry in sent}
+        return [judged.arrival.reply for judged in current.judged.values()]
+
+    def _sort(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
+        """Put replies where they belong: to this round, to an earlier one, to the reception; returns evaluations."""
+        current, evaluations = self.current, []
+        templates = None if current is None else current.templates
+        for arrival in arrivals:
+            if arrival.sent.kind == "train":
+                judged = judge(arrival, self.terms.keys, self.weight_key, templates)
+                if current is not None and current.waited is None and arrival.sent.round == current.number:
+                    current.judged[arrival.sent.message.metadata.message_id] = judged
+                else:
+                    self.late.waiting.append(judged)
+            elif arrival.sent.kind == QUERY:
+                self.reception.hear(arrival, set() if current is None else current.online)
+            else:
+                evaluations.append(arrival)
+        return evaluations
+
+    def aggregate_train(
+        self, server_round: int, replies: Iterable[Message]
+    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """Decide how everybody has ended, and let the strategy aggregate what can be used."""
+        current = self.current
+        if current is None:
+            return self.strategy.aggregate_train(server_round, list(replies))
+        if current.waited is None:  # somebody else has sent the messages and waited
+            pushed = [message for message in current.messages if message.metadata.message_id]
+            sent = self.post.adopt(pushed, "train", current.number)
+            self._sort(self.post.sort(replies))
+            current.sent = {entry.node for entry in sent}
+            current.waited = min(self._now() - current.began, current.selection.deadline)
+        form = current.sort_out(self.forms)
+        if form is not None:
+            self.forms = [form]
+        current.weigh(self.weight_key, self.federation.claims.heaviest(self.terms.clip))
+        current.late = self.late.taken()
+        merged: list[Message] = []
+        if self.terms.late == "merge":
+            merged, current.late_weights = self.late.merged(
+                server_round, current.late, current.usable, self.terms.staleness, self.weight_key
+            )
+        usable = [judged.arrival.reply for judged in current.usable]
+        return self.strategy.aggregate_train(server_round, [*usable, *merged, *current.failures])
+
+    def configure_evaluate(
+        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
+    ) -> Iterable[Message]:
+        """Let the strategy choose whom it asks for an evaluation, among nodes that are not busy."""
+        if self.terms.shadow:
+            view: View = BoundedView(grid, self.clock, self.terms.patience)
+        else:
+            busy = self.post.busy
+            free = [node for node in grid.get_node_ids() if node not in busy]
+            if not free:
+                return []
+            wrapping.innermost(self.strategy).min_evaluate_nodes = min(self.evaluators, len(free))
+            view = View(grid, free)
+        return list(self.strategy.configure_evaluate(server_round, arrays, config, view))
+
+    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
+        """Let the strategy aggregate evaluations; those that would end the run are left out."""
+        found = [(reply, parts_of(reply.content)) for reply in replies if not reply.has_error()]
+        whole = [(reply, parts) for reply, parts in found if not unweighed(parts, self.weight_key)]
+        odd = outliers([parts for _, parts in whole])
+        usable = [reply for (reply, _), fault in zip(whole, odd, strict=True) if not fault]
+        left_out = len(found) - len(usable)
+        if left_out:
+            LOGGER.warning("enlist: %d evaluations are left out: without weight, or unlike the others", left_out)
+        return self.strategy.aggregate_evaluate(server_round, usable)
+
+    def _measured(self, number: int, result: Result) -> RoundMetrics:
+        central = result.evaluate_metrics_serverapp.get(number)
+        asked = result.evaluate_metrics_clientapp.get(number)
+        accuracies = self.terms.own("round.accuracy", keys.ACCURACIES)
+        losses = self.terms.own("round.loss", keys.LOSSES)
+        accuracy, loss = (
+            next((value for record in (central, asked) if (value := measured(record, names)) is not None), None)
+            for names in (accuracies, losses)
+        )
+        return RoundMetrics(
+            accuracy=accuracy, loss=loss, duration=None if self.current is None else self.current.waited
+        )
+
+    def _settle(self, metrics: RoundMetrics) -> None:
+        """Tell the selector what became of the round, write it down, and go on to the next."""
+        current = self.current
+        assert current is not None
+        assert current.waited is not None
+        by_round: dict[int, list[Report]] = {}
+        for number, report, _ in current.late:
+            by_round.setdefault(number, []).append(report)
+        late = [] if self.terms.late == "drop" else [(number, report) for number, report, _ in current.late]
+        happened = Happened(
+            current.number,
+            current.selection,
+            current.reports,
+            late,
+            current.waited,
+            current.weights,
+            current.late_weights,
+        )
+        for number, reports in by_round.items():
+            self.federation.arrived(number, reports, current.number - number, current.online)
+        self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
+        self.scribe.write(current, happened, metrics, self._now(), self.post)
+        self.round, self.current = current.number, None
+        self.late.forget({sent.round for sent in self.post.open.values() if sent.kind == "train"})
+
+    def _now(self) -> float:
+        """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
+        if self.started is None:
+            self.started = self.clock.time()
+        self.elapsed = max(self.elapsed, self.clock.time() - self.started)
+        return self.elapsed
+
+    def _config(self) -> dict[str, Any]:
+        source = self.federation.source
+        return {
+            "selector": source.described(),
+            "seed": source.seed,
+            "strategy": type(self.original).__name__,
+            **self.terms.described(),
+        }
+
+    def _restored(self, initial_arrays: ArrayRecord) -> Result:
+        """The model and metrics to begin with: those of the last checkpoint, if there is one."""
+        saved = self.keeper.restore()
+        if saved is None:
+            if self.keeper.decisions is not None:
+                self.keeper.decisions.cut(None)
+            return Result(arrays=initial_arrays)
+        header = saved.header
+        folder = saved.folder / "selector" if header["selector"] else None
+        self.federation.restore(header["federation"], saved.arrays, folder)
+        self.keeper.follow(self.federation, header["decisions"])
+        unpack_strategy(self.strategy, header["strategy"], saved.weights.get("strategy", {}))
+        self.round, self.started, self.elapsed = header["round"], header["started"], header["elapsed"]
+        self.forms = [{name: tuple(shape) for name, shape in form} for form in header["forms"]]
+        LOGGER.info("enlist: continuing after round %d of %s", self.round, self.terms.folder)
+        metrics = {name: _metrics(rounds) for name, rounds in json.loads(header["metrics"]).items()}
+        return Result(arrays=saved_model(saved), **metrics)
+
+    def _save(self, result: Result) -> None:
+        names = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
+        history = {
+            name: {str(number): dict(value) for number, value in getattr(result, name).items()} for name in names
+        }
+        header = {
+            "started": self.started,
+            "elapsed": self.elapsed,
+            "forms": [[[name, list(shape)] for name, shape in form.items()] for form in self.forms],
+            "metrics": json.dumps(history),  # as text: storage writes JSON with indents, which is slow
+        }
+        self.keeper.save(self.round, header, self.federation, self.strategy, result.arrays, self.initial)
+
+
+def _metrics(rounds: Mapping[str, Mapping[str, Any]]) -> dict[int, MetricRecord]:
+    return {int(number): MetricRecord(dict(values)) for number, values in rounds.items()}

@@ -1,0 +1,115 @@
+"""What clients report is a claim. Two things keep a liar from capturing the selection.
+
+Nobody is asked more than `most_often` times an even share of the requests of the last rounds, whatever the selector
+makes of what it is told: with 3, a twentieth of the clients gets at most three twentieths of the requests.
+
+And claims are cut to what others claim, so that absurd ones do not spoil what the selector learns. Of every client the
+last claim is remembered, and each new one is cut to the range between two quantiles of these: one vote per client,
+however often it is asked. With a share of liars below 1 - quantile, the limits are set by honest clients, and the best
+a liar can do is to look like one of the best of them. Latency is measured, not claimed; it is only kept from being
+better than that of the quickest others.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from enlist.flower import keys
+from enlist.state import State, column
+from enlist.typing import FloatArray, IntArray
+
+LEAST_CLAIMS = 10
+"""So many clients must have made a claim before others are cut to it."""
+
+RANGES = {
+    "num_examples": (0.0, 1e12),
+    "loss": (-1e9, 1e9),
+    "loss_rms": (0.0, 1e9),
+    "accuracy": (0.0, 1.0),
+    "accuracy_gain": (-1.0, 1.0),
+    "seconds": (0.0, 1e7),
+}
+"""What can be true at all; a claim outside counts as not made."""
+
+WEIGHT_FACTOR = 10.0
+"""The weight of a reply in the average is cut at so many times the quantile of the clients' numbers of examples."""
+
+
+@dataclasses.dataclass
+class Claims(State):
+    """The last claim of every client, NaN before the first.
+
+    >>> claims = Claims.create(12)
+    >>> claims.note("loss", np.arange(11), np.arange(11.0))
+    >>> claims.limits("loss", 0.9)
+    (1.0, 9.0)
+    >>> claims.note("loss", np.array([11]), np.array([1e9]))
+    >>> claims.cut("loss", np.array([1e9, 5.0]), 0.9)
+    array([9., 5.])
+    """
+
+    num_examples: FloatArray = column(np.nan)
+    loss: FloatArray = column(np.nan)
+    loss_rms: FloatArray = column(np.nan)
+    accuracy: FloatArray = column(np.nan)
+    accuracy_gain: FloatArray = column(np.nan)
+    latency: FloatArray = column(np.nan)
+
+    def note(self, name: str, clients: IntArray, values: FloatArray) -> None:
+        """Remember what these clients claim; NaN is no claim."""
+        known = ~np.isnan(values)
+        getattr(self, name)[clients[known]] = values[known]
+
+    def limits(self, name: str, quantile: float) -> tuple[float, float]:
+        """The range that claims are cut to: order statistics, so that no single claim can move them."""
+        values = getattr(self, name)
+        known = values[~np.isnan(values)]
+        if len(known) < LEAST_CLAIMS:
+            return -np.inf, np.inf
+        rank = int((len(known) - 1) * quantile + 1e-9)
+        low, high = np.partition(known, (len(known) - 1 - rank, rank))[[len(known) - 1 - rank, rank]]
+        return float(low), float(high)
+
+    def cut(self, name: str, values: FloatArray, quantile: float | None) -> FloatArray:
+        """Claims as they are believed; `quantile` None believes them as they are."""
+        if quantile is None:
+            return values
+        low, high = self.limits(name, quantile)
+        return np.clip(values, low, np.inf if name == "latency" else high)
+
+    def heaviest(self, quantile: float | None) -> float:
+        """The largest number of examples with which a reply is weighed."""
+        if quantile is None:
+            return np.inf
+        return WEIGHT_FACTOR * self.limits("num_examples", quantile)[1]
+
+
+COLUMNS = tuple(keys.CLAIMS)
+
+WINDOW = 20
+"""Rounds over which it is counted how often a client was asked."""
+
+
+def resting(
+    asked: Sequence[IntArray], online: IntArray, busy: IntArray, k: int, most_often: float, count: int
+) -> IntArray:
+    """Clients that are left alone because they were asked more than `most_often` times an even share.
+
+    `asked` holds who was asked in each of the last rounds, `count` is the number of all clients. So many stay that k
+    can be asked, those that were asked least.
+
+    >>> resting([np.array([0, 1]), np.array([0, 2])], np.arange(9), np.zeros(0, int), k=2, most_often=3.0, count=9)
+    array([0])
+    """
+    free = np.setdiff1d(online, busy, assume_unique=True)
+    rounds = asked[-(WINDOW - 1) :]
+    limit = max(1, math.ceil(most_often * (len(rounds) + 1) * k / max(len(online), 1) - 1e-9))
+    if not rounds or limit > len(rounds) or len(free) <= k:
+        return np.zeros(0, dtype=np.int64)
+    times = np.bincount(np.concatenate(rounds), minlength=count)[free]
+    most = free[np.argsort(-times, kind="stable")][: len(free) - k]
+    return np.sort(most[np.sort(-times)[: len(most)] <= -limit])

@@ -1,0 +1,104 @@
+"""`with_selector`: the one line that changes in a Flower app."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+from typing import Any
+
+from flwr.serverapp.strategy import Strategy
+
+from enlist.clients import Clients
+from enlist.contract import Selector
+from enlist.flower import wrapping
+from enlist.flower.choosers import Function, Source
+from enlist.flower.deadlines import Policy
+from enlist.flower.late import Weighting
+from enlist.flower.strategy import Selecting
+from enlist.flower.terms import Terms
+
+
+def with_selector(
+    strategy: Strategy,
+    selector: str | Selector[Any, Any] | Function = "oort",
+    k: int = 10,
+    *,
+    settings: Mapping[str, Any] | None = None,
+    preset: str | None = None,
+    seed: int = 0,
+    clients: Clients | None = None,
+    deadline: float | Policy | None = None,
+    overcommit: float = 1.0,
+    late: str = "feedback",
+    staleness: Weighting = "dynsgd",
+    min_nodes: int | None = None,
+    patience: float = 600.0,
+    identify: str = "auto",
+    keys: Mapping[str, str] | None = None,
+    clip: float | None = 0.9,
+    most_often: float | None = 3.0,
+    folder: str | PathLike[str] | None = None,
+    resume: bool | None = None,
+    save_every: int = 1,
+    shadow: bool = False,
+    poll: float = 1.0,
+) -> Selecting:
+    """Let a selector choose the nodes that a Flower strategy trains with.
+
+    strategy    FedAvg or anything derived from it, configured as you like; it is copied
+    selector    a name (with `settings`, `preset`, `seed`), a configured `enlist.Selector`, or a function (table, k) ->
+                rows of the table of clients that may be chosen
+    k           replies wanted in a round
+    clients     what is known of clients up front, by ids that they tell in their replies
+    deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
+                seconds); without one, the `timeout` of `start`, which it never exceeds
+    overcommit  ask so many times k nodes, and stop at k replies
+    late        what is done with replies that come after their round: "drop"; "feedback": the selector learns from
+                them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd", "adasgd", "refl", or a
+                function of the rounds they are late)
+    min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
+    patience    seconds to wait for them, and for one that is not busy; after that, those that are there are used
+    identify    ask nodes that were never seen who they are, before they are chosen: "always", "never", or "auto": if
+                the selector needs to know more of them, or if one of them may be a client that is known already
+    keys        the app's own keys in the MetricRecord for what Enlist looks for, as {"loss_rms": "train_loss"}
+    clip        claims are cut at this quantile of what other clients claim; None believes everything that can be true
+    most_often  nobody is asked more than so many times an even share of the requests of the last 20 rounds, whatever it
+                claims; None sets no limit
+    folder      where tables and checkpoints are written; a run that is there already is continued
+    resume      True insists that `folder` holds a run, False that it does not
+    save_every  rounds between checkpoints
+    shadow      Flower's own sampling chooses, and the selector only records whom it would have chosen
+    poll        longest pause between two looks for replies, in seconds
+
+    >>> import numpy as np
+    >>> from flwr.app import ArrayRecord
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> from enlist.flower.fake import Answer, FakeGrid
+    >>> grid = FakeGrid(range(11, 31), lambda message: Answer(seconds=float(message.metadata.dst_node_id)))
+    >>> strategy = with_selector(FedAvg(fraction_evaluate=0.0), "bsfl", k=5, deadline=25.0)
+    >>> strategy.clock = grid.clock
+    >>> result = strategy.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(2)]), num_rounds=30)
+    >>> counts = strategy.selector.counts.selected
+    >>> int(counts[:10].sum()) > int(counts[10:].sum())
+    True
+    """
+    terms = Terms(
+        k=k,
+        deadline=deadline,
+        overcommit=overcommit,
+        late=late,
+        staleness=staleness,
+        min_nodes=min_nodes,
+        patience=patience,
+        identify=identify,
+        keys=keys,
+        clip=clip,
+        most_often=most_often,
+        folder=folder,
+        resume=resume,
+        save_every=save_every,
+        shadow=shadow,
+        poll=poll,
+    )
+    wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
+    return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

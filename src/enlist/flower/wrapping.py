@@ -1,0 +1,145 @@
+"""Which strategies a selector can be put in front of, and how they are made to ask every node they are shown."""
+
+from __future__ import annotations
+
+import copy
+import math
+from typing import Any
+
+from flwr.serverapp.strategy import (
+    Bulyan,
+    FedMedian,
+    FedTrimmedAvg,
+    FedXgbBagging,
+    FedXgbCyclic,
+    Krum,
+    MultiKrum,
+    QFedAvg,
+    Strategy,
+)
+
+from enlist.errors import InputError
+
+SAMPLING = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
+"""With these, FedAvg and its kin ask every node of the grid that they are given."""
+
+UNWEIGHED = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg, FedXgbBagging, FedXgbCyclic)
+"""Strategies whose result is not an average by weights, into which a late reply could be merged with less weight."""
+
+
+def innermost(strategy: Any) -> Any:
+    """The strategy that samples nodes: the one that others, such as Flower's wrappers for privacy, hold inside.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> type(innermost(Private(FedAvg(), 0.5, 1.0, 10))).__name__
+    'FedAvg'
+    """
+    inner = getattr(strategy, "strategy", None)
+    return innermost(inner) if isinstance(inner, Strategy) else strategy
+
+
+def copied(strategy: Strategy) -> Strategy:
+    """A copy, and copies of the strategies inside, so that nothing of the user's is changed.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> strategy = FedAvg()
+    >>> copied(strategy) is strategy
+    False
+    """
+    twin = copy.copy(strategy)
+    inner = getattr(strategy, "strategy", None)
+    if isinstance(inner, Strategy):
+        twin.strategy = copied(inner)  # type: ignore[attr-defined]
+    return twin
+
+
+def prepared(strategy: Strategy) -> Strategy:
+    """A copy that asks every node that it is shown.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> prepared(FedAvg(fraction_train=0.1, min_train_nodes=5)).min_train_nodes
+    1
+    """
+    twin = copied(strategy)
+    vars(innermost(twin)).update(SAMPLING)
+    return twin
+
+
+def weight_key(strategy: Strategy) -> str:
+    """The key by which the strategy weighs replies.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> weight_key(FedAvg(weighted_by_key="n"))
+    'n'
+    """
+    return str(getattr(innermost(strategy), "weighted_by_key", "num-examples"))
+
+
+def any_shape(strategy: Strategy) -> bool:
+    """Whether arrays of replies differ in shape by their nature, as trees do.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> any_shape(FedXgbBagging()), any_shape(FedAvg())
+    (True, False)
+    """
+    return isinstance(innermost(strategy), FedXgbBagging | FedXgbCyclic)
+
+
+def check(strategy: Any, k: int, asked: int, late: str, folder: object) -> None:
+    """Say in one sentence why a strategy cannot be wrapped.
+
+    >>> check(FedXgbCyclic(), k=3, asked=3, late="drop", folder=None)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: FedXgbCyclic trains one node per round, so it takes a selector with k=1, not k=3.
+    """
+    name = type(strategy).__name__
+    if not isinstance(strategy, Strategy):
+        raise InputError(f"strategy is {strategy!r}; pass a strategy of flwr.serverapp.strategy, such as FedAvg().")
+    if type(strategy).start is not Strategy.start:
+        own = "has a selector already" if hasattr(strategy, "federation") else "has a start() of its own"
+        raise InputError(
+            f"{name} {own}, and with_selector brings its own start(); move what it does there into evaluate_fn or into "
+            "the methods that aggregate, and wrap that."
+        )
+    base = innermost(strategy)
+    missing = [attribute for attribute in SAMPLING if not hasattr(base, attribute)]
+    if missing:
+        raise InputError(
+            f"{type(base).__name__} has no {missing[0]}, by which it could be made to ask exactly the nodes that were "
+            "chosen; derive it from FedAvg, or give it that attribute and respect it."
+        )
+    if base.fraction_train == 0:
+        raise InputError(f"{name} has fraction_train=0, so there is nobody to select for training; set it above 0.")
+    if isinstance(base, FedXgbCyclic) and asked != 1:
+        raise InputError(f"{name} trains one node per round, so it takes a selector with k=1, not k={k}.")
+    if late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):
+        raise InputError(
+            f"{name} does not average replies by weight, so a late reply cannot be merged with less weight; use "
+            "late='feedback' or late='drop'."
+        )
+    _check_privacy(strategy, asked, folder)
+
+
+def _check_privacy(strategy: Any, asked: int, folder: object) -> None:
+    name, sampled = type(strategy).__name__, getattr(strategy, "num_sampled_clients", None)
+    if sampled is not None and sampled != asked:
+        raise InputError(
+            f"{name} adds noise for num_sampled_clients={sampled}, but {asked} nodes would be asked in a round; make "
+            "the two equal (k, without overcommit)."
+        )
+    if folder is not None and getattr(strategy, "accountant", None) is not None:
+        raise InputError(
+            f"{name} counts what privacy was spent in its accountant, which a folder cannot save, so that a resumed "
+            "run would spend too much; leave out folder=, or the accountant."
+        )
+
+
+def number_to_ask(k: int, overcommit: float) -> int:
+    """How many nodes are asked so that k reply.
+
+    >>> number_to_ask(10, 1.3), number_to_ask(3, 1.0)
+    (13, 3)
+    """
+    return math.ceil(k * overcommit - 1e-9)

@@ -1,0 +1,71 @@
+"""What the tests of the adapter share: nodes that do as they are told, and a strategy on their clock."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
+from flwr.serverapp.strategy import FedAvg, Strategy
+
+from enlist.flower import Selecting, client, with_selector
+from enlist.flower.fake import Answer, FakeGrid, model_reply
+
+logging.getLogger("flwr").setLevel(logging.ERROR)
+
+SHAPES = [(3,), (2, 2)]
+
+
+def model(value: float = 0.0) -> ArrayRecord:
+    return ArrayRecord([np.full(shape, value) for shape in SHAPES])
+
+
+def values(arrays: ArrayRecord) -> list[Any]:
+    return [array.numpy().tolist() for array in arrays.values()]
+
+
+def node_of(message: Message) -> int:
+    return message.metadata.dst_node_id
+
+
+def reply(message: Message, value: float | None = None, examples: float = 10, **claims: Any) -> RecordDict:
+    """A reply whose model is what was sent plus `value` (the node's number if not given)."""
+    content = model_reply(message, examples=examples, **claims)
+    step = float(node_of(message)) if value is None else value
+    sent = next(iter(message.content.array_records.values()))
+    moved = {name: array.numpy() + step for name, array in sent.items()}
+    content["arrays"] = ArrayRecord({name: Array(np.asarray(value)) for name, value in moved.items()})
+    return content
+
+
+def behaving(train: Callable[[Message], Answer] | None = None, **named: Any) -> Callable[[Message], Answer]:
+    """Nodes that tell their names, evaluate with accuracy 0.5, and train as `train` says (after 1 s if it does not)."""
+
+    def answer(message: Message) -> Answer:
+        kind = message.metadata.message_type
+        if kind == "query.enlist":
+            return Answer(0.2, client.introduction(message, client_id=f"phone-{node_of(message)}", **named).content)
+        if kind == "evaluate":
+            return Answer(0.5, RecordDict({"metrics": MetricRecord({"num-examples": 5, "accuracy": 0.5, "loss": 1.5})}))
+        if train is not None:
+            return train(message)
+        return Answer(1.0, reply(message, client_id=f"phone-{node_of(message)}", loss=0.5, loss_rms=0.6))
+
+    return answer
+
+
+def selecting(grid: FakeGrid, selector: Any = "random", strategy: Strategy | None = None, **terms: Any) -> Selecting:
+    """A strategy with a selector, on the grid's clock."""
+    chosen = FedAvg(fraction_evaluate=0.0, min_available_nodes=1) if strategy is None else strategy
+    wrapped = with_selector(chosen, selector, **{"k": 3, "deadline": 30.0, **terms})
+    wrapped.clock = grid.clock
+    return wrapped
+
+
+def run(grid: FakeGrid, rounds: int = 1, selector: Any = "random", **terms: Any) -> Selecting:
+    """Run a federation; the result is kept as `.result`."""
+    wrapped = selecting(grid, selector, **terms)
+    wrapped.result = wrapped.start(grid=grid, initial_arrays=model(), num_rounds=rounds)  # type: ignore[attr-defined]
+    return wrapped

@@ -1,0 +1,156 @@
+"""docs/flower.md and examples/flower-migration.md say what is so, and their code runs."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import FedAdam, FedAvg
+
+import enlist
+from enlist.flower import Selecting, client, keys, with_selector
+from enlist.flower.fake import Answer, FakeGrid, instruction
+from enlist.flower.records import FLOWER_TABLES
+from enlist.flower.replies import read
+from enlist.flower.scribe import TOLD
+
+sys.path.insert(0, str(Path(__file__).parent))
+from flower_helpers import behaving, node_of, reply
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs" / "flower.md").read_text()
+MIGRATION = (ROOT / "examples" / "flower-migration.md").read_text()
+
+
+def blocks(text: str) -> list[str]:
+    return re.findall(r"```python\n(.*?)```", text, flags=re.S)
+
+
+def marked(text: str, mark: str) -> list[str]:
+    return re.findall(rf"<!-- {mark} -->\n```python\n(.*?)```", text, flags=re.S)
+
+
+def test_every_argument_is_explained() -> None:
+    table = PAGE.split("## What you can pass")[1].split("\n\n")[1]
+    named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert named == set(inspect.signature(with_selector).parameters)
+    defaults = {name: given.default for name, given in inspect.signature(with_selector).parameters.items()}
+    for name in ("k", "overcommit", "patience", "clip", "most_often", "save_every", "poll"):
+        assert re.search(rf"\| `{name}` \| {defaults[name]:g}(\.0)? \|", table), name
+
+
+def test_every_key_is_explained() -> None:
+    for key in (*keys.CLAIMS.values(), keys.CLIENT_ID, keys.SECONDS, keys.FEATURES, keys.FEATURE_NAMES):
+        assert f"`{key}`" in PAGE, key
+    assert keys.INTRODUCTION in PAGE
+    for table in FLOWER_TABLES:
+        assert f"`{table}`" in PAGE, table
+    line = next(line for line in PAGE.splitlines() if "enlist round=3" in line)
+    assert [word.split("=")[0] for word in line.split()[1:]] == [*TOLD, "open", "waited", "deadline"]
+
+
+@pytest.fixture
+def grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGrid:
+    def train(message: Message) -> Answer:
+        return Answer(1.0, reply(message, 0.0, client_id=f"phone-{node_of(message)}", loss_rms=1.0))
+
+    found = FakeGrid(range(11, 51), behaving(train))
+    monkeypatch.setattr(Selecting, "clock", found.clock)
+    monkeypatch.chdir(tmp_path)
+    return found
+
+
+def network() -> torch.nn.Module:
+    return torch.nn.Linear(2, 2)
+
+
+def test_the_pages_code_runs(grid: FakeGrid) -> None:
+    first, function, clients, personal = blocks(PAGE)
+    names: dict[str, Any] = {"FedAdam": FedAdam, "FedAvg": FedAvg, "grid": grid, "with_selector": with_selector}
+    names["arrays"] = ArrayRecord([np.zeros(3)])
+    exec(first, names)
+    assert names["strategy"].round == 50
+    exec(function, names)
+    names["strategy"].start(grid=grid, initial_arrays=names["arrays"], num_rounds=3)
+    assert names["strategy"].selector.counts.selected.max() == 1
+    app = ClientApp()
+    names = {"app": app, "np": np, "model": network(), "data": [1, 2], "fit": lambda model, data: [0.5, 1.5]}
+    exec(clients, names)
+    check_client(app)
+    compile(personal, "docs/flower.md", "exec")
+
+
+def check_client(app: ClientApp) -> None:
+    context = Context(run_id=1, node_id=7, node_config={"partition-id": 3}, state=RecordDict(), run_config={})
+    arrays = ArrayRecord(network().state_dict())
+    made = app(instruction(7, content=RecordDict({"arrays": arrays})), context)
+    said = read(made)
+    assert said.name == "3"
+    assert said.claims["loss_rms"] == pytest.approx(np.sqrt(1.25))
+    assert dict(made.content["metrics"]) == {"num-examples": 2, "train_loss": 1.0}
+    told = app(instruction(7, "query.enlist"), context)
+    assert told.content["enlist"]["client-id"] == 3
+
+
+class Server:
+    """Catches what `@app.main()` decorates."""
+
+    def main(self) -> Callable[[Any], Any]:
+        def keep(function: Any) -> Any:
+            self.run = function
+            return function
+
+        return keep
+
+
+def test_the_migrations_servers_run(grid: FakeGrid, tmp_path: Path) -> None:
+    context = Context(run_id=1, node_id=1, node_config={}, state=RecordDict(), run_config={})
+    names: dict[str, Any] = {"Grid": Grid, "Context": Context, "ArrayRecord": ArrayRecord, "Net": network}
+    servers = marked(MIGRATION, "server")
+    assert len(servers) == 2
+    for code in servers:
+        names["app"] = server = Server()
+        exec(code.replace("/var/lib/federation", str(tmp_path)), names)
+        server.run(grid, context)
+    assert (tmp_path / "enlist-state" / "result.json").exists()
+
+
+def test_the_migrations_client_runs() -> None:
+    app = ClientApp()
+    loader = type("Loader", (), {"dataset": [1, 2]})()
+    names = {"app": app, "model": network(), "loader": loader, "fit": lambda model, loader: [0.5, 1.5]}
+    names |= {"Message": Message, "Context": Context}
+    for code in marked(MIGRATION, "client"):
+        exec(code, names)
+    check_client(app)
+
+
+def test_the_migrations_quick_way() -> None:
+    from flower_helpers import run
+
+    def train(message: Message) -> Answer:
+        content = reply(message)
+        content["metrics"] = MetricRecord({"num-examples": 10, "train_loss": 0.5})
+        return Answer(1.0, content)
+
+    assert 'keys={"loss_rms": "train_loss"}' in MIGRATION
+    wrapped = run(FakeGrid(range(11, 16), behaving(train)), 2, "oort", k=5, keys={"loss_rms": "train_loss"})
+    assert wrapped.selector.state.utility.tolist() == [5.0] * 5
+
+
+def test_pages_name_no_machine_and_only_selectors_that_exist() -> None:
+    for text in (PAGE, MIGRATION):
+        assert not re.search(r"/(home|root|tmp|work|Users)/|localhost|https?://", text)
+    for name in ("oort", "bsfl", "darts-ucb", "power-of-choice", "safa"):
+        assert name in enlist.names()
+    assert client.reply is not None
