@@ -10,7 +10,7 @@ from enlist.studies.study import Study
 STUDIES = {
     "mabfl": "enlist.studies.mabfl:MABFL",
     "darts": "enlist.studies.darts.study:DARTS",
-    "bsfl": "enlist.studies.bsfl:BSFL",
+    "bsfl": "enlist.studies.bsfl.study:BSFL",
     "fedsuv": "enlist.studies.fedsuv.study:FEDSUV",
 }
 """Name -> where the study is defined."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist.statistics import share
 from enlist.studies.bsfl.further import nothing
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Claim, Further, Verdict, shown
 from enlist.studies.results import Results
@@ -13,9 +13,10 @@ from enlist.studies.results import Results
 def _generalisation(results: Results) -> Verdict:
     group = results["targets"]
     steepest, falling = max(group.each("steepest")), all(group.each("falling"))
-    above, largest = group.column("above"), float(group.column("largest").max())
+    tried = len(group.seeds) * group.settings["populations"]
+    above, largest = tried * group.column("above").mean(axis=0), float(group.column("largest").max())
     said = ", ".join(
-        f"{shown(Summary.of(above[:, row].tolist()), 2)} of populations with {k} of {clients}"
+        f"{shown(share(round(above[row]), tried), 2)} of populations with {k} of {clients}"
         for row, (clients, k) in enumerate(group.each("sizes")[0].tolist())
     )
     rising = "never rising" if falling else "rising somewhere"

@@ -8,7 +8,7 @@ import numpy as np
 
 from enlist.studies.bsfl.fits import at, best_fit, bound, doubling, exponent
 from enlist.studies.bsfl.further import genies, nothing
-from enlist.studies.bsfl.growth import NOTED, PRESETS, bsfl, linear, logarithmic, noticeable, read, sizes
+from enlist.studies.bsfl.growth import NOTED, PRESETS, bsfl, larger, linear, logarithmic, noticeable, read, sizes
 from enlist.studies.bsfl.plan import regret_key
 from enlist.studies.bsfl.regret import NOTICEABLE
 from enlist.studies.bsfl.settings import IID, METHODS, NON_IID, PRINTED, REGRET_RIVALS
@@ -42,7 +42,7 @@ def _large(results: Results) -> Verdict:
     return together(
         {
             f"{read(size)} {scenario}, {said}": logarithmic(doubling(bsfl(results, size, scenario, reward)))
-            for size in sizes(results)[1:]
+            for size in larger(results)
             for scenario in (IID, NON_IID)
             for reward, said in PRESETS.items()
         }
@@ -72,7 +72,7 @@ def _small_gaps(scenario: str) -> Callable[[Results], str]:
 
 
 def _large_gaps(results: Results) -> str:
-    return _gaps(results, [(size, scenario) for size in sizes(results)[1:] for scenario in (IID, NON_IID)])
+    return _gaps(results, [(size, scenario) for size in larger(results) for scenario in (IID, NON_IID)])
 
 
 def _rivals(results: Results) -> Verdict:

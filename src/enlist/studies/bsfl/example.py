@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Any
@@ -43,7 +44,9 @@ def example_results(lead: float = 0.02, shape: str = "√n", extras: tuple[str, 
     ['energy', 'energy/small']
     """
     scale = SCALES["smoke"].chosen(extras=extras)
-    wanted = {(each.key, each.seed): each for more in (experiments, *MORE) for each in more(scale)}
+    listed = [each for more in (experiments, *MORE) for each in more(scale)]
+    listed += [dataclasses.replace(each, seed=each.seed + 1) for each in listed if each.key.startswith("train/")]
+    wanted = {(each.key, each.seed): each for each in listed}
     outcomes = {place: example_outcome(**_found(each, lead, shape)) for place, each in wanted.items()}
     return Results.of([(each.key, each.settings, each.seed) for each in wanted.values()], outcomes)
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from enlist.statistics import Summary
 from enlist.studies.bsfl.fits import SETTLED, SHAPES, fit
-from enlist.studies.bsfl.growth import NOTED, PRESETS, bsfl, read, sizes
+from enlist.studies.bsfl.growth import NOTED, PRESETS, bsfl, larger, read, sizes
 from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.bsfl.plan import regret_key
 from enlist.studies.bsfl.settings import (
@@ -81,15 +81,13 @@ def fitted(results: Results) -> Figure:
     )
 
 
-def large(results: Results) -> Figure | None:
+def large(results: Results) -> Figure:
     """Regret at sizes that the paper could not measure.
 
     >>> from enlist.studies.bsfl.example import example_results
     >>> large(example_results()).name
     'regret-large'
     """
-    if len(sizes(results)) < 2:
-        return None
     panels = [
         Panel(
             f"{read(size)}, {scenario}, {PRESETS[reward]}",
@@ -99,7 +97,7 @@ def large(results: Results) -> Figure | None:
             log_x=True,
             log_y=True,
         )
-        for size in sizes(results)[1:]
+        for size in larger(results)
         for reward in (PRINTED, DEFAULT)
         for scenario in (IID, NON_IID)
     ]

@@ -19,10 +19,10 @@ SA_COLOUR, ALSA_COLOUR, OPTIMUM = "#e07a1f", "#0b6e99", "#2b2d42"
 CLIENTS, K = 20, 5
 
 
-def generalisation() -> Figure:
-    """Fig. 2: g against the share of rounds that a client was selected in.
+def generalisation(results: Results) -> Figure:
+    """Fig. 2: g against the share of rounds that a client was selected in; needs no results.
 
-    >>> generalisation().name
+    >>> generalisation(Results({})).name
     'generalisation'
     """
     panels = []
@@ -122,7 +122,7 @@ def races(results: Results) -> Figure:
     'races'
     """
     named = {
-        "race": "printed temperature",
+        results["race"].key: "printed temperature",
         "race/met": "printed temperature, instances met by BSFL",
         "race/cold": f"{COLD:g} of the temperature",
         "race/one-sided": f"{COLD:g} of the temperature, one-sided ALSA",

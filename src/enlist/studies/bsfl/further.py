@@ -65,7 +65,7 @@ def longer_energies(scale: Scale) -> Sequence[Experiment]:
     {'clients': 8, 'k': 4, 'steps': 200}
     """
     small = {**scale.settings["energy"], "clients": 8, "k": 4}
-    return over_seeds("energy/small", energy, small, seeds_of(scale), 1e-4 * small["steps"])
+    return over_seeds("energy/small", energy, small, seeds_of(scale), 4e-5 * small["steps"])
 
 
 def without_g(scale: Scale) -> Sequence[Experiment]:
@@ -110,7 +110,7 @@ def weighted(scale: Scale) -> Sequence[Experiment]:
 
 
 def plenty(scale: Scale) -> Sequence[Experiment]:
-    """Further: linear regression with fifty times the samples, so that a few clients suffice.
+    """Further: linear regression with twenty times the samples, so that a few clients suffice.
 
     >>> from enlist.studies.bsfl.settings import SCALES
     >>> plenty(SCALES["smoke"])[0].key

@@ -17,13 +17,24 @@ PRESETS = {PRINTED: "as printed", DEFAULT: "our default"}
 
 
 def sizes(results: Results) -> list[str]:
-    """Sizes at which regret was measured, as they are written in keys.
+    """Sizes at which regret was measured, the paper's first, as they are written in keys; at least one.
 
     >>> from enlist.studies.bsfl.example import example_results
     >>> sizes(example_results())
     ['20-5', '60-6']
     """
-    return list(dict.fromkeys(key.split("/")[1] for key in results.keys("regret/")))
+    found = dict.fromkeys(key.split("/")[1] for key in results.keys("regret/"))
+    return list(found) or [results["regret"].key]
+
+
+def larger(results: Results) -> list[str]:
+    """Sizes beyond the paper's; at least one.
+
+    >>> from enlist.studies.bsfl.example import example_results
+    >>> larger(example_results())
+    ['60-6']
+    """
+    return sizes(results)[1:] or [results["regret of a larger population"].key]
 
 
 def read(size: str) -> str:

@@ -10,11 +10,11 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.studies.charts import Look
-from enlist.studies.charts import bands as plain_bands
+from enlist.studies.charts import Look, bands
 from enlist.typing import FloatArray
 
 HEADROOM = 1.25
+FINE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,10 +40,13 @@ class Panel:
 def along(points: FloatArray, values: FloatArray, series: str) -> list[dict[str, Any]]:
     """Rows of a curve over `points`, mean and 95 % interval over seeds; `values` are (seeds, points).
 
-    >>> [row["at"] for row in along(np.array([10.0, 20.0]), np.ones((2, 2)), "bsfl")]
-    [10.0, 20.0]
+    Of one or two seeds the interval is not drawn: it would be wider than everything else.
+
+    >>> [(row["at"], row["high"]) for row in along(np.array([10.0, 20.0]), np.ones((2, 2)), "bsfl")]
+    [(10.0, 1.0), (20.0, 1.0)]
     """
-    return [{**row, "at": float(points[row["at"] - 1])} for row in plain_bands(values, series=series)]
+    rows = [{**row, "at": float(points[row["at"] - 1])} for row in bands(values, series=series)]
+    return rows if len(values) > 2 else [{**row, "low": row["mean"], "high": row["mean"]} for row in rows]
 
 
 def side_by_side(
@@ -132,11 +135,11 @@ def _along(panel: Panel, width: int) -> alt.X:
 
 
 def _ticks(logarithmic: bool, values: Sequence[float], count: int, grid: bool = True) -> alt.Axis:
-    """Few ticks; on a logarithmic axis powers of ten, with halves and fifths where there are only few."""
+    """Few ticks; on a logarithmic axis powers of ten, and more between them where there are only few."""
     if not logarithmic:
         return alt.Axis(tickCount=count, grid=grid)
     positive = [value for value in values if value > 0] or [1.0]
     low, high = np.floor(np.log10(min(positive))), np.ceil(np.log10(max(positive)))
-    steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0)
+    steps = (1.0,) if high - low > 2 else (1.0, 2.0, 5.0) if max(positive) > 5 * min(positive) else FINE
     ticks = [float(f"{step * 10.0**power:.6g}") for power in np.arange(low, high + 1) for step in steps]
     return alt.Axis(values=ticks, grid=grid, format="~g")

@@ -93,17 +93,22 @@ def _solving(scale: Scale) -> list[Experiment]:
     states = own_settings["degrees"]["states"] * len(own_settings["degrees"]["sizes"])
     drawn = {**own_settings["race"], "source": "drawn"}
     return [
-        *over_seeds("targets", targets, own_settings["targets"], seeds, 0.05 * own_settings["targets"]["populations"]),
+        *over_seeds("targets", targets, own_settings["targets"], seeds, 0.001 * own_settings["targets"]["populations"]),
         *over_seeds("graph", graph, {"clients": clients, "k": k}, seeds, 0.1),
         *over_seeds("degrees", degrees, own_settings["degrees"], seeds, 5e-5 * states),
-        *over_seeds("energy", energy, own_settings["energy"], seeds, 1.2e-4 * steps),
+        *over_seeds("energy", energy, own_settings["energy"], seeds, 4e-5 * steps),
         *over_seeds("race", race, drawn, seeds, race_seconds(drawn, 1.0)),
-        *over_seeds("exact", exact, own_settings["exact"], seeds, 0.5),
+        *over_seeds("exact", exact, own_settings["exact"], seeds, 0.1),
     ]
 
 
 def race_seconds(settings: Settings, factor: float) -> float:
-    return factor * 1e-4 * float(settings["steps"] * settings["instances"] * len(settings["sizes"]))
+    """How long a race should take on one core.
+
+    >>> race_seconds({"steps": 100, "instances": 5, "sizes": [[8, 4]]}, 1.0)
+    0.02
+    """
+    return factor * 4e-5 * float(settings["steps"] * settings["instances"] * len(settings["sizes"]))
 
 
 def _regrets(scale: Scale) -> list[Experiment]:
@@ -116,6 +121,12 @@ def _regrets(scale: Scale) -> list[Experiment]:
 
 
 def matches(scale: Scale, entry: Sequence[int], scenario: str, reward: str, methods: Iterable[str]) -> list[Experiment]:
+    """Matches in the arena; `entry` holds clients, k, rounds and the largest number of seeds.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> [each.key for each in matches(SCALES["smoke"], [20, 5, 100, 1], IID, PRINTED, ["bsfl-printed"])]
+    ['regret/20-5/iid/printed/bsfl']
+    """
     clients, k, rounds, most = entry
     found: list[Experiment] = []
     for key in methods:
@@ -129,7 +140,7 @@ def matches(scale: Scale, entry: Sequence[int], scenario: str, reward: str, meth
             "selector": method.selector,
             "options": method.settings(scenario),
         }
-        seconds = 0.2 + rounds * (4e-4 + 2.4e-7 * clients)
+        seconds = 0.3 + rounds * (5e-4 + 4e-7 * clients)
         found += over_seeds(
             regret_key(size_of(entry), scenario, reward, key), played, settings, seeds_of(scale, most), seconds
         )
@@ -173,7 +184,12 @@ def _trainings(scale: Scale) -> list[Experiment]:
 def lines(
     scale: Scale, scenario: str, base: str, methods: Iterable[str], config: Mapping[str, Any]
 ) -> list[Experiment]:
-    """Trainings of linear regression; further scenarios name the `base` that methods are set up for."""
+    """Trainings of linear regression; further scenarios name the `base` that methods are set up for.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> [each.key for each in lines(SCALES["smoke"], IID, IID, ["bsfl-printed"], linear_config(IID, 5))]
+    ['train/linear/iid/bsfl-printed']
+    """
     part = scale.settings["linear"]
     return trained(
         scale, "linear", scenario, base, methods, config, seeds_of(scale, part["seeds"]), 0.01 * part["rounds"]
@@ -188,7 +204,12 @@ def pictures(
     data: Mapping[str, Any] | None = None,
     weights: str | None = None,
 ) -> list[Experiment]:
-    """Trainings on pictures; further scenarios are the non-iid one with other `data` or `weights`."""
+    """Trainings on pictures; further scenarios are the non-iid one with other `data` or `weights`.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> [each.key for each in pictures(SCALES["smoke"], "mlp", IID, ["bsfl-printed"])]
+    ['train/mlp/iid/bsfl-printed']
+    """
     part = scale.settings.get(task) or {**scale.settings["cnn"], "seeds": EXTRA_SEEDS}
     base = IID if scenario == IID else NON_IID
     config = image_config(part, CIFAR if task == CIFAR else images_of(scale), _model(task, part), base)
@@ -196,7 +217,7 @@ def pictures(
     if weights is not None:
         config["server"] = {"aggregation": {"kind": "mean", "weights": weights}}
     share = part["clients"] / 500 * part.get("limit", 60_000) / 60_000
-    costs = {"mlp": 6.0, "cnn": 70.0, CIFAR: 120.0}
+    costs = {"mlp": 4.2, "cnn": 37.0, CIFAR: 45.0}
     seconds = 0.3 + costs[task] * part["rounds"] / 50 * share
     return trained(scale, task, scenario, base, methods, config, seeds_of(scale, part["seeds"]), seconds)
 
@@ -218,6 +239,13 @@ def trained(
     seeds: range,
     seconds: float,
 ) -> list[Experiment]:
+    """Trainings of some methods, seed by seed.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> found = trained(SCALES["smoke"], "mlp", IID, IID, ["oort"], linear_config(IID, 5), range(2), 1.0)
+    >>> [(each.key, each.seed) for each in found]
+    [('train/mlp/iid/oort', 0), ('train/mlp/iid/oort', 1)]
+    """
     device = scale.settings.get("device", "")
     chosen = list(methods)
     return [

@@ -93,7 +93,7 @@ def _watched(settings: Settings, validity: Any, utility: Any) -> dict[str, Any]:
     rounds, count, marks = settings["rounds"], settings["clients"], len(settings["marks"])
     along = np.arange(1.0, rounds + 1)
     stays = np.where(validity < 0.4, rounds // 3, rounds)
-    examples = min(count, 60)
+    examples = min(count, 24)
     half = 0.5 / np.arange(1.0, marks + 1)[:, None]
     centre = [np.broadcast_to(values[:examples], (marks, examples)) for values in (validity, utility)]
     corners = [np.clip(values + sign * half, 0.0, 1.0) for values in centre for sign in (-1.0, 1.0)]

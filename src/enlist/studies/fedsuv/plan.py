@@ -15,7 +15,6 @@ from enlist.studies.experiments import simulation
 from enlist.studies.fedsuv.methods import (
     ABLATIONS,
     EVERYBODY,
-    OTHERS,
     PRINTED,
     READINGS,
     SAFA_PROTOCOL,
@@ -77,7 +76,7 @@ def ablations(scale: Scale) -> list[Experiment]:
     wanted = [
         training(f"{name}/{AVERAGING}", task, method, AVERAGING, seed)
         for seed in seeds(scale, -settings["fewer"])
-        for method in (*ABLATIONS, *OTHERS)
+        for method in (*ABLATIONS, *settings["others"])
     ]
     if rounds:
         short = {**task, "rounds": rounds, "seconds": [1.2 * rounds, 0.0]}
@@ -96,7 +95,7 @@ def process(scale: Scale) -> list[Experiment]:
     wanted: list[Experiment] = []
     for noise in NOISES:
         for name in (*READINGS, *(ABLATIONS if noise == 0 else ("added", "multiplied"))):
-            more = scale.settings["process"]["more"] if name == PRINTED else 0
+            more = scale.settings["process"]["more"]
             wanted += playing(scale, f"process/{noise:g}/{name}", EVERYBODY[name], noise, more)
         for name in selectors.BUILT_IN:
             if name != "fedsuv":
@@ -223,5 +222,5 @@ def changed(
     settings = scale.settings
     task = {**settings["tasks"][settings["ablated"]], **own}
     start = f"further/{label}/{aggregation}"
-    few = seeds(scale, -settings["fewer"])
+    few = seeds(scale, -settings["further_fewer"])
     return [training(start, task, method, aggregation, seed) for seed in few for method in names]

@@ -23,7 +23,7 @@ from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 BANDS = 5
 """Bands of validity in which candidates are counted: [0, 0.2), ..., [0.8, 1]."""
-EXAMPLES = 60
+EXAMPLES = 24
 """Clients whose rectangles are kept."""
 HALF = 0.5
 """Units of utility in one of the Gaussian process, if `full_utility` is given."""
@@ -51,7 +51,7 @@ def played(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     >>> settings = {"selector": "fedsuv:paper", "options": {}, "clients": 40, "rounds": 6, "k": 4, "noise": 0.0}
     >>> found = played({**settings, "marks": [3, 6], "bounds": False}, 1, Path())
     >>> found["valued"].shape, found["selected"].sum(), found["rectangles"].shape, found["candidate"].max()
-    ((6,), np.int64(24), (2, 40, 4), np.int64(6))
+    ((6,), np.int64(24), (2, 24, 4), np.int64(6))
     """
     rounds, k = settings["rounds"], settings["k"]
     world = Square(settings["clients"], rounds, seed, settings["noise"])

@@ -134,7 +134,7 @@ def rectangles(results: Results) -> Figure:
         legend=alt.Legend(title=None, orient="top"),
     )
     base = alt.Chart().encode(color=colour)
-    boxes = base.mark_rect(filled=False, strokeWidth=1.1, opacity=0.75).encode(
+    boxes = base.mark_rect(filled=False, strokeWidth=1.1, opacity=1, strokeOpacity=0.75).encode(
         x=_axis("v_low", "validity"), x2="v_high:Q", y=_axis("u_low", "utility", vertical=True), y2="u_high:Q"
     )
     dots = base.mark_circle(size=22, opacity=1).encode(x="validity:Q", y="utility:Q")
@@ -210,7 +210,8 @@ def candidates(results: Results) -> Figure:
         active = group.column("active")
         for band, name in enumerate(names):
             most = np.array([_sizes(outcome["validity"])[band] for outcome in group.outcomes.values()])
-            rows += bands(active[:, :, band] / np.maximum(most, 1)[:, None], series=name, panel=f"noise {noise:g}")
+            left = active[:, :, band] / np.maximum(most, 1)[:, None]
+            rows += within(bands(left, series=name, panel=f"noise {noise:g}"))
     ramp = ("#7f1d1d", "#d1495b", "#e8a33d", "#4f9dbf", "#0b4f6c")
     look = Look(
         "round", "share still candidates", 250, 220, dict(zip(names, ramp, strict=True)), zero=True, legend="validity"
@@ -235,7 +236,7 @@ def objective(results: Results) -> Figure:
     for noise in NOISES:
         for name in SHOWN:
             group = results[f"process/{noise:g}/{name}"]
-            rows += bands(smoothed(shares(group)), series=called(name), panel=f"noise {noise:g}")
+            rows += within(bands(smoothed(shares(group)), series=called(name), panel=f"noise {noise:g}"), 1.2)
     look = Look("round", "share of the optimum", 260, 220, COLOURS, zero=True, columns=6)
     return Figure(
         "objective",
@@ -277,6 +278,15 @@ def objective_of_all(results: Results) -> Figure:
         intervals(rows, "Valid utility over the whole run, as a share of the best possible", look),
         "Mean over seeds with its 95 % interval, best first. Ablations of FedSUV were played without noise only.",
     )
+
+
+def within(rows: Rows, most: float = 1.0) -> Rows:
+    """Rows whose intervals are cut to what is possible: a share lies between 0 and 1.
+
+    >>> within([{"mean": 0.9, "low": -0.1, "high": 1.9}])
+    [{'mean': 0.9, 'low': 0.0, 'high': 1.0}]
+    """
+    return [{**row, "low": max(row["low"], 0.0), "high": min(row["high"], max(most, row["mean"]))} for row in rows]
 
 
 def shares(group: Group) -> FloatArray:
@@ -335,7 +345,7 @@ def _cells(group: Group, name: str, panel: str) -> Rows:
 
 def _heat(rows: Rows, words: str, panels: list[str], columns: int = 3) -> alt.TopLevelMixin:
     top = float(np.quantile([row["value"] for row in rows], 0.98))
-    scale = alt.Scale(scheme="viridis", domain=[0.0, max(top, 1e-9)])
+    scale = alt.Scale(scheme="viridis", domain=[0.0, max(top, 1e-9)], clamp=True)
     chart = (
         alt.Chart()
         .mark_rect()
@@ -357,7 +367,7 @@ def _heat(rows: Rows, words: str, panels: list[str], columns: int = 3) -> alt.To
 
 def _axis(field: str, name: str | None = None, vertical: bool = False) -> Any:
     kind: Any = alt.Y if vertical else alt.X
-    axis = alt.Axis(grid=False, values=[0, 0.25, 0.5, 0.75, 1])
+    axis = alt.Axis(grid=False, values=[0, 0.2, 0.4, 0.6, 0.8, 1], format="~g")
     return kind(f"{field}:Q", title=name or field, scale=alt.Scale(domain=[0, 1]), axis=axis)
 
 

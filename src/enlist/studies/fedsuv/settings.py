@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enlist.studies.fedsuv.methods import OTHERS
 from enlist.studies.fedsuv.tasks import LAPTOP, PAPER, SMOKE
 from enlist.studies.study import Scale
 
@@ -12,11 +13,13 @@ SWEEP = (45.0, 60.0, 90.0)
 NOISES = (0.0, 0.1, 0.5)
 """Standard deviation of the noise on the features in the selection process."""
 
-PROCESS = {"clients": 2500, "rounds": 100, "k": 20, "marks": [3, 10, 30, 100], "seconds": [0.6, 6.0]}
+PROCESS = {"clients": 2500, "rounds": 100, "k": 20, "marks": [3, 10, 30, 100], "seconds": [0.4, 2.0]}
 SEEDS = {"more": 5, "fewer": 0}
-"""How many more seeds than the scale's the printed rule gets in the selection process, because theorems are about the
-share of runs; and how many fewer the other selectors get."""
+"""How many more seeds than the scale's FedSUV gets in the selection process, because theorems are about the share of
+runs; and how many fewer the other selectors get."""
 
+# `ablated` is the task in which parts of FedSUV are changed and `others` take part, too; `fewer` and `further_fewer`
+# are how many seeds less than the scale's these and further experiments get.
 SCALES = {
     "smoke": Scale(
         "smoke",
@@ -24,7 +27,9 @@ SCALES = {
         {
             "tasks": SMOKE,
             "ablated": "mlp",
+            "others": ["cu-cs", "e3cs"],
             "fewer": 1,
+            "further_fewer": 1,
             "protocol_rounds": 3,
             "process": {"clients": 80, "rounds": 12, "k": 4, "marks": [3, 5, 8, 12], "seconds": [0.1, 0.1]}
             | {"more": 0, "fewer": 1},
@@ -34,7 +39,15 @@ SCALES = {
     "laptop": Scale(
         "laptop",
         5,
-        {"tasks": LAPTOP, "ablated": "mlp", "fewer": 2, "protocol_rounds": 60, "process": PROCESS | SEEDS},
+        {
+            "tasks": LAPTOP,
+            "ablated": "mlp",
+            "others": list(OTHERS),
+            "fewer": 0,
+            "further_fewer": 2,
+            "protocol_rounds": 60,
+            "process": PROCESS | SEEDS,
+        },
         "Fashion-MNIST with an MLP, 300 rounds, 5 seeds, and a CNN, 200 rounds, 3 seeds; synthetic users",
     ),
     "paper": Scale(
@@ -43,7 +56,9 @@ SCALES = {
         {
             "tasks": PAPER,
             "ablated": "cifar10-resnet18",
+            "others": list(OTHERS),
             "fewer": 0,
+            "further_fewer": 0,
             "protocol_rounds": 0,
             "process": {**PROCESS, "more": 17, "fewer": 0},
         },

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from enlist.arena.worlds import Scenario, World
+from enlist.arena.worlds import Scenario, Truth, World
 from enlist.clients import Clients
 from enlist.streams import Streams
 from enlist.typing import BoolArray, FloatArray
@@ -16,6 +18,8 @@ SPREAD = 0.5
 """Standard deviation of the logarithm of a client's latency from round to round."""
 HALF_WIDTH = 0.1 * np.sqrt(3.0)
 """Of the uniform noise on an observed utility: its standard deviation is 0.1."""
+QUANTILES = 128
+"""Of the noise, over which mean speeds are taken."""
 OBSERVED = 0.22
 """RMS loss times gain of a client whose utility is 1 (see `enlist.arena.play.observed`): FedSUV's `full_utility`."""
 
@@ -56,6 +60,19 @@ class Square(World):
     def _shaped(self, normal: FloatArray) -> FloatArray:
         latency = self.deadline * np.exp(SPREAD * (normal - ndtri(self.validity)))
         return np.asarray(np.maximum(latency, self.shortest))
+
+    def truth(self, round: int) -> Truth:
+        """What holds in every round."""
+        return self._truth
+
+    @functools.cached_property
+    def _truth(self) -> Truth:
+        mean = self.deadline * np.exp(SPREAD**2 / 2 - SPREAD * ndtri(self.validity))
+        speed = np.zeros(self.count)
+        for quantile in ndtri((np.arange(QUANTILES) + 0.5) / QUANTILES):
+            latency = self._shaped(np.full(self.count, quantile))
+            speed += self.shortest / np.minimum(latency, self.deadline) / QUANTILES
+        return Truth(mean, mean * np.sqrt(np.expm1(SPREAD**2)), speed, self.validity, self._utility)
 
     def valid(self, round: int) -> BoolArray:
         """Who would finish in time in this round."""

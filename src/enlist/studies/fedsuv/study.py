@@ -33,11 +33,12 @@ def all_tables(results: Results) -> Sequence[Table]:
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> len(all_tables(example_results())), len(all_tables(Results({})))
-    (8, 2)
+    (9, 2)
     """
     makers = (
         tables.setting,
         tables.rounds_to_target,
+        tables.rounds_to_lower_target,
         tables.final_accuracy,
         tables.every_selector,
         tables.process,

@@ -79,7 +79,7 @@ LAPTOP = {
         LOCAL,
         aggregations=BOTH,
         rounds=300,
-        seconds=[5.0, 30.0],
+        seconds=[5.0, 20.0],
     ),
     "cnn": task(
         "Fashion-MNIST, CNN",
@@ -90,7 +90,7 @@ LAPTOP = {
         rounds=200,
         every=10,
         fewer=2,
-        seconds=[25.0, 40.0],
+        seconds=[25.0, 30.0],
     ),
     "users": task(
         "synthetic users, MLP",
@@ -98,8 +98,7 @@ LAPTOP = {
         {"name": "mlp", "hidden": [128]},
         {"lr": 0.02, "epochs": 2, "batch": 10},
         rounds=200,
-        fewer=2,
-        seconds=[12.0, 14.0],
+        seconds=[4.0, 5.0],
     ),
 }
 CIFAR = {

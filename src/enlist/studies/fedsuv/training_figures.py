@@ -8,6 +8,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist.report.charts import Row
 from enlist.report.training import curve_rows
 from enlist.runs.printing import time_unit
 from enlist.statistics import Summary
@@ -15,6 +16,7 @@ from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.charts import Look, intervals
 from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, MAIN, OTHERS, RANDOM, palette, title
 from enlist.studies.fedsuv.paper import AVERAGING
+from enlist.studies.fedsuv.process_figures import within
 from enlist.studies.fedsuv.scores import JUDGED, completed, finals, methods, name_of, runs_of, speed_up, tasks
 from enlist.studies.fedsuv.settings import SWEEP
 from enlist.studies.fedsuv.tasks import IN_TIME
@@ -24,6 +26,7 @@ from enlist.studies.study import Figure
 
 Rows = list[dict[str, Any]]
 COLUMNS = 2
+POINTS = 60
 SMOOTH = 10
 """Rounds of which the share in time is averaged, so that a trend can be seen."""
 
@@ -38,7 +41,7 @@ def convergence(results: Results, over: str) -> Figure:
     panels = []
     for start in tasks(results):
         runs = [run for name in _main(results, start) for run in runs_of(results[f"{start}/{name}"], title(name))]
-        rows = [{**row, "series": row["selector"]} for row in curve_rows(runs, along=over)]
+        rows = [{**row, "series": row["selector"]} for row in thinned(curve_rows(runs, along=over))]
         unit, size = time_unit(max(row["at"] for row in rows)) if over == "time" else ("", 1.0)
         shown = [{**row, "at": row["at"] / size} for row in rows]
         axis = f"virtual time ({unit})" if over == "time" else "round"
@@ -51,6 +54,21 @@ def convergence(results: Results, over: str) -> Figure:
         "Mean and 95 % interval over seeds. All select 20 clients per round under the same deadline.",
         highlight=over == "rounds",
     )
+
+
+def thinned(rows: Sequence[Row]) -> list[Row]:
+    """At most about 60 rows of each selector, the last one among them: more cannot be seen.
+
+    >>> rows = [{"selector": "oort", "at": at} for at in range(200)]
+    >>> [row["at"] for row in thinned(rows)][:3], thinned(rows)[-1]["at"], len(thinned(rows))
+    ([0, 4, 8], 199, 51)
+    """
+    kept: list[Row] = []
+    for name in dict.fromkeys(row["selector"] for row in rows):
+        own = [row for row in rows if row["selector"] == name]
+        step = -(-len(own) // POINTS)
+        kept += own[:-1:step] + own[-1:]
+    return kept
 
 
 def in_time(results: Results) -> Figure:
@@ -69,7 +87,7 @@ def in_time(results: Results) -> Figure:
             window = min(SMOOTH, values.shape[1])
             kernel = np.ones(window) / window
             smooth = np.array([np.convolve(row, kernel, mode="valid") for row in values])
-            rows += along(np.arange(window, values.shape[1] + 1.0), smooth, title(name))
+            rows += within(along(np.arange(window, values.shape[1] + 1.0), smooth, title(name)))
         panels.append(Panel(name_of(results, start), rows, "round", "share in time"))
     return Figure(
         "in-time",

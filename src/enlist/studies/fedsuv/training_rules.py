@@ -51,7 +51,7 @@ def readings(judge: Callable[[str], Verdict]) -> Verdict:
     kind = REPRODUCED if found[PRINTED].kind == REPRODUCED else PARTLY if kinds & {REPRODUCED, PARTLY} else NOT
     short = {name: title(name).removeprefix("FedSUV, ") for name in FEDSUV}
     ours = "; ".join(f"{short[name]}: {verdict.ours}" for name, verdict in found.items())
-    why = "; ".join(f"{short[name]}: {verdict.kind}, as {verdict.why}" for name, verdict in found.items())
+    why = "; ".join(f"{short[name]}: {verdict.kind} ({verdict.why})" for name, verdict in found.items())
     return Verdict(kind, ours, why)
 
 
@@ -65,7 +65,9 @@ def by_task(results: Results, aggregation: str, judge: Callable[[str], Verdict],
     starts = [start for start in tasks(results, aggregation) if name in methods(results, start)]
     if not starts:
         raise unknown("finished experiment", f".../{aggregation}/{name}", results.keys("process"))
-    return together({start.partition("/")[0]: judge(start) for start in starts})
+    found = {start.partition("/")[0]: judge(start) for start in starts}
+    kinds = ", ".join(f"{task} {verdict.kind}" for task, verdict in found.items())
+    return together(found)._replace(why=kinds)
 
 
 def faster(results: Results, aggregation: str) -> Verdict:
