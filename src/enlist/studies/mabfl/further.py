@@ -9,7 +9,7 @@ from enlist.studies.claims import Further, Verdict, shown
 from enlist.studies.further import replicated
 from enlist.studies.mabfl.keys import ALL, ALONE, BEST, CODES, SECOND, held
 from enlist.studies.mabfl.scores import by_mean, contrast, persistence, residuals, separations, straightness
-from enlist.studies.mabfl.settings import FIRST, ONE_DATA_SET, TELECOM, TRAINING, experiments, first, sessions, settings
+from enlist.studies.mabfl.settings import ONE_DATA_SET, TELECOM, TRAINING, experiments, first, sessions, settings
 from enlist.studies.results import Results
 from enlist.studies.study import Experiment, Scale
 
@@ -45,12 +45,12 @@ def again_by_mean(keys: Sequence[str], rule: Callable[[Results], Verdict]) -> Fu
 
 
 def _few(scale: Scale) -> Sequence[Experiment]:
-    """What is run again: everything or, where it is only to be seen that it runs, one seed."""
-    return [each for each in experiments(scale) if each.seed == FIRST or not scale.settings["small"]]
+    """What is run again: ten seeds of everything or, where it is only to be seen that it runs, one."""
+    return [each for each in experiments(scale) if each.seed in _core(scale)]
 
 
 def _core(scale: Scale) -> range:
-    return first(1 if scale.settings["small"] else scale.seeds * scale.settings["core"])
+    return first(1 if scale.settings["small"] else scale.seeds)
 
 
 def _variants(own: dict[str, dict[str, Any]], core: bool = True) -> Callable[[Scale], Sequence[Experiment]]:
