@@ -75,7 +75,7 @@ def test_seeds_are_the_users_unless_a_part_has_fewer() -> None:
     assert len(seeds_of(laptop, 10)) == len(seeds_of(laptop)) == 10
     assert len(seeds_of(laptop.chosen(seeds=20), 10)) == 20
     assert len(seeds_of(laptop.chosen(seeds=20), 3)) == 3
-    assert min(seeds_of(laptop)) == 200
+    assert min(seeds_of(laptop)) == 400
 
 
 def test_digits_stand_in_for_missing_files(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -309,10 +309,10 @@ def test_everything_is_written_from_one_seed(tmp_path: Path, monkeypatch: pytest
         wanted = {(each.key, each.seed) for each in work.experiments}
         groups = example_results().groups
         work.outcomes = {
-            (key, 200): outcome
+            (key, 400): outcome
             for key, group in groups.items()
             for seed, outcome in group.outcomes.items()
-            if seed == 200 and ((key, 200) in wanted or key.split("/")[0] in ("race", "energy", "train", "regret"))
+            if seed == 400 and ((key, 400) in wanted or key.split("/")[0] in ("race", "energy", "train", "regret"))
         }
         work.run()
         assert work.missing() == []

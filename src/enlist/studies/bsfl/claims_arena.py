@@ -27,7 +27,7 @@ def _slow(results: Results) -> str:
     for reward, name in PRESETS.items():
         late = _cs_ucb(results, reward).column("late")
         slow = max(round(0.1 * late.shape[1]), 1)
-        said.append(f"{name} {late[:, -slow:].sum() / late.sum():.1%}")
+        said.append(f"{name} {100 * late[:, -slow:].sum() / late.sum():.1f} %")
     return (
         f"of its last picks, the slow tenth of the clients gets {', '.join(said)}, against 10 % by chance: it leaves "
         "out the slow, but the fast differ by less than its bonus."

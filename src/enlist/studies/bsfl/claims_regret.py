@@ -22,7 +22,7 @@ def limits(group: Group, least: float | None = None) -> tuple[float, float]:
     >>> from enlist.studies.bsfl.example import example_results
     >>> limit, trivial = limits(bsfl(example_results(), "20-5", IID, PRINTED))
     >>> limit > trivial, round(trivial)
-    (True, 464)
+    (True, 290)
     """
     own, largest = group.settings, float(group.column("largest_gap").max())
     least = float(np.nanmin(group.column("least_gap"))) if least is None else least

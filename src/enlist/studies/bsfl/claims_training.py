@@ -171,7 +171,7 @@ TRAINING = (
         title="Fashion-MNIST, iid: BSFL is best",
         text="At equal latency BSFL significantly outperforms CS-UCB and random in test loss and accuracy, 25 of 500 "
         "clients.",
-        source="Fig. 6 (a CNN there, an MLP here)",
+        source="Fig. 6, with an MLP in place of its CNN",
         paper="the best curves",
         margin=AHEAD,
         rule=_pictures("mlp", [IID]),
@@ -181,7 +181,7 @@ TRAINING = (
         key="pictures-non-iid",
         title="Fashion-MNIST, non-iid: BSFL is best",
         text="At equal latency BSFL outperforms CS-UCB-Q and size-proportional selection in test loss and accuracy.",
-        source="Fig. 9 (a CNN there, an MLP here)",
+        source="Fig. 9, with an MLP in place of its CNN",
         paper="the best curves",
         margin=AHEAD,
         rule=_pictures("mlp", [NON_IID]),

@@ -24,6 +24,7 @@ from enlist.studies.results import Group, Results
 from enlist.studies.study import Figure
 
 FIT_COLOURS = {"BSFL": "#0b6e99", "a + b ln n": "#c8553d", "a + b √n": "#2a9d5c", "noticeable losses only": "#8d99ae"}
+JUDGES = {PRINTED: "reward as printed", DEFAULT: "reward with normalised g (our default)"}
 PARAMETERS = {"alpha": "alpha, weight of g", "beta": "beta, power of g", "bonus_scale": "bonus scale"}
 
 
@@ -36,7 +37,7 @@ def small(results: Results) -> Figure:
     """
     size = sizes(results)[0]
     panels = [
-        Panel(f"{scenario}, reward {PRESETS[reward]}", _curves(results, size, scenario, reward), "round", "regret")
+        Panel(f"{scenario}, {JUDGES[reward]}", _curves(results, size, scenario, reward), "round", "regret")
         for reward in (PRINTED, DEFAULT)
         for scenario in (IID, NON_IID)
     ]

@@ -52,8 +52,8 @@ def linear(results: Results) -> Figure:
         "Linear regression, 5 of 20 clients (Figs. 5 and 8, right)",
         side_by_side(panels, "Test loss against virtual time", COLOURS, 2, 350, 280),
         f"{config['data']['dataset']['samples'] // 20} samples per client on average, "
-        f"{config['data']['dataset']['features']} inputs; noise alone gives a loss of 0.25. Mean and 95 % interval "
-        "over seeds.",
+        f"{config['data']['dataset']['features']} inputs; noise alone gives a loss of 0.25. Geometric mean and 95 % "
+        "interval over seeds.",
         highlight=True,
     )
 
@@ -83,7 +83,7 @@ def _panel(results: Results, task: str, scenario: str, name: str, log_y: bool = 
     rows = []
     for key in methods_of(results, task, scenario):
         group = results[train_key(task, scenario, key)]
-        rows += along(group.column("time")[0], group.column(name), METHODS[key].label)
+        rows += along(group.column("time")[0], group.column(name), METHODS[key].label, geometric=log_y)
     return Panel(scenario, rows, "virtual seconds", f"test {name}", log_y=log_y)
 
 

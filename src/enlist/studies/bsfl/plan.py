@@ -217,7 +217,7 @@ def pictures(
     if weights is not None:
         config["server"] = {"aggregation": {"kind": "mean", "weights": weights}}
     share = part["clients"] / 500 * part.get("limit", 60_000) / 60_000
-    costs = {"mlp": 4.2, "cnn": 37.0, CIFAR: 45.0}
+    costs = {"mlp": 4.2, "cnn": 37.0, CIFAR: 60.0}
     seconds = 0.3 + costs[task] * part["rounds"] / 50 * share
     return trained(scale, task, scenario, base, methods, config, seeds_of(scale, part["seeds"]), seconds)
 

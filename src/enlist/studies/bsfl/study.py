@@ -84,7 +84,7 @@ BSFL = Study(
     "Multi-Armed Bandit Approach, 2023",
     about="Its figures have no numbers, and it prints neither alpha, beta, latencies nor data sizes. Here one client "
     "in ten is ten times slower; BSFL is shown as printed (alpha = beta = 1, the full bonus) and with our default "
-    "(normalised g, a tenth of the bonus). Seeds begin at 200: no default was chosen on them.",
+    "(normalised g, a tenth of the bonus). Seeds begin at 400: nothing was chosen on them.",
     scales=SCALES,
     experiments=experiments,
     figures=figures,

@@ -53,7 +53,7 @@ def trained(scale: Scale, name: str, task: Task) -> list[Experiment]:
 
     >>> from enlist.studies.fedsuv.settings import SCALES
     >>> len(trained(SCALES["smoke"], "mlp", SCALES["smoke"].settings["tasks"]["mlp"]))
-    32
+    24
     """
     return [
         training(f"{name}/{aggregation}", task, method, aggregation, seed)
@@ -79,7 +79,7 @@ def ablations(scale: Scale) -> list[Experiment]:
         for method in (*ABLATIONS, *settings["others"])
     ]
     if rounds:
-        short = {**task, "rounds": rounds, "seconds": [1.2 * rounds, 0.0]}
+        short = {**task, "rounds": rounds, "seconds": [0.6 * rounds, 0.0]}
         fewest = list(seeds(scale, -settings["fewer"]))[:2]
         wanted += [training(f"{name}/{AVERAGING}", short, SAFA_PROTOCOL, AVERAGING, seed) for seed in fewest]
     return wanted
@@ -90,7 +90,7 @@ def process(scale: Scale) -> list[Experiment]:
 
     >>> from enlist.studies.fedsuv.settings import SCALES
     >>> len({each.key for each in process(SCALES["smoke"])})
-    83
+    84
     """
     wanted: list[Experiment] = []
     for noise in NOISES:

@@ -31,7 +31,7 @@ SCALES = {
             "fewer": 1,
             "further_fewer": 1,
             "protocol_rounds": 3,
-            "process": {"clients": 80, "rounds": 12, "k": 4, "marks": [3, 5, 8, 12], "seconds": [0.1, 0.1]}
+            "process": {"clients": 80, "rounds": 9, "k": 4, "marks": [3, 5, 7, 9], "seconds": [0.1, 0.1]}
             | {"more": 0, "fewer": 1},
         },
         "digits in place of Fashion-MNIST, 40 clients, 6 rounds",
@@ -45,7 +45,7 @@ SCALES = {
             "others": list(OTHERS),
             "fewer": 0,
             "further_fewer": 2,
-            "protocol_rounds": 60,
+            "protocol_rounds": 100,
             "process": PROCESS | SEEDS,
         },
         "Fashion-MNIST with an MLP, 300 rounds, 5 seeds, and a CNN, 200 rounds, 3 seeds; synthetic users",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from enlist.studies.fedsuv.methods import MAIN, OURS, PRINTED, RANDOM, RIVALS, ZERO
+from enlist.studies.fedsuv.methods import MAIN, OURS, PRINTED, RANDOM, READINGS, ZERO
 from enlist.studies.fedsuv.paper import AVERAGING, TASKS, YOGI
 
 IN_TIME = 75.0
@@ -124,14 +124,20 @@ CIFAR = {
 }
 _TINY = {"rounds": 6, "every": 2, "k": 4, "seconds": [0.15, 0.15]}
 SMOKE = {
-    "mlp": {**LAPTOP["mlp"], **_TINY, "title": "digits, MLP", "data": images("digits", 40)},
+    "mlp": {
+        **LAPTOP["mlp"],
+        **_TINY,
+        "title": "digits, MLP",
+        "data": images("digits", 40),
+        "methods": [RANDOM, "oort", "refl", *READINGS],
+    },
     "cnn": {
         **LAPTOP["cnn"],
         **_TINY,
         "title": "digits, CNN",
         "data": images("digits", 40),
         "model": {"name": "cnn", "channels": [4, 4], "hidden": [8]},
-        "methods": [*RIVALS, PRINTED, OURS],
+        "methods": [RANDOM, "safa", "bsfl", PRINTED, OURS],
         "fewer": 1,
     },
     "users": {

@@ -162,7 +162,8 @@ def ablated(results: Results) -> Figure:
         "ablations",
         f"FedSUV with one part changed at a time ({name_of(results, start)})",
         alt.concat(*charts, columns=2, spacing=26),
-        "The first three are the readings of FedSUV; the others differ from the printed rule in one respect each. "
+        "The first three are the readings of FedSUV; the others differ from the printed rule in one respect each, the "
+        "last one from our default. "
         "Mean over seeds with its 95 % interval; dashed: random selection.",
         highlight=True,
     )

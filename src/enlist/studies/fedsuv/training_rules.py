@@ -20,7 +20,7 @@ from enlist.studies.claims import (
     shown,
     together,
 )
-from enlist.studies.fedsuv.methods import FEDSUV, OURS, PRINTED, RANDOM, RIVALS, title
+from enlist.studies.fedsuv.methods import CANDIDATE, FEDSUV, OURS, PRINTED, RANDOM, RIVALS, title
 from enlist.studies.fedsuv.paper import AVERAGING, TASKS, YOGI
 from enlist.studies.fedsuv.scores import completed, finals, goal, methods, speed_up, tasks, ways
 from enlist.studies.fedsuv.training_causes import ablated_task
@@ -243,6 +243,22 @@ def default_is_better(results: Results) -> Verdict:
         for start in tasks(results, AVERAGING)
     }
     return together({**parts, "valid utility": greater(_worth(results, OURS, PRINTED), VALUED)})
+
+
+def another_default(results: Results) -> Verdict:
+    """FedSUV with one score of both models, where late clients count 0, is better than our default.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> another_default(example_results()).kind in (REPRODUCED, PARTLY, NOT)
+    True
+    """
+    start = ablated_task(results)
+    accuracy = _difference(results, f"{start}/{CANDIDATE}", f"{start}/{OURS}", finals)
+    parts = {
+        "accuracy": greater(accuracy, POINTS),
+        "valid utility": greater(_worth(results, CANDIDATE, OURS), VALUED),
+    }
+    return together(parts)
 
 
 def _step(results: Results, without: str, rule: Callable[[Summary, float], Verdict]) -> Verdict:
