@@ -140,7 +140,7 @@ def matches(scale: Scale, entry: Sequence[int], scenario: str, reward: str, meth
             "selector": method.selector,
             "options": method.settings(scenario),
         }
-        seconds = 0.3 + rounds * (5e-4 + 4e-7 * clients)
+        seconds = 0.05 + rounds * (5e-4 + 4e-7 * clients)
         found += over_seeds(
             regret_key(size_of(entry), scenario, reward, key), played, settings, seeds_of(scale, most), seconds
         )
@@ -161,7 +161,7 @@ def _sensitivity(scale: Scale) -> list[Experiment]:
                     "options": {name: value},
                 }
                 key = f"sensitivity/{preset}/{name.replace('_', '-')}={value:g}"
-                seconds = 0.2 + 8e-4 * part["rounds"]
+                seconds = 0.05 + 8e-4 * part["rounds"]
                 found += over_seeds(key, played, settings, seeds_of(scale, part["seeds"]), seconds)
     return found
 
@@ -218,7 +218,7 @@ def pictures(
         config["server"] = {"aggregation": {"kind": "mean", "weights": weights}}
     share = part["clients"] / 500 * part.get("limit", 60_000) / 60_000
     costs = {"mlp": 4.2, "cnn": 37.0, CIFAR: 60.0}
-    seconds = 0.3 + costs[task] * part["rounds"] / 50 * share
+    seconds = 0.15 + costs[task] * part["rounds"] / 50 * share
     return trained(scale, task, scenario, base, methods, config, seeds_of(scale, part["seeds"]), seconds)
 
 

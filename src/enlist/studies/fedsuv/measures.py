@@ -22,7 +22,7 @@ def leaving(group: Group) -> Summary:
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> leaving(example_results()["process/0/fedsuv-printed"]).mean
-    4.0
+    3.0
     """
     return _over_seeds(group, lambda validity, rounds: float(rounds[validity < LOW].mean()), *CANDIDATES)
 
@@ -32,7 +32,7 @@ def staying(group: Group) -> Summary:
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> staying(example_results()["process/0/fedsuv-printed"]).mean
-    12.0
+    9.0
     """
     return _over_seeds(group, lambda validity, rounds: float(rounds[validity >= LOW].mean()), *CANDIDATES)
 

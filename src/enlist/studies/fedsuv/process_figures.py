@@ -294,7 +294,7 @@ def shares(group: Group) -> FloatArray:
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> shares(example_results()["process/0/oort"]).shape
-    (1, 12)
+    (1, 9)
     """
     return np.asarray(group.column("valued") / group.column("best")[:, None])
 

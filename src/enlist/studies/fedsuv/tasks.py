@@ -137,7 +137,7 @@ SMOKE = {
         "title": "digits, CNN",
         "data": images("digits", 40),
         "model": {"name": "cnn", "channels": [4, 4], "hidden": [8]},
-        "methods": [RANDOM, "safa", "bsfl", PRINTED, OURS],
+        "methods": [RANDOM, "safa", "oort", "bsfl", PRINTED, OURS],
         "fewer": 1,
     },
     "users": {
