@@ -27,7 +27,7 @@ def traced(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
 
 
 def _experiments(scale: Scale) -> Sequence[Experiment]:
-    keys = {"low": 0.0, "high": scale.settings["lead"]}
+    keys = {"low": 0.0, "high": scale.settings["lead"], **({"more": 9.0} if "more" in scale.extras else {})}
     others = {name: value for name, value in scale.settings.items() if name != "lead"}
     return [
         each

@@ -27,7 +27,6 @@ from enlist.studies.bsfl.fits import bound, doubling, exponent, fit
 from enlist.studies.bsfl.generalisation import curve, targets
 from enlist.studies.bsfl.graphs import degrees, graph
 from enlist.studies.bsfl.growth import linear, logarithmic
-from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.bsfl.plan import experiments
 from enlist.studies.bsfl.regret import checkpoints, played
 from enlist.studies.bsfl.settings import IID, METHODS, NON_IID, SCALES, images_of, seeds_of
@@ -36,6 +35,7 @@ from enlist.studies.bsfl.study import BSFL, all_tables, figures
 from enlist.studies.bsfl.tables import speed_up
 from enlist.studies.bsfl.training import ending, stepwise, train
 from enlist.studies.claims import KINDS, NOT, PARTLY, REPRODUCED, UNTESTABLE, judge, read_further
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.running import Reproduction
 

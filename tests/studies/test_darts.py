@@ -111,13 +111,14 @@ def test_cifar_in_three_populations_unless_told_otherwise() -> None:
 def test_digits_stand_in_for_missing_files_and_the_result_says_so(tmp_path: Path, monkeypatch) -> None:
     missing = dataclasses.replace(FashionMNIST.published, packaged=tmp_path)
     monkeypatch.setattr(FashionMNIST, "published", missing)
+    monkeypatch.setenv("ENLIST_CACHE", str(tmp_path / "cache"))
     for each in experiments(SCALES["laptop"].chosen(seeds=1)):
         assert parse(each.settings["config"], each.key).data.dataset.name == "digits"
     source = source_of(SCALES["laptop"])
     assert source.dataset == {"name": "digits"}
     config = source.config(rounds=3)
     fake = {RANDOM: Group(RANDOM, {"config": config}, {}), "profile": Group("profile", {"sizes": [8, 16]}, {})}
-    assert "are not on this machine" in setting(Results(fake)).rows[0]["here"]
+    assert "is not on this machine" in setting(Results(fake)).rows[0]["here"]
     for file in FashionMNIST.published.files:
         (tmp_path / file).touch()
     assert source_of(SCALES["laptop"]).dataset["name"] == "fashion-mnist"

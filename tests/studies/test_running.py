@@ -67,8 +67,15 @@ def test_seeds_may_be_added_and_nothing_else_changed(tmp_path: Path) -> None:
         reproduce(root, at(TRACED, lead=3.0), resume=True)
     with pytest.raises(InputError, match=r"scale = 'smoke', but 'laptop' was asked for"):
         reproduce(root, TRACED.scale("laptop"), resume=True)
-    with pytest.raises(InputError, match=r"extras"):
-        reproduce(root, TRACED.scale("smoke", extras=["more"]), resume=True)
+
+
+def test_extras_may_be_added(tmp_path: Path) -> None:
+    root = tmp_path / "study"
+    reproduce(root)
+    work = reproduce(root, TRACED.scale("smoke", extras=["more"]), resume=True)
+    assert runs(root) == {**MAIN, **{f"more/{seed}": 1 for seed in range(3)}}
+    assert work.results()["more"].column("value").tolist() == [9.0, 10.0, 11.0]
+    assert "more" not in reproduce(root, resume=True).results()
 
 
 def test_two_writers_are_refused(tmp_path: Path) -> None:
@@ -173,4 +180,4 @@ def test_the_estimate_learns_from_what_was_run(tmp_path: Path) -> None:
         assert 0 < work.estimate(1) < 1.0
     assert work.wall() > 0
     config = json.loads((tmp_path / "study" / "config.json").read_text())
-    assert config == {"study": "traced", "scale": "smoke", "extras": [], "lead": 2.0}
+    assert config == {"study": "traced", "scale": "smoke", "lead": 2.0}

@@ -77,6 +77,13 @@ def test_a_published_study_has_the_small_files_and_no_experiments(root: Path, tm
     assert (tmp_path / "docs" / "coins" / "notes.md").exists()
 
 
+def test_extras_have_a_folder_of_their_own(tmp_path: Path) -> None:
+    with Reproduction.open(TRACED, TRACED.scale("smoke", extras=["more"]), tmp_path / "study") as work:
+        work.run()
+        write(work, "enlist reproduce traced --with more", jobs=1)
+    assert publish(tmp_path / "study", tmp_path / "docs")[0] == tmp_path / "docs" / "traced-more" / "verdict.md"
+
+
 def test_an_unfinished_study_is_not_published(tmp_path: Path) -> None:
     with Reproduction.open(TRACED, TRACED.scale("smoke"), tmp_path / "study"):
         pass

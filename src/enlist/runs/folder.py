@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import functools
 import hashlib
 import io
 import json
@@ -318,6 +319,7 @@ def _read(path: Path) -> Any:
         ) from None
 
 
+@functools.cache
 def _environment() -> dict[str, Any]:
     found = {}
     for name in PACKAGES:

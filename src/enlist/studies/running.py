@@ -54,8 +54,8 @@ class Reproduction:
 
     @classmethod
     def open(cls, study: Study, scale: Scale, root: str | PathLike[str], *, resume: bool = False) -> Reproduction:
-        """A new folder or, with `resume`, one that holds this study at this scale; seeds may be added."""
-        config = {"study": study.name, "scale": scale.name, "extras": list(scale.extras), **scale.settings}
+        """A new folder or, with `resume`, one that holds this study at this scale; seeds and extras may be added."""
+        config = {"study": study.name, "scale": scale.name, **scale.settings}
         folder = RunFolder.open(root, config, resume=resume, tables={})
         try:
             return cls(study, scale, folder)

@@ -6,21 +6,23 @@ give and how each claim is judged. Nothing here runs anything; running.py does.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from enlist import checks
-from enlist.errors import InputError, unknown
+from enlist.errors import InputError, UnknownNameError, unknown
 from enlist.studies.claims import Claim
 from enlist.studies.results import Results
 
 if TYPE_CHECKING:
     import altair as alt
 
+Item = TypeVar("Item")
 Settings = Mapping[str, Any]
 Run = Callable[[Settings, int, Path], Mapping[str, Any]]
 """run(settings, seed, folder) -> named results. A NumPy array is kept as one, all else must be JSON. The folder is the
@@ -125,6 +127,19 @@ class Table:
     def columns(self) -> list[str]:
         """Names of the columns."""
         return list(self.rows[0]) if self.rows else []
+
+
+def possible(makers: Sequence[Callable[[Results], Item]], results: Results) -> list[Item]:
+    """What can be made of the experiments that there are: one that failed costs its own figures and tables only.
+
+    >>> possible([lambda results: len(results.keys()), lambda results: results["lost"].seeds], Results({}))
+    [0]
+    """
+    found = []
+    for make in makers:
+        with contextlib.suppress(UnknownNameError):
+            found.append(make(results))
+    return found
 
 
 @dataclasses.dataclass(frozen=True)

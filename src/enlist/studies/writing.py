@@ -105,7 +105,8 @@ def csv_text(table: Table) -> str:
 def publish(root: str | PathLike[str], place: str | PathLike[str]) -> list[Path]:
     """Copy what belongs into documentation: verdict.md, settings.json, pictures and tables that verdict.md links to.
 
-    `root` is the folder of a finished study; the copies go to a folder of its name in `place`, which they replace.
+    `root` is the folder of a finished study; the copies go to a folder of its name (and of its extras: "bsfl-cifar10")
+    in `place`, which they replace.
 
     >>> publish("no-such-study", "docs")
     Traceback (most recent call last):
@@ -116,8 +117,8 @@ def publish(root: str | PathLike[str], place: str | PathLike[str]) -> list[Path]
     if not all((source / name).exists() for name in ("verdict.md", "settings.json")):
         raise InputError(f"{source} holds no finished study; run it to its end first.")
     text = (source / "verdict.md").read_text(encoding="utf-8")
-    study = json.loads((source / "settings.json").read_text(encoding="utf-8"))["study"]
-    target = Path(place) / study
+    facts = json.loads((source / "settings.json").read_text(encoding="utf-8"))
+    target = Path(place) / "-".join([facts["study"], *facts["extras"]])
     files = [*sorted((source / "figures").glob("*.png")), *sorted((source / "tables").glob("*.csv"))]
     linked = [path for path in files if f"({path.parent.name}/{path.name})" in text]
     copies = [source / "verdict.md", source / "settings.json", *linked]

@@ -7,7 +7,6 @@ import numpy as np
 from enlist.statistics import Summary
 from enlist.studies.bsfl.fits import SETTLED, SHAPES, fit
 from enlist.studies.bsfl.growth import NOTED, PRESETS, bsfl, larger, read, sizes
-from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.bsfl.plan import regret_key
 from enlist.studies.bsfl.settings import (
     COLOURS,
@@ -20,6 +19,7 @@ from enlist.studies.bsfl.settings import (
     SENSITIVITY,
     own,
 )
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Figure
 

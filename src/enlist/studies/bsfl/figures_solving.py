@@ -9,9 +9,9 @@ from enlist.statistics import Summary, share
 from enlist.studies.bsfl.claims_annealing import TIE, wins
 from enlist.studies.bsfl.further import COLD
 from enlist.studies.bsfl.generalisation import BETAS, curve
-from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.bsfl.solving import ALSA, SA
 from enlist.studies.charts import Look, intervals
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.study import Figure
 

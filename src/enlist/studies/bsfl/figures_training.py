@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import functools
 
-from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.bsfl.plan import train_key
 from enlist.studies.bsfl.settings import CIFAR, COLOURS, IID, METHODS, NON_IID
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.study import Figure
 

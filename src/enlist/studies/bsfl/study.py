@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Sequence
-from typing import TypeVar
 
-from enlist.errors import UnknownNameError
 from enlist.studies.bsfl import figures_regret, figures_solving, figures_training, tables
 from enlist.studies.bsfl.claims_annealing import ANNEALING
 from enlist.studies.bsfl.claims_arena import ARENA
@@ -16,9 +13,7 @@ from enlist.studies.bsfl.claims_training import TRAINING
 from enlist.studies.bsfl.plan import experiments
 from enlist.studies.bsfl.settings import EXTRAS, SCALES
 from enlist.studies.results import Results
-from enlist.studies.study import Figure, Study, Table
-
-Item = TypeVar("Item")
+from enlist.studies.study import Figure, Study, Table, possible
 
 
 def figures(results: Results) -> Sequence[Figure]:
@@ -43,7 +38,7 @@ def figures(results: Results) -> Sequence[Figure]:
         *figures_training.PICTURES,
         figures_regret.sensitivity,
     ]
-    return _possible(makers, results)
+    return possible(makers, results)
 
 
 def all_tables(results: Results) -> Sequence[Table]:
@@ -65,16 +60,7 @@ def all_tables(results: Results) -> Sequence[Table]:
         tables.defaults,
         tables.sensitivity,
     ]
-    return _possible(makers, results)
-
-
-def _possible(makers: Sequence[Callable[[Results], Item]], results: Results) -> list[Item]:
-    """What can be made of the experiments that there are: one that failed costs its own figures only."""
-    found = []
-    for make in makers:
-        with contextlib.suppress(UnknownNameError):
-            found.append(make(results))
-    return found
+    return possible(makers, results)
 
 
 BSFL = Study(

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from enlist.data.idx import FashionMNIST
+from enlist.studies.images import has_fashion_mnist
 from enlist.studies.study import Scale
 
 CLIENTS, K, ALPHA, BATCH, INITIAL = 12, 3, 0.05, 16, 5
@@ -72,8 +72,8 @@ SOURCES = {
         {"name": "mlp", "hidden": [64]},
         0.05,
         0.01,
-        "the 1,797 digits of scikit-learn, because Debian's files of Fashion-MNIST (package dataset-fashion-mnist) are "
-        "not on this machine",
+        "the 1,797 digits of scikit-learn, because Fashion-MNIST (Debian's package dataset-fashion-mnist) is not on "
+        "this machine",
     ),
     "fashion-mnist": Source(
         {"name": "fashion-mnist", "limit": 10_000, "download": False},
@@ -159,15 +159,9 @@ def source_of(scale: Scale) -> Source:
     name = scale.settings["source"]
     if CIFAR in scale.extras and name != "paper":
         name = CIFAR
-    if name == "fashion-mnist" and not _packaged():
+    if name == "fashion-mnist" and not has_fashion_mnist():
         name = "digits instead"
     return SOURCES[name]
-
-
-def _packaged() -> bool:
-    published = FashionMNIST.published
-    place = published.packaged
-    return place is not None and all((place / file).is_file() for file in published.files)
 
 
 def seeds_of(scale: Scale) -> range:

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from enlist.errors import UnknownNameError
 from enlist.studies.darts import data_figures, profile_figures, profile_tables, selection_figures, selection_tables
 from enlist.studies.darts.claims import CLAIMS
 from enlist.studies.darts.plan import experiments
 from enlist.studies.darts.settings import CIFAR, CIFAR_SEEDS, EXTRAS, SCALES
 from enlist.studies.results import Results
-from enlist.studies.study import Figure, Study, Table
-
-Item = TypeVar("Item")
+from enlist.studies.study import Figure, Study, Table, possible
 
 
 def figures(results: Results) -> Sequence[Figure]:
@@ -32,7 +27,7 @@ def figures(results: Results) -> Sequence[Figure]:
         selection_figures.picking_figures,
         selection_figures.cost_figures,
     ]
-    return [figure for some in _possible(makers, results) for figure in some]
+    return [figure for some in possible(makers, results) for figure in some]
 
 
 def all_tables(results: Results) -> Sequence[Table]:
@@ -55,16 +50,7 @@ def all_tables(results: Results) -> Sequence[Table]:
         selection_tables.server_cost,
         selection_tables.curves,
     ]
-    return _possible(makers, results)
-
-
-def _possible(makers: Sequence[Callable[[Results], Item]], results: Results) -> list[Item]:
-    """What can be made of the experiments that there are: one that failed costs its own figures only."""
-    found = []
-    for make in makers:
-        with contextlib.suppress(UnknownNameError):
-            found.append(make(results))
-    return found
+    return possible(makers, results)
 
 
 DARTS = Study(

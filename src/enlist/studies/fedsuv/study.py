@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Sequence
 
-from enlist.errors import UnknownNameError
-from enlist.studies.fedsuv import process_figures, tables, theory_figures, training_figures
+from enlist.studies.fedsuv import plane_figures, process_figures, tables, theory_figures, training_figures
 from enlist.studies.fedsuv.claims import CLAIMS
 from enlist.studies.fedsuv.plan import experiments
 from enlist.studies.fedsuv.settings import EXTRAS, SCALES
 from enlist.studies.results import Results
-from enlist.studies.study import Figure, Study, Table
-
-Item = TypeVar("Item")
+from enlist.studies.study import Figure, Study, Table, possible
 
 
 def figures(results: Results) -> Sequence[Figure]:
@@ -24,8 +19,8 @@ def figures(results: Results) -> Sequence[Figure]:
     >>> len(figures(example_results())), figures(Results({}))
     (19, [])
     """
-    makers = (*training_figures.FIGURES, *process_figures.FIGURES, *theory_figures.FIGURES)
-    return _possible(makers, results)
+    makers = (*training_figures.FIGURES, *plane_figures.FIGURES, *process_figures.FIGURES, *theory_figures.FIGURES)
+    return possible(makers, results)
 
 
 def all_tables(results: Results) -> Sequence[Table]:
@@ -46,16 +41,7 @@ def all_tables(results: Results) -> Sequence[Table]:
         tables.printed_numbers,
         tables.printed_checks,
     )
-    return [table for table in _possible(makers, results) if table.rows]
-
-
-def _possible(makers: Sequence[Callable[[Results], Item]], results: Results) -> list[Item]:
-    """What can be made of the experiments that there are: one that failed costs its own figures only."""
-    found = []
-    for make in makers:
-        with contextlib.suppress(UnknownNameError):
-            found.append(make(results))
-    return found
+    return [table for table in possible(makers, results) if table.rows]
 
 
 FEDSUV = Study(

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from enlist.report.charts import PALETTE
-from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.charts import GREY, Look, bands, curves
 from enlist.studies.fedsuv.methods import PRINTED
 from enlist.studies.fedsuv.paper import DELTA
 from enlist.studies.fedsuv.process_figures import CLEAN, COLOURS, SHOWN, called, within
 from enlist.studies.fedsuv.settings import NOISES
 from enlist.studies.fedsuv.theory import DIAGONAL, regret_bound, width_bound
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.study import Figure
 

@@ -12,7 +12,6 @@ from enlist.report.charts import Row
 from enlist.report.training import curve_rows
 from enlist.runs.printing import time_unit
 from enlist.statistics import Summary
-from enlist.studies.bsfl.panels import Panel, along, side_by_side
 from enlist.studies.charts import Look, intervals
 from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, MAIN, OTHERS, RANDOM, palette, title
 from enlist.studies.fedsuv.paper import AVERAGING
@@ -21,6 +20,7 @@ from enlist.studies.fedsuv.scores import JUDGED, completed, finals, methods, nam
 from enlist.studies.fedsuv.settings import SWEEP
 from enlist.studies.fedsuv.tasks import IN_TIME
 from enlist.studies.fedsuv.training_causes import COMPARED, ablated_task
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.study import Figure
 
