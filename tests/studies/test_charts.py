@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import importlib
+
 import numpy as np
 import pytest
 
+from enlist import studies
 from enlist.studies.charts import Look, bands, boxes, curves, intervals, lines, points, splines, tiles
 
 VALUES = np.array([[0.5, 0.6, 0.7], [0.6, 0.6, 0.9]])
@@ -77,3 +80,13 @@ def test_values_that_are_alike_but_for_rounding_have_an_axis_of_a_length() -> No
     rows = [{"group": "1", "series": "a", "value": value} for value in (0.1 + 0.2, 0.3)]
     low, high = boxes(rows, "Alike", Look()).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
     assert high - low > 0.09
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_every_figure_of_every_study_is_valid(name: str) -> None:
+    """Studies write their figures without Altair's checks, which take long."""
+    example = importlib.import_module(f"enlist.studies.{name}.example")
+    figures = studies.get(name).figures(example.example_results())
+    assert len({figure.name for figure in figures}) == len(figures) > 10
+    for figure in figures:
+        assert figure.chart.to_dict(validate=True)

@@ -5,13 +5,14 @@ from __future__ import annotations
 import dataclasses
 import html
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import altair as alt
 import vl_convert
 
-from enlist.report.charts import styled
+from enlist.report.charts import specification
 
 STYLE = """
 :root { color-scheme: light; }
@@ -32,7 +33,7 @@ th:first-child, td:first-child { text-align: left; font-weight: 600; }
 
 @dataclasses.dataclass(frozen=True)
 class Section:
-    """A heading with text, a table (first row is the header) and charts, each of them optional.
+    """A heading with text, a table (first row is the header) and charts or their specifications, each optional.
 
     >>> Section("Results").table
     ()
@@ -41,7 +42,7 @@ class Section:
     heading: str
     text: str = ""
     table: Sequence[Sequence[str]] = ()
-    charts: Sequence[alt.TopLevelMixin] = ()
+    charts: Sequence[alt.TopLevelMixin | Mapping[str, Any]] = ()
     note: str = ""
 
 
@@ -65,8 +66,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
             body.append('<div class="charts">')
             for chart in section.charts:
                 body.append(f'<div id="chart{number}"></div>')
-                specification = _safe(json.dumps(styled(chart).to_dict()))
-                calls.append(f'vegaEmbed("#chart{number}", {specification}, {{actions: false, renderer: "svg"}});')
+                drawn = _safe(json.dumps(chart if isinstance(chart, Mapping) else specification(chart)))
+                calls.append(f'vegaEmbed("#chart{number}", {drawn}, {{actions: false, renderer: "svg"}});')
                 number += 1
             body.append("</div>")
         if section.note:

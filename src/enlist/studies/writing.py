@@ -6,16 +6,17 @@ import csv
 import io
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import altair as alt
+from altair.utils.schemapi import debug_mode
 
 from enlist import storage
 from enlist.errors import InputError
-from enlist.report.charts import styled
+from enlist.report.charts import specification
 from enlist.report.page import Section, write_page
 from enlist.runs.printing import duration
 from enlist.studies.claims import Judged
@@ -42,19 +43,21 @@ def write(work: Reproduction, command: str, jobs: int) -> Path:
     ['figures', 'tables', 'verdict.md']
     """
     study, results = work.study, work.results()
-    figures, tables = study.figures(results), study.tables(results)
+    with debug_mode(False):  # Altair checks every part of a chart; tests do that
+        figures = study.figures(results)
+        charts = {each.name: specification(each.chart) for each in figures}
+    tables = study.tables(results)
     facts = settings_of(work, command, jobs)
     with work.folder.writing():
         for name in ("tables", "figures"):
             (work.root / name).mkdir(exist_ok=True)
         for table in tables:
             storage.replace(work.root / "tables" / f"{table.name}.csv", csv_text(table).encode())
-        drawings = [(styled(each.chart).to_dict(), work.root / "figures" / each.name) for each in figures]
-        draw(drawings, VEGA_LITE, jobs)
+        draw([(chart, work.root / "figures" / name) for name, chart in charts.items()], VEGA_LITE, jobs)
         text = verdict_text(study, facts, work.judged, figures, tables)
         storage.replace(work.root / "verdict.md", text.encode())
         storage.replace(work.root / "settings.json", (json.dumps(facts, indent=1) + "\n").encode())
-        sections = _sections(facts, work.judged, figures, tables)
+        sections = _sections(facts, work.judged, figures, charts, tables)
         return write_page(work.root / "report.html", study.title, f"{study.reference}. {study.about}", sections)
 
 
@@ -136,7 +139,11 @@ def publish(root: str | PathLike[str], place: str | PathLike[str]) -> list[Path]
 
 
 def _sections(
-    facts: dict[str, Any], judged: Sequence[Judged], figures: Sequence[Figure], tables: Sequence[Table]
+    facts: dict[str, Any],
+    judged: Sequence[Judged],
+    figures: Sequence[Figure],
+    charts: Mapping[str, Mapping[str, Any]],
+    tables: Sequence[Table],
 ) -> list[Section]:
     made = (
         f"Made by '{facts['command']}': scale {facts['scale']}, {facts['seeds']} experiments per setting, "
@@ -146,7 +153,7 @@ def _sections(
     rows = [["claim", "source", "verdict"], *([e.claim.title, e.claim.source, e.verdict.kind] for e in judged)]
     lead = SMOKE.replace("`", "'") if facts["scale"] == "smoke" else ""
     sections = [Section("Verdicts", f"{tally(judged)}. {lead}".strip(), table=rows, note=made)]
-    sections += [Section(each.title, charts=[each.chart], note=each.caption) for each in figures]
+    sections += [Section(each.title, charts=[charts[each.name]], note=each.caption) for each in figures]
     sections += [Section(each.title, table=table_cells(each), note=each.caption) for each in tables if each.on_page]
     for each in judged:
         paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.margin}."
