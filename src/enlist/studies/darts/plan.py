@@ -29,7 +29,11 @@ from enlist.studies.darts.settings import (
     source_of,
 )
 from enlist.studies.further import FRESH
-from enlist.studies.study import Experiment, Run, Scale
+from enlist.studies.study import Experiment, Run, Scale, Settings
+
+AGAIN = "further/random-again"
+MEASURED = ("select/", "batch/", AGAIN)
+"""Whose clients report their own accuracy even where that takes long: two more passes over their samples."""
 
 
 def experiments(scale: Scale) -> Sequence[Experiment]:
@@ -40,16 +44,17 @@ def experiments(scale: Scale) -> Sequence[Experiment]:
     >>> sorted(key for key in keys if key.startswith(("select", "batch")))
     ['batch/128', 'batch/32', 'batch/64', 'batch/8', 'select/default', 'select/printed', 'select/random']
     """
-    own, source, found = scale.settings, source_of(scale), []
+    own: Settings = scale.settings
+    found: list[Experiment] = []
     for seed in seeds_of(scale):
         found += _alone(scale, seed)
         for key, selector in METHODS.items():
             found.append(_federation(scale, key, seed, selector))
         if not _is_long(scale):
             found += [_bonus(scale, "bonus", c, seed) for c in BONUSES if c != DEFAULT_BONUS]
-        if seed < own["batch_seeds"]:
+        if seed < (1 if _is_long(scale) else own["batch_seeds"]):
             found += [
-                _run(f"batch/{size}", seed, federation, _settings(scale, "random", source.config(own["rounds"], size)))
+                _federation(scale, f"batch/{size}", seed, "random", batch=size)
                 for size in own["sizes"]
                 if size != BATCH
             ]
@@ -103,7 +108,7 @@ def random_again(scale: Scale) -> Sequence[Experiment]:
     'further/random-again'
     """
     chosen = {"name": "darts-ucb", "settings": {"epsilon": 1.0, "initial_rounds": 0}}
-    return [_federation(scale, "further/random-again", seed, "darts-ucb", selector=chosen) for seed in seeds_of(scale)]
+    return [_federation(scale, AGAIN, seed, "darts-ucb", selector=chosen) for seed in seeds_of(scale)]
 
 
 def noisy(scale: Scale) -> Sequence[Experiment]:
@@ -162,8 +167,10 @@ def _bonus(scale: Scale, group: str, c: float, seed: int) -> Experiment:
     return _federation(scale, f"{group}/c={c:g}", seed, "darts-ucb", selector=chosen)
 
 
-def _federation(scale: Scale, key: str, seed: int, played: str, **sections: Any) -> Experiment:
-    config = source_of(scale).config(scale.settings["rounds"], **sections)
+def _federation(scale: Scale, key: str, seed: int, played: str, batch: int = BATCH, **sections: Any) -> Experiment:
+    config = source_of(scale).config(scale.settings["rounds"], batch, **sections)
+    if _is_long(scale) and not key.startswith(MEASURED):
+        config["training"]["measure"] = False
     return _run(key, seed, federation, _settings(scale, played, config))
 
 
