@@ -99,3 +99,12 @@ def test_studies_are_listed() -> None:
     shown = CliRunner().invoke(app, ["list", "studies"]).output
     assert "mabfl" in shown
     assert "laptop" in shown
+
+
+def test_a_rehearsal_runs_a_round_of_each_kind_and_keeps_nothing(tmp_path: Path) -> None:
+    done = enlisted("reproduce", "mabfl", "--scale", "smoke", "--first-rounds", "1", "--jobs", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "2 kinds of experiments" in done.stdout
+    assert "telecom  fine" in done.stdout
+    assert done.stdout.rstrip().endswith("all of them run.")
+    assert list(tmp_path.iterdir()) == []

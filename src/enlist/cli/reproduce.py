@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,6 +40,10 @@ def reproduce(
     extras: Annotated[
         list[str] | None, typer.Option("--with", help="A part outside the scale; may be repeated.")
     ] = None,
+    first_rounds: Annotated[
+        int | None,
+        typer.Option(help="Rehearse: run only so many rounds of one experiment of each kind, and keep nothing."),
+    ] = None,
     publish: Annotated[
         Path | None,
         typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
@@ -61,6 +66,9 @@ def reproduce(
     plan = chosen.scale(scale, seeds, extras or [])
     processes = checks.whole("--jobs", jobs, minimum=0) or cores()
     console = open_console(WIDTH)
+    if first_rounds is not None:
+        _rehearse(console, chosen.experiments(plan), first_rounds, processes)
+        return
     folder = output or _folder(f"{study}-{scale}", resume)
     words = ["enlist", "reproduce", study, "--scale", scale, "--seeds", str(plan.seeds)]
     words += [word for extra in plan.extras for word in ("--with", extra)]
@@ -82,6 +90,31 @@ def reproduce(
     say_where(console, page)
     if work.failed:
         raise typer.Exit(1)
+
+
+def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, jobs: int) -> None:
+    """One experiment of each kind, as they end; exit status 1 if one failed."""
+    from rich.markup import escape
+
+    from enlist.runs.printing import duration
+    from enlist.studies.rehearsal import kinds, rehearse
+
+    names = {each.key: len(each.key) for each in kinds(experiments)}
+    console.print(
+        f"rehearsal: {len(names)} kinds of experiments (of {len(experiments):,} experiments), {rounds} "
+        f"round{'s' if rounds != 1 else ''} each; nothing is kept.",
+        highlight=False,
+    )
+    failed = 0
+    for one in rehearse(experiments, rounds, jobs):
+        state = f"[red]failed[/]: {escape(one.reason)}" if one.reason else f"[green]fine[/], {duration(one.seconds)}"
+        name = escape(one.key.ljust(max(names.values())))
+        console.print(f"  [bold]{name}[/]  {escape(one.what)}  {state}", highlight=False, soft_wrap=True)
+        failed += bool(one.reason)
+    if failed:
+        console.print(f"{failed} of {len(names)} failed.", highlight=False)
+        raise typer.Exit(1)
+    console.print("all of them run.", highlight=False)
 
 
 def _folder(kind: str, resume: bool) -> Path:

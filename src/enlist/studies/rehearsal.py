@@ -1,0 +1,106 @@
+"""A rehearsal: the first rounds of one experiment of each kind, before days are spent on all of them.
+
+It shows that data, models and memory are there, and leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import math
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from enlist import checks
+from enlist.studies.results import kept
+from enlist.studies.running import performed
+from enlist.studies.study import Experiment, Settings
+
+PER_ROUND = {"steps": 10, "instances": 5, "populations": 5, "states": 20, "server_rounds": 10}
+"""Other amounts of work, and what is left of them for each round that is rehearsed."""
+
+
+class Rehearsed(NamedTuple):
+    """How the rehearsal of an experiment went: what it trains, the seconds it took, and why it failed.
+
+    >>> Rehearsed("mlp/averaging/oort", "digits, mlp", 0.4, "").reason
+    ''
+    """
+
+    key: str
+    what: str
+    seconds: float
+    reason: str
+
+
+def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> Iterator[Rehearsed]:
+    """Run the first rounds of one experiment of each kind; yields each as it ends. Two coins are one kind.
+
+    >>> from enlist.studies.example import COINS
+    >>> [one.key for one in rehearse(COINS.experiments(COINS.scale("smoke")), rounds=2)]
+    ['fair']
+    """
+    checks.whole("rounds", rounds, minimum=1)
+    short = [shortened(each, rounds) for each in kinds(experiments)]
+    with tempfile.TemporaryDirectory(prefix="enlist-rehearsal-") as folder:
+        for each, reason in performed(short, Path(folder), min(jobs, len(short))):
+            outcome = kept(Path(folder), each)
+            yield Rehearsed(each.key, _trained(each.settings), outcome.seconds if outcome else math.nan, reason)
+
+
+def kinds(experiments: Sequence[Experiment]) -> list[Experiment]:
+    """The first experiment of each kind: another function, data set, model, server or population is another kind.
+
+    >>> from enlist.studies.fedsuv.plan import experiments
+    >>> from enlist.studies.fedsuv.settings import SCALES
+    >>> [each.key for each in kinds(experiments(SCALES["paper"]))][:3]
+    ['cifar10-resnet18/averaging/fedavg', 'cifar10-resnet18/yogi/fedavg', 'cifar10-mobilenet/averaging/fedavg']
+    """
+    found: dict[str, Experiment] = {}
+    for each in experiments:
+        found.setdefault(_kind(each), each)
+    return list(found.values())
+
+
+def shortened(experiment: Experiment, rounds: int) -> Experiment:
+    """The experiment with so many rounds, and with little of other work.
+
+    >>> long = Experiment("race", 0, {"steps": 5000, "config": {"rounds": {"rounds": 1000, "k": 20}}}, run=print)
+    >>> shortened(long, 2).settings
+    {'steps': 20, 'config': {'rounds': {'rounds': 2, 'k': 20}}}
+    """
+    settings = copy.deepcopy(dict(experiment.settings))
+    for section in (settings, settings.get("config", {})):
+        if isinstance(section.get("rounds"), dict):
+            section["rounds"]["rounds"] = min(rounds, section["rounds"]["rounds"])
+    if isinstance(settings.get("rounds"), int):
+        settings["rounds"] = min(settings["rounds"], max([rounds, *settings.get("marks", [])]))
+    for name, amount in PER_ROUND.items():
+        if isinstance(settings.get(name), int):
+            settings[name] = min(settings[name], amount * rounds)
+    if "passes" in settings:  # the profile of batch sizes
+        settings |= {"passes": 1, "sizes": settings["sizes"][:1]}
+    return dataclasses.replace(experiment, settings=settings)
+
+
+def _kind(experiment: Experiment) -> str:
+    settings = experiment.settings
+    config: dict[str, Any] = settings.get("config", {})
+    names = ("clients", "k", "scenario", "sizes", "noise")
+    told: dict[str, Any] = {name: settings[name] for name in names if name in settings}
+    told |= {name: config[name] for name in ("data", "model", "server") if name in config}
+    told["protocol"] = config.get("rounds", {}).get("protocol")
+    run = f"{experiment.run.__module__}.{experiment.run.__qualname__}"
+    return f"{run} {json.dumps(told, sort_keys=True)}"
+
+
+def _trained(settings: Settings) -> str:
+    """Data set and model, where there are any."""
+    config = settings.get("config", settings)
+    sources = [config.get(name) for name in ("data", "workers")]  # simulations, personalised learning
+    datasets = [source["dataset"] for source in sources if isinstance(source, dict) and "dataset" in source]
+    parts = [*datasets, *([config["model"]] if "model" in config else [])]
+    return ", ".join(str(part["name"]) if isinstance(part, dict) else str(part) for part in parts)
