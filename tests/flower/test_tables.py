@@ -117,6 +117,7 @@ def test_the_report_of_a_finished_federation(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--output", str(tmp_path / "report")])
     assert done.exit_code == 0, done.output
     assert "in the shadow" not in (tmp_path / "report" / "report.html").read_text()
+    assert "irtual time" not in (tmp_path / "report" / "report.html").read_text().partition("<script>")[0]
 
 
 def test_without_a_folder_nothing_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,8 +198,8 @@ def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     return rows
 
 
-def availability_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
-    """How many clients were there over virtual time, a line per seed.
+def availability_chart(rows: Sequence[Row], title: str, clock: str = "virtual time") -> alt.LayerChart:
+    """How many clients were there over time, a line per seed.
 
     >>> from enlist.runs.example import example_run
     >>> type(availability_chart(availability_rows([example_run()]), "Who was there")).__name__
@@ -214,7 +214,7 @@ def availability_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
         .encode(
             x=alt.X(
                 "at:Q",
-                title=f"virtual time ({unit})",
+                title=f"{clock} ({unit})",
                 scale=alt.Scale(nice=False, domainMin=0),
                 axis=alt.Axis(grid=False, tickCount=7),
             ),

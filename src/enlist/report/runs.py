@@ -123,7 +123,7 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
         notes.append(f"± is half a 95 % interval over {seeds} seeds (Student's t).")
     if any(math.isfinite(row.get("speed_up_low", math.nan)) for row in rows):
         notes.append(
-            "The speed-up is random's virtual time to the target over the selector's, seed by seed: geometric mean "
+            f"The speed-up is random's {runs[0].clock} to the target over the selector's, seed by seed: geometric mean "
             f"with a 95 % bootstrap interval over {seeds} seeds"
             + (" (over so few, such an interval tends to be too narrow)." if seeds < 10 else ".")
         )
@@ -142,17 +142,18 @@ def _learning(runs: Sequence[RunTables], rows: Sequence[Row], window: int) -> li
     over_time = curve_rows(runs, "time", by)
     if not over_time:
         return []
-    name = by.capitalize()
+    name, clock = by.capitalize(), runs[0].clock
     charts: Charts = {
-        "time": curve_chart(over_time, f"{name} over virtual time", "time", by, target),
+        "time": curve_chart(over_time, f"{name} over {clock}", "time", by, target, clock),
         "rounds": curve_chart(curve_rows(runs, "rounds", by), f"{name} over rounds", "rounds", by, target),
     }
     if math.isfinite(target) and len(runs) > 1:
         reach = reach_rows(runs, target, window, by)
-        charts["time-to-target"] = reach_chart(reach, f"Virtual time to {target_name(rows[0])}")
+        charts["time-to-target"] = reach_chart(reach, f"{clock.capitalize()} to {target_name(rows[0])}", clock)
     many = max(row["seeds"] for row in rows) > 1
     text = "Lines are means over seeds, bands their 95 % intervals. " if many else ""
-    text += "Virtual time is what rounds take on the simulated devices, not on this machine."
+    if clock == "virtual time":
+        text += "Virtual time is what rounds take on the simulated devices, not on this machine."
     note = ""
     if many:
         note = "A curve ends where the shortest run of its selector ends. "
@@ -212,7 +213,7 @@ def _devices(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
         charts["latency"] = latency_chart(bars, "How long an update takes")
     there = availability_rows(runs)
     if any(row["available"] < row["clients"] for row in there):
-        charts["availability"] = availability_chart(there, "Who was there")
+        charts["availability"] = availability_chart(there, "Who was there", run.clock)
     text = " ".join(part for part in (sentences.devices(run), sentences.presence(runs)) if part)
     if not charts and not text:
         return []

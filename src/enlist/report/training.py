@@ -79,7 +79,12 @@ def _interval(summary: Summary, by: str) -> tuple[float, float]:
 
 
 def curve_chart(
-    rows: Sequence[Row], title: str, along: str = "time", by: str = "accuracy", target: float = math.nan
+    rows: Sequence[Row],
+    title: str,
+    along: str = "time",
+    by: str = "accuracy",
+    target: float = math.nan,
+    clock: str = "virtual time",
 ) -> alt.LayerChart:
     """A line per selector with its 95 % band over seeds; the target is dashed; the legend singles out lines.
 
@@ -97,7 +102,7 @@ def curve_chart(
     base = alt.Chart(alt.InlineData(values=values)).encode(
         x=alt.X(
             "at:Q",
-            title=f"virtual time ({unit})" if along == "time" else "round",
+            title=f"{clock} ({unit})" if along == "time" else "round",
             scale=alt.Scale(nice=False, domainMin=0),
             axis=alt.Axis(grid=False, tickCount=7),
         ),
@@ -166,7 +171,7 @@ def reach_rows(runs: Sequence[RunTables], target: float, window: int = 1, by: st
     return rows
 
 
-def reach_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
+def reach_chart(rows: Sequence[Row], title: str, clock: str = "virtual time") -> alt.LayerChart:
     """A dot per seed and selector at the time to the target, over the mean and its 95 % interval.
 
     Runs that never got there are hollow triangles at their end that point onwards; their selector has no interval.
@@ -204,7 +209,7 @@ def reach_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     most = max([*(row["at"] for row in dots), *(span["high"] for span in spans)])
     along = alt.X(
         "at:Q",
-        title=f"virtual time ({unit})",
+        title=f"{clock} ({unit})",
         scale=alt.Scale(domain=[0, 1.04 * most], nice=False),
         axis=alt.Axis(tickCount=7),
     )

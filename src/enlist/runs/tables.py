@@ -121,6 +121,11 @@ class RunTables:
         return len(self.clients["client"])
 
     @property
+    def clock(self) -> str:
+        """What its seconds are: "virtual time" of a simulation, "time" of a real federation, which has a strategy."""
+        return "time" if "strategy" in self.config else "virtual time"
+
+    @property
     def classes(self) -> list[str]:
         """The columns of the clients table that count samples of a class, in order."""
         return [name for name in self.clients if name.startswith("class_")]
