@@ -139,7 +139,7 @@ SCALES = {
             "mlp": {"clients": 500, "k": 25, "rounds": 50, "every": 3, "seeds": 10},
             "cnn": {"clients": 500, "k": 25, "rounds": 50, "every": 5, "seeds": 3, "channels": [8, 16]},
         },
-        "a good half hour on two cores",
+        "three quarters of an hour on two cores",
     ),
     "paper": Scale(
         "paper",
@@ -162,7 +162,7 @@ SCALES = {
         "the full setting with the paper's CNN on both image sets, for a machine with a GPU",
     ),
 }
-EXTRAS = {CIFAR: "a CNN on CIFAR-10, iid and non-iid, 3 experiments per setting; some 20 minutes more on two cores"}
+EXTRAS = {CIFAR: "a CNN on CIFAR-10, iid and non-iid, 3 experiments per setting; some 40 minutes more on two cores"}
 
 
 def seeds_of(scale: Scale, most: int | None = None) -> range:
