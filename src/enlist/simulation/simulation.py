@@ -21,6 +21,7 @@ from torch import Tensor
 from enlist import checks, selectors
 from enlist.books import Books
 from enlist.errors import InputError
+from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation import rows
 from enlist.simulation.callbacks import Callback, Checkpoint, Row
@@ -108,7 +109,7 @@ class Simulation:
     def run(self) -> dict[str, Any]:
         """Run to the end, or until `stopping` is set; returns what result.json holds."""
         try:
-            with one_thread():
+            with one_thread(), one_core():
                 for callback in self.callbacks:
                     callback.on_start(self)
                 while not self.finished and not self.stopping:

@@ -10,7 +10,6 @@ import concurrent.futures.process
 import contextlib
 import math
 import multiprocessing
-import os
 import sys
 import time
 import traceback
@@ -21,7 +20,7 @@ from typing import Any
 
 from enlist import checks
 from enlist.errors import EnlistError, InputError
-from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.processes import context, keep_freed_memory, one_core, serve_parent
 from enlist.runs.folder import RunFolder
 from enlist.studies.claims import Judged, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
@@ -186,7 +185,8 @@ def perform(experiment: Experiment, root: str | PathLike[str]) -> str:
     begun = time.perf_counter()
     try:
         place.mkdir(parents=True, exist_ok=True)
-        found = experiment.run(experiment.settings, experiment.seed, place)
+        with one_core():
+            found = experiment.run(experiment.settings, experiment.seed, place)
         keep(Path(root), experiment, found, time.perf_counter() - begun)
         report.unlink(missing_ok=True)
     except Exception as error:  # whatever an experiment raises, the others go on
@@ -200,7 +200,6 @@ def perform(experiment: Experiment, root: str | PathLike[str]) -> str:
 def _begin() -> None:
     serve_parent()
     keep_freed_memory()
-    os.environ["OMP_NUM_THREADS"] = "1"
     torch: Any = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(1)
