@@ -26,7 +26,7 @@ SCALES = {
     "smoke": Scale(
         "smoke",
         2,
-        {"rows": 1200, "share": 0.06, "rounds": 4, "core": 1, "shares": [0.06, 0.12], "split": "digits", "small": True},
+        {"rows": 1200, "share": 0.06, "rounds": 3, "core": 1, "shares": [0.06, 0.12], "split": "digits", "small": True},
         "a check that it runs",
     ),
     "laptop": Scale(
