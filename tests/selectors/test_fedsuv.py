@@ -27,10 +27,11 @@ def pair(**settings):
 
 
 def line(count, num_examples=None, **settings):
-    """Clients at 1, 3, 5, ... of a feature that is no magnitude."""
+    """Clients at 1, 3, 5, ... of a feature that is no magnitude; the rule is the printed one, with two criteria."""
     features = 1.0 + 2.0 * np.arange(count)[:, None]
     clients = Clients(features=features, feature_names=["cores"], num_examples=num_examples)
-    return enlist.create("fedsuv", clients, seed=1, **{"drift": 0.0, **settings})
+    apart = {"coupling": "none", "late_utility": None}
+    return enlist.create("fedsuv", clients, seed=1, **{"drift": 0.0, **apart, **settings})
 
 
 def tell(selector, picked, utility=None, **columns):
@@ -147,6 +148,48 @@ def test_utility_by_hand():
     selector.tell(picked, Feedback(loss_rms=[1.0], accuracy_gain=[0.5], num_examples=[2.0]))  # 1, as reported
     # 0, 1, 1, 8, 73 at .95 * 4 = 3.8: 8 + .8 * 65 = 60
     assert state.scores.values()[4] == pytest.approx(1 / 60)
+
+
+ZERO = {"late_utility": 0.0}
+
+
+@pytest.mark.parametrize(("outcome", "latency"), [(LATE, 12.0), (DROPPED, np.nan), (FAILED, 3.0)])
+def test_who_is_not_in_time_has_brought_nothing(outcome, latency):
+    # Utilities 4 and 0: the 95 % quantile is .95 * 4 = 3.8, scores 1 and 0, seen as (1 - .5)/.5 = 1 and -1.
+    selector = pair(**ZERO)
+    picked = selector.ask(k=2, deadline=10.0)
+    tell(selector, picked, [4.0, 5.0], outcome=[COMPLETED, outcome], latency=[3.0, latency])
+    assert selector.state.utilities.values().tolist() == [4, 0]
+    assert selector.state.score_mean.tolist() == [1, -1]
+    # Noise .1, covariance c = e^-.5: by symmetry the posterior is +-(1 - c)/(1.1 - c) = +-.79735
+    np.testing.assert_allclose(selector.state.utility.mean, [0.79735, -0.79735], atol=1e-5)
+
+
+def test_nothing_is_brought_by_a_client_that_reports_nothing():
+    selector = pair(**ZERO)
+    selector.tell(selector.ask([1], k=1, deadline=10.0), Feedback(outcome=[DROPPED]))
+    assert selector.state.utilities.values().tolist() == [0]
+    assert selector.state.observations.tolist() == [0, 1]
+
+
+@pytest.mark.parametrize(("latency", "utility"), [(9.0, 5.0), (10.0, 5.0), (12.0, 0.0)])
+def test_a_client_cut_off_has_brought_something_if_it_was_in_time(latency, utility):
+    selector = pair(**ZERO)
+    picked = selector.ask([1], k=1, deadline=10.0)
+    tell(selector, picked, [5.0], outcome=[LATE], latency=[4.0], censored=[True])
+    assert selector.state.utilities.seen == 0
+    tell(selector, picked, [5.0], outcome=[ARRIVED], latency=[latency])
+    assert selector.state.utilities.values().tolist() == [utility]
+
+
+@pytest.mark.parametrize("censored", [True, False])
+def test_a_client_past_the_deadline_has_brought_nothing_once(censored):
+    selector = pair(**ZERO)
+    picked = selector.ask([1], k=1, deadline=10.0)
+    tell(selector, picked, [5.0], outcome=[LATE], latency=[10.0 if censored else 12.0], censored=[censored])
+    tell(selector, picked, [5.0], outcome=[ARRIVED], latency=[12.0])
+    assert selector.state.utilities.values().tolist() == [0]
+    assert selector.state.observations.tolist() == [0, 1]
 
 
 def test_what_is_missing_teaches_nothing():
@@ -387,6 +430,22 @@ def test_the_widest_is_not_taken_twice():
     # 0 is the widest and the most optimistic; then come 1 and 2.
     utility = [[0.0, 1.0], [0.1, 0.9], [0.1, 0.8], [0.1, 0.7], [0.1, 0.6]]
     assert boxed([[0.4, 0.5]] * 5, utility).ask(k=3).clients.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("coupling", "order"),
+    # optimistic validity 1, .9, .5, .2, .1 (cut to 1) and utility .1, .5, .8, .9, 1: products .1, .45, .4, .18, .1;
+    # sums 1.1, 1.4, 1.3, 1.1, 1.1. Nobody is eliminated: 3 and 4 are certainly less valid than 0.
+    [("multiply", [1, 2, 3]), ("add", [1, 2])],
+)
+def test_one_score(coupling, order):
+    validity = [[0.6, 1.2], [0.5, 0.9], [0.3, 0.5], [0.1, 0.2], [0.0, 0.1]]
+    utility = [[0.0, 0.1], [0.2, 0.5], [0.7, 0.8], [0.8, 0.9], [0.9, 1.0]]
+    for k in range(1, len(order) + 1):
+        selector = boxed(validity, utility, coupling=coupling)
+        assert set(selector.ask(k=k).clients.tolist()) == set(order[:k])
+        assert selector.state.active.all()
+    assert boxed(validity, utility, coupling=coupling).ask([2, 4], k=1).clients.tolist() == [2]
 
 
 def test_ties_are_drawn():
@@ -641,9 +700,11 @@ def test_presets():
     assert (settings.delta, settings.rho, settings.ridge, settings.noise) == (0.1, 0.4, 1.0, 0.1)
     assert (settings.width_scale, settings.initial_rounds, settings.elimination) == (0.2, 2, "soft")
     assert (settings.readmit_every, settings.memory, settings.refit_every) == (50, 20, 50)
+    assert (settings.coupling, settings.late_utility) == ("multiply", 0.0)
     paper = enlist.create("fedsuv", Clients(features=[[1.0], [2.0]]), preset="paper").settings
     assert (paper.width_scale, paper.elimination, paper.drift) == (1.0, "hard", 0.0)
     assert (paper.memory, paper.readmit_every, paper.rho) == (None, None, 0.4)
+    assert (paper.coupling, paper.late_utility) == ("none", None)
 
 
 def test_the_paper_at_full_width():

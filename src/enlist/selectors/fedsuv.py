@@ -63,8 +63,8 @@ class FedSUVSettings:
     features: int | None = None
     refit_every: int | None = 50
     pruning: bool = True
-    coupling: str = "none"
-    late_utility: float | None = None
+    coupling: str = "multiply"
+    late_utility: float | None = 0.0
     full_utility: float | None = None
 
     def __post_init__(self) -> None:
@@ -120,11 +120,14 @@ class FedSUVState(State):
 
 
 class FedSUV(Selector[FedSUVSettings, FedSUVState]):
-    """The client with the largest rectangle validity x utility, and the k-1 with the largest optimistic utility.
+    """The k clients with the largest product of optimistic validity and optimistic utility.
 
     validity   theta.x +- a |x|_{H^-1},  a = 1 + sqrt(ln(4/delta)/2): ridge regression of "finished in time"
     utility    mu +- sqrt(b_t) sigma,  b_t = 2 ln(n pi^2 t^2/(3 delta)): Gaussian process on u = L * gain,
                L = samples * RMS loss, gain the client's own gain in accuracy
+
+    With coupling = "none", as printed: the client with the largest rectangle, and the k-1 with the largest optimistic
+    utility, of those who are left when these are gone:
     eliminate  whose upper validity lies below somebody's lower one, until a share 1 - rho is left
     prune      whose optimistic corner lies below somebody's pessimistic corner (O(n log n) by a staircase)
 
@@ -144,22 +147,32 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     >>> selector.counts.selected[:15].sum() < selector.counts.selected[15:].sum()
     np.True_
 
-    Differs from the paper (preset "paper" restores what it prints): intervals of utility are scaled by 0.2, because at
-    full width pruning removes almost nobody; eliminated clients come back when fewer than k of the rest are available,
-    and every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round. The paper is silent on
-    these: utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the running mean and
-    deviation of the round in which they came; a negative gain counts as 0; features are standardised (logarithms of
-    FLOPS, memory, sizes, bandwidth) with an intercept; an interval that does not meet the older one replaces it; a
-    client that arrives after the deadline teaches its utility, too; dominance needs one strict inequality; the first
-    two rounds are random; the length of the kernel is the median distance, refitted every 50 rounds by marginal
-    likelihood on at most 512 clients.
+    Differs from the paper (preset "paper" restores what it prints): one score for both, and a client that is late or
+    fails has brought 0: the printed rule ranks by utility alone, learns nothing from who is late, and so asks clients
+    that never finish again and again (docs/studies/fedsuv). Intervals of utility are scaled by 0.2, because at full
+    width pruning removes almost nobody; with coupling "none" eliminated clients come back when fewer than k of the rest
+    are available, and every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round. The paper is
+    silent on these: utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the
+    running mean and deviation of the round in which they came; a negative gain counts as 0; features are standardised
+    (logarithms of FLOPS, memory, sizes, bandwidth) with an intercept; an interval that does not meet the older one
+    replaces it; with late_utility None a client that arrives after the deadline teaches its utility, too; dominance
+    needs one strict inequality; the first two rounds are random; the length of the kernel is the median distance,
+    refitted every 50 rounds by marginal likelihood on at most 512 clients.
     """
 
     name = "fedsuv"
     reference = "FedSUV"
     needs = frozenset({"clients.features", "loss_rms", "accuracy_gain"})
     presets = {
-        "paper": {"width_scale": 1.0, "elimination": "hard", "drift": 0.0, "memory": None, "readmit_every": None}
+        "paper": {
+            "coupling": "none",
+            "late_utility": None,
+            "width_scale": 1.0,
+            "elimination": "hard",
+            "drift": 0.0,
+            "memory": None,
+            "readmit_every": None,
+        }
     }
     Settings = FedSUVSettings
     State = FedSUVState
@@ -324,10 +337,15 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
 
     def amend(self, told: Told) -> None:
         self.state.validity.amend(self.rows[told.clients], told)
-        self._learn_utility(told, told.completed)
+        if self.settings.late_utility is None:
+            self._learn_utility(told, told.completed)
+        else:
+            assert told.credited is not None
+            new = told.part(np.isnan(told.credited))
+            self._learn_utility(new, in_time(new) > 0)
 
     def _learn_utility(self, told: Told, valid: BoolArray) -> None:
-        """Eq. 3: u = samples * RMS loss * gain, of clients that finished; the others teach nothing here."""
+        """Eq. 3: u = samples * RMS loss * gain, of clients in time; the others teach `late_utility`, or nothing."""
         state, settings = self.state, self.settings
         gain = np.maximum(told.column("accuracy_gain"), 0.0)
         raw = told.samples(self.clients) * told.column("loss_rms") * gain

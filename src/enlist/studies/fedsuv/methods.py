@@ -31,8 +31,8 @@ def _printed(title: str, colour: str = GREY, **settings: Any) -> Method:
 
 
 RANDOM, PRINTED, ZERO, OURS = "fedavg", "fedsuv-printed", "fedsuv-zero", "fedsuv"
-CANDIDATE = "candidate"
-"""A default that FedSUV might have instead of its present one."""
+FORMER = "former"
+"""What FedSUV's default was before this study: two criteria, and nothing learned from who is late."""
 
 RIVALS = {
     RANDOM: Method("FedAvg (random)", "random", colour=GREY),
@@ -61,7 +61,7 @@ ABLATIONS = {
     "added": _printed("validity + utility", coupling="add"),
     "multiplied": _printed("validity × utility", coupling="multiply"),
     "one-model": _printed("one model of the product", late_utility=0.0, rho=0.0, pruning=False),
-    CANDIDATE: Method("our default, one score", "fedsuv", {"coupling": "multiply", "late_utility": 0.0}),
+    FORMER: Method("our former default, two criteria", "fedsuv", {"coupling": "none", "late_utility": None}),
 }
 """Each differs from the printed rule in one respect, the last one from our default in two. 'One model of the product'
 is a single Gaussian process of validity times utility: who is late has brought 0, and nobody is removed."""

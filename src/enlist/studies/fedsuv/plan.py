@@ -168,7 +168,7 @@ def seeds(scale: Scale, more: int = 0) -> range:
 
     >>> from enlist.studies.fedsuv.settings import SCALES
     >>> seeds(SCALES["laptop"], -2)
-    range(100, 103)
+    range(200, 203)
     """
     return range(FIRST_SEED, FIRST_SEED + max(scale.seeds + more, 1))
 

@@ -123,7 +123,7 @@ def objective_of_all(results: Results) -> Figure:
         "objective-of-all",
         "Cumulated valid utility of every selector",
         intervals(rows, "Valid utility over the whole run, as a share of the best possible", look),
-        "Mean over seeds with its 95 % interval, best first. Ablations of FedSUV were played without noise only.",
+        "Mean over seeds with its 95 % interval, best first.",
     )
 
 

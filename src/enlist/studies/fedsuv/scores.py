@@ -124,7 +124,7 @@ def runs_of(group: Group, title: str) -> list[RunTables]:
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> runs_of(example_results()["mlp/averaging/oort"], "Oort")[0].name
-    'Oort, seed 100'
+    'Oort, seed 200'
     """
     return [
         RunTables(title, seed, {}, {name: outcome[name] for name in ("round", "end", "accuracy")}, {}, {})
@@ -136,7 +136,7 @@ def ways(group: Group, target: float) -> dict[int, Way]:
     """The way of every seed to a target.
 
     >>> from enlist.studies.fedsuv.example import example_results
-    >>> ways(example_results()["mlp/averaging/fedavg"], 0.2)[100].reached is None
+    >>> ways(example_results()["mlp/averaging/fedavg"], 0.2)[200].reached is None
     False
     """
     window = min(WINDOW, evaluated(group).shape[1])

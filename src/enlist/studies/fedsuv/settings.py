@@ -6,8 +6,8 @@ from enlist.studies.fedsuv.methods import OTHERS
 from enlist.studies.fedsuv.tasks import LAPTOP, PAPER, SMOKE
 from enlist.studies.study import Scale
 
-FIRST_SEED = 100
-"""Seeds begin here: no default of a selector was chosen by looking at them."""
+FIRST_SEED = 200
+"""Seeds begin here: no default of a selector was chosen by looking at them; FedSUV's was on 100 to 109."""
 SWEEP = (45.0, 60.0, 90.0)
 """Percent of the clients that meet the deadline, in the further experiment on it."""
 NOISES = (0.0, 0.1, 0.5)
