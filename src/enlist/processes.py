@@ -34,7 +34,7 @@ def one_core() -> Iterator[None]:
     """Linear algebra of NumPy and SciPy in one thread; then as before.
 
     Selectors multiply small matrices: FedSUV with 2,500 clients takes 2.7 times as much of the processor with two
-    threads as with one, and the other cores have work of their own. Nor do bits depend on the number of cores then.
+    threads as with one, and the other cores have work of their own. The number of cores then cannot change the bits.
 
     >>> with one_core():
     ...     pass
