@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -167,6 +168,14 @@ def test_a_killed_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     assert all(after[name] == 1 for name in done)
     assert sum(after.values()) - sum(before.values()) == 6 - len(done)
     assert kinds(work) == {"lead": "reproduced", "sure": "reproduced"}
+
+
+def test_time_is_noted_after_every_experiment(tmp_path: Path) -> None:
+    noted: list[float] = []
+    with Reproduction.open(TRACED, SMOKE, tmp_path / "study") as work:
+        work.run(1, lambda experiment, state: noted.append(work.wall()))
+    assert len(noted) == len(work.experiments) > 1
+    assert all(before < after for before, after in itertools.pairwise([0.0, *noted, work.wall()]))
 
 
 def test_the_estimate_learns_from_what_was_run(tmp_path: Path) -> None:

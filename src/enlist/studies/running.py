@@ -49,6 +49,7 @@ class Reproduction:
         self.outcomes: dict[tuple[str, int], Outcome] = {}
         self.failed: dict[tuple[str, int], str] = {}
         self.judged: list[Judged] = []
+        self._noted = time.monotonic()
         self._read(self.experiments)
 
     @classmethod
@@ -90,7 +91,7 @@ class Reproduction:
         """Run what is missing, judge the claims, run what unclear ones call for, and read it."""
         checks.whole("jobs", jobs, minimum=1)
         tick = tick or (lambda experiment, state: None)
-        begun = time.monotonic()
+        self._noted = time.monotonic()
         try:
             self._perform(self.experiments, jobs, tick)
             found = [judge(claim, self.results()) for claim in self.study.claims]
@@ -102,7 +103,7 @@ class Reproduction:
             results = self.results()
             self.judged = [read_further(judged, results) if judged.needs_further else judged for judged in found]
         finally:
-            self.folder.note_wall(len(self.outcomes), time.monotonic() - begun)
+            self._note_wall()
 
     def results(self) -> Results:
         """The outcomes so far."""
@@ -113,6 +114,12 @@ class Reproduction:
         """Seconds that all calls of `run` in this folder have taken together."""
         rows = (self.root / "wall.csv").read_text(encoding="utf-8").splitlines()[1:]
         return math.fsum(float(row.partition(",")[2]) for row in rows)
+
+    def _note_wall(self) -> None:
+        """Note the time since the last note; after every experiment, so that a kill loses little of it."""
+        now = time.monotonic()
+        self.folder.note_wall(len(self.outcomes), now - self._noted)
+        self._noted = now
 
     def _read(self, experiments: Sequence[Experiment]) -> None:
         for each in experiments:
@@ -132,6 +139,7 @@ class Reproduction:
                     self.failed[each.key, each.seed] = reason
                 else:
                     self._read([each])
+                self._note_wall()
                 tick(each, "failed" if reason else "finished")
 
 
