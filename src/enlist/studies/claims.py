@@ -102,7 +102,8 @@ def judge(claim: Claim, results: Results) -> Judged:
     try:
         return Judged(claim, claim.rule(results))
     except UnknownNameError as error:
-        return Judged(claim, Verdict(UNTESTABLE, "–", f"an experiment that it needs is missing: {error}"))
+        missing = str(error).partition(". ")[0]
+        return Judged(claim, Verdict(UNTESTABLE, "–", f"an experiment that it needs is missing: {missing}"))
 
 
 def read_further(judged: Judged, results: Results) -> Judged:
@@ -253,6 +254,19 @@ def together(verdicts: Mapping[str, Verdict]) -> Verdict:
     kind = REPRODUCED if kinds == {REPRODUCED} else NOT if kinds == {NOT} else PARTLY
     ours = "; ".join(f"{name}: {verdict.ours}" for name, verdict in verdicts.items())
     return Verdict(kind, ours, "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items()))
+
+
+def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
+    """A claim is about the printed algorithm: the first verdict decides. What others give is said beside it.
+
+    >>> good, bad = Verdict(REPRODUCED, "1", "fine"), Verdict(NOT, "0", "wrong")
+    >>> as_printed({"as printed": bad, "our default": good})[:2]
+    ('not', 'as printed: 0; our default: 1 (by the same rule: reproduced)')
+    """
+    (first, decides), *others = verdicts.items()
+    beside = [f"{name}: {verdict.ours} (by the same rule: {verdict.kind})" for name, verdict in others]
+    ours = "; ".join([f"{first}: {decides.ours}", *beside])
+    return Verdict(decides.kind, ours, "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items()))
 
 
 def _bounds(summary: Summary) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from enlist.statistics import Summary
-from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict, greater, shown, together
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict, as_printed, greater, shown, together
 from enlist.studies.darts import scores
 from enlist.studies.darts.settings import DEFAULT, LABELS, METHODS, PRINTED, RANDOM
 from enlist.studies.results import Results
@@ -67,9 +67,7 @@ def by_printed(rule: Callable[[str], Verdict]) -> Verdict:
     >>> by_printed(lambda key: Verdict("not" if key == PRINTED else "reproduced", "1", "so")).ours
     'UCB as printed: 1; UCB, our default: 1 (by the same rule: reproduced)'
     """
-    printed, own = rule(PRINTED), rule(DEFAULT)
-    ours = f"{LABELS[PRINTED]}: {printed.ours}; {LABELS[DEFAULT]}: {own.ours} (by the same rule: {own.kind})"
-    return Verdict(printed.kind, ours, f"{LABELS[PRINTED]}: {printed.why}; {LABELS[DEFAULT]}: {own.why}")
+    return as_printed({LABELS[key]: rule(key) for key in (PRINTED, DEFAULT)})
 
 
 def faster(results: Results) -> Verdict:
