@@ -74,9 +74,35 @@ def test_fedprox_users_share_a_rule_only_if_iid():
     assert agreement(alpha=1.0, beta=1.0) < 0.7
 
 
-def test_fedprox_refuses_knobs_that_iid_makes_void():
+def test_fedprox_with_one_rule_one_model_serves_users_whose_inputs_differ():
+    def pooled(**knobs):
+        train = FedProxSynthetic(users=20, features=8, classes=3, **knobs).load(Streams(4)).train
+        centres = np.stack([train.x[train.users == user].mean(axis=0) for user in range(20)])
+        return LogisticRegression(C=100.0, max_iter=500).fit(train.x, train.y).score(train.x, train.y), centres
+
+    fit, centres = pooled(one_rule=True)
+    apart, same = pooled(alpha=1.0)
+    assert fit > 0.97
+    assert apart < 0.8
+    np.testing.assert_array_equal(centres, same)
+
+
+@pytest.mark.parametrize("knobs", [{"iid": True, "alpha": 0.5}, {"iid": True, "beta": 0.0}])
+def test_fedprox_refuses_knobs_that_iid_makes_void(knobs):
     with pytest.raises(InputError, match="iid = true with alpha or beta"):
-        FedProxSynthetic(iid=True, alpha=0.5)
+        FedProxSynthetic(**knobs)
+
+
+@pytest.mark.parametrize("knobs", [{"alpha": 0.5}, {"iid": True}])
+def test_fedprox_refuses_knobs_that_one_rule_makes_void(knobs):
+    with pytest.raises(InputError, match="one_rule = true with iid or alpha"):
+        FedProxSynthetic(one_rule=True, **knobs)
+
+
+@pytest.mark.parametrize("knob", ["iid", "one_rule"])
+def test_fedprox_options_survive_being_written_out(knob):
+    options = FedProxSynthetic(**{knob: True})
+    assert FedProxSynthetic(**options.model_dump(mode="json")) == options
 
 
 def test_a_users_data_do_not_depend_on_how_many_there_are():

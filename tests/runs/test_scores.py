@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 
 import numpy as np
@@ -298,22 +299,23 @@ def test_comparisons_of_made_up_runs_have_all_columns():
 # Statistics
 
 
-def test_the_bootstrap_interval_repeats_and_lies_within_the_ratios():
-    ratios = [0.8, 1.0, 1.5, 2.0, 1.2]
-    first, again = geometric_mean(ratios), geometric_mean(ratios)
+def test_the_interval_of_ratios_is_that_of_their_logarithms():
+    # logs 0, 1, 2: mean 1, deviation 1, t(.975, 2) = 4.30265 / sqrt 3 = 2.48414
+    found = geometric_mean(np.exp([0.0, 1.0, 2.0]).tolist())
+    assert (found.mean, found.low, found.high) == pytest.approx(tuple(np.exp([1.0, -1.48414, 3.48414])), rel=1e-5)
+
+
+def test_the_interval_of_a_speed_up_repeats_and_turns_with_the_ratio():
+    steps = (10.0, 20.0, 15.0, 30.0, 12.0)
+    runs = [made("random", seed, step=10.0) for seed in range(5)]
+    runs += [made("other", seed, step=step) for seed, step in enumerate(steps)]
+    first, again = rows_of(runs)["other"], rows_of(runs)["other"]
+    swapped = [dataclasses.replace(run, selector={"random": "other", "other": "random"}[run.selector]) for run in runs]
+    turned = rows_of(swapped)["other"]
     assert first == again
-    assert min(ratios) < first.low < first.mean < first.high < max(ratios)
-    inverse = geometric_mean([1.0 / ratio for ratio in ratios])
-    assert inverse.mean == pytest.approx(1.0 / first.mean)
-    assert inverse.low == pytest.approx(1.0 / first.high)
-
-
-def test_the_bootstrap_interval_agrees_with_all_resamples():
-    """With three seeds there are 27 resamples, so the quantiles can be counted."""
-    logs = np.log([1.0, 2.0, 4.0])
-    every = np.sort([logs[[a, b, c]].mean() for a in range(3) for b in range(3) for c in range(3)])
-    found = geometric_mean([1.0, 2.0, 4.0])
-    assert (found.low, found.high) == pytest.approx((math.exp(every[0]), math.exp(every[-1])))
+    assert first["speed_up_low"] < first["speed_up"] < first["speed_up_high"]
+    assert turned["speed_up"] == pytest.approx(1.0 / first["speed_up"])
+    assert turned["speed_up_low"] == pytest.approx(1.0 / first["speed_up_high"], rel=0.02)
 
 
 def test_one_seed_has_no_interval():

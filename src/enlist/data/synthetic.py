@@ -49,7 +49,8 @@ class FedProxSynthetic(DatasetOptions):
     User k: u_k ~ N(0, α), W_k and b_k ~ N(u_k, 1), y = argmax softmax(x·W_k + b_k); B_k ~ N(0, β), v_k ~ N(B_k, 1),
     x ~ N(v_k, Σ), Σ diagonal with Σ_jj = j^−1.2. Users hold 50 + ⌊lognormal(4, 2)⌋ samples. Li et al., "Federated
     Optimization in Heterogeneous Networks" (2020), section 5.1. Their program takes α and β for standard
-    deviations, and so does this. With `iid`, all users share W, b ~ N(0, 1), and v_k = 0.
+    deviations, and so does this. With `iid`, all users share W, b ~ N(0, 1), and v_k = 0; with `one_rule` they share W
+    and b only, so that one model can serve everybody.
 
     >>> dataset = FedProxSynthetic(users=5).load(Streams(1))
     >>> dataset.classes, dataset.shape, np.unique(dataset.test.users)
@@ -60,6 +61,7 @@ class FedProxSynthetic(DatasetOptions):
     alpha: float = pydantic.Field(1.0, ge=0, description="How much the rules of users differ (standard deviation).")
     beta: float = pydantic.Field(1.0, ge=0, description="How much the inputs of users differ (standard deviation).")
     iid: bool = pydantic.Field(False, description="All users share one rule and one distribution of inputs.")
+    one_rule: bool = pydantic.Field(False, description="All users share one rule; their inputs differ by beta.")
     users: int = pydantic.Field(30, ge=1, description="Number of users.")
     features: int = pydantic.Field(60, ge=1, description="Number of inputs.")
     classes: int = pydantic.Field(10, ge=2, description="Number of classes.")
@@ -69,8 +71,10 @@ class FedProxSynthetic(DatasetOptions):
 
     @pydantic.model_validator(mode="after")
     def _one_world(self) -> FedProxSynthetic:
-        if self.iid and {"alpha", "beta"} & self.model_fields_set:
+        if self.iid and (self.alpha, self.beta) != (1.0, 1.0):
             raise ValueError("iid = true with alpha or beta given; users that are alike have neither: leave them out.")
+        if self.one_rule and (self.iid or self.alpha != 1.0):
+            raise ValueError("one_rule = true with iid or alpha given; rules that are one do not differ: leave it out.")
         return self
 
     def load(self, streams: Streams) -> Dataset:
@@ -87,7 +91,8 @@ class FedProxSynthetic(DatasetOptions):
             rng = streams.generator("data user", user)
             if not self.iid:
                 mean = rng.normal(0, self.alpha)
-                weights, bias = rng.normal(mean, 1, shape), rng.normal(mean, 1, self.classes)
+                own = rng.normal(mean, 1, shape), rng.normal(mean, 1, self.classes)
+                weights, bias = (weights, bias) if self.one_rule else own
                 centre = rng.normal(rng.normal(0, self.beta), 1, self.features)
             inputs = centre + deviations * rng.normal(size=(size, self.features))
             x[end - size : end], y[end - size : end] = inputs, (inputs @ weights + bias).argmax(axis=1)

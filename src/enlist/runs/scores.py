@@ -14,7 +14,7 @@ import numpy as np
 from enlist import checks
 from enlist.errors import InputError
 from enlist.runs.tables import RunTables
-from enlist.statistics import Summary, geometric_mean
+from enlist.statistics import Summary, bootstrap
 from enlist.typing import FloatArray, IntArray
 
 LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
@@ -281,8 +281,12 @@ def _speed_up(
         ratios.append(above / below)
         bounds |= {">="} if base_reached is None else {"<="} if own_reached is None else set()
     nothing = Summary(math.nan, math.nan, math.nan)
-    row: dict[str, Any] = _flat("speed_up", geometric_mean(ratios) if ratios else nothing)
+    row: dict[str, Any] = _flat("speed_up", bootstrap(_geometric_mean, ratios) if ratios else nothing)
     return row | {"speed_up_bound": "?" if len(bounds) > 1 else "".join(bounds), "pairs": len(ratios)}
+
+
+def _geometric_mean(ratios: FloatArray) -> float:
+    return float(np.exp(np.log(ratios).mean()))
 
 
 def _flat(name: str, summary: Summary) -> dict[str, float]:
