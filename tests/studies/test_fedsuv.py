@@ -23,13 +23,13 @@ from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, MAIN, OURS, PRINTED
 from enlist.studies.fedsuv.plan import experiments, seeds, stood_in, training
 from enlist.studies.fedsuv.process import Watch, played, player
 from enlist.studies.fedsuv.process_rules import covered, leave_early, little_regret, narrow
-from enlist.studies.fedsuv.scores import finals, goal, speed_up, ways
+from enlist.studies.fedsuv.scores import LOWER, finals, goal, speed_up, ways
 from enlist.studies.fedsuv.settings import NOISES, SCALES
 from enlist.studies.fedsuv.square import OBSERVED, Square
 from enlist.studies.fedsuv.study import FEDSUV as STUDY
 from enlist.studies.fedsuv.study import all_tables, figures
 from enlist.studies.fedsuv.theory import information, regret_bound, smallest_gap, width_bound
-from enlist.studies.fedsuv.training_rules import as_fast_as_said, decoupled, faster, most_accurate, readings
+from enlist.studies.fedsuv.training_rules import as_fast_as_said, decoupled, faster, gains, most_accurate, readings
 from enlist.studies.results import Results
 from enlist.studies.study import Experiment
 
@@ -246,6 +246,20 @@ def test_targets_and_speed_ups_by_hand() -> None:
     assert speed_up(never, "mlp/averaging", PRINTED).shown() == "at most ×0.70"
 
 
+def test_the_papers_own_tasks_have_its_targets() -> None:
+    results = runs({RANDOM: [SLOW, SLOW], "oort": [FAST, FAST]}, task="cifar10-resnet18")
+    assert goal(results, "cifar10-resnet18/averaging") == 0.45
+    assert goal(results, "cifar10-resnet18/averaging", LOWER) == 0.72
+    # random: the mean of 0.2, 0.4, 0.6 is below, of 0.4, 0.6, 0.7 above: round 5; the other: of 0.4, 0.8, 0.8: round 3
+    assert speed_up(results, "cifar10-resnet18/averaging", "oort").summary.mean == pytest.approx(5 / 3)
+
+
+def test_gains_are_relative_and_in_percent() -> None:
+    results = everybody([0.88] * 10, [0.8] * 10)
+    # seeds add 0, 0.001, 0.002, 0.003 to both: 0.88 / 0.8 = +10 %, 0.883 / 0.803 = +9.96 %
+    assert gains(results, "oort").ours.startswith("as printed: mlp: +10.0 [+10.0, +10.0] %")
+
+
 def jittered(curve: list[float], count: int = 4) -> list[list[float]]:
     return [[value + 0.001 * seed for value in curve] for seed in range(count)]
 
@@ -267,7 +281,10 @@ def test_a_faster_printed_rule_reproduces_and_a_stuck_one_does_not() -> None:
 def test_another_reading_makes_it_partly() -> None:
     kinds = {PRINTED: NOT, ZERO: NOT, OURS: NOT}
     assert readings(lambda name: Verdict(kinds[name], "", "")).kind == NOT
-    assert readings(lambda name: Verdict({**kinds, OURS: REPRODUCED}[name], "", "")).kind == PARTLY
+    assert readings(lambda name: Verdict({**kinds, ZERO: REPRODUCED}[name], "", "")).kind == PARTLY
+    beside = readings(lambda name: Verdict({**kinds, OURS: REPRODUCED}[name], "", ""))
+    assert beside.kind == NOT, "our default is not the paper's"
+    assert beside.ours.endswith("(by the same rule: reproduced)")
     assert readings(lambda name: Verdict({**kinds, PRINTED: REPRODUCED}[name], "", "")).kind == REPRODUCED
 
 

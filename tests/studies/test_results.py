@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from enlist import selectors
 from enlist.errors import InputError, StateFileError, UnknownNameError
 from enlist.studies.results import Group, Outcome, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study, over_seeds
@@ -62,6 +64,18 @@ def test_damage_is_an_error_and_half_a_file_counts_for_nothing(tmp_path: Path) -
         kept(tmp_path, one)
     file.rename(file.with_name(".state.json.123"))  # what a process that was killed while it wrote leaves
     assert kept(tmp_path, one) is None
+
+
+def test_a_result_is_not_kept_when_its_selectors_default_has_changed(tmp_path, monkeypatch) -> None:
+    owner = selectors.get("darts-ucb")
+    one, printed = experiment(selector="darts-ucb"), experiment("p", selector="darts-ucb:paper")
+    for each in (one, printed):
+        keep(tmp_path, each, {"value": 3}, 1.0)
+    changed = dataclasses.make_dataclass("Changed", [("c", float, 0.7)], bases=(owner.Settings,), frozen=True)
+    monkeypatch.setattr(owner, "Settings", changed)
+    assert kept(tmp_path, printed) is not None
+    with pytest.raises(InputError, match=r"'darts-ucb' meant c = 0.3, and is asked for with 0.7; remove it"):
+        kept(tmp_path, one)
 
 
 def outcome(**values) -> Outcome:

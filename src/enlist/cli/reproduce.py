@@ -135,8 +135,8 @@ def _outlook(work: Reproduction, jobs: int) -> str:
     done = f", {every - missing} of them done already" if missing < every else ""
     return (
         f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {every} experiments{done}; about "
-        f"{duration(work.estimate(jobs) + OVERHEAD, units=1)} with {jobs} process{'es' if jobs > 1 else ''}, "
-        "not counting what unclear verdicts may add."
+        f"{duration(work.estimate(jobs) + OVERHEAD, units=1)} with {jobs} process{'es' if jobs > 1 else ''}, and with "
+        f"what unclear verdicts may add, {duration(work.estimate(jobs, unclear=True) + OVERHEAD, units=1)} at most."
     )
 
 

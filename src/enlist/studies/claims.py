@@ -85,6 +85,7 @@ class Judged(NamedTuple):
     claim: Claim
     verdict: Verdict
     reading: str = ""
+    planned: bool = False  # whether what the reading needs was among the experiments of the study anyway
 
     @property
     def needs_further(self) -> bool:
@@ -106,15 +107,15 @@ def judge(claim: Claim, results: Results) -> Judged:
         return Judged(claim, Verdict(UNTESTABLE, "–", f"an experiment that it needs is missing: {missing}"))
 
 
-def read_further(judged: Judged, results: Results) -> Judged:
-    """Add what the further experiment says.
+def read_further(judged: Judged, results: Results, planned: bool = False) -> Judged:
+    """Add what the further experiment says; `planned` if it needed none that was not run anyway.
 
     >>> from enlist.studies.example import COINS
     >>> read_further(Judged(COINS.claims[0], Verdict(NOT, "0", "no difference")), Results({})).reading
     "The further experiment is missing: no finished experiment is called 'bent-longer'. Known: none."
     """
     try:
-        return judged._replace(reading=judged.claim.further.reading(results))
+        return judged._replace(reading=judged.claim.further.reading(results), planned=planned)
     except UnknownNameError as error:
         return judged._replace(reading=f"The further experiment is missing: {error}")
 
@@ -225,7 +226,7 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     return Verdict(PARTLY, ours, f"{reason}; none is certainly better by {margin:g}")
 
 
-def counted(share: Summary, least: float, unit: str = "") -> Verdict:
+def counted(share: Summary, least: float, unit: str = "", digits: int = 2) -> Verdict:
     """The claim is that a share of cases is at least `least`.
 
     reproduced   the share reaches it
@@ -235,7 +236,7 @@ def counted(share: Summary, least: float, unit: str = "") -> Verdict:
     >>> [counted(Summary(mean, mean - 0.1, mean + 0.1), 0.9).kind for mean in (0.95, 0.85, 0.5)]
     ['reproduced', 'partly', 'not']
     """
-    ours = f"{shown(share, 2)}{f' {unit}' if unit else ''}"
+    ours = f"{shown(share, digits)}{f' {unit}' if unit else ''}"
     if share.mean >= least:
         return Verdict(REPRODUCED, ours, f"the share reaches {least:g}")
     if _bounds(share)[1] >= least:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enlist import storage
+from enlist import selectors, storage
 from enlist.errors import InputError, unknown
+from enlist.settings import build_settings
 from enlist.statistics import Summary, paired_difference
 from enlist.typing import AnyArray, FloatArray
 
@@ -59,6 +60,7 @@ def keep(root: Path, experiment: Experiment, found: Mapping[str, Any], seconds: 
         "key": experiment.key,
         "seed": experiment.seed,
         "settings": dict(experiment.settings),
+        "selector": selector_settings(experiment.settings),
         "values": values,
         "seconds": seconds,
     }
@@ -66,7 +68,8 @@ def keep(root: Path, experiment: Experiment, found: Mapping[str, Any], seconds: 
 
 
 def kept(root: Path, experiment: Experiment) -> Outcome | None:
-    """What an experiment gave earlier; None if it has not been run. Other settings than now are an error.
+    """What an experiment gave earlier; None if it has not been run. Other settings than now are an error, and so are
+    other defaults of the selector that it names.
 
     >>> from enlist.studies.example import COINS
     >>> kept(Path("no-such-folder"), COINS.experiments(COINS.scale("smoke"))[0]) is None
@@ -79,7 +82,26 @@ def kept(root: Path, experiment: Experiment) -> Outcome | None:
     wanted = json.loads(json.dumps(experiment.settings))
     if header["settings"] != wanted:
         raise InputError(f"{place} was run with {_differing(header['settings'], wanted)}; name a new folder.")
+    means = selector_settings(experiment.settings)
+    if header.get("selector", means) != means:
+        then = f"'{experiment.settings['selector']}' meant {_differing(header['selector'], means)}"
+        raise InputError(f"{place} was run when {then}; remove it to run it anew, or name a new folder for the study.")
     return Outcome(header["values"], arrays, header["seconds"])
+
+
+def selector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """What the selector that an experiment names means: the settings of its preset, defaults included; {} without one.
+
+    >>> selector_settings({"selector": "darts-ucb:paper"})["epsilon"]
+    0.1
+    """
+    name, _, preset = str(settings.get("selector", "")).partition(":")
+    if name not in selectors.names():
+        return {}
+    section = settings.get("config", {}).get("selector") or {}
+    found = build_settings(selectors.get(name), preset or section.get("preset"), {})
+    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(found), default=repr))
+    return values
 
 
 def _plain(value: Any) -> Any:

@@ -73,17 +73,21 @@ class Reproduction:
         """Experiments that have not been run yet."""
         return [each for each in (*self.experiments, *self.further) if (each.key, each.seed) not in self.outcomes]
 
-    def estimate(self, jobs: int) -> float:
-        """Seconds that the missing experiments will take in so many processes, without those that claims may add.
+    def estimate(self, jobs: int, unclear: bool = False) -> float:
+        """Seconds that the missing experiments will take in so many processes; with `unclear`, those that all claims
+        may add among them.
 
         Where some of a key have been run already, the others are taken to last as long; else the study says.
         """
         spent: dict[str, list[float]] = {}
         for (key, _), outcome in self.outcomes.items():
             spent.setdefault(key, []).append(outcome.seconds)
+        wanted = self.missing()
+        if unclear:
+            more = (each for claim in self.study.claims for each in claim.further.experiments(self.scale))
+            wanted = _once([*wanted, *(each for each in more if each not in self.experiments)])
         lengths = [
-            sum(spent[each.key]) / len(spent[each.key]) if each.key in spent else each.seconds
-            for each in self.missing()
+            sum(spent[each.key]) / len(spent[each.key]) if each.key in spent else each.seconds for each in wanted
         ]
         return max(sum(lengths) / max(min(jobs, len(lengths)), 1), max(lengths, default=0.0))
 
@@ -101,7 +105,12 @@ class Reproduction:
             self._read(self.further)
             self._perform(self.further, jobs, tick)
             results = self.results()
-            self.judged = [read_further(judged, results) if judged.needs_further else judged for judged in found]
+            self.judged = [
+                read_further(judged, results, planned=not judged.claim.further.experiments(self.scale))
+                if judged.needs_further
+                else judged
+                for judged in found
+            ]
         finally:
             self._note_wall()
 

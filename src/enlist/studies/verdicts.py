@@ -94,7 +94,8 @@ def further_text(judged: Judged) -> str:
     >>> further_text(Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"), "It shows 120 heads."))
     'one further experiment, on the suspicion "too few tosses": It shows 120 heads.'
     """
-    return f'one further experiment, on the suspicion "{judged.claim.further.cause}": {judged.reading}'
+    what = "looked into with experiments of the plan" if judged.planned else "one further experiment"
+    return f'{what}, on the suspicion "{judged.claim.further.cause}": {judged.reading}'
 
 
 def table_cells(table: Table) -> list[list[str]]:
@@ -111,6 +112,8 @@ def _cell(value: Any) -> str:
         return "–"
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and 1000 <= abs(value) < 1e7:
+        return f"{value:,.0f}"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 

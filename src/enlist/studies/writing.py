@@ -158,7 +158,7 @@ def _sections(
     for each in judged:
         paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.margin}."
         why = f"{each.verdict.kind.capitalize()}: {each.verdict.why}."
-        more = f" There was {further_text(each)}" if each.needs_further else ""
+        more = f" {further_text(each)[0].upper()}{further_text(each)[1:]}" if each.needs_further else ""
         heading = f"{each.claim.title}: {each.verdict.kind}"
         sections.append(Section(heading, f"{each.claim.text} {paper}", note=f"{why}{more}"))
     return sections

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist.statistics import Summary, bootstrap
 from enlist.statistics import share as share_of
 from enlist.studies.results import Group
 from enlist.typing import FloatArray
@@ -76,8 +76,7 @@ def eliminated_share(group: Group) -> Summary:
     >>> eliminated_share(example_results()["process/0/fedsuv-printed"]).mean
     0.6
     """
-    counts = group.column("hopeless").sum(axis=(0, 1))
-    return share_of(int(counts[1]), int(counts[0])) if counts[0] else Summary(math.nan, math.nan, math.nan)
+    return _part(group, "hopeless", math.nan)
 
 
 def wrongly(group: Group) -> Summary:
@@ -87,8 +86,7 @@ def wrongly(group: Group) -> Summary:
     >>> wrongly(example_results()["process/0/fedsuv-printed"]).mean
     0.0
     """
-    counts = group.column("eliminated").sum(axis=(0, 1))
-    return share_of(int(counts[1]), max(int(counts[0]), 1))
+    return _part(group, "eliminated", 0.0)
 
 
 def misjudged(group: Group) -> Summary:
@@ -98,8 +96,7 @@ def misjudged(group: Group) -> Summary:
     >>> misjudged(example_results()["process/0/fedsuv-printed"]).mean
     0.0
     """
-    counts = group.column("pruned").sum(axis=(0, 1))
-    return share_of(int(counts[1]), max(int(counts[0]), 1))
+    return _part(group, "pruned", 0.0)
 
 
 def growth(group: Group) -> Summary:
@@ -110,6 +107,12 @@ def growth(group: Group) -> Summary:
     True
     """
     return _over_seeds(group, _exponent, "regret")
+
+
+def _part(group: Group, name: str, nobody: float) -> Summary:
+    """Share of clients, over all rounds and seeds; seeds are resampled, as clients of one run are not independent."""
+    of, hit = group.column(name).sum(axis=1).T[:2]
+    return bootstrap(lambda of, hit: hit.sum() / of.sum() if of.sum() else nobody, of, hit)
 
 
 def _exponent(regret: FloatArray) -> float:

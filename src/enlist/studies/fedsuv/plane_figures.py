@@ -144,7 +144,8 @@ def heat_maps(results: Results) -> Figure:
         "Who is a candidate, and who is selected (Fig. 6)",
         alt.vconcat(*pair, spacing=22).resolve_scale(color="independent"),
         "FedSUV as printed; mean over clients of a cell and over seeds. Noise is what is added to the features. The "
-        "paper shows both for one population and one setting, with the bright corner at the upper right.",
+        "paper shows both for one population and one setting, with the bright corner at the upper right. The colour "
+        "scale ends at the 98th percentile.",
         highlight=True,
     )
 

@@ -50,8 +50,11 @@ def leave_early(results: Results) -> Verdict:
     early, late = (THIRTY - AROUND) * rounds, (THIRTY + AROUND) * rounds
     if low.mean > late or others.mean < 1.5 * low.mean:
         return Verdict(NOT, ours, f"they stay more than {late:g} rounds, or nearly as long as the others")
-    if low.mean < early:
-        return Verdict(PARTLY, ours, f"they leave, but before round {early:g}")
+    if not early <= low.low <= low.high <= late:
+        where = (
+            f"before round {early:g}" if low.mean < early else f"not certainly between {early:g} and {late:g} rounds"
+        )
+        return Verdict(PARTLY, ours, f"they leave, but {where}")
     return Verdict(REPRODUCED, ours, f"it is between {early:g} and {late:g} rounds, and the others stay longer")
 
 
@@ -73,7 +76,8 @@ def upper_right(results: Results) -> Verdict:
     True
     """
     group = _printed(results)
-    return together({of: counted(selected_mean(group, of), HIGH) for of in ("validity", "utility")})
+    found = together({of: counted(selected_mean(group, of), HIGH) for of in ("validity", "utility")})
+    return found._replace(why=found.why.replace("the share", "the mean"))
 
 
 def most_valid_utility(results: Results) -> Verdict:
@@ -114,7 +118,7 @@ def eliminated(results: Results) -> Verdict:
     found = eliminated_share(_printed(results))
     if math.isnan(found.mean):
         return Verdict(REPRODUCED, "nobody meets the condition", "the theorem asks for nothing here")
-    return counted(found, 1.0 - DELTA / 2, "of those who meet the condition, in the round in which they do")
+    return counted(found, 1.0 - DELTA / 2, "of those who meet the condition, in the round in which they do", digits=3)
 
 
 def rightly_eliminated(results: Results) -> Verdict:
@@ -126,7 +130,7 @@ def rightly_eliminated(results: Results) -> Verdict:
     """
     wrong = wrongly(_printed(results))
     right = Summary(1.0 - wrong.mean, 1.0 - wrong.high, 1.0 - wrong.low)
-    return counted(right, 1.0 - DELTA / 2, "of the eliminated")._replace(ours=f"{wrong.mean:.3%} wrongly eliminated")
+    return counted(right, 1.0 - DELTA / 2, "of the eliminated")._replace(ours=f"{_percent(wrong)} wrongly eliminated")
 
 
 def rightly_pruned(results: Results) -> Verdict:
@@ -138,7 +142,7 @@ def rightly_pruned(results: Results) -> Verdict:
     """
     wrong = misjudged(_printed(results))
     right = Summary(1.0 - wrong.mean, 1.0 - wrong.high, 1.0 - wrong.low)
-    return counted(right, 1.0 - DELTA, "of the pruned")._replace(ours=f"{wrong.mean:.3%} of the pruned are optimal")
+    return counted(right, 1.0 - DELTA, "of the pruned")._replace(ours=f"{_percent(wrong)} of the pruned are optimal")
 
 
 def covered(results: Results) -> Verdict:
@@ -199,6 +203,10 @@ def little_regret(results: Results) -> Verdict:
     sign = "lies" if kind == REPRODUCED else "does not lie"
     grows = Verdict(kind, f"exponent {shown(exponent, 2)}", f"the interval {sign} below {SUBLINEAR:g}")
     return together({"bound": below, "growth": grows})
+
+
+def _percent(share: Summary) -> str:
+    return f"{shown(Summary(100.0 * share.mean, 100.0 * share.low, 100.0 * share.high))} %"
 
 
 def _printed(results: Results) -> Group:

@@ -12,6 +12,7 @@ from enlist.runs.scores import LAST, Reached, time_to, total
 from enlist.runs.tables import RunTables
 from enlist.statistics import Summary, geometric_mean
 from enlist.studies.fedsuv.methods import RANDOM
+from enlist.studies.fedsuv.paper import TASKS
 from enlist.studies.results import Group, Results
 from enlist.typing import FloatArray
 
@@ -79,12 +80,16 @@ def finals(group: Group) -> FloatArray:
 
 
 def goal(results: Results, start: str, part: float = JUDGED) -> float:
-    """The target of a task: a part of random selection's mean final accuracy, rounded down to a whole percent.
+    """The target of a task: the paper's, if it is one of its tasks, else a part of random selection's mean final
+    accuracy, rounded down to a whole percent.
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> goal(example_results(), "mlp/averaging") > goal(example_results(), "mlp/averaging", 0.5)
     True
     """
+    printed = TASKS.get(start.partition("/")[0])
+    if printed is not None and part == JUDGED:
+        return printed.target / 100.0
     return math.floor(100.0 * part * float(finals(results[f"{start}/{RANDOM}"]).mean()) + 1e-9) / 100.0
 
 

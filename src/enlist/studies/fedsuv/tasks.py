@@ -62,12 +62,12 @@ def images(dataset: Any, clients: int) -> Task:
 
 
 def users(count: int) -> Task:
-    """Drawn data that comes by user: each has a rule of its own, and sizes are very unequal.
+    """Drawn data that comes by user: inputs differ from user to user, sizes are very unequal, one model can serve all.
 
     >>> users(30)["partition"]
     'natural'
     """
-    dataset = {"name": "fedprox-synthetic", "users": count, "alpha": 1.0, "beta": 1.0}
+    dataset = {"name": "fedprox-synthetic", "users": count, "one_rule": True, "beta": 1.0}
     return {"dataset": dataset, "clients": 0, "partition": "natural", "validation": 0.05}
 
 

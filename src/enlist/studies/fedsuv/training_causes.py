@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from enlist.studies.claims import Further
-from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, FORGETTING, PRINTED, RANDOM, ZERO, title
+from enlist.statistics import Summary
+from enlist.studies.claims import Further, shown
+from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, FORGETTING, FORMER, OURS, PRINTED, RANDOM, ZERO, title
 from enlist.studies.fedsuv.paper import AVERAGING, YOGI
 from enlist.studies.fedsuv.plan import changed
 from enlist.studies.fedsuv.scores import completed, finals, speed_up, tasks
@@ -55,7 +56,11 @@ def deadlines(scale: Scale) -> list[Experiment]:
 
 
 def _final(results: Results, key: str) -> str:
-    return f"{finals(results[key]).mean():.3f}"
+    return shown(Summary.of(finals(results[key]).tolist()))
+
+
+def _seeds(results: Results, key: str) -> str:
+    return f"({len(results[key].seeds)} seeds)"
 
 
 def _fastest(results: Results, start: str) -> str:
@@ -69,7 +74,8 @@ def _by_deadline(results: Results) -> str:
     for percent in SWEEP:
         start = f"further/deadline-{percent:g}/{AVERAGING}"
         parts.append(f"if {percent:g} % of the clients can meet it: {_fastest(results, start)}")
-    return f"rounds to the target against random selection, {'; '.join(parts)}."
+    seeds = _seeds(results, f"further/deadline-{SWEEP[0]:g}/{AVERAGING}/{RANDOM}")
+    return f"rounds to the target against random selection {seeds}, {'; '.join(parts)}."
 
 
 DEADLINE = Further(
@@ -85,7 +91,8 @@ def _unlimited(results: Results) -> str:
     start = f"further/limit/{YOGI}"
     found, share = speed_up(results, start, "unlimited"), completed(results[f"{start}/unlimited"]).mean()
     return (
-        f"with YoGi and elimination without a limit (ρ = 1) the speed-up is {found.shown()}, {share:.0%} of those "
+        f"with YoGi and elimination without a limit (ρ = 1) the speed-up is {found.shown()} "
+        f"{_seeds(results, f'{start}/{RANDOM}')}, {share:.0%} of those "
         f"asked are in time, and the final accuracy is {_final(results, f'{start}/unlimited')} against "
         f"{_final(results, f'{start}/{RANDOM}')} of random selection."
     )
@@ -105,7 +112,8 @@ def _forgets(results: Results) -> str:
         group = results[f"{start}/{name}"]
         asked = float((group.column("selected") > 0).sum(axis=1).mean())
         parts.append(f"{title(name)}: {_final(results, group.key)}, {asked:.0f} different clients asked")
-    return f"final accuracy and how many clients were ever asked, {'; '.join(parts)}."
+    seeds = _seeds(results, f"{start}/{RANDOM}")
+    return f"final accuracy and how many clients were ever asked {seeds}, {'; '.join(parts)}."
 
 
 FORGET = Further("rectangles only ever shrink, so the same few clients are selected to the end", _forgetful, _forgets)
@@ -116,7 +124,9 @@ def _telling(scale: Scale) -> Sequence[Experiment]:
 
 
 def _with_features(results: Results) -> str:
-    return f"with features that tell speed and utility exactly: {_fastest(results, f'further/features/{AVERAGING}')}."
+    start = f"further/features/{AVERAGING}"
+    seeds = _seeds(results, f"{start}/{RANDOM}")
+    return f"with features that tell speed and utility exactly {seeds}: {_fastest(results, start)}."
 
 
 FEATURES = Further("the features tell too little of speed and utility", _telling, _with_features)
@@ -130,7 +140,8 @@ def _skewed(scale: Scale) -> Sequence[Experiment]:
 def _with_skew(results: Results) -> str:
     start = f"further/skewed/{AVERAGING}"
     parts = ", ".join(f"{title(name)} {_final(results, f'{start}/{name}')}" for name in COMPARED)
-    return f"with labels ten times and sizes half as much again as skewed, final accuracies are {parts}."
+    seeds = _seeds(results, f"{start}/{RANDOM}")
+    return f"with labels ten times and sizes half as much again as skewed {seeds}, final accuracies are {parts}."
 
 
 SKEWNESS = Further("our clients are more alike than theirs", _skewed, _with_skew)
@@ -145,5 +156,16 @@ def _in_time(results: Results) -> str:
 
 STUCK = Further("a client that is late teaches the utility model nothing, so it is asked again", nothing, _in_time)
 
+
+def _change_by_change(results: Results) -> str:
+    start, parts = ablated_task(results), []
+    for name in (PRINTED, ZERO, "multiplied", FORMER, OURS):
+        group = results[f"process/0/{name}"]
+        worth = Summary.of((group.column("valued").mean(axis=1) / group.column("best")).tolist())
+        parts.append(f"{title(name)} {_final(results, f'{start}/{name}')} and {shown(worth, 2)}")
+    return f"final accuracy of the MLP, and share of the best possible valid utility: {'; '.join(parts)}."
+
+
+CHANGES = Further("only some of the changes help", nothing, _change_by_change)
 
 TRAINING_CAUSES = (DEADLINE, LIMIT, FORGET, FEATURES, SKEWNESS, STUCK)
