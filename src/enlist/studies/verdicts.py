@@ -48,19 +48,21 @@ def verdict_text(
 
     >>> from enlist.studies.claims import NOT, Verdict
     >>> from enlist.studies.example import COINS
-    >>> facts = {"scale": "laptop", "seeds": 10, "command": "enlist reproduce coins", "wall_seconds": 75.0, "jobs": 2}
+    >>> facts = {"scale": "laptop", "seeds": 10, "first_seed": 0, "wall_seconds": 75.0, "jobs": 2}
+    >>> facts["command"] = "reproduce coins"
     >>> text = verdict_text(COINS, facts, [Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))], [], [])
     >>> print("\\n".join(text.splitlines()[:5]))
     # Is the coin bent?
     <BLANKLINE>
     A thought experiment. Two coins are tossed.
     <BLANKLINE>
-    Made by `enlist reproduce coins`: scale laptop, 10 experiments per setting, 1 min 15 s with 2 processes.
+    Made by `reproduce coins`: scale laptop, 10 experiments per setting (seeds from 0), 1 min 15 s with 2 processes.
     """
     lines = [
         f"# {study.title}",
         f"{study.reference}. {study.about}",
-        f"Made by `{facts['command']}`: scale {facts['scale']}, {facts['seeds']} experiments per setting, "
+        f"Made by `{facts['command']}`: scale {facts['scale']}, {facts['seeds']} experiments per setting "
+        f"(seeds from {facts['first_seed']}), "
         f"{duration(facts['wall_seconds'])} with {facts['jobs']} process{'es' if facts['jobs'] != 1 else ''}.",
     ]
     lines += [SMOKE] if facts["scale"] == "smoke" else []

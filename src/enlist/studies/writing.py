@@ -80,6 +80,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
         "command": command,
         "scale": work.scale.name,
         "seeds": work.scale.seeds,
+        "first_seed": min(each.seed for each in work.experiments),
         "extras": list(work.scale.extras),
         "settings": dict(work.scale.settings),
         "jobs": jobs,
