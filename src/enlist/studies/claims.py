@@ -19,7 +19,7 @@ KINDS = (REPRODUCED, PARTLY, NOT, UNTESTABLE)
 
 
 class Verdict(NamedTuple):
-    """What a rule came to: the kind, our number with its interval, and why.
+    """What a rule came to: the kind, our number with its interval, why, and, where that is long, our number in brief.
 
     >>> Verdict(REPRODUCED, "0.03 [0.02, 0.04]", "the interval lies above 0").kind
     'reproduced'
@@ -28,6 +28,7 @@ class Verdict(NamedTuple):
     kind: str
     ours: str
     why: str
+    brief: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -267,7 +268,9 @@ def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
     (first, decides), *others = verdicts.items()
     beside = [f"{name}: {verdict.ours} (by the same rule: {verdict.kind})" for name, verdict in others]
     ours = "; ".join([f"{first}: {decides.ours}", *beside])
-    return Verdict(decides.kind, ours, "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items()))
+    why = "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items())
+    kinds = "; ".join(f"{name}: {verdict.kind}" for name, verdict in others)
+    return Verdict(decides.kind, ours, why, f"{decides.ours} ({kinds})")
 
 
 def _bounds(summary: Summary) -> tuple[float, float]:

@@ -38,7 +38,11 @@ def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
     ['The bent coin shows more heads', '60 % against 50 %', '0 heads more', 'not']
     """
     header = ["claim", "in the paper", "here, with its 95 % interval", "verdict"]
-    return [header, *([each.claim.title, each.claim.paper, each.verdict.ours, each.verdict.kind] for each in judged)]
+    ours = [each.verdict.brief or each.verdict.ours for each in judged]
+    rows = (
+        [each.claim.title, each.claim.paper, said, each.verdict.kind] for each, said in zip(judged, ours, strict=True)
+    )
+    return [header, *rows]
 
 
 def verdict_text(

@@ -19,6 +19,16 @@ def within(rows: Sequence[Mapping[str, Any]], least: float, most: float = math.i
     return [{**row, "low": max(row["low"], least), "high": min(row["high"], most)} for row in rows]
 
 
+def means(values: FloatArray, series: str) -> list[dict[str, Any]]:
+    """Rows of a curve (seeds, rounds) without a band, for pictures in which several bands would hide each other.
+
+    >>> import numpy as np
+    >>> means(np.array([[0.5], [1.0]]), "ucb")
+    [{'series': 'ucb', 'at': 1, 'mean': 0.75}]
+    """
+    return [{"series": series, "at": at + 1, "mean": float(mean)} for at, mean in enumerate(values.mean(axis=0))]
+
+
 def shares(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
     """`bands` of shares (seeds, rounds), which lie between 0 and 1.
 

@@ -2,7 +2,8 @@
 
 Keys: `data`, `profile`, `minibatches`, `server`; `select/...` for selectors at batch size 16; `batch/...` for random
 selection at other batch sizes; `bonus/...` for other widths of the bonus, and `tuning/...` for the same on seeds of
-their own, by which one would choose a width; `further/...` for what unclear claims call for.
+their own, by which one would choose a width; `further/...` for what unclear claims call for, of which the rotation is
+always run.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from enlist.studies.darts.settings import (
     BONUSES,
     CIFAR,
     DEFAULT_BONUS,
+    DROWNING,
     METHODS,
     NOISY,
     PRINTED,
@@ -34,6 +36,8 @@ from enlist.studies.study import Experiment, Run, Scale, Settings
 AGAIN = "further/random-again"
 MEASURED = ("select/", "batch/", AGAIN)
 """Whose clients report their own accuracy even where that takes long: two more passes over their samples."""
+UNMEASURED = 0.56
+"""What a round takes without these passes, as a share of one with them."""
 
 
 def experiments(scale: Scale) -> Sequence[Experiment]:
@@ -50,8 +54,9 @@ def experiments(scale: Scale) -> Sequence[Experiment]:
         found += _alone(scale, seed)
         for key, selector in METHODS.items():
             found.append(_federation(scale, key, seed, selector))
+        found.append(_rotation(scale, seed))
         if not _is_long(scale):
-            found += [_bonus(scale, "bonus", c, seed) for c in BONUSES if c != DEFAULT_BONUS]
+            found += _widths(scale, seed)
         if seed < (1 if _is_long(scale) else own["batch_seeds"]):
             found += [
                 _federation(scale, f"batch/{size}", seed, "random", batch=size)
@@ -78,24 +83,13 @@ def populations(scale: Scale) -> Sequence[Experiment]:
 
 
 def widths(scale: Scale) -> Sequence[Experiment]:
-    """Further: other widths of the bonus.
+    """Further: other widths of the bonus, where they are not run anyway.
 
     >>> from enlist.studies.darts.settings import SCALES
-    >>> sorted({each.key for each in widths(SCALES["smoke"])})
-    ['bonus/c=0.03', 'bonus/c=0.1', 'bonus/c=1']
+    >>> sorted({each.key for each in widths(SCALES["laptop"].chosen(extras=["cifar10"]))}), widths(SCALES["laptop"])
+    (['bonus/c=0.03', 'bonus/c=0.1', 'bonus/c=1'], [])
     """
-    return [_bonus(scale, "bonus", c, seed) for seed in seeds_of(scale) for c in BONUSES if c != DEFAULT_BONUS]
-
-
-def rotation(scale: Scale) -> Sequence[Experiment]:
-    """Further: the printed algorithm with a bonus so wide that rewards have no say, a mere rotation.
-
-    >>> from enlist.studies.darts.settings import SCALES
-    >>> rotation(SCALES["smoke"])[0].key
-    'further/rotation'
-    """
-    chosen = {"name": "darts-ucb", "preset": "paper", "settings": {"c": ROTATION}}
-    return [_federation(scale, "further/rotation", seed, "darts-ucb", selector=chosen) for seed in seeds_of(scale)]
+    return [each for seed in seeds_of(scale) for each in _widths(scale, seed)] if _is_long(scale) else []
 
 
 def random_again(scale: Scale) -> Sequence[Experiment]:
@@ -141,9 +135,9 @@ def further(scale: Scale) -> Sequence[Experiment]:
 
     >>> from enlist.studies.darts.settings import SCALES
     >>> len({each.key for each in further(SCALES["smoke"])})
-    10
+    6
     """
-    return [each for some in (populations, widths, rotation, random_again, noisy, oort) for each in some(scale)]
+    return [each for some in (populations, widths, random_again, noisy, oort) for each in some(scale)]
 
 
 def _alone(scale: Scale, seed: int) -> list[Experiment]:
@@ -160,6 +154,17 @@ def _alone(scale: Scale, seed: int) -> list[Experiment]:
         _run("minibatches", seed, minibatches, {"config": small, "sizes": own["sizes"], "steps": own["steps"]}),
         _run("server", seed, server, {"config": config, **serving, "rounds": own["server_rounds"]}),
     ]
+
+
+def _rotation(scale: Scale, seed: int) -> Experiment:
+    """The printed algorithm with a bonus so wide that rewards have no say, a mere rotation."""
+    chosen = {"name": "darts-ucb", "preset": "paper", "settings": {"c": DROWNING}}
+    return _federation(scale, ROTATION, seed, "darts-ucb", selector=chosen)
+
+
+def _widths(scale: Scale, seed: int) -> list[Experiment]:
+    """All widths of the bonus but our default's, which is run as a method."""
+    return [_bonus(scale, "bonus", c, seed) for c in BONUSES if c != DEFAULT_BONUS]
 
 
 def _bonus(scale: Scale, group: str, c: float, seed: int) -> Experiment:
@@ -184,11 +189,13 @@ def _run(key: str, seed: int, run: Run, settings: Mapping[str, Any]) -> Experime
 
 
 def _seconds(key: str, settings: Mapping[str, Any]) -> float:
-    """How long it takes on one core, as measured, in rounds of the data set."""
+    """How long it takes on one core, as measured in earlier runs."""
     config = settings["config"]
     source = next(each for each in SOURCES.values() if each.model == config["model"])
-    rounds = {"data": 2.0, "profile": 40.0, "minibatches": 20.0, "server": 5.0}
-    return source.seconds * float(rounds.get(key.removeprefix("further/"), config["rounds"]["rounds"]))
+    if (name := key.removeprefix("further/")) in source.alone:
+        return source.alone[name]
+    share = 1.0 if config["training"]["measure"] else UNMEASURED
+    return share * source.seconds * float(config["rounds"]["rounds"])
 
 
 def _is_long(scale: Scale) -> bool:

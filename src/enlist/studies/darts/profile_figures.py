@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import altair as alt
 import numpy as np
 
 from enlist.report.profile import profile_charts
-from enlist.studies.charts import Look, curves, lines
-from enlist.studies.darts import scores
-from enlist.studies.darts.bounded import amounts, shares
+from enlist.studies.charts import Look, curves, lines, tiles
+from enlist.studies.darts import costs, scores
+from enlist.studies.darts.bounded import amounts, means, shares
 from enlist.studies.darts.profile_rules import pooled_best
 from enlist.studies.darts.profiles import pooled
 from enlist.studies.darts.settings import BATCH, RANDOM
+from enlist.studies.darts.weightings import WEIGHTINGS, offers
 from enlist.studies.results import Results
 from enlist.studies.study import Figure
 from enlist.typing import FloatArray
@@ -31,7 +32,7 @@ def profile_figures(results: Results) -> list[Figure]:
 
     >>> from enlist.studies.darts.example import example_results
     >>> [figure.name for figure in profile_figures(example_results())][:4]
-    ['batch-choice', 'batch-time', 'batch-memory', 'time-deviation']
+    ['batch-choice', 'weightings', 'batch-time', 'batch-memory']
     """
     outcomes = list(results["profile"].outcomes.values())
     every, first = pooled(outcomes), pooled(outcomes[:1])
@@ -44,10 +45,12 @@ def profile_figures(results: Results) -> list[Figure]:
             "batch-choice",
             "The choice of a batch size",
             whole["score"],
-            f"Time per sample, memory of a step and lack of accuracy, each brought to 0..1 over the batch sizes and "
-            f"weighted equally; the least sum is taken. {many}.",
+            "Time per sample, memory of a step and lack of accuracy, each brought to 0..1 over the batch sizes "
+            "offered. The score is their mean, and the least is taken. Accuracy is that of each client alone on the "
+            f"samples that it trained on. {many}.",
             highlight=True,
         ),
+        _weightings(every),
         Figure(
             "batch-time",
             "Time per mini-batch (Fig. 3a)",
@@ -80,12 +83,33 @@ def profile_figures(results: Results) -> list[Figure]:
     ]
 
 
+def _weightings(every: Profile) -> Figure:
+    """The batch size that every weighting takes, of all sizes and of all but one."""
+    from enlist.simulation.profile import choose
+
+    rows = [
+        {"at": time, "line": memory, "series": str(choose(some, (time, memory, accuracy))), "panel": name}
+        for name, some in offers(every.rows).items()
+        for time, memory, accuracy in WEIGHTINGS
+    ]
+    colours = _by_size([row.batch for row in every.rows])
+    look = Look("weight of time, tenths", "weight of memory, tenths", 220, 220, colours, legend="batch size")
+    return Figure(
+        "weightings",
+        "The batch size that is taken, by weights",
+        tiles(rows, "The batch size that is taken", look),
+        "Accuracy weighs what is left of ten tenths: all of them in the upper left corner. The parts of the score are "
+        "scaled over the sizes offered, so leaving one out may change which of the others is best.",
+        highlight=True,
+    )
+
+
 def _minibatches(results: Results) -> Figure:
     """Accuracy on each mini-batch just before the client learns from it."""
     group = results["minibatches"]
     accuracy = group.column("accuracy").mean(axis=2)
     sizes = group.settings["sizes"]
-    rows = [row for at, size in enumerate(sizes) for row in _means(accuracy[:, at], str(size))]
+    rows = [row for at, size in enumerate(sizes) for row in means(accuracy[:, at], str(size))]
     look = Look("mini-batch", "accuracy", colours=_by_size(sizes), legend="batch size", width=520)
     return Figure(
         "minibatch-accuracy",
@@ -106,11 +130,11 @@ def rounds_figures(results: Results) -> list[Figure]:
     sizes = sorted(keys)
     common = sorted(set.intersection(*(set(results[key].seeds) for key in keys.values())))
     learned = {size: scores.at_seeds(results, keys[size], common, "accuracy") for size in sizes}
-    taken = {size: scores.training_times(results, keys[size], size, common) for size in sizes}
+    taken = {size: costs.training_times(results, keys[size], size, common) for size in sizes}
     colours = _by_size(sizes)
-    accuracy = [row for size in sizes for row in _means(learned[size], str(size))]
-    seconds = [row for size in sizes for row in _means(1e3 * taken[size], str(size))]
-    means, seeds = (f"{what} over {len(common)} populations." for what in ("Means", "Mean and 95 % band"))
+    accuracy = [row for size in sizes for row in means(learned[size], str(size))]
+    seconds = [row for size in sizes for row in means(1e3 * taken[size], str(size))]
+    averaged, seeds = (f"{what} over {len(common)} populations." for what in ("Means", "Mean and 95 % band"))
     summed = "Time of a round: that of the three clients, one after the other, by what a sample took in the profile."
     best = pooled_best(results)
     chosen = best if best in keys else BATCH
@@ -120,7 +144,7 @@ def rounds_figures(results: Results) -> list[Figure]:
             "random-accuracy",
             "Random selection with each batch size: accuracy (slides)",
             curves(accuracy, "Random selection: accuracy of the common model", look),
-            means,
+            averaged,
         ),
         Figure(
             "random-time",
@@ -130,7 +154,7 @@ def rounds_figures(results: Results) -> list[Figure]:
                 "Random selection: training time of a round",
                 Look("round", "ms on this machine", colours=colours, legend="batch size", width=520, zero=True),
             ),
-            f"{means} {summed}",
+            f"{averaged} {summed}",
         ),
         Figure(
             "chosen-accuracy",
@@ -149,11 +173,6 @@ def rounds_figures(results: Results) -> list[Figure]:
     ]
 
 
-def _means(values: FloatArray, series: str) -> list[dict[str, Any]]:
-    """A line without a band: several bands would hide each other."""
-    return [{"series": series, "at": at + 1, "mean": float(mean)} for at, mean in enumerate(values.mean(axis=0))]
-
-
 def _with_single(values: FloatArray, rows: Callable[..., list[Any]], title: str, axis: str) -> alt.TopLevelMixin:
     look = Look("round", axis, colours={"mean": "#0b6e99"}, named=False, width=520, zero="ms" in axis)
     return curves(rows(values, series="mean"), title, look, thin=lines(values, series="mean"))
@@ -165,6 +184,6 @@ def _charts(result: Profile) -> dict[str, alt.TopLevelMixin]:
     return profile_charts(result, parts_of(result.rows, result.weights))
 
 
-def _by_size(sizes: list[int]) -> dict[str, str]:
+def _by_size(sizes: Sequence[int]) -> dict[str, str]:
     places = np.linspace(0, len(VIRIDIS) - 1, len(sizes)).round().astype(int)
     return {str(size): VIRIDIS[place] for size, place in zip(sizes, places, strict=True)}

@@ -5,10 +5,12 @@ from __future__ import annotations
 import itertools
 
 from enlist.statistics import Summary, share
-from enlist.studies.claims import Verdict, counted, together
+from enlist.studies.claims import Verdict, counted, shown
+from enlist.studies.darts import scores
 from enlist.studies.darts.profiles import pooled
-from enlist.studies.darts.rules import times
-from enlist.studies.darts.settings import BATCH
+from enlist.studies.darts.rules import parted, scaled, times
+from enlist.studies.darts.settings import BATCH, RANDOM
+from enlist.studies.darts.weightings import WEIGHTINGS, local_change, offers, profile_rows, taken
 from enlist.studies.results import Outcome, Results
 
 GROWTH = 0.1
@@ -60,7 +62,7 @@ def slower_and_looser(results: Results) -> Verdict:
     >>> slower_and_looser(example_results()).ours.startswith("time: ")
     True
     """
-    return together(
+    return parted(
         {
             "time": times(_growth(results, "per_batch"), GROWTH),
             "standard deviation": times(_growth(results, "per_batch_std"), GROWTH),
@@ -75,7 +77,7 @@ def hungrier(results: Results) -> Verdict:
     >>> hungrier(example_results()).kind
     'partly'
     """
-    return together(
+    return parted(
         {
             "memory": times(_growth(results, "memory"), GROWTH),
             "bytes per further sample": times(steepening(results), GROWTH),
@@ -99,7 +101,7 @@ def steepening(results: Results) -> Summary:
 
 
 def best_is_sixteen(results: Results) -> Verdict:
-    """How often the explicit rule for time, memory and accuracy takes 16.
+    """How often the explicit rule for time, memory and accuracy takes 16; and what the choice hangs on.
 
     >>> from enlist.studies.darts.example import example_results
     >>> best_is_sixteen(example_results()).kind
@@ -107,7 +109,12 @@ def best_is_sixteen(results: Results) -> Verdict:
     """
     chosen = [pooled([outcome]).best for outcome in results["profile"].outcomes.values()]
     found = counted(share(chosen.count(BATCH), len(chosen)), MAJORITY, "of the populations")
-    return found._replace(ours=f"{found.ours}; over all of them together {pooled_best(results)} is taken")
+    often = taken(profile_rows(results)).get(BATCH, 0)
+    return found._replace(
+        ours=f"{found.ours}; over all of them together {pooled_best(results)} is taken; {often} of {len(WEIGHTINGS)} "
+        f"weightings take {BATCH}",
+        why=f"{found.why}. {_reservations(results)}",
+    )
 
 
 def pooled_best(results: Results) -> int:
@@ -118,6 +125,29 @@ def pooled_best(results: Results) -> int:
     16
     """
     return pooled(list(results["profile"].outcomes.values())).best
+
+
+def _reservations(results: Results) -> str:
+    """Whose accuracy the score has, and what other sizes to choose from would change."""
+    from enlist.simulation.profile import choose
+
+    rows = profile_rows(results)
+    own = shown(scaled(local_change(results), 100.0), 1, sign=True)
+    words = (
+        f"The accuracy in the score is that of clients on the samples that they trained on, which changes by {own} "
+        f"points from batch size {rows[0].batch} to {rows[-1].batch} ({_populations(len(results['profile'].seeds))})"
+    )
+    smallest, largest = (RANDOM if row.batch == BATCH else f"batch/{row.batch}" for row in (rows[0], rows[-1]))
+    if smallest in results and largest in results:
+        common = shown(scaled(scores.gap(results, largest, smallest, scores.final), 100.0), 1, sign=True)
+        count = len(scores.pairs(results, largest, smallest))
+        words += f"; that of the common model on the test set changes by {common} points ({_populations(count)})"
+    others = ", ".join(f"{name} it is {choose(some)}" for name, some in list(offers(rows).items())[1:])
+    return f"{words}. Its parts are scaled over the sizes offered, and other sizes may change the choice: {others}"
+
+
+def _populations(count: int) -> str:
+    return f"{count} population{'s' * (count != 1)}"
 
 
 def _growth(results: Results, name: str) -> Summary:

@@ -7,10 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from enlist.studies.darts import scores
+from enlist.studies.claims import shown
+from enlist.studies.darts import costs, scores
 from enlist.studies.darts.profile_rules import pooled_best
 from enlist.studies.darts.profiles import pooled
+from enlist.studies.darts.rules import scaled
 from enlist.studies.darts.settings import BATCH, DEFAULT, LABELS, PRINTED, RANDOM
+from enlist.studies.darts.weightings import WEIGHTINGS, offers, profile_rows, taken
 from enlist.studies.results import Results
 from enlist.studies.study import Table
 
@@ -49,18 +52,52 @@ def batch_sizes(results: Results) -> Table:
                 "score": sum(parts),
                 "chosen": row.batch == every.best,
                 "in populations": f"{chosen.count(row.batch)} of {len(chosen)}",
-                "random selection, %": 100 * scores.mean(results, key, scores.final).mean if key in results else None,
+                "random selection, %": _final(results, key) if key in results else None,
             }
         )
     return Table(
         "batch-sizes",
         "The mini-batch profile and the choice of a batch size",
         rows,
-        "± are standard deviations. Accuracy is that of each client alone on its own samples; the last column has the "
-        "common model's in the end, on the test set. The score is the mean of time per sample, memory and lack of "
-        "accuracy, each brought to 0..1; the least is taken. All numbers are in profile.csv.",
+        "± are standard deviations. The score is the mean of time per sample, memory and lack of accuracy, each "
+        "brought to 0..1 over the batch sizes offered; the least is taken. Its accuracy is that of each client alone "
+        "on the samples that it trained on, which tends to fall as a pass has fewer steps; the last column, the common "
+        "model's on the test set in the end (mean with 95 % interval), has no part in it. All numbers are in "
+        "profile.csv.",
         highlight=True,
     )
+
+
+def weightings(results: Results) -> Table:
+    """Which batch size is taken, by what is offered and by what weighs how much.
+
+    >>> from enlist.studies.darts.example import example_results
+    >>> weightings(example_results()).rows[1]["batch size 8"] is None
+    True
+    """
+    from enlist.simulation.profile import choose
+
+    every = profile_rows(results)
+    rows = []
+    for name, some in offers(every).items():
+        counts = taken(some)
+        rows.append(
+            {"offered": name, "equal weights take": choose(some)}
+            | {f"batch size {row.batch}": counts.get(row.batch) for row in every}
+        )
+    return Table(
+        "weightings",
+        "What the choice of a batch size hangs on",
+        rows,
+        f"In how many of the {len(WEIGHTINGS)} weightings of time, memory and accuracy, in steps of a tenth, each "
+        "batch size has the least score. Each of the three is brought to 0..1 between the best and the worst of the "
+        "sizes offered, so a size that nobody takes may still decide between two others.",
+        highlight=True,
+    )
+
+
+def _final(results: Results, key: str) -> str:
+    return shown(scaled(scores.mean(results, key, scores.final), 100.0), 1)
 
 
 def profile(results: Results) -> Table:
@@ -116,7 +153,7 @@ def most_selected(results: Results, most: int = 5) -> Table:
     for label, key in keys.items():
         seed, outcome = next(iter(results[key].outcomes.items()))
         size = best if key.startswith("batch/") else BATCH
-        taken = scores.pass_seconds(results["profile"].outcomes[seed], size) * outcome["samples"]
+        taken = costs.pass_seconds(results["profile"].outcomes[seed], size) * outcome["samples"]
         for client in np.argsort(-outcome["selected"], kind="stable")[:most].tolist():
             own = outcome["who"] == client
             rows.append(

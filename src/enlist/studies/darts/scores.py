@@ -45,6 +45,25 @@ def accuracy_at(number: int) -> Score:
     return lambda outcome: float(outcome["accuracy"][number - 1])
 
 
+def smoothed_at(number: int) -> Score:
+    """Mean test accuracy over the five rounds up to this one, or as many as there are.
+
+    >>> outcome = Outcome({}, {"accuracy": np.array([0.0, 0.5, 0.6, 0.7, 0.6, 0.6])}, 1.0)
+    >>> round(smoothed_at(6)(outcome), 3), smoothed_at(2)(outcome)
+    (0.6, 0.25)
+    """
+    return lambda outcome: float(outcome["accuracy"][max(number - WINDOW, 0) : number].mean())
+
+
+def span(number: int) -> str:
+    """The rounds of `smoothed_at` in words.
+
+    >>> span(20), span(3)
+    ('rounds 16 to 20', 'rounds 1 to 3')
+    """
+    return f"rounds {max(number - WINDOW, 0) + 1} to {number}"
+
+
 def local_at(number: int) -> Score:
     """Mean accuracy, after a round, of those who took part in it, on their own samples.
 
@@ -190,18 +209,43 @@ def spent(outcome: Outcome, aim: float) -> dict[str, float]:
     return {"rounds": float(found.rounds), "seconds": found.seconds, "samples": samples}
 
 
-def saving(results: Results, key: str, what: str) -> Summary:
-    """How many times as much random spent until its target as this selector: geometric mean over common seeds.
+def saving(results: Results, key: str, what: str, against: str = RANDOM) -> Summary:
+    """How many times as much another (random) spent until random's target as this selector: geometric mean over seeds.
 
     >>> from enlist.studies.darts.example import example_results
     >>> saving(example_results(), "select/random", "rounds").mean
     1.0
     """
+    keys = (key, against, RANDOM)
+    shared = results.common(keys)
     ratios = []
-    for own, base in pairs(results, key, RANDOM):
+    for seed in shared[key].seeds:
+        own, other, base = (shared[name].outcomes[seed] for name in keys)
         aim = target(base)
-        ratios.append(spent(base, aim)[what] / spent(own, aim)[what])
+        ratios.append(spent(other, aim)[what] / spent(own, aim)[what])
     return geometric_mean(ratios)
+
+
+def favour(outcome: Outcome) -> float:
+    """How many times as often as the client that was asked least the most asked one was, after the initial rounds.
+
+    >>> who = np.array([[0, 1]] * 5 + [[0, 1], [0, 2], [0, 3]])
+    >>> favour(Outcome({}, {"who": who, "samples": np.ones(4)}, 1.0))
+    3.0
+    """
+    counts = picks(outcome)
+    return float(counts.max() / max(counts.min(), 1))
+
+
+def per_round(outcome: Outcome) -> float:
+    """Samples that a round trains on, on average.
+
+    >>> who = np.array([[0, 1], [1, 1]])
+    >>> per_round(Outcome({}, {"who": who, "samples": np.array([10.0, 20.0])}, 1.0))
+    35.0
+    """
+    asked = np.asarray(outcome["who"], dtype=np.int64)
+    return float(np.asarray(outcome["samples"])[asked].sum(axis=1).mean())
 
 
 def clean_share(outcome: Outcome) -> float:
@@ -215,17 +259,6 @@ def clean_share(outcome: Outcome) -> float:
     return float(counts[outcome["quality"] > 0.5].sum() / max(counts.sum(), 1))
 
 
-def server_cost(outcome: Outcome, selector: str, rewarded: bool) -> float:
-    """Milliseconds of the server per round with the study's own clients: choosing, learning and, if it needs rewards,
-    evaluating the model.
-
-    >>> outcome = Outcome({"choosing": {"random": [0.1, 5.0]}, "evaluation": 2.0}, {}, 1.0)
-    >>> server_cost(outcome, "random", rewarded=False)
-    0.1
-    """
-    return float(outcome["choosing"][selector][0]) + (float(outcome["evaluation"]) if rewarded else 0.0)
-
-
 def at_seeds(results: Results, key: str, seeds: Sequence[int], name: str) -> FloatArray:
     """(seeds, ...) an array of the outcomes with these seeds.
 
@@ -234,30 +267,3 @@ def at_seeds(results: Results, key: str, seeds: Sequence[int], name: str) -> Flo
     (1, 20)
     """
     return np.array([results[key].outcomes[seed][name] for seed in seeds], dtype=float)
-
-
-def pass_seconds(outcome: Outcome, batch: int) -> FloatArray:
-    """(clients,) seconds per sample of a pass with this batch size, as the profile has measured it.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> pass_seconds(example_results()["profile"].outcomes[0], 16).shape
-    (12,)
-    """
-    rows = outcome["batch"] == batch
-    order = np.argsort(outcome["client"][rows])
-    return np.asarray((np.median(outcome["passes"][rows], axis=1) / outcome["samples"][rows])[order])
-
-
-def training_times(results: Results, key: str, batch: int, seeds: Sequence[int]) -> FloatArray:
-    """(seeds, rounds) seconds in which those who took part train, one after the other, on this machine.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> training_times(example_results(), "select/random", 16, [0, 1]).shape
-    (2, 20)
-    """
-    found = []
-    for seed in seeds:
-        outcome, measured = results[key].outcomes[seed], results["profile"].outcomes[seed]
-        taken = pass_seconds(measured, batch) * outcome["samples"]
-        found.append(taken[outcome["who"].astype(np.int64)].sum(axis=1))
-    return np.array(found)

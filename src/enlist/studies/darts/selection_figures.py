@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from typing import cast
 
+import altair as alt
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist.report.charts import Row
 from enlist.studies.charts import Look, boxes, curves, intervals, lines, points
-from enlist.studies.darts import scores
-from enlist.studies.darts.bounded import shares, within
-from enlist.studies.darts.settings import (
-    BONUSES,
-    DEFAULT,
-    DEFAULT_BONUS,
-    LABELS,
-    METHODS,
-    PRINTED,
-    RANDOM,
-)
+from enlist.studies.darts import costs, scores
+from enlist.studies.darts.bonus import bonus_figure
+from enlist.studies.darts.bounded import means, shares, within
+from enlist.studies.darts.rules import scaled
+from enlist.studies.darts.settings import DEFAULT, LABELS, METHODS, PRINTED, RANDOM
 from enlist.studies.results import Results
 from enlist.studies.study import Figure
 
@@ -69,47 +65,57 @@ def curve_figures(results: Results) -> list[Figure]:
 def _first_rounds(results: Results) -> Figure:
     most = min(20, len(results[RANDOM].each("accuracy")[0]))
     names = {RANDOM: "random", PRINTED: "UCB as printed"}
-    thin = [
-        row for key in names for row in lines(results[key].column("accuracy")[:, :most], series=f"{names[key]}, here")
-    ]
-    rows: list[dict[str, Any]] = [
-        {"series": f"{names[key]}, report", "at": number, "mean": value}
-        for key in names
+    rows, thin = [], []
+    for key, name in names.items():
+        accuracy = results[key].column("accuracy")[:, :most]
+        rows += means(accuracy, f"{name}, here")
+        # Two lines are drawn of the same seed number; they must not be joined.
+        thin += [{**row, "line": f"{name} {row['line']}"} for row in lines(accuracy, series=f"{name}, here")]
+    reported = [
+        {"series": f"{name}, report", "at": number, "mean": value}
+        for key, name in names.items()
         for number, value in REPORTED[key].items()
         if number <= most
     ]
-    rows += [
-        {"series": f"{names[key]}, here", "at": at + 1, "mean": float(value)}
-        for key in names
-        for at, value in enumerate(results[key].column("accuracy")[:, :most].mean(axis=0))
-    ]
-    colours = {
-        "random, here": "#8d99ae",
-        "UCB as printed, here": "#e07a1f",
-        "random, report": "#2b2d42",
-        "UCB as printed, report": "#7a1f0b",
-    }
-    # Two lines are drawn of the same seed number; they must not be joined.
-    thin = [{**row, "line": f"{row['series']} {row['line']}"} for row in thin]
-    look = Look("round", "accuracy", colours=colours, width=640, height=320, columns=4)
+    here = {"random, here": "#8d99ae", "UCB as printed, here": "#e07a1f"}
+    there = {"random, report": "#2b2d42", "UCB as printed, report": "#7a1f0b"}
+    look = Look("round", "accuracy", colours=here, width=640, height=320)
+    chart = curves(rows, "The first rounds, population by population", look, thin=thin)
     return Figure(
         "first-rounds",
         "The first 20 rounds, and the report's one run (Fig. 6 and Table 2)",
-        curves(rows, "The first rounds, population by population", look, thin=thin),
-        "Thin lines are single populations, thick ones their means; the report gives three rounds of one run each.",
+        alt.layer(cast(alt.LayerChart, chart), _dots(reported, there)).resolve_scale(color="independent"),
+        f"Thin lines are single populations, thick ones the means of {len(results[RANDOM].seeds)}. Dots are all that "
+        "the report gives in numbers: three rounds of one run each.",
         highlight=True,
     )
+
+
+def _dots(rows: Sequence[Row], colours: dict[str, str]) -> alt.Chart:
+    """Accuracies as single points, told apart by colour, in a layer over curves."""
+    dots: alt.Chart = (
+        alt.Chart(alt.InlineData(values=list(rows)))
+        .mark_point(filled=True, size=120, opacity=1, shape="diamond")
+        .encode(
+            x="at:Q",
+            y=alt.Y("mean:Q", scale=alt.Scale(domain=[0, 1])),
+            color=Look(colours=colours).colour(list(colours), "diamond"),
+            tooltip=["series:N", alt.Tooltip("at:Q", title="round"), alt.Tooltip("mean:Q", format=".4f")],
+        )
+    )
+    return dots
 
 
 def _differences(results: Results) -> Figure:
     rows = []
     for number in shown_rounds(results):
-        for key in (PRINTED, DEFAULT):
-            found = scores.gap(results, key, RANDOM, scores.accuracy_at(number))
-            rows.append(
-                {"name": f"round {number}", "series": LABELS[key], "mean": 100 * found.mean}
-                | {"low": 100 * found.low, "high": 100 * found.high}
-            )
+        spans = {f"round {number}": scores.accuracy_at(number)}
+        if number > 1:
+            spans[scores.span(number)] = scores.smoothed_at(number)
+        for name, score in spans.items():
+            for key in (PRINTED, DEFAULT):
+                found = scaled(scores.gap(results, key, RANDOM, score), 100.0)
+                rows.append({"name": name, "series": LABELS[key], **vars(found)})
         if number in REPORTED[PRINTED]:
             lead = 100 * (REPORTED[PRINTED][number] - REPORTED[RANDOM][number])
             rows.append(
@@ -122,7 +128,9 @@ def _differences(results: Results) -> Figure:
         intervals(
             rows, "Lead over random selection", Look(x="points of accuracy", colours=colours, width=520), rule=0.0
         ),
-        "Paired differences with 95 % intervals over populations; the report's have none, as each is of one run.",
+        f"Paired differences with 95 % intervals over {len(results[RANDOM].seeds)} populations; the report's have "
+        "none, as each is of one run. Single rounds jump by several points, so the mean of the five rounds up to each "
+        "stands below it.",
     )
 
 
@@ -188,53 +196,21 @@ def cost_figures(results: Results) -> list[Figure]:
     >>> [figure.name for figure in cost_figures(example_results())]
     ['bonus', 'server']
     """
-    return [_bonus(results), _server(results)]
-
-
-def _bonus(results: Results) -> Figure:
-    rows = []
-    for label, tuned, held_out in bonus_keys():
-        for series, key in (("seeds for tuning", tuned), ("held-out seeds", held_out)):
-            if key in results:
-                found = scores.mean(results, key, scores.final)
-                rows += within([{"name": label, "series": series, **vars(found)}], 0.0, 1.0)
-    return Figure(
-        "bonus",
-        "The width of the bonus",
-        intervals(rows, "Final accuracy by the width of the bonus", Look(x="test accuracy", width=460)),
-        "Means with 95 % intervals; a width is chosen on the seeds for tuning, and judged on the others.",
-    )
-
-
-def bonus_keys() -> list[tuple[str, str, str]]:
-    """Label, key on the seeds for tuning, and key on the others, of every width.
-
-    >>> bonus_keys()[2]
-    ('c = 0.3 (default)', 'tuning/c=0.3', 'select/default')
-    """
-    found = []
-    for c in BONUSES:
-        own = c == DEFAULT_BONUS
-        found.append((f"c = {c:g}{' (default)' * own}", f"tuning/c={c:g}", DEFAULT if own else f"bonus/c={c:g}"))
-    return [*found, ("as printed (c = 1.41)", "tuning/printed", PRINTED), ("random", "", RANDOM)]
+    return [bonus_figure(results), _server(results)]
 
 
 def _server(results: Results) -> Figure:
-    group = results["server"]
+    work = {f"choose and learn: {LABELS[key]}": costs.choosing(name) for key, name in METHODS.items()}
+    work["evaluate the model for the reward"] = costs.evaluating
     rows = [
-        {"name": f"choose and learn: {LABELS[key]}", "series": "ms", **vars(Summary.of(_choosing(group, key)))}
-        for key in METHODS
+        {"name": name, "series": "ms", **vars(scores.mean(results, "server", score))} for name, score in work.items()
     ]
-    rows.append({"name": "evaluate the model for the reward", "series": "ms", **vars(group.summary("evaluation"))})
     return Figure(
         "server",
         "What the server does in a round",
         intervals(
             within(rows, 0.0), "Work of the server", Look(x="ms per round, 12 clients, one core", width=460, zero=True)
         ),
-        "Medians over rounds; means with 95 % intervals over populations. Random selection needs no evaluation.",
+        f"Medians over rounds; means with 95 % intervals over {len(results['server'].seeds)} populations. Random "
+        "selection needs no evaluation.",
     )
-
-
-def _choosing(group: Any, key: str) -> list[float]:
-    return [outcome["choosing"][METHODS[key]][0] for outcome in group.outcomes.values()]

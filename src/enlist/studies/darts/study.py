@@ -4,7 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from enlist.studies.darts import data_figures, profile_figures, profile_tables, selection_figures, selection_tables
+from enlist.studies.darts import (
+    bonus,
+    data_figures,
+    profile_figures,
+    profile_tables,
+    selection_figures,
+    selection_tables,
+)
 from enlist.studies.darts.claims import CLAIMS
 from enlist.studies.darts.plan import experiments
 from enlist.studies.darts.settings import CIFAR, CIFAR_SEEDS, EXTRAS, SCALES
@@ -17,7 +24,7 @@ def figures(results: Results) -> Sequence[Figure]:
 
     >>> from enlist.studies.darts.example import example_results
     >>> len(figures(example_results())), figures(Results({}))
-    (23, [])
+    (24, [])
     """
     makers = [
         data_figures.data_figures,
@@ -35,18 +42,19 @@ def all_tables(results: Results) -> Sequence[Table]:
 
     >>> from enlist.studies.darts.example import example_results
     >>> len(all_tables(example_results())), all_tables(Results({}))
-    (11, [])
+    (12, [])
     """
     makers = [
         selection_tables.setting,
         data_figures.distribution,
         profile_tables.batch_sizes,
+        profile_tables.weightings,
         profile_tables.profile,
         profile_tables.by_client,
         profile_tables.most_selected,
         selection_tables.at_rounds,
         selection_tables.methods,
-        selection_tables.tuning,
+        bonus.tuning,
         selection_tables.server_cost,
         selection_tables.curves,
     ]

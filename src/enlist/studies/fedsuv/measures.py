@@ -112,6 +112,8 @@ def growth(group: Group) -> Summary:
 def _part(group: Group, name: str, nobody: float) -> Summary:
     """Share of clients, over all rounds and seeds; seeds are resampled, as clients of one run are not independent."""
     of, hit = group.column(name).sum(axis=1).T[:2]
+    if not of.any():
+        return Summary(nobody, nobody, nobody)
     return bootstrap(lambda of, hit: hit.sum() / of.sum() if of.sum() else nobody, of, hit)
 
 

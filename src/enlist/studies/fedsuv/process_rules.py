@@ -97,13 +97,12 @@ def most_valid_utility(results: Results) -> Verdict:
 
     def judge(name: str) -> Verdict:
         own = worth(name)
-        shared = {rival: sorted(own.keys() & values.keys()) for rival, values in others.items()}
-        gaps = {
-            rival: paired_difference([own[seed] for seed in seeds], [others[rival][seed] for seed in seeds])
-            for rival, seeds in shared.items()
-        }
-        means = {rival: float(np.mean(list(values.values()))) for rival, values in others.items()}
-        return leads(title(name), {**means, title(name): float(np.mean(list(own.values())))}, gaps, VALUED)
+        seeds = sorted(set(own).intersection(*others.values()))
+        values = {rival: [known[seed] for seed in seeds] for rival, known in others.items()}
+        mine = [own[seed] for seed in seeds]
+        gaps = {rival: paired_difference(mine, theirs) for rival, theirs in values.items()}
+        means = {rival: float(np.mean(theirs)) for rival, theirs in values.items()}
+        return leads(title(name), {**means, title(name): float(np.mean(mine))}, gaps, VALUED)
 
     return readings(judge)
 

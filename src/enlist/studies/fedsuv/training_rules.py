@@ -52,7 +52,9 @@ def readings(judge: Callable[[str], Verdict]) -> Verdict:
     short = {name: title(name).removeprefix("FedSUV, ") for name in FEDSUV}
     ours = "; ".join(f"{short[name]}: {found[name].ours}" for name in FEDSUV)
     why = "; ".join(f"{short[name]}: {found[name].kind} ({found[name].why})" for name in (PRINTED, ZERO))
-    return Verdict(kind, f"{ours} (by the same rule: {found[OURS].kind})", why)
+    others = "; ".join(f"{short[name]}: {found[name].kind}" for name in (ZERO, OURS))
+    brief = f"{found[PRINTED].ours} ({others})"
+    return Verdict(kind, f"{ours} (by the same rule: {found[OURS].kind})", why, brief)
 
 
 def by_task(results: Results, aggregation: str, judge: Callable[[str], Verdict], name: str = PRINTED) -> Verdict:
