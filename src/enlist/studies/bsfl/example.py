@@ -10,26 +10,22 @@ from typing import Any
 import numpy as np
 
 from enlist.streams import Streams
+from enlist.studies.bsfl.claims_annealing import ANNEALING
+from enlist.studies.bsfl.claims_arena import ARENA
+from enlist.studies.bsfl.claims_problem import PROBLEM
+from enlist.studies.bsfl.claims_regret import REGRET
+from enlist.studies.bsfl.claims_training import TRAINING
 from enlist.studies.bsfl.fits import SHAPES
-from enlist.studies.bsfl.further import (
-    by_loss,
-    cold_races,
-    genies,
-    longer_energies,
-    plenty,
-    slow_hold_most,
-    weighted,
-    weighted_linear,
-    without_g,
-)
 from enlist.studies.bsfl.plan import experiments
 from enlist.studies.bsfl.regret import NOTICEABLE, checkpoints
 from enlist.studies.bsfl.settings import SCALES
 from enlist.studies.bsfl.training import GRID
+from enlist.studies.further import AGAIN
 from enlist.studies.results import Group, Outcome, Results
 from enlist.studies.study import Experiment
 
-MORE = (by_loss, cold_races, genies, longer_energies, plenty, slow_hold_most, weighted, weighted_linear, without_g)
+CLAIMS = (*PROBLEM, *ANNEALING, *REGRET, *ARENA, *TRAINING)
+MORE = tuple(dict.fromkeys(claim.further.experiments for claim in CLAIMS))
 LEVELS = {"bsfl": 0.8, "cs-ucb": 0.78, "cs-ucb-q": 0.77, "random": 0.75, "size-proportional": 0.76, "oort": 0.785}
 
 
@@ -45,7 +41,7 @@ def example_results(lead: float = 0.02, shape: str = "√n", extras: tuple[str, 
     """
     scale = SCALES["smoke"].chosen(extras=extras)
     listed = [each for more in (experiments, *MORE) for each in more(scale)]
-    listed += [dataclasses.replace(each, seed=each.seed + 1) for each in listed if each.key.startswith("train/")]
+    listed += [dataclasses.replace(each, seed=each.seed + 1) for each in listed if "train/" in each.key]
     wanted = {(each.key, each.seed): each for each in listed}
     outcomes = {place: example_outcome(**_found(each, lead, shape)) for place, each in wanted.items()}
     return Results.of([(each.key, each.settings, each.seed) for each in wanted.values()], outcomes)
@@ -73,9 +69,9 @@ def grown(shape: str, rounds: int) -> Group:
 
 
 def _found(each: Experiment, lead: float, shape: str) -> dict[str, Any]:
-    kind, _, rest = each.key.partition("/")
+    kind, _, rest = each.key.removeprefix(AGAIN).partition("/")
     rng = Streams(7).generator(each.key, each.seed)
-    if kind in ("regret", "sensitivity"):
+    if kind in ("regret", "sensitivity", "growth", "fastest"):
         return _match(each, shape, rng)
     return _training(rest, lead, rng) if kind == "train" else dict(each.run(each.settings, each.seed, Path()))
 

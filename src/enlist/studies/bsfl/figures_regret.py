@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from enlist.statistics import Summary
+from enlist.studies.bsfl.claims_regret import limits
 from enlist.studies.bsfl.fits import SETTLED, SHAPES, fit
 from enlist.studies.bsfl.growth import NOTED, PRESETS, bsfl, larger, read, sizes
 from enlist.studies.bsfl.plan import regret_key
@@ -22,8 +23,11 @@ from enlist.studies.bsfl.settings import (
 from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Figure
+from enlist.typing import FloatArray
 
 FIT_COLOURS = {"BSFL": "#0b6e99", "a + b ln n": "#c8553d", "a + b √n": "#2a9d5c", "noticeable losses only": "#8d99ae"}
+REGRET, BOUND, WITH_GAP, TRIVIAL = "regret", "Theorem 1", f"Theorem 1 if Δmin were {NOTED[PRINTED]:g}", "n·Δmax"
+BOUND_COLOURS = {REGRET: "#0b6e99", BOUND: "#c8553d", WITH_GAP: "#e07a1f", TRIVIAL: "#8d99ae"}
 JUDGES = {PRINTED: "reward as printed", DEFAULT: "reward with normalised g (our default)"}
 PARAMETERS = {"alpha": "alpha, weight of g", "beta": "beta, power of g", "bonus_scale": "bonus scale"}
 
@@ -37,7 +41,13 @@ def small(results: Results) -> Figure:
     """
     size = sizes(results)[0]
     panels = [
-        Panel(f"{scenario}, {JUDGES[reward]}", _curves(results, size, scenario, reward), "round", "regret")
+        Panel(
+            f"{scenario}, {JUDGES[reward]}",
+            _curves(results, size, scenario, reward, SETTLED if reward == DEFAULT else 0.0),
+            "round",
+            "regret",
+            log_y=reward == DEFAULT,
+        )
         for reward in (PRINTED, DEFAULT)
         for scenario in (IID, NON_IID)
     ]
@@ -46,7 +56,8 @@ def small(results: Results) -> Figure:
         f"Regret, {read(size)} clients (Figs. 5 and 8, left)",
         side_by_side(panels, "Cumulated pseudo-regret against the genie", COLOURS),
         "Mean and 95 % interval over seeds. Each preset of BSFL is judged by the reward that it maximises. Eq. 7 as "
-        "printed would be linear even for the genie; this is what its proof uses.",
+        "printed would be linear even for the genie; this is what its proof uses. Below, the axis is logarithmic, as "
+        "BSFL would lie on the ground, and the first twentieth of the rounds is left out.",
         highlight=True,
     )
 
@@ -107,14 +118,52 @@ def large(results: Results) -> Figure:
         "Regret of larger populations",
         side_by_side(panels, "Cumulated pseudo-regret, both axes logarithmic", COLOURS, 4, 210, 180),
         "On these axes linear growth has slope 1, a square root 1/2. At first every client is tried once.",
+        highlight=True,
     )
 
 
-def _curves(results: Results, size: str, scenario: str, reward: str) -> list[dict[str, object]]:
+def bounds(results: Results) -> Figure:
+    """BSFL's regret beside Theorem 1's bound, and beside what nobody can exceed.
+
+    >>> from enlist.studies.bsfl.example import example_results
+    >>> bounds(example_results()).name
+    'bound'
+    """
+    panels = []
+    for size in sizes(results):
+        for scenario in (IID, NON_IID):
+            group = bsfl(results, size, scenario, PRINTED)
+            rounds = group.column("rounds")[0]
+            used = rounds >= SETTLED * rounds[-1]
+            rows = along(rounds[used], np.log10(np.maximum(group.column("pseudo")[:, used], 1e-9)), REGRET)
+            for name, limit in _limits(group, rounds[used]).items():
+                rows += along(rounds[used], np.log10(limit)[None], name)
+            panels.append(Panel(f"{read(size)}, {scenario}", rows, "round", "log10 of regret"))
+    return Figure(
+        "bound",
+        "Theorem 1's bound beside the regret",
+        side_by_side(panels, "BSFL as printed: regret, bound, and what nobody can exceed", BOUND_COLOURS, 2, 350, 160),
+        "The bound goes by the least loss of a round, Δmin, squared; also shown is what it would be if no loss were "
+        f"less than {NOTED[PRINTED]:g}. Mean of logarithms over seeds; the first twentieth of the rounds is left out.",
+        highlight=True,
+    )
+
+
+def _limits(group: Group, rounds: FloatArray) -> dict[str, FloatArray]:
+    found = {
+        name: np.array([limits(group, least, int(one))[0] for one in rounds])
+        for name, least in ((BOUND, None), (WITH_GAP, NOTED[PRINTED]))
+    }
+    return {**found, TRIVIAL: np.array([limits(group, None, int(one))[1] for one in rounds])}
+
+
+def _curves(results: Results, size: str, scenario: str, reward: str, since: float = 0.0) -> list[dict[str, object]]:
     rows = []
     for key in (own(reward), *REGRET_RIVALS[scenario, reward]):
         group = results[regret_key(size, scenario, reward, key)]
-        rows += along(group.column("rounds")[0], group.column("pseudo"), METHODS[key].label)
+        rounds = group.column("rounds")[0]
+        used = rounds >= since * rounds[-1]
+        rows += along(rounds[used], group.column("pseudo")[:, used], METHODS[key].label)
     return rows
 
 

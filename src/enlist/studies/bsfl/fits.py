@@ -18,27 +18,27 @@ SETTLED = 0.05
 
 
 def at(group: Group, name: str, share: float) -> FloatArray:
-    """(seeds,) a cumulated curve after this share of the rounds.
+    """(seeds,) a cumulated curve after this share of the rounds, between two points of it in proportion.
 
     >>> from enlist.studies.bsfl.example import grown
     >>> at(grown("ln n", rounds=1000), "pseudo", 0.5).round(2)
     array([6.21, 6.21])
     """
     rounds = group.column("rounds")[0]
-    values: FloatArray = group.column(name)[:, int(np.argmin(np.abs(rounds - share * rounds[-1])))]
-    return values
+    return np.array([np.interp(share * rounds[-1], rounds, curve) for curve in group.column(name)])
 
 
-def doubling(group: Group, name: str = "pseudo") -> Summary:
+def doubling(group: Group, name: str = "pseudo", until: float = 1.0) -> Summary:
     """[R(n) - R(n/2)] / [R(n/2) - R(n/4)]: 1 if R grows as ln n, 1.41 as √n, 2 as n; with its interval over seeds.
 
-    It is the ratio of means, resampled over seeds, so that a seed without regret in between does no harm.
+    It is the ratio of means, resampled over seeds, so that a seed without regret in between does no harm. n is the
+    number of rounds, or the part `until` of it.
 
     >>> from enlist.studies.bsfl.example import grown
     >>> [round(doubling(grown(shape, rounds=1000)).mean, 2) for shape in ("ln n", "√n", "n")]
     [1.0, 1.41, 2.0]
     """
-    quarter, half, whole = (at(group, name, share) for share in (0.25, 0.5, 1.0))
+    quarter, half, whole = (at(group, name, until * share) for share in (0.25, 0.5, 1.0))
 
     def ratio(first: FloatArray, second: FloatArray) -> float:
         return float(second.mean() / first.mean()) if first.mean() > 0 else 1.0 if second.mean() <= 0 else math.inf
@@ -85,6 +85,15 @@ def best_fit(group: Group, name: str = "pseudo") -> dict[str, float]:
     """
     rounds, curve = group.column("rounds")[0], group.column(name).mean(axis=0)
     return {shape: fit(rounds, curve, shape)[2] for shape in SHAPES}
+
+
+def width(clients: int, k: int, rounds: int) -> float:
+    """The printed bonus, sqrt((m+1) ln n / c), of a client that was selected as often as everybody else (Eq. 12).
+
+    >>> round(width(500, 25, 1000), 2)
+    1.9
+    """
+    return math.sqrt((k + 1) * math.log(rounds) * clients / (rounds * k))
 
 
 def bound(clients: int, k: int, rounds: int, largest: float, least: float) -> float:

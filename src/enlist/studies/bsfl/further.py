@@ -5,9 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from enlist.studies.bsfl.plan import lines, matches, pictures, race_seconds
-from enlist.studies.bsfl.races import energy, race
-from enlist.studies.bsfl.settings import FEW, IID, NON_IID, PRINTED, TRAINED, seeds_of
+from enlist.studies.bsfl.generalisation import spread
+from enlist.studies.bsfl.plan import lines, match, matches, pictures, race_seconds, setting, size_of
+from enlist.studies.bsfl.races import energy, growing, race
+from enlist.studies.bsfl.settings import (
+    FEW,
+    IID,
+    METHODS,
+    NON_IID,
+    OURS,
+    PRINTED,
+    REWARDS,
+    RIVALS,
+    SENSITIVITY,
+    TRAINED,
+    seeds_of,
+)
 from enlist.studies.bsfl.solving import ONE_SIDED
 from enlist.studies.bsfl.training import PLENTY, linear_config
 from enlist.studies.study import Experiment, Scale, over_seeds
@@ -15,6 +28,18 @@ from enlist.studies.study import Experiment, Scale, over_seeds
 SLOW_HOLD_MOST, PLENTY_OF_DATA, WEIGHTED = "slow-hold-most", "plenty", "weighted"
 COLD = 0.01
 """Part of the printed temperature at which the further race is run."""
+HEAD_START = 2
+"""Steps of SA in the time of one of ALSA's, which has to look at the neighbourhood first."""
+SIGMAS = (0.25, 0.5, 1.0, 1.5)
+"""Of lognormal sizes; the study's populations have 1."""
+SMALL, LARGE = ((12, 3), (16, 4), (20, 5), (24, 6)), ((500, 25), (5_000, 250), (50_000, 2_500))
+"""Sizes at which every set is tried, and at which only the exact solver is."""
+LONGER = 4
+"""How many times more rounds the longer match has."""
+BONUSES = (0.1, 0.01)
+"""Parts of the printed bonus."""
+LITTLE = 0.01
+FEW_SEEDS = 3
 
 
 def nothing(scale: Scale) -> Sequence[Experiment]:
@@ -25,6 +50,97 @@ def nothing(scale: Scale) -> Sequence[Experiment]:
     []
     """
     return []
+
+
+def spreads(scale: Scale) -> Sequence[Experiment]:
+    """Further: populations whose sizes are less uneven, and more.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> spreads(SCALES["smoke"])[0].settings["sigmas"]
+    [0.25, 0.5, 1.0, 1.5]
+    """
+    settings = {**scale.settings["targets"], "sigmas": list(SIGMAS)}
+    return over_seeds("targets/spread", spread, settings, seeds_of(scale), 5e-4 * settings["populations"])
+
+
+def growing_problems(scale: Scale) -> Sequence[Experiment]:
+    """Further: how the time of trying every set grows, and how that of the sweep does.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> growing_problems(SCALES["smoke"])[0].settings["small"][0]
+    [12, 3]
+    """
+    settings = {name: [list(size) for size in sizes] for name, sizes in (("small", SMALL), ("large", LARGE))}
+    return over_seeds("exact/growth", growing, settings, seeds_of(scale), 0.2)
+
+
+def fixed_gaps(scale: Scale) -> Sequence[Experiment]:
+    """Further: BSFL as printed without g at the smallest size, so that no difference between two sets ever changes.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> fixed_gaps(SCALES["smoke"])[0].key
+    'growth/20-5/alpha=0'
+    """
+    entry = scale.settings["regret"][0]
+    alpha = {"alpha": 0.0}
+    return match(
+        f"growth/{size_of(entry)}/alpha=0",
+        entry,
+        seeds_of(scale, FEW_SEEDS),
+        METHODS["bsfl-printed"].selector,
+        alpha,
+        {**REWARDS[PRINTED], **alpha},
+    )
+
+
+def longer_and_bolder(scale: Scale) -> Sequence[Experiment]:
+    """Further: BSFL as printed with less of its bonus at the larger sizes, and for more rounds at the first of them.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> [each.key for each in longer_and_bolder(SCALES["smoke"])][::2]
+    ['growth/60-6/longer', 'growth/60-6/bonus=0.1', 'growth/60-6/bonus=0.01']
+    """
+    seeds, selector = seeds_of(scale, FEW_SEEDS), METHODS["bsfl-printed"].selector
+    sizes = scale.settings["regret"][1:]
+    longer = [*sizes[0][:2], LONGER * sizes[0][2]]
+    found = [*match(f"growth/{size_of(longer)}/longer", longer, seeds, selector, {}, REWARDS[PRINTED])]
+    for entry in sizes:
+        for bonus in BONUSES:
+            key, options = f"growth/{size_of(entry)}/bonus={bonus:g}", {"bonus_scale": bonus}
+            found += match(key, entry, seeds, selector, options, REWARDS[PRINTED])
+    return found
+
+
+def bold_cs_ucb(scale: Scale) -> Sequence[Experiment]:
+    """Further: CS-UCB with little of its bonus, at the smallest size.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> bold_cs_ucb(SCALES["smoke"])[0].key
+    'fastest/bonus=0.01'
+    """
+    entry, seeds = scale.settings["regret"][0], seeds_of(scale, FEW_SEEDS)
+    options = {"bonus_scale": LITTLE}
+    return match(f"fastest/bonus={LITTLE:g}", entry, seeds, METHODS["cs-ucb"].selector, options, REWARDS[PRINTED])
+
+
+def bold_alphas(scale: Scale) -> Sequence[Experiment]:
+    """Further: BSFL as printed with no alpha and with much of it, with little of its bonus.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> [each.key for each in bold_alphas(SCALES["smoke"])]
+    ['sensitivity/printed/bonus-scale=0.01+alpha=0', 'sensitivity/printed/bonus-scale=0.01+alpha=100']
+    """
+    return [each for options in bold_options() for each in setting(scale, PRINTED, options)]
+
+
+def bold_options() -> list[dict[str, float]]:
+    """What `bold_alphas` changes, no alpha first.
+
+    >>> bold_options()[0]
+    {'bonus_scale': 0.01, 'alpha': 0.0}
+    """
+    alphas = SENSITIVITY[PRINTED]["alpha"]
+    return [{"bonus_scale": LITTLE, "alpha": alpha} for alpha in (alphas[0], alphas[-1])]
 
 
 def genies(scale: Scale) -> Sequence[Experiment]:
@@ -38,17 +154,18 @@ def genies(scale: Scale) -> Sequence[Experiment]:
 
 
 def cold_races(scale: Scale) -> Sequence[Experiment]:
-    """Further: ALSA, and its one-sided form, against SA when it is colder, and on instances that BSFL met.
+    """Further: ALSA against SA when it is colder (its one-sided form, too), on instances that BSFL met, in equal time.
 
     >>> from enlist.studies.bsfl.settings import SCALES
     >>> sorted({each.key for each in cold_races(SCALES["smoke"])})
-    ['race/cold', 'race/met', 'race/one-sided']
+    ['race/cold', 'race/met', 'race/one-sided', 'race/time']
     """
     own_settings = {**scale.settings["race"], "instances": max(scale.settings["race"]["instances"] // 4, 1)}
     changes: dict[str, dict[str, Any]] = {
         "race/cold": {"source": "drawn", "heat": COLD},
         "race/one-sided": {"source": "drawn", "heat": COLD, "runner": ONE_SIDED},
         "race/met": {"source": "met"},
+        "race/time": {"source": "drawn", "head_start": HEAD_START},
     }
     return [
         each
@@ -95,18 +212,8 @@ def slow_hold_most(scale: Scale) -> Sequence[Experiment]:
     >>> slow_hold_most(SCALES["smoke"])[0].key
     'train/mlp/slow-hold-most/bsfl-printed'
     """
-    methods = ["bsfl-printed", "bsfl-default", "cs-ucb-q", "size-proportional", "cs-ucb"]
+    methods = [*OURS, *RIVALS[NON_IID], "cs-ucb-printed", "cs-ucb"]
     return pictures(scale, "mlp", SLOW_HOLD_MOST, methods, {"speed_correlation": -0.95})
-
-
-def weighted(scale: Scale) -> Sequence[Experiment]:
-    """Further: the CNN's comparison with updates weighted by samples, on the MLP.
-
-    >>> from enlist.studies.bsfl.settings import SCALES
-    >>> weighted(SCALES["smoke"])[0].key
-    'train/mlp/weighted/bsfl-printed'
-    """
-    return pictures(scale, "mlp", WEIGHTED, FEW[NON_IID][:4], weights="samples")
 
 
 def plenty(scale: Scale) -> Sequence[Experiment]:

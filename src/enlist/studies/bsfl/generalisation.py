@@ -11,6 +11,7 @@ from enlist.arena.genie import Reward
 from enlist.arena.scenarios import scenario
 from enlist.arena.worlds import World
 from enlist.bandits import capped_shares
+from enlist.streams import Streams
 from enlist.studies.bsfl.settings import NON_IID, SCENARIOS
 from enlist.studies.study import Settings
 from enlist.typing import FloatArray
@@ -65,3 +66,24 @@ def targets(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
         "steepest": steepest,
         "falling": falling,
     }
+
+
+def spread(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
+    """Targets of Eq. 4 in `populations` whose sizes are lognormal with each of `sigmas`, for every one of `sizes`.
+
+    (sizes, sigmas): `above`, the share of populations in which a client's target exceeds 1; `capped`, the largest
+    target with water-filling.
+
+    >>> found = spread({"sizes": [[20, 5]], "populations": 10, "sigmas": [0.0, 2.0]}, 1, Path())
+    >>> found["above"].shape, float(found["above"][0, 0]), bool((found["capped"] <= 1.0).all())
+    ((1, 2), 0.0, True)
+    """
+    rng = Streams(seed).generator("spread")
+    shape = (len(settings["sizes"]), len(settings["sigmas"]))
+    found = {name: np.empty(shape) for name in ("above", "capped")}
+    for row, (clients, k) in enumerate(settings["sizes"]):
+        for column, sigma in enumerate(settings["sigmas"]):
+            sizes = rng.lognormal(0.0, sigma, (settings["populations"], clients))
+            found["above"][row, column] = (k * sizes.max(axis=1) > sizes.sum(axis=1)).mean()
+            found["capped"][row, column] = max(float(capped_shares(one, float(k)).max()) for one in sizes)
+    return found

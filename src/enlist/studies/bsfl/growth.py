@@ -14,6 +14,7 @@ FLAT, LINEAR = 1.2, 1.8
 NOTED = {PRINTED: 0.1, DEFAULT: 0.01}
 """Losses that are told apart from smaller ones: the printed bonus is ten times as wide."""
 PRESETS = {PRINTED: "as printed", DEFAULT: "our default"}
+DECIDES = "BSFL as printed decides; our default is judged by the same rule and shown beside"
 
 
 def sizes(results: Results) -> list[str]:
@@ -101,3 +102,15 @@ def linear(growth: Summary) -> Verdict:
     if growth.high < LINEAR:
         return Verdict(NOT, ours, f"the interval lies below {LINEAR:g}")
     return Verdict(PARTLY, ours, f"the interval contains {LINEAR:g}")
+
+
+def slower(first: Summary, second: Summary) -> str:
+    """Whether a growth is slower than another, in words.
+
+    >>> one, other = Summary(1.2, 1.1, 1.3), Summary(1.5, 1.4, 1.6)
+    >>> slower(one, other), slower(other, one), slower(Summary(1.2, 1.0, 1.5), other)
+    ('certainly slower', 'not slower', 'slower, but not certainly')
+    """
+    if first.mean >= second.mean:
+        return "not slower"
+    return "certainly slower" if first.high < second.low else "slower, but not certainly"

@@ -3,7 +3,7 @@
 Keys: `targets` of Eq. 4; `graph`, `degrees`, `energy`, `race`, `exact` on the problem of Eq. 13;
 `regret/<clients>-<k>/<scenario>/<reward>/<method>` and `sensitivity/<preset>/<parameter>=<value>` in the arena;
 `train/<task>/<scenario>/<method>` in the simulator, a task being "linear", "mlp", "cnn" or "cifar10". Scenarios are
-"iid" and "non-iid"; further ones belong to unclear claims.
+"iid" and "non-iid"; further ones, and the keys of further.py, belong to unclear claims.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ from enlist.studies.bsfl.settings import (
 from enlist.studies.bsfl.training import image_config, linear_config, settings_for, train
 from enlist.studies.study import Experiment, Scale, Settings, over_seeds
 
-SLOWER = {"fedsuv": 5.0}
-"""How much longer a training takes than others: FedSUV asks clients with much data, and more of them in equal time."""
+SLOWER = {"bsfl-default": 1.3, "bsfl-printed": 1.2, "fedsuv": 1.8, "oort": 1.3, "random": 0.5, "size-proportional": 0.6}
+"""How much longer a training takes than others: who avoids slow clients has more rounds in equal time, and FedSUV asks
+clients with much data."""
 
 
 def experiments(scale: Scale) -> Sequence[Experiment]:
@@ -130,43 +131,79 @@ def matches(scale: Scale, entry: Sequence[int], scenario: str, reward: str, meth
     >>> [each.key for each in matches(SCALES["smoke"], [20, 5, 100, 1], IID, PRINTED, ["bsfl-printed"])]
     ['regret/20-5/iid/printed/bsfl']
     """
-    clients, k, rounds, most = entry
-    found: list[Experiment] = []
-    for key in methods:
-        method = METHODS[key]
-        settings = {
-            "scenario": SCENARIOS[scenario],
-            "clients": clients,
-            "k": k,
-            "rounds": rounds,
-            "reward": {**REWARDS[reward], "by_size": scenario == NON_IID},
-            "selector": method.selector,
-            "options": method.settings(scenario),
-        }
-        seconds = 0.05 + rounds * (5e-4 + 4e-7 * clients)
-        found += over_seeds(
-            regret_key(size_of(entry), scenario, reward, key), played, settings, seeds_of(scale, most), seconds
+    by_size = {"by_size": scenario == NON_IID}
+    return [
+        each
+        for key in methods
+        for each in match(
+            regret_key(size_of(entry), scenario, reward, key),
+            entry,
+            seeds_of(scale, entry[3]),
+            METHODS[key].selector,
+            METHODS[key].settings(scenario),
+            {**REWARDS[reward], **by_size},
+            scenario,
         )
-    return found
+    ]
+
+
+def match(
+    key: str,
+    entry: Sequence[int],
+    seeds: range,
+    selector: str,
+    options: Mapping[str, Any],
+    reward: Mapping[str, Any],
+    scenario: str = IID,
+) -> Sequence[Experiment]:
+    """One selector in the arena; `entry` begins with clients, k and rounds.
+
+    >>> match("late", [20, 5, 100], range(2), "random", {}, {})[1].seed
+    1
+    """
+    clients, k, rounds = entry[:3]
+    settings = {
+        "scenario": SCENARIOS[scenario],
+        "clients": clients,
+        "k": k,
+        "rounds": rounds,
+        "reward": dict(reward),
+        "selector": selector,
+        "options": dict(options),
+    }
+    return over_seeds(key, played, settings, seeds, 0.03 + rounds * (6.5e-4 + 4e-7 * clients))
 
 
 def _sensitivity(scale: Scale) -> list[Experiment]:
+    return [
+        each
+        for preset, parameters in SENSITIVITY.items()
+        for name, values in parameters.items()
+        for value in values
+        for each in setting(scale, preset, {name: value})
+    ]
+
+
+def setting(scale: Scale, preset: str, options: Mapping[str, float]) -> Sequence[Experiment]:
+    """BSFL with some parameters other than in a preset.
+
+    >>> from enlist.studies.bsfl.settings import SCALES
+    >>> setting(SCALES["smoke"], PRINTED, {"bonus_scale": 0.1, "alpha": 3.0})[0].key
+    'sensitivity/printed/bonus-scale=0.1+alpha=3'
+    """
     part = scale.settings["sensitivity"]
-    found: list[Experiment] = []
-    for preset, parameters in SENSITIVITY.items():
-        for name, values in parameters.items():
-            for value in values:
-                settings = {
-                    "scenario": SCENARIOS[IID],
-                    **{key: part[key] for key in ("clients", "k", "rounds")},
-                    "reward": REWARDS[preset],
-                    "selector": METHODS[own(preset)].selector,
-                    "options": {name: value},
-                }
-                key = f"sensitivity/{preset}/{name.replace('_', '-')}={value:g}"
-                seconds = 0.05 + 8e-4 * part["rounds"]
-                found += over_seeds(key, played, settings, seeds_of(scale, part["seeds"]), seconds)
-    return found
+    entry, seeds = [part[name] for name in ("clients", "k", "rounds")], seeds_of(scale, part["seeds"])
+    return match(setting_key(preset, options), entry, seeds, METHODS[own(preset)].selector, options, REWARDS[preset])
+
+
+def setting_key(preset: str, options: Mapping[str, float]) -> str:
+    """The key of BSFL with some parameters other than in a preset.
+
+    >>> setting_key(PRINTED, {"bonus_scale": 0.1})
+    'sensitivity/printed/bonus-scale=0.1'
+    """
+    changed = "+".join(f"{name.replace('_', '-')}={value:g}" for name, value in options.items())
+    return f"sensitivity/{preset}/{changed}"
 
 
 def _trainings(scale: Scale) -> list[Experiment]:
@@ -220,8 +257,8 @@ def pictures(
     if weights is not None:
         config["server"] = {"aggregation": {"kind": "mean", "weights": weights}}
     share = part["clients"] / 500 * part.get("limit", 60_000) / 60_000
-    costs = {"mlp": 4.2, "cnn": 60.0, CIFAR: 65.0}
-    seconds = 0.15 + costs[task] * part["rounds"] / 50 * share
+    costs = {"mlp": 4.8, "cnn": 80.0, CIFAR: 85.0}
+    seconds = 0.1 + costs[task] * part["rounds"] / 50 * share
     return trained(scale, task, scenario, base, methods, config, seeds_of(scale, part["seeds"]), seconds)
 
 

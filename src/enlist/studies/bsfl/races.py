@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,8 @@ def race(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     """SA and ALSA on many instances of each size, as many steps for both.
 
     `source` says whether instances are "drawn" or "met" by BSFL; `heat` multiplies the temperature, `runner` is whom
-    SA runs against. (sizes, instances): `sa`, `runner` (best energies) and `optimum`; `sizes` (sizes, 2).
+    SA runs against, `head_start` how many steps SA has for each of the runner's. (sizes, instances): `sa`, `runner`
+    (best energies) and `optimum`; `sizes` (sizes, 2).
 
     >>> found = race({"sizes": [[20, 5]], "instances": 3, "steps": 50, "source": "drawn"}, 1, Path())
     >>> found["sa"].shape, bool((found["runner"] <= found["optimum"] + 1e-12).all())
@@ -71,17 +73,20 @@ def race(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
             else:
                 keys, values = drawn(clients, k, rng)
             found["optimum"][row, column] = objective(keys, values, argmax_min_plus_sum(keys, values, k, rng))
-            for name, kind in (("sa", SA), ("runner", settings.get("runner", ALSA))):
-                found[name][row, column] = _best(keys, values, k, rng, settings, kind)
+            for name, kind, times in (
+                ("sa", SA, settings.get("head_start", 1)),
+                ("runner", settings.get("runner", ALSA), 1),
+            ):
+                found[name][row, column] = _best(keys, values, k, rng, settings, kind, times * settings["steps"])
     return {"sizes": np.array(sizes), **found}
 
 
 def _best(
-    keys: FloatArray, values: FloatArray, k: int, rng: np.random.Generator, settings: Settings, kind: str
+    keys: FloatArray, values: FloatArray, k: int, rng: np.random.Generator, settings: Settings, kind: str, steps: int
 ) -> float:
     if "heat" in settings:
-        return walk(keys, values, k, rng, settings["steps"], kind, settings["heat"])
-    chosen = annealing(keys, values, k, rng, settings["steps"], alsa=kind == ALSA)[0]
+        return walk(keys, values, k, rng, steps, kind, settings["heat"])
+    chosen = annealing(keys, values, k, rng, steps, alsa=kind == ALSA)[0]
     return objective(keys, values, chosen)
 
 
@@ -103,15 +108,48 @@ def exact(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     seconds = []
     for clients, k in settings["sizes"]:
         keys, values = drawn(clients, k, rng)
-        taken = []
-        for _ in range(REPEATS):
-            begun = time.perf_counter()
-            argmax_min_plus_sum(keys, values, k, rng)
-            taken.append(time.perf_counter() - begun)
-        seconds.append(float(np.median(taken)))
+        seconds.append(_swept(keys, values, k, rng))
     return {
         "wrong": int(wrong),
         "instances": settings["instances"],
         "sizes": np.array(settings["sizes"]),
         "seconds": np.array(seconds),
     }
+
+
+def growing(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
+    """How long trying every set takes, and how long the sweep, as instances grow.
+
+    (small,): `every` and `sweep`, seconds at each of `small` sizes; (large,): `far`, the sweep's at `large` ones.
+
+    >>> found = growing({"small": [[8, 4]], "large": [[500, 25]]}, 1, Path())
+    >>> found["every"].shape, found["sweep"].shape, found["far"].shape
+    ((1,), (1,), (1,))
+    """
+    rng = Streams(seed).generator("growing")
+    small = [drawn(clients, k, rng) for clients, k in settings["small"]]
+    large = [drawn(clients, k, rng) for clients, k in settings["large"]]
+    ks, many = ([k for _, k in settings[name]] for name in ("small", "large"))
+    return {
+        "every": np.array([_tried(*one, k) for one, k in zip(small, ks, strict=True)]),
+        "sweep": np.array([_swept(*one, k, rng) for one, k in zip(small, ks, strict=True)]),
+        "far": np.array([_swept(*one, k, rng) for one, k in zip(large, many, strict=True)]),
+    }
+
+
+def _swept(keys: FloatArray, values: FloatArray, k: int, rng: np.random.Generator) -> float:
+    return _timed(lambda: argmax_min_plus_sum(keys, values, k, rng))
+
+
+def _tried(keys: FloatArray, values: FloatArray, k: int) -> float:
+    return _timed(lambda: exhaustive(keys, values, k))
+
+
+def _timed(work: Callable[[], object]) -> float:
+    """Seconds of a call, the median of some."""
+    taken = []
+    for _ in range(REPEATS):
+        begun = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - begun)
+    return float(np.median(taken))

@@ -33,6 +33,7 @@ def figures(results: Results) -> Sequence[Figure]:
         figures_regret.small,
         figures_regret.fitted,
         figures_regret.large,
+        figures_regret.bounds,
         figures_regret.selections,
         figures_training.linear,
         *figures_training.PICTURES,
@@ -70,7 +71,8 @@ BSFL = Study(
     "Multi-Armed Bandit Approach, 2023",
     about="Its figures have no numbers, and it prints neither alpha, beta, latencies nor data sizes. Here one client "
     "in ten is ten times slower; BSFL is shown as printed (alpha = beta = 1, the full bonus) and with our default "
-    "(normalised g, a tenth of the bonus). Seeds begin at 400: nothing was chosen on them.",
+    "(normalised g, a tenth of the bonus). Claims are judged by what is printed, with our defaults beside it. Seeds "
+    "begin at 400: nothing was chosen on them.",
     scales=SCALES,
     experiments=experiments,
     figures=figures,

@@ -7,20 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from enlist.statistics import Summary, geometric_mean
+from enlist.statistics import Summary
 from enlist.studies.bsfl.claims_annealing import missed, wins
 from enlist.studies.bsfl.claims_regret import limits
 from enlist.studies.bsfl.claims_training import better
 from enlist.studies.bsfl.figures_training import TASKS, data_of, methods_of
 from enlist.studies.bsfl.fits import at, best_fit, doubling, exponent, fit
+from enlist.studies.bsfl.further import HEAD_START
 from enlist.studies.bsfl.growth import NOTED, PRESETS, noticeable, read, sizes
 from enlist.studies.bsfl.plan import regret_key, train_key
 from enlist.studies.bsfl.settings import IID, METHODS, NON_IID, OURS, REGRET_RIVALS, SENSITIVITY, own
+from enlist.studies.bsfl.speed import speed_up
 from enlist.studies.claims import shown
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Table
-
-BASELINES = {IID: "random", NON_IID: "size-proportional"}
 
 
 def degrees(results: Results) -> Table:
@@ -97,10 +97,14 @@ def solvers(results: Results) -> Table:
             "instances": int(results[key].column("sa").size),
             "steps": results[key].settings["steps"],
         }
-        for key in (first, "race/met", "race/cold", "race/one-sided")
+        for key in (first, "race/time", "race/met", "race/cold", "race/one-sided")
         if key in results
     ]
-    return Table("solvers", "SA against ALSA", rows, "Best state within equally many steps; the optimum is exact.")
+    caption = (
+        f"Best state within equally many steps; in race/time SA has {HEAD_START} for one of ALSA's, as it has in equal "
+        "time. The optimum is exact."
+    )
+    return Table("solvers", "SA against ALSA", rows, caption)
 
 
 def regrets(results: Results) -> Table:
@@ -183,8 +187,9 @@ def ending(task: str, results: Results) -> Table:
     caption = "Means over the last tenth of the time, with 95 % intervals" + (
         "; noise alone gives 0.25."
         if task == "linear"
-        else ". Speed-up: virtual time to the accuracy that the scenario's random baseline ends with, paired by seed; "
-        "seeds that never reach it count as 1."
+        else ". Speed-up: virtual time of random (iid) or size-proportional selection (non-iid) to the accuracy that "
+        "it ends with, over that of the method, paired by seed, both smoothed over a tenth of the time; at most so "
+        "much where a seed never gets there, and counts with the whole time."
     )
     title = f"After the same virtual time: {task} on {data_of(results, task, first)}"
     return Table(task, title, rows, caption, highlight=True)
@@ -197,25 +202,9 @@ def _ending(results: Results, task: str, scenario: str, key: str) -> dict[str, A
         row["accuracy"] = shown(group.summary("end_accuracy"), 4)
     row["loss"] = shown(group.summary("end_loss"), 4)
     if task != "linear":
-        row["speed-up"] = shown(speed_up(results, task, scenario, key), 2)
+        row["speed-up"] = speed_up(results, task, scenario, key).shown()
     row |= {"rounds": round(group.summary("rounds").mean), "Jain": group.summary("jain").mean}
     return row
-
-
-def speed_up(results: Results, task: str, scenario: str, key: str) -> Summary:
-    """Virtual time that the baseline had, over the time in which a method reached the baseline's last accuracy.
-
-    >>> from enlist.studies.bsfl.example import example_results
-    >>> speed_up(example_results(), "mlp", IID, "bsfl-default").mean > 1
-    True
-    """
-    shared = results.common([train_key(task, scenario, name) for name in (key, BASELINES[scenario])])
-    own_group, base = (shared[train_key(task, scenario, name)] for name in (key, BASELINES[scenario]))
-    ratios = []
-    for curve, target in zip(own_group.column("accuracy"), base.column("end_accuracy"), strict=True):
-        reached = np.flatnonzero(np.nan_to_num(curve, nan=-1.0) >= target)
-        ratios.append(len(curve) / (int(reached[0]) + 1) if len(reached) else 1.0)
-    return geometric_mean(ratios)
 
 
 def sensitivity(results: Results) -> Table:
