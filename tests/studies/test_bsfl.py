@@ -74,7 +74,7 @@ def test_seeds_are_the_users_unless_a_part_has_fewer() -> None:
     assert len(seeds_of(laptop, 10)) == len(seeds_of(laptop)) == 10
     assert len(seeds_of(laptop.chosen(seeds=20), 10)) == 20
     assert len(seeds_of(laptop.chosen(seeds=20), 3)) == 3
-    assert min(seeds_of(laptop)) == 400
+    assert min(seeds_of(laptop)) == 600
 
 
 def test_digits_stand_in_for_missing_files(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -323,7 +323,7 @@ def test_the_cnn_is_repeated_with_fresh_seeds_and_pooled() -> None:
     further = claim("cnn-non-iid").further
     listed = further.experiments(LAPTOP)
     assert {each.key for each in listed} == {f"again/{key}" for key in REPEATED}
-    assert {each.seed for each in listed} == {900, 901, 902}
+    assert {each.seed for each in listed} == {1100, 1101, 1102}
     first = {each.key: each.settings for each in experiments(LAPTOP)}
     assert all(each.settings == first[each.key.removeprefix("again/")] for each in listed)
 

@@ -11,7 +11,7 @@ from enlist.studies.study import Experiment, Scale
 
 AGAIN = "again/"
 FRESH = 500
-"""First seed of a replication; a study's own seeds stay below."""
+"""What a replication adds to seeds: no study has so many that they would meet."""
 
 
 def replicated(

@@ -9,8 +9,8 @@ from typing import Any
 from enlist.studies.images import has_fashion_mnist
 from enlist.studies.study import Scale
 
-FIRST = 400
-"""First seed. Neither a default of ours nor a rule or setting of this study was chosen on these: pilots had others."""
+FIRST = 600
+"""First seed. No default of ours, no rule and no setting of this study was chosen on these: earlier runs had others."""
 IID, NON_IID = "iid", "non-iid"
 SCENARIOS = {IID: "slow-minority", NON_IID: "slow-minority-by-size"}
 PRINTED, DEFAULT = "printed", "default"
@@ -175,7 +175,7 @@ def seeds_of(scale: Scale, most: int | None = None) -> range:
     """The seeds of a scale; a part that has fewer than the scale keeps to at most so many.
 
     >>> seeds_of(SCALES["laptop"], 3), seeds_of(SCALES["laptop"].chosen(seeds=2), 3)
-    (range(400, 403), range(400, 402))
+    (range(600, 603), range(600, 602))
     """
     few = most is not None and most < SCALES[scale.name].seeds
     return range(FIRST, FIRST + (min(scale.seeds, most or 0) if few else scale.seeds))

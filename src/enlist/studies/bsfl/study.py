@@ -72,7 +72,7 @@ BSFL = Study(
     about="Its figures have no numbers, and it prints neither alpha, beta, latencies nor data sizes. Here one client "
     "in ten is ten times slower; BSFL is shown as printed (alpha = beta = 1, the full bonus) and with our default "
     "(normalised g, a tenth of the bonus). Claims are judged by what is printed, with our defaults beside it. Seeds "
-    "begin at 400: nothing was chosen on them.",
+    "begin at 600: nothing was chosen on them.",
     scales=SCALES,
     experiments=experiments,
     figures=figures,
