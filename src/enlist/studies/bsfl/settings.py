@@ -145,7 +145,7 @@ SCALES = {
             "mlp": {"clients": 500, "k": 25, "rounds": 50, "every": 3, "seeds": 10},
             "cnn": {"clients": 500, "k": 25, "rounds": 50, "every": 5, "seeds": 3, "channels": [8, 16]},
         },
-        "about an hour on two cores, with what unclear claims add",
+        "three quarters of an hour on two cores",
     ),
     "paper": Scale(
         "paper",
