@@ -20,7 +20,7 @@ from enlist.arena.compare import Results
 from enlist.cli import main
 from enlist.cli.app import app
 from enlist.cli.arena import HEADER, describe, interval, narrow, table
-from enlist.cli.console import as_rich, new_folder
+from enlist.cli.console import as_rich, latest, new_folder, numbered
 from enlist.errors import InputError
 from enlist.report.charts import colours, regret_chart, regret_rows, styled
 from enlist.report.page import Section, write_page
@@ -500,3 +500,17 @@ def test_pages_are_written_in_utf_8(tmp_path):
     )
     assert done.returncode == 0, done.stderr[-300:]
     assert "±" in path.read_text(encoding="utf-8")
+
+
+def test_folders_are_numbered_after_the_last_one_and_that_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert numbered("bsfl-laptop") == Path("runs/bsfl-laptop-001")
+    with pytest.raises(InputError, match="--resume finds no runs/bsfl-laptop-NNN here"):
+        latest("bsfl-laptop")
+    for name in ("bsfl-laptop-002", "bsfl-laptop-010", "bsfl-laptop-1000", "bsfl-laptop-old", "bsfl-007"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+    assert latest("bsfl-laptop") == Path("runs/bsfl-laptop-1000")
+    assert numbered("bsfl-laptop") == Path("runs/bsfl-laptop-1001")
+    assert numbered("bsfl") == Path("runs/bsfl-008")

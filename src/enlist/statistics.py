@@ -36,6 +36,10 @@ class Summary:
         half = float(student.ppf(0.975, len(values) - 1)) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
         return cls(mean, mean - half, mean + half)
 
+    def within(self, least: float, most: float) -> Summary:
+        """With the interval cut to what is possible: a share cannot be more than 1."""
+        return Summary(self.mean, max(self.low, least), min(self.high, most))
+
 
 def geometric_mean(ratios: Sequence[float]) -> Summary:
     """Geometric mean of ratios, one per seed, with the 95 % interval of Student's t on their logarithms.

@@ -84,7 +84,7 @@ def test_bad_input_is_refused_in_a_sentence(place: Path, monkeypatch: pytest.Mon
         (("reproduce", "mabfl", "--with", "cifar10"), "study 'mabfl' has no extra called 'cifar10'"),
         (("reproduce", "mabfl", "--seeds", "0"), "seeds"),
         (("reproduce", "mabfl", "--jobs", "-1"), "--jobs"),
-        (("reproduce", "mabfl", "--scale", "laptop", "--resume"), "no mabfl-laptop below runs/ to continue"),
+        (("reproduce", "mabfl", "--scale", "laptop", "--resume"), "finds no runs/mabfl-laptop-NNN here"),
         (("reproduce", "mabfl", "--scale", "smoke", "--output", "runs/mabfl-smoke-001"), "continue it with --resume"),
         (
             ("reproduce", "mabfl", "--scale", "laptop", "--output", "runs/mabfl-smoke-001", "--resume"),

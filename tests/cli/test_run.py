@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import filecmp
+import io
 import json
 import os
 import signal
@@ -12,6 +13,13 @@ import time
 from pathlib import Path
 
 import pytest
+import typer
+from rich.console import Console
+
+from enlist.cli.compare import finish
+from enlist.cli.live import View
+from enlist.simulation import Config
+from enlist.simulation.comparison import Comparison, Ended
 
 SCRIPT = Path(sys.executable).parent / "enlist"
 SMALL = """
@@ -134,3 +142,22 @@ def test_demo_on_one_seed(tmp_path: Path) -> None:
 def test_the_demo_is_the_example_in_which_selection_matters() -> None:
     root = Path(__file__).parents[2]
     assert filecmp.cmp(root / "src/enlist/cli/demo.toml", root / "examples/selection-matters.toml", shallow=False)
+
+
+def test_a_reason_with_brackets_is_printed_as_it_is(tmp_path: Path) -> None:
+    console = Console(file=io.StringIO(), width=200)
+    comparison = Comparison(Config(), ("random",), seeds=1)
+    ended = Ended({}, {("random", 0): "no such file: [/data/x]; see [availability]"})
+    with pytest.raises(typer.Exit):
+        finish(console, comparison, ended, tmp_path, None, "small")
+    assert "no such file: [/data/x]; see [availability]" in console.file.getvalue()  # type: ignore[attr-defined]
+
+
+def test_runs_that_were_abandoned_are_over() -> None:
+    console = Console(file=io.StringIO(), width=200)
+    view = View(console, Comparison(Config(), ("random",), seeds=2))
+    view.tick("random", 0, {"status": "abandoned", "rounds": 3, "time": 9.0, "accuracy": 0.5})
+    view.tick("random", 1, {"status": "running", "rounds": 4, "time": 9.0, "accuracy": 0.5})
+    task = view.progress.tasks[0]
+    assert task.completed == Config().rounds.rounds + 4
+    assert task.fields["state"].startswith("1/2 seeds")

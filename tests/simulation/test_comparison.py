@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from enlist.errors import EnlistError, InputError
-from enlist.simulation.comparison import Comparison, compare, run_in
+from enlist.simulation.comparison import Comparison, compare, remember, run_in
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import config, contents
@@ -151,12 +151,21 @@ def test_other_settings_of_a_selector_are_another_configuration(tmp_path: Path) 
         type(SETTINGS)(**{**values, "selector": {"name": "oort", "settings": {"penalty": penalty}}})
         for penalty in (1.0, 3.0)
     )
-    compare(Comparison(first, ("oort",), seeds=1), tmp_path / "c")
-    try:
-        ended = compare(Comparison(second, ("oort",), seeds=1), tmp_path / "c")
-    except InputError:
-        return
-    assert ("oort", 0) in ended.failed
+    plain = Comparison(SETTINGS, ("random", "oort:paper"), seeds=1)
+    for number, (one, other) in enumerate(
+        [
+            (Comparison(first, ("oort",), seeds=1), Comparison(second, ("oort",), seeds=1)),
+            (plain, Comparison(second, ("random", "oort"), seeds=2)),
+            (Comparison(second, ("random", "oort"), seeds=1), plain),
+        ]
+    ):
+        root = tmp_path / str(number)
+        remember(one, root)
+        before = (root / "comparison.json").read_text()
+        with pytest.raises(InputError, match="holds another comparison"):
+            remember(other, root)
+        assert (root / "comparison.json").read_text() == before
+    remember(Comparison(second, ("bsfl",), seeds=3), tmp_path / "0")  # oort's settings do not matter to others
 
 
 def test_folders_that_are_something_else(tmp_path: Path) -> None:

@@ -186,7 +186,7 @@ def test_fixed_gaps_are_read_beside_those_that_shrink() -> None:
     fixed = match("growth/20-5/alpha=0", "ln n")
     reading = claim("logarithmic-iid").further.reading
     text = reading(changed(results, fixed=fixed))
-    assert "without g: 1.00 [1.00, 1.00] up to round 250" in text
+    assert "without g (2 seeds): 1.00 [1.00, 1.00] up to round 250" in text
     assert "least loss 0.02; with g: 1.41" in text
     assert "without g it grows certainly slower." in text
     assert "without g it grows not slower." in reading(

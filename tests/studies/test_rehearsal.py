@@ -37,6 +37,15 @@ def test_every_kind_of_the_paper_scale_is_short(name: str) -> None:
             assert {**after, "rounds": before["rounds"]} == before
 
 
+def test_both_data_sets_of_personalised_learning_are_rehearsed() -> None:
+    study = studies.get("mabfl")
+    chosen = kinds(study.experiments(study.scale("paper")))
+    names = [
+        each.settings["workers"]["dataset"]["name"] for each in chosen if isinstance(each.settings["workers"], dict)
+    ]
+    assert sorted(names) == ["python", "telecom"]
+
+
 def test_a_rehearsal_goes_on_after_a_failure_and_leaves_nothing(tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     broken = Experiment("broken", 0, {"config": {"data": {"dataset": "femnist"}, "model": {"name": "cnn"}}}, failing)

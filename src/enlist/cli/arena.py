@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated
@@ -14,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from enlist import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
-from enlist.cli.console import as_rich, new_folder, open_console, say_where, stopping
+from enlist.cli.console import as_rich, cores, new_folder, open_console, say_where, stopping
 
 HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
 REGRET_NAMES = ("pseudo", "printed", "hypervolume", "front")
@@ -110,7 +109,7 @@ def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int
         tasks = [bar.add_task(describe(settings), total=len(settings.runs())) for settings in comparisons]
         for task, settings in zip(tasks, comparisons, strict=True):
             advance = lambda selector, seed, task=task: bar.advance(task)  # noqa: E731
-            results.append(compare(settings, jobs or os.cpu_count() or 1, advance))
+            results.append(compare(settings, jobs or cores(), advance))
     return results
 
 

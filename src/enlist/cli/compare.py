@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from enlist import checks
 from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
@@ -66,7 +67,9 @@ def with_view(console: Console, comparison: Comparison, folder: Path, jobs: int,
         with view.progress:
             return compare_all(comparison, folder, jobs or cores(), view.tick)
     except KeyboardInterrupt:
-        console.print(f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True)
+        console.print(
+            f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
+        )
         raise typer.Exit(130) from None
 
 
@@ -75,7 +78,9 @@ def finish(
 ) -> None:
     """Table, files and report of a comparison; runs that failed are named."""
     for (selector, seed), reason in ended.failed.items():
-        console.print(f"[bold red]failed:[/] {selector}, seed {seed}: {reason}", highlight=False, soft_wrap=True)
+        console.print(
+            f"[bold red]failed:[/] {selector}, seed {seed}: {escape(reason)}", highlight=False, soft_wrap=True
+        )
     kept = [comparison.folder(folder, key) for key in comparison.runs() if key in ended.finished]
     if not kept:
         console.print("no run was finished; nothing to compare.")

@@ -74,11 +74,24 @@ def as_rich(rows: Sequence[Sequence[str]], title: str, hidden: Sequence[str] = (
 
 
 def numbered(kind: str) -> Path:
-    """A folder under runs/ that does not exist yet."""
-    number = 1
-    while (folder := Path("runs") / f"{kind}-{number:03d}").exists():
-        number += 1
-    return folder
+    """A new folder under runs/, numbered after the last of its kind."""
+    known = _known(kind)
+    last = int(known[-1].name.rpartition("-")[2]) if known else 0
+    return Path("runs") / f"{kind}-{last + 1:03d}"
+
+
+def latest(kind: str) -> Path:
+    """The last folder of this kind under runs/."""
+    known = _known(kind)
+    if not known:
+        raise InputError(f"--resume finds no runs/{kind}-NNN here; name the folder with --output.")
+    return known[-1]
+
+
+def _known(kind: str) -> list[Path]:
+    """What there is of a kind under runs/, by number."""
+    found = [path for path in Path("runs").glob(f"{kind}-*") if path.name.removeprefix(f"{kind}-").isdecimal()]
+    return sorted(found, key=lambda path: int(path.name.removeprefix(f"{kind}-")))
 
 
 def cores() -> int:

@@ -48,7 +48,7 @@ def selectors() -> Table:
             kind = get(name)
             needs = ", ".join(sorted(kind(population(4)).needs)) or "nothing"
         except EnlistError as error:
-            table.add_row(name, "", "", f"cannot be used: {error}")
+            table.add_row(name, "", "", escape(f"cannot be used: {error}"))
             continue
         summary = (kind.__doc__ or "").strip().splitlines()[0] if kind.__doc__ else ""
         use = EVIDENCE[name].use if name in EVIDENCE else "you want the baseline" if name == "random" else summary

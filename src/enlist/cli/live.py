@@ -16,6 +16,9 @@ from enlist.simulation.comparison import Comparison
 from enlist.simulation.config import Config
 from enlist.simulation.simulation import Simulation
 
+ENDED = ("finished", "abandoned")
+"""Of runs that are over; the latter because nobody could be asked any more."""
+
 
 class Bar(Callback):
     """A progress bar with accuracy and virtual time; quiet in pipes."""
@@ -100,8 +103,8 @@ class View:
         states = self.states[selector]
         states[seed] = state
         rounds = self.comparison.config.rounds.rounds
-        done = sum(rounds if s["status"] in ("finished", "failed") else s["rounds"] for s in states.values())
-        ended = sum(s["status"] == "finished" for s in states.values())
+        done = sum(rounds if s["status"] in (*ENDED, "failed") else s["rounds"] for s in states.values())
+        ended = sum(s["status"] in ENDED for s in states.values())
         failed = sum(s["status"] == "failed" for s in states.values())
         words = [f"{ended}/{self.comparison.seeds} seeds"]
         words += [f"[red]{failed} failed[/]"] if failed else []

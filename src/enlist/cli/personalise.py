@@ -11,9 +11,9 @@ import typer
 from rich.console import Console
 
 from enlist import checks
-from enlist.cli.console import needs_sim, new_folder, open_console
+from enlist.cli.console import latest, needs_sim, new_folder, open_console
 from enlist.cli.report import WIDTH, show_personal
-from enlist.cli.run import Changes, latest
+from enlist.cli.run import Changes
 from enlist.errors import InputError
 
 if TYPE_CHECKING:
@@ -88,6 +88,8 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        console.print(f"stopped; what was done is kept. Go on with: {again}", highlight=False, soft_wrap=True)
+        console.print(
+            f"stopped; what was done is kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
+        )
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), folder / "report", None)

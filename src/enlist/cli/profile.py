@@ -19,8 +19,6 @@ from enlist.cli.run import Changes, ConfigFile
 from enlist.errors import InputError
 
 if TYPE_CHECKING:
-    import altair as alt
-
     from enlist.simulation.config import Config
     from enlist.simulation.profile import Profile
 
@@ -136,7 +134,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
     """Write tables, charts and the report page; returns the page's path."""
     from enlist.report.charts import save
     from enlist.report.page import Section, write_page
-    from enlist.report.profile import PARTS
+    from enlist.report.profile import PARTS, profile_charts
 
     summary = [
         {**dataclasses.asdict(row), **dict(zip((f"{name}_score" for name in PARTS), part, strict=True))}
@@ -145,7 +143,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
     _write_csv(folder / "profile.csv", summary)
     _write_csv(folder / "measurements.csv", [_measured(one) for one in result.measurements])
     (folder / "config.json").write_text(json.dumps(config.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
-    drawn = charts(result, parts)
+    drawn = profile_charts(result, parts)
     (folder / "charts").mkdir()
     for name, chart in drawn.items():
         save(chart, folder / "charts" / name, (".png", ".svg"))
@@ -171,13 +169,6 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
     ]
     lead = f"{title}. Time, memory and accuracy of mini-batches of {len(summary)} sizes."
     return write_page(folder / "report.html", "Mini-batch profile", lead, sections)
-
-
-def charts(result: Profile, parts: Any) -> dict[str, alt.TopLevelMixin]:
-    """All charts of a profile, by the name of their file."""
-    from enlist.report.profile import profile_charts
-
-    return profile_charts(result, parts)
 
 
 def by_client(result: Profile) -> list[list[str]]:

@@ -13,8 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from enlist import checks
-from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
-from enlist.errors import InputError
+from enlist.cli.console import cores, latest, needs_sim, numbered, open_console, say_where
 
 if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
@@ -69,7 +68,8 @@ def reproduce(
     if first_rounds is not None:
         _rehearse(console, chosen.experiments(plan), first_rounds, processes)
         return
-    folder = output or _folder(f"{study}-{scale}", resume)
+    kind = f"{study}-{scale}"
+    folder = output or (latest(kind) if resume else numbered(kind))
     words = ["enlist", "reproduce", study, "--scale", scale, "--seeds", str(plan.seeds)]
     words += [word for extra in plan.extras for word in ("--with", extra)]
     command = shlex.join(words)
@@ -80,7 +80,9 @@ def reproduce(
             with _View(console, work) as view:
                 work.run(processes, view.tick)
         except KeyboardInterrupt:
-            console.print(f"stopped; what is finished is kept. Go on with: {again}", highlight=False, soft_wrap=True)
+            console.print(
+                f"stopped; what is finished is kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
+            )
             raise typer.Exit(130) from None
         page = write(work, command, processes)
         _show(console, work)
@@ -115,17 +117,6 @@ def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, 
         console.print(f"{failed} of {len(names)} failed.", highlight=False)
         raise typer.Exit(1)
     console.print("all of them run.", highlight=False)
-
-
-def _folder(kind: str, resume: bool) -> Path:
-    """A new folder or, to resume, the last of this kind."""
-    fresh = numbered(kind)
-    if not resume:
-        return fresh
-    last = fresh.with_name(f"{kind}-{int(fresh.name.rpartition('-')[2]) - 1:03d}")
-    if not last.exists():
-        raise InputError(f"there is no {kind} below runs/ to continue; name its folder with --output.")
-    return last
 
 
 def _outlook(work: Reproduction, jobs: int) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from enlist import checks
-from enlist.cli.console import as_rich, cores, needs_sim, numbered, open_console
+from enlist.cli.console import as_rich, cores, latest, needs_sim, numbered, open_console
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -51,7 +51,9 @@ def run(
     callbacks += [TensorBoard(folder / "tensorboard")] if tensorboard else []
     with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume) as opened:
         if (opened.path / "result.json").exists():
-            console.print(f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True)
+            console.print(
+                f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True, markup=False
+            )
             return
         recorder, bar = Recorder(opened), Bar(console, settings)
         count = 0 if chosen != "cpu" else cores() if workers is None else workers
@@ -62,12 +64,19 @@ def run(
                 result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.name}, seed {settings.seed}"))
     if result["status"] == "abandoned":
-        console.print("nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.")
+        console.print(
+            "nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.",
+            markup=False,
+        )
     if result["status"] != "stopped":
-        console.print(f"run: {folder}\nsee it with: enlist report {folder}", highlight=False, soft_wrap=True)
+        console.print(
+            f"run: {folder}\nsee it with: enlist report {folder}", highlight=False, soft_wrap=True, markup=False
+        )
         return
     again = shlex.join(["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"])
-    console.print(f"stopped after round {result['rounds']}. Go on with: {again}", highlight=False, soft_wrap=True)
+    console.print(
+        f"stopped after round {result['rounds']}. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
+    )
     raise typer.Exit(130)
 
 
@@ -94,11 +103,3 @@ def chosen_device(wanted: str) -> str:
     if wanted == "cuda" and not present:
         raise InputError("--device is cuda, but PyTorch finds no CUDA device here; use --device cpu.")
     return "cuda" if present and wanted != "cpu" else "cpu"
-
-
-def latest(kind: str) -> Path:
-    """The newest folder of this kind under runs/."""
-    found = sorted(Path("runs").glob(f"{kind}-[0-9]*"), key=lambda path: (len(path.name), path.name))
-    if not found:
-        raise InputError(f"--resume finds no runs/{kind}-NNN here; name the folder with --output.")
-    return found[-1]

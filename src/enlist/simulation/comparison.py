@@ -10,7 +10,7 @@ import dataclasses
 import json
 import multiprocessing.connection
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -157,35 +157,57 @@ def remember(comparison: Comparison, path: Path) -> None:
     ...
     enlist.errors.InputError: ... holds another comparison; continue it with its own configuration, or ...
     """
-    file = path / "comparison.json"
-    config = comparison.config.model_dump(mode="json", exclude={"seed", "selector"})
-    chosen = comparison.config.selector
-    played = {name.partition(":")[0] for name in comparison.selectors}
-    own = {"settings": chosen.settings, "preset": chosen.preset}
-    settings = {chosen.name: own} if (chosen.settings or chosen.preset) and chosen.name in played else {}
-    first, last = comparison.first_seed, comparison.first_seed + comparison.seeds
-    names = list(comparison.selectors)
+    file, header = path / "comparison.json", _header(comparison)
     try:
         path.mkdir(parents=True, exist_ok=True)
         if file.exists():
-            known = _json(file)
-            if known is None or not {"config", "settings", "selectors", "seeds", "first_seed"} <= known.keys():
-                raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
-            same = all(known["settings"].get(name, settings.get(name)) == settings.get(name) for name in settings)
-            same &= all(name in settings for name in known["settings"] if name in played)
-            if known["config"] != config or not same:
-                raise InputError(
-                    f"{path} holds another comparison; continue it with its own configuration, or name a new folder."
-                )
-            settings = {**known["settings"], **settings}
-            names = list(dict.fromkeys([*known["selectors"], *names]))
-            first, last = min(first, known["first_seed"]), max(last, known["first_seed"] + known["seeds"])
+            header = _joined(file, header)
         elif any(path.iterdir()):
             raise InputError(f"{path} is not empty and holds no comparison; name a new folder with --output.")
-        header = {"selectors": names, "first_seed": first, "seeds": last - first, "settings": settings}
-        storage.replace(file, (json.dumps({**header, "config": config}, indent=1) + "\n").encode())
+        storage.replace(file, (json.dumps(header, indent=1) + "\n").encode())
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def _header(comparison: Comparison) -> dict[str, Any]:
+    """What comparison.json holds: whom it compares, on which seeds, with which settings, in which federation."""
+    chosen = comparison.config.selector
+    own = {"settings": chosen.settings, "preset": chosen.preset}
+    told = (chosen.settings or chosen.preset) and chosen.name in _kinds(comparison.selectors)
+    return {
+        "selectors": list(comparison.selectors),
+        "first_seed": comparison.first_seed,
+        "seeds": comparison.seeds,
+        "settings": {chosen.name: own} if told else {},
+        "config": comparison.config.model_dump(mode="json", exclude={"seed", "selector"}),
+    }
+
+
+def _joined(file: Path, header: dict[str, Any]) -> dict[str, Any]:
+    """The header of the folder with this one added, which must not say anything else of what was compared before."""
+    known = _json(file)
+    if known is None or not header.keys() <= known.keys():
+        raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
+    again = _kinds(known["selectors"]) & _kinds(header["selectors"])
+    same = all(known["settings"].get(name) == header["settings"].get(name) for name in again)
+    if known["config"] != header["config"] or not same:
+        raise InputError(
+            f"{file.parent} holds another comparison; continue it with its own configuration, or name a new folder."
+        )
+    first = min(header["first_seed"], known["first_seed"])
+    last = max(each["first_seed"] + each["seeds"] for each in (known, header))
+    return {
+        **header,
+        "selectors": list(dict.fromkeys([*known["selectors"], *header["selectors"]])),
+        "first_seed": first,
+        "seeds": last - first,
+        "settings": {**known["settings"], **header["settings"]},
+    }
+
+
+def _kinds(selectors: Iterable[str]) -> set[str]:
+    """Names without presets."""
+    return {name.partition(":")[0] for name in selectors}
 
 
 def _json(path: Path) -> dict[str, Any] | None:

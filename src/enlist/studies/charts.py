@@ -7,7 +7,8 @@ say in which of the small multiples it is drawn.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import altair as alt
@@ -80,6 +81,15 @@ def bands(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
             half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
         rows.append({**labels, "at": int(at) + 1, "mean": mean, "low": mean - half, "high": mean + half})
     return rows
+
+
+def within(rows: Sequence[Mapping[str, Any]], least: float, most: float = math.inf) -> list[dict[str, Any]]:
+    """The rows with `low` and `high` no further than the bounds of what is possible.
+
+    >>> within([{"mean": 0.9, "low": -0.1, "high": 1.9}], 0.0, 1.0)
+    [{'mean': 0.9, 'low': 0.0, 'high': 1.0}]
+    """
+    return [{**row, "low": max(row["low"], least), "high": min(row["high"], max(most, row["mean"]))} for row in rows]
 
 
 def splines(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:

@@ -59,6 +59,7 @@ class Claim:
     margin    the rule in words: which number is compared with what
     rule      the rule itself, a pure function of the results
     further   the experiment that follows if the verdict is partly or not
+    added     whether claim and rule were written after the results of a first run were known
 
     >>> from enlist.studies.example import COINS
     >>> COINS.claims[0].title
@@ -73,6 +74,7 @@ class Claim:
     margin: str
     rule: Callable[[Results], Verdict]
     further: Further
+    added: bool = False
 
 
 class Judged(NamedTuple):
@@ -205,8 +207,8 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     differences   rival -> `name` − rival, paired, with its interval
 
     reproduced    it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0)
-    partly        no rival is certainly better by the margin: it leads without certainty, or is within the margin
-    not           some rival is certainly better (interval below 0) by the margin or more
+    partly        no rival is certainly better by the margin or more: it leads without certainty, or is not far behind
+    not           some rival is certainly better (interval below 0), on average by the margin or more
 
     >>> lead = {"b": Summary(0.02, 0.01, 0.03)}
     >>> leads("a", {"a": 0.72, "b": 0.70}, lead, 0.01).kind
@@ -220,11 +222,11 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     ours = f"{_ordinal(place)} of {len(means)}; {shown(lead, sign=True)} against {rival}"
     better = [other for other, gap in differences.items() if gap.mean <= -margin and _bounds(gap)[1] < 0]
     if better:
-        return Verdict(NOT, ours, f"certainly better by {margin:g} or more: {', '.join(better)}")
+        return Verdict(NOT, ours, f"certainly better, by {margin:g} or more on average: {', '.join(better)}")
     if place == 1 and _bounds(lead)[0] > 0:
-        return Verdict(REPRODUCED, ours, "it has the highest mean, and its lead over the next is certain")
-    reason = "it has the highest mean, but its lead may be luck" if place == 1 else "others have a higher mean"
-    return Verdict(PARTLY, ours, f"{reason}; none is certainly better by {margin:g}")
+        return Verdict(REPRODUCED, ours, "it comes first, and its lead over the next is certain")
+    reason = "it comes first, but its lead may be luck" if place == 1 else "others come first"
+    return Verdict(PARTLY, ours, f"{reason}; none is certainly better by {margin:g} or more on average")
 
 
 def counted(share: Summary, least: float, unit: str = "", digits: int = 2) -> Verdict:
@@ -237,7 +239,7 @@ def counted(share: Summary, least: float, unit: str = "", digits: int = 2) -> Ve
     >>> [counted(Summary(mean, mean - 0.1, mean + 0.1), 0.9).kind for mean in (0.95, 0.85, 0.5)]
     ['reproduced', 'partly', 'not']
     """
-    ours = f"{shown(share, digits)}{f' {unit}' if unit else ''}"
+    ours = f"{shown(share.within(0.0, 1.0), digits)}{f' {unit}' if unit else ''}"
     if share.mean >= least:
         return Verdict(REPRODUCED, ours, f"the share reaches {least:g}")
     if _bounds(share)[1] >= least:

@@ -37,21 +37,15 @@ class Panel:
     steps: bool = False
 
 
-def along(points: FloatArray, values: FloatArray, series: str, geometric: bool = False) -> list[dict[str, Any]]:
+def along(points: FloatArray, values: FloatArray, series: str) -> list[dict[str, Any]]:
     """Rows of a curve over `points`, mean and 95 % interval over seeds; `values` are (seeds, points).
 
-    Of one or two seeds the interval is not drawn: it would be wider than everything else. A `geometric` mean has its
-    interval on logarithms, for a logarithmic axis.
+    Of one or two seeds the interval is not drawn: it would be wider than everything else.
 
     >>> [(row["at"], row["high"]) for row in along(np.array([10.0, 20.0]), np.ones((2, 2)), "bsfl")]
     [(10.0, 1.0), (20.0, 1.0)]
     """
-    rows = [
-        {**row, "at": float(points[row["at"] - 1])}
-        for row in bands(np.log(values) if geometric else values, series=series)
-    ]
-    if geometric:
-        rows = [{**row, **{name: float(np.exp(row[name])) for name in ("mean", "low", "high")}} for row in rows]
+    rows = [{**row, "at": float(points[row["at"] - 1])} for row in bands(values, series=series)]
     return rows if len(values) > 2 else [{**row, "low": row["mean"], "high": row["mean"]} for row in rows]
 
 

@@ -92,6 +92,9 @@ def _kind(experiment: Experiment) -> str:
     names = ("clients", "k", "scenario", "sizes", "noise")
     told: dict[str, Any] = {name: settings[name] for name in names if name in settings}
     told |= {name: config[name] for name in ("data", "model", "server") if name in config}
+    if isinstance(settings.get("workers"), dict):  # personalised learning
+        dataset = settings["workers"].get("dataset", {})
+        told |= {name: dataset[name] for name in ("name", "factory") if name in dataset}
     told["protocol"] = config.get("rounds", {}).get("protocol")
     run = f"{experiment.run.__module__}.{experiment.run.__qualname__}"
     return f"{run} {json.dumps(told, sort_keys=True)}"

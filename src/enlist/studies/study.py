@@ -73,12 +73,20 @@ def over_seeds(
     return tuple(Experiment(key, seed, settings, run, seconds) for seed in seeds)
 
 
+MOST_SEEDS = 100
+"""Experiments per setting: further ones have seeds from 500 on, and some defaults were tuned on those from 100 on."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Scale:
     """How much of a study is run: experiments per setting, and settings of the study's own.
 
     >>> Scale("smoke", 2, {"rounds": 3}, "a check that it runs").chosen(seeds=5).seeds
     5
+    >>> Scale("smoke", 2, {"rounds": 3}, "a check that it runs").chosen(seeds=500)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: --seeds is 500; at most 100, or seeds would meet those kept for tuning and for fresh ...
     """
 
     name: str
@@ -90,6 +98,11 @@ class Scale:
     def chosen(self, seeds: int | None = None, extras: Sequence[str] = ()) -> Scale:
         """This scale with another number of seeds, and with extras."""
         wanted = self.seeds if seeds is None else checks.whole("seeds", seeds, minimum=1)
+        if wanted > MOST_SEEDS:
+            raise InputError(
+                f"--seeds is {wanted}; at most {MOST_SEEDS}, or seeds would meet those kept for tuning and for fresh "
+                "experiments."
+            )
         return dataclasses.replace(self, seeds=wanted, extras=tuple(sorted(set(extras))))
 
 

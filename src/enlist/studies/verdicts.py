@@ -15,6 +15,8 @@ SMOKE = (
     "Its verdicts mean nothing; `--scale laptop` gives some that do."
 )
 
+JOINING = "A claim of several parts is reproduced if all of them are, not if none is even partly, and partly otherwise."
+
 
 def tally(judged: Sequence[Judged]) -> str:
     """How many claims came out how.
@@ -60,17 +62,17 @@ def verdict_text(
     <BLANKLINE>
     A thought experiment. Two coins are tossed.
     <BLANKLINE>
-    Made by `reproduce coins`: scale laptop, 10 experiments per setting (seeds from 0), 1 min 15 s with 2 processes.
+    Made by `reproduce coins`: scale laptop, 10 experiments per setting (seeds from 0) where nothing else is said, 1 ...
     """
     lines = [
         f"# {study.title}",
         f"{study.reference}. {study.about}",
         f"Made by `{facts['command']}`: scale {facts['scale']}, {facts['seeds']} experiments per setting "
-        f"(seeds from {facts['first_seed']}), "
+        f"(seeds from {facts['first_seed']}) where nothing else is said, "
         f"{duration(facts['wall_seconds'])} with {facts['jobs']} process{'es' if facts['jobs'] != 1 else ''}.",
     ]
     lines += [SMOKE] if facts["scale"] == "smoke" else []
-    lines += [f"## {tally(judged)}", _markdown(verdict_rows(judged))]
+    lines += [f"## {tally(judged)}", _markdown(verdict_rows(judged)), JOINING]
     for figure in figures:
         if figure.highlight:
             lines.append(f"![{figure.title}](figures/{figure.name}.png)\n\n{figure.title}. {figure.caption}".rstrip())
@@ -86,7 +88,8 @@ def verdict_text(
             f"{each.claim.text} ({each.claim.source})\n\n"
             f"- in the paper: {each.claim.paper}\n"
             f"- here: {each.verdict.ours}\n"
-            f"- rule, written before the run: {each.claim.margin}\n"
+            f"- rule, {'added after the first run' if each.claim.added else 'written before the run'}: "
+            f"{each.claim.margin}\n"
             f"- why: {each.verdict.why}" + (f"\n- {further_text(each)}" if each.needs_further else "")
         )
     return "\n\n".join(lines) + "\n"

@@ -148,8 +148,8 @@ def _sections(
 ) -> list[Section]:
     made = (
         f"Made by '{facts['command']}': scale {facts['scale']}, {facts['seeds']} experiments per setting, "
-        f"{duration(facts['wall_seconds'])}. Rules of judgement were written before the run; intervals are 95 % over "
-        "experiments, paired where they share a seed."
+        f"{duration(facts['wall_seconds'])}. Rules of judgement were written before the run, where a claim does not "
+        "say otherwise; intervals are 95 % over experiments, paired where they share a seed."
     )
     rows = [["claim", "source", "verdict"], *([e.claim.title, e.claim.source, e.verdict.kind] for e in judged)]
     lead = SMOKE.replace("`", "'") if facts["scale"] == "smoke" else ""

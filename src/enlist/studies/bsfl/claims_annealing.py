@@ -76,7 +76,7 @@ def _degrees(results: Results) -> Verdict:
     found = {f"{k} of {n}": Summary.of(ratios[:, row].tolist()) for row, (n, k) in enumerate(sizes.tolist())}
     ours = "mean degree / 4(K−m): " + ", ".join(f"{name} {shown(one, 2)}" for name, one in found.items())
     if all(one.mean <= 1.0 for one in found.values()):
-        return Verdict(REPRODUCED, ours, "no mean lies above 1, as two ways to leave a state and as many to enter give")
+        return Verdict(REPRODUCED, ours, "no mean lies above 1 (2(K−m) ways out of a state, and on average as many in)")
     if all(one.mean <= 1.0 or not one.low > 1.0 for one in found.values()):
         return Verdict(PARTLY, ours, "a mean lies above 1, but its interval contains it")
     return Verdict(NOT, ours, "an interval lies above 1")
@@ -219,8 +219,8 @@ ANNEALING = (
     Claim(
         key="alsa-wins",
         title="ALSA beats SA in 98.3 % of runs",
-        text="Over thousands of runs with varying numbers of clients and places, ALSA reached a higher energy than SA "
-        "within the same time.",
+        text="In nearly all of thousands of runs, of several sizes, ALSA found a higher energy than SA within the same "
+        "time.",
         source="Section V-C",
         paper="98.3 % of runs",
         margin="the paper has thousands of runs and a fixed time, and does not say how long; here both have equally "
@@ -246,7 +246,7 @@ ANNEALING = (
         source="Theorem 2",
         paper="lim E(s_i) = E(s*)",
         margin="every small graph is in one piece; and in Fig. 4's setting less than 5 % of the first state's distance "
-        "to the optimum is left in the last tenth of the steps (partly below a half)",
+        "to the optimum is left in the last tenth of the steps (that part is partly below a half)",
         rule=_theorem,
         further=Further("the temperature falls too slowly for any run that ends", longer_energies, _small),
     ),

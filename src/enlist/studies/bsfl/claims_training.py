@@ -165,11 +165,11 @@ def _by_loss(results: Results) -> str:
 PAPERS = "rivals are the paper's, as printed"
 AHEAD = (
     "at the end of the same virtual time, in accuracy and in loss: highest place, and a certain lead over the nearest "
-    f"rival; partly if none is certainly better by 0.01 in accuracy or 0.02 in loss. {DECIDES}"
+    f"rival; each part is partly if none is certainly better, by 0.01 in accuracy or 0.02 in loss on average. {DECIDES}"
 )
 LEAST_LOSS = (
     "test loss at the end of the same virtual time: first place and a certain lead over the nearest rival; partly if "
-    f"none is certainly better by 0.005 (the noise alone gives 0.25). {DECIDES}; {PAPERS}"
+    f"none is certainly better, by 0.005 or more on average (the noise alone gives 0.25). {DECIDES}; {PAPERS}"
 )
 SAME_DATA = "the slow hold nothing that the others lack"
 

@@ -56,8 +56,8 @@ def small(results: Results) -> Figure:
         f"Regret, {read(size)} clients (Figs. 5 and 8, left)",
         side_by_side(panels, "Cumulated pseudo-regret against the genie", COLOURS),
         "Mean and 95 % interval over seeds. Each preset of BSFL is judged by the reward that it maximises. Eq. 7 as "
-        "printed would be linear even for the genie; this is what its proof uses. Below, the axis is logarithmic, as "
-        "BSFL would lie on the ground, and the first twentieth of the rounds is left out.",
+        "printed would be linear even for the genie; this is what its proof uses. Below, the axis is logarithmic, "
+        "because BSFL's curve would not be told from 0, and the first twentieth of the rounds is left out.",
         highlight=True,
     )
 

@@ -242,9 +242,8 @@ def pictures(
     scenario: str,
     methods: Iterable[str],
     data: Mapping[str, Any] | None = None,
-    weights: str | None = None,
 ) -> list[Experiment]:
-    """Trainings on pictures; further scenarios are the non-iid one with other `data` or `weights`.
+    """Trainings on pictures; further scenarios are the non-iid one with other `data`.
 
     >>> from enlist.studies.bsfl.settings import SCALES
     >>> [each.key for each in pictures(SCALES["smoke"], "mlp", IID, ["bsfl-printed"])]
@@ -254,11 +253,8 @@ def pictures(
     base = IID if scenario == IID else NON_IID
     config = image_config(part, CIFAR if task == CIFAR else images_of(scale), _model(task, part), base)
     config["data"] = {**config["data"], **(data or {})}
-    if weights is not None:
-        config["server"] = {"aggregation": {"kind": "mean", "weights": weights}}
-    share = part["clients"] / 500 * part.get("limit", 60_000) / 60_000
     costs = {"mlp": 4.8, "cnn": 80.0, CIFAR: 85.0}
-    seconds = 0.1 + costs[task] * part["rounds"] / 50 * share
+    seconds = 0.1 + costs[task] * part["rounds"] / 50 * part["clients"] / 500
     return trained(scale, task, scenario, base, methods, config, seeds_of(scale, part["seeds"]), seconds)
 
 

@@ -188,8 +188,8 @@ def ending(task: str, results: Results) -> Table:
         "; noise alone gives 0.25."
         if task == "linear"
         else ". Speed-up: virtual time of random (iid) or size-proportional selection (non-iid) to the accuracy that "
-        "it ends with, over that of the method, paired by seed, both smoothed over a tenth of the time; at most so "
-        "much where a seed never gets there, and counts with the whole time."
+        "it ends with, over that of the method, paired by seed, both smoothed over a tenth of the time. 'At most': "
+        "some seed never gets there, and counts with its whole time."
     )
     title = f"After the same virtual time: {task} on {data_of(results, task, first)}"
     return Table(task, title, rows, caption, highlight=True)

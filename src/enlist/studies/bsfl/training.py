@@ -107,13 +107,12 @@ def image_config(part: Mapping[str, Any], dataset: str, model: Mapping[str, Any]
     >>> image_config(part, "digits", {"name": "mlp"}, NON_IID)["rounds"]["seconds"]
     4300.0
     """
-    source = {"name": dataset, **({"limit": part["limit"]} if "limit" in part and dataset != "digits" else {})}
     partition = {"kind": "iid", "balanced": True}
     if scenario != IID:
         partition = {"kind": "dirichlet-lognormal", "alpha": 0.3, "sigma": 1.0}
     return _config(
         scenario,
-        {"dataset": source, "clients": part["clients"], "partition": partition},
+        {"dataset": {"name": dataset}, "clients": part["clients"], "partition": partition},
         dict(model),
         {"batch": 20, "lr": 0.05},
         {"k": part["k"], "seconds": part["rounds"] * RANDOM_ROUND[25 / 500]},

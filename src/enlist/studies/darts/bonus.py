@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from enlist.studies.charts import Look, intervals
+from enlist.studies.charts import Look, intervals, within
 from enlist.studies.claims import shown
 from enlist.studies.darts import scores
-from enlist.studies.darts.bounded import within
 from enlist.studies.darts.rules import scaled
 from enlist.studies.darts.settings import BONUSES, DEFAULT, DEFAULT_BONUS, METHODS, PRINTED, RANDOM
 from enlist.studies.results import Results

@@ -2,21 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
 from typing import Any
 
-from enlist.studies.charts import bands
+from enlist.studies.charts import bands, within
 from enlist.typing import FloatArray
-
-
-def within(rows: Sequence[Mapping[str, Any]], least: float, most: float = math.inf) -> list[dict[str, Any]]:
-    """The rows with `low` and `high` no further than the bounds.
-
-    >>> within([{"mean": 0.9, "low": 0.7, "high": 1.1}], 0.0, 1.0)
-    [{'mean': 0.9, 'low': 0.7, 'high': 1.0}]
-    """
-    return [{**row, "low": max(row["low"], least), "high": min(row["high"], most)} for row in rows]
 
 
 def means(values: FloatArray, series: str) -> list[dict[str, Any]]:

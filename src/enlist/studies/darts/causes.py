@@ -36,13 +36,13 @@ def rotating(results: Results) -> str:
     """Whether the printed algorithm is more than a rotation.
 
     >>> from enlist.studies.darts.example import example_results
-    >>> rotating(example_results()).startswith("from round to round random jumps by ")
+    >>> rotating(example_results()).startswith("random's jumps from round to round")
     True
     """
     jumps = _points(scores.gap(results, RANDOM, ROTATION, scores.jump))
     accuracy = _points(scores.gap(results, PRINTED, ROTATION, scores.final))
     return (
-        f"from round to round random jumps by {jumps} more than a rotation, in which rewards have no say, and the "
+        f"random's jumps from round to round, less those of a rotation, in which rewards have no say: {jumps}; the "
         f"printed algorithm ends {accuracy} from that rotation ({_count(results, ROTATION)}). {_favourite(results)}"
     )
 

@@ -24,7 +24,7 @@ SELECTED = (
     (8, 2, 0.7906, 1.0312, 0.0921),
     (10, 2, 0.7486, 1.5690, 0.0902),
 )
-"""Client, rounds, accuracy, loss and seconds: the report's most selected clients at batch size 16."""
+"""Client, rounds, accuracy, loss and seconds: the slides' most selected clients at batch size 16."""
 
 
 def batch_sizes(results: Results) -> Table:
@@ -59,11 +59,11 @@ def batch_sizes(results: Results) -> Table:
         "batch-sizes",
         "The mini-batch profile and the choice of a batch size",
         rows,
-        "± are standard deviations. The score is the mean of time per sample, memory and lack of accuracy, each "
-        "brought to 0..1 over the batch sizes offered; the least is taken. Its accuracy is that of each client alone "
-        "on the samples that it trained on, which tends to fall as a pass has fewer steps; the last column, the common "
-        "model's on the test set in the end (mean with 95 % interval), has no part in it. All numbers are in "
-        "profile.csv.",
+        "± are standard deviations over all clients of all populations. The score is the mean of time per "
+        "sample, memory and lack of accuracy, each brought to 0..1 over the batch sizes offered; the least is "
+        "taken. Its accuracy is that of each client alone on the samples that it trained on, which tends to fall as "
+        "a pass has fewer steps; the last column, the common model's on the test set in the end (mean with 95 % "
+        "interval), has no part in it. The result folder has all numbers (tables/profile.csv).",
         highlight=True,
     )
 
@@ -135,14 +135,14 @@ def by_client(results: Results) -> Table:
 
 
 def most_selected(results: Results, most: int = 5) -> Table:
-    """The most selected clients of the first population, and the report's.
+    """The most selected clients of the first population, and the slides'.
 
     >>> from enlist.studies.darts.example import example_results
     >>> [row["selection"] for row in most_selected(example_results(), most=1).rows]
-    ['report, batch size 16', ..., 'random', 'UCB as printed', 'UCB, our default']
+    ['slides, batch size 16', ..., 'random', 'UCB as printed', 'UCB, our default']
     """
     rows: list[dict[str, Any]] = [
-        {"selection": "report, batch size 16", "client": client, "rounds": rounds, "accuracy": accuracy, "loss": loss}
+        {"selection": "slides, batch size 16", "client": client, "rounds": rounds, "accuracy": accuracy, "loss": loss}
         | {"seconds, measured": seconds, "seconds, virtual": None}
         for client, rounds, accuracy, loss, seconds in SELECTED
     ]

@@ -9,10 +9,10 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.studies.charts import Look, boxes, curves, intervals, lines, points
+from enlist.studies.charts import Look, boxes, curves, intervals, lines, points, within
 from enlist.studies.darts import costs, scores
 from enlist.studies.darts.bonus import bonus_figure
-from enlist.studies.darts.bounded import means, shares, within
+from enlist.studies.darts.bounded import means, shares
 from enlist.studies.darts.rules import scaled
 from enlist.studies.darts.settings import DEFAULT, LABELS, METHODS, PRINTED, RANDOM
 from enlist.studies.results import Results

@@ -51,7 +51,11 @@ def setting(results: Results) -> Table:
         ("network", network, "not named"),
         ("rounds", str(config["rounds"]["rounds"]), "100, of which 20 are shown"),
         ("populations", str(len(results[RANDOM].seeds)), "1"),
-        ("reward", "gain on validation samples that the server keeps (a tenth of all)", "gain on a shared test set"),
+        (
+            "reward",
+            "gain on validation samples that the server keeps (a tenth of all)",
+            "gain in the server's validation accuracy",
+        ),
         ("UCB as printed", "c = √2, ε = 0.1, 5 random rounds, reward (gain + 1) / 2", "the same, scaling not named"),
         ("UCB, our default", "c = 0.3, reward scaled between its 5 % and 95 % quantiles", "–"),
     ]
@@ -91,8 +95,8 @@ def at_rounds(results: Results) -> Table:
         "Accuracy after rounds 1, 10, 20 and 100 (Table 2)",
         rows,
         f"Test accuracy of the common model, with 95 % intervals over {len(results[RANDOM].seeds)} populations, paired "
-        "for leads. Single rounds jump by several points: beside each stands the mean of the five rounds up to it. All "
-        "rounds are in curves.csv.",
+        "for leads. Single rounds jump by several points: beside each stands the mean of the five rounds up to it. The "
+        "result folder has all rounds (tables/curves.csv).",
         highlight=True,
     )
 

@@ -100,13 +100,13 @@ def misjudged(group: Group) -> Summary:
 
 
 def growth(group: Group) -> Summary:
-    """Exponent e of regret ~ rounds^e over the second half of the run: 1 is linear, 0 is none.
+    """Exponent e of regret (against the Pareto front) ~ rounds^e over the second half: 1 is linear, 0 is none.
 
     >>> from enlist.studies.fedsuv.example import example_results
     >>> growth(example_results()["process/0/fedsuv-printed"]).mean < 0.3
     True
     """
-    return _over_seeds(group, _exponent, "regret")
+    return _over_seeds(group, _exponent, "front")
 
 
 def _part(group: Group, name: str, nobody: float) -> Summary:

@@ -98,7 +98,6 @@ EVERYBODY = {**MAIN, **ABLATIONS, **OTHERS, **PROTOCOLS, **PROBES}
 """All methods by the last part of their keys."""
 
 FEDSUV = (PRINTED, ZERO, OURS)
-PAPER_FIVE = (*RIVALS, PRINTED)
 
 
 def title(name: str) -> str:

@@ -100,9 +100,10 @@ def rectangles(results: Results) -> Figure:
             rows.append(
                 dict(zip(names, map(float, corners), strict=True)) | truth | {"series": state, "panel": f"round {mark}"}
             )
+    states = [state for state in STATES if any(row["series"] == state for row in rows)]
     colour = alt.Color(
         "series:N",
-        scale=alt.Scale(domain=list(STATES), range=list(STATES.values())),
+        scale=alt.Scale(domain=states, range=[STATES[state] for state in states]),
         legend=alt.Legend(title=None, orient="top"),
     )
     base = alt.Chart().encode(color=colour)

@@ -11,7 +11,16 @@ import numpy as np
 
 from enlist.statistics import Summary
 from enlist.studies.claims import Further, shown
-from enlist.studies.fedsuv.measures import covered_runs, eliminated_share, leaving, misjudged, selected_mean, wrongly
+from enlist.studies.fedsuv.measures import (
+    LOW,
+    covered_runs,
+    eliminated_share,
+    gone,
+    leaving,
+    misjudged,
+    selected_mean,
+    wrongly,
+)
 from enlist.studies.fedsuv.methods import OURS, PRINTED, ZERO, Method, title
 from enlist.studies.fedsuv.paper import DELTA
 from enlist.studies.fedsuv.plan import playing, seeds
@@ -77,6 +86,20 @@ def _by_noise(measure: Callable[[Group], Summary], words: str, digits: int) -> F
 LEAVING = _by_noise(leaving, "rounds as a candidate of clients with validity below 0.4", 1)
 WRONGLY = _by_noise(wrongly, "share of the eliminated that are more valid than the client they were compared with", 4)
 ON_FRONT = _by_noise(misjudged, "share of those removed by the Pareto step that are Pareto-optimal", 4)
+
+
+def _who_stays(results: Results) -> str:
+    parts = [f"noise {noise:g}: {shown(gone(results[f'process/{noise:g}/{PRINTED}']), 2)}" for noise in NOISES]
+    group = results[f"process/0/{PRINTED}"]
+    left = (group.column("validity") < LOW) & (group.column("candidate") >= group.settings["rounds"])
+    utility = group.column("utility")[left].mean() if left.any() else math.nan
+    return (
+        f"share of the clients with validity below {LOW:g} that are gone, {'; '.join(parts)}; without the limit (noise "
+        f"0) {shown(gone(results['process/0/unlimited']), 2)}. Those who stay have a mean utility of {utility:.2f}."
+    )
+
+
+STAYING = Further("elimination stops when 40 % of the clients are gone", nothing, _who_stays)
 
 
 def _corner(results: Results) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from enlist.errors import unknown
 from enlist.report.charts import PALETTE
 from enlist.statistics import Summary
-from enlist.studies.charts import GREY, Look, bands, curves, intervals
+from enlist.studies.charts import GREY, Look, bands, curves, intervals, within
 from enlist.studies.fedsuv.methods import EVERYBODY, OURS, PRINTED
 from enlist.studies.fedsuv.process import BANDS
 from enlist.studies.fedsuv.settings import NOISES
@@ -58,7 +58,7 @@ def candidates(results: Results) -> Figure:
         for band, name in enumerate(names):
             most = np.array([_sizes(outcome["validity"])[band] for outcome in group.outcomes.values()])
             left = active[:, :, band] / np.maximum(most, 1)[:, None]
-            rows += within(bands(left, series=name, panel=f"noise {noise:g}"))
+            rows += within(bands(left, series=name, panel=f"noise {noise:g}"), 0.0, 1.0)
     ramp = ("#7f1d1d", "#d1495b", "#e8a33d", "#4f9dbf", "#0b4f6c")
     look = Look(
         "round", "share still candidates", 250, 220, dict(zip(names, ramp, strict=True)), zero=True, legend="validity"
@@ -83,7 +83,7 @@ def objective(results: Results) -> Figure:
     for noise in NOISES:
         for name in SHOWN:
             group = results[f"process/{noise:g}/{name}"]
-            rows += within(bands(smoothed(shares(group)), series=called(name), panel=f"noise {noise:g}"), 1.2)
+            rows += within(bands(smoothed(shares(group)), series=called(name), panel=f"noise {noise:g}"), 0.0, 1.2)
     look = Look("round", "share of the optimum", 260, 220, COLOURS, zero=True, columns=6)
     return Figure(
         "objective",
@@ -126,15 +126,6 @@ def objective_of_all(results: Results) -> Figure:
         "Mean over seeds with its 95 % interval, best first. Selectors that try everybody once before they choose "
         "(BSFL, CS-UCB and others) do so to the end: there are fewer requests than clients.",
     )
-
-
-def within(rows: Rows, most: float = 1.0) -> Rows:
-    """Rows whose intervals are cut to what is possible: a share lies between 0 and 1.
-
-    >>> within([{"mean": 0.9, "low": -0.1, "high": 1.9}])
-    [{'mean': 0.9, 'low': 0.0, 'high': 1.0}]
-    """
-    return [{**row, "low": max(row["low"], 0.0), "high": min(row["high"], max(most, row["mean"]))} for row in rows]
 
 
 def shares(group: Group) -> FloatArray:

@@ -104,7 +104,11 @@ def most_valid_utility(results: Results) -> Verdict:
         means = {rival: float(np.mean(theirs)) for rival, theirs in values.items()}
         return leads(title(name), {**means, title(name): float(np.mean(mine))}, gaps, VALUED)
 
-    return readings(judge)
+    found = readings(judge)
+    seeds = set(worth(PRINTED)).intersection(*others.values())
+    idle = sum(results[f"{CLEAN}{name}"].column("selected").max() <= 1 for name in others)
+    note = f"{len(seeds)} seeds that all share; {idle} of the {len(others)} others never ask anybody twice"
+    return found._replace(ours=f"{found.ours} ({note})", brief=f"{found.brief} ({note})")
 
 
 def eliminated(results: Results) -> Verdict:

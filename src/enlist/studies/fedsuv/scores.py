@@ -159,6 +159,11 @@ class SpeedUp(NamedTuple):
     bound: str
     pairs: int
 
+    @property
+    def proves(self) -> bool:
+        """Whether it is no bound from above: the method got there with every seed with which random selection did."""
+        return self.bound in ("", ">=")
+
     def shown(self) -> str:
         """As text; a bound says so."""
         if not self.pairs:

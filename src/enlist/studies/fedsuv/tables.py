@@ -68,8 +68,7 @@ def setting(results: Results) -> Table:
         "setting",
         "What was run",
         rows,
-        "The paper's: 3,500 clients, 20 per round, 100 s, see Table 1. Late clients that count 0 were not tried with "
-        "the CNN, which takes long.",
+        "The paper's: 3,500 clients, 20 per round, 100 s, see Table 1.",
     )
 
 
@@ -226,7 +225,8 @@ def process(results: Results) -> Table:
         "The selection process",
         rows,
         "Valid utility is the sum of validity times utility as drawn, over the whole run, as a share of the best "
-        "possible; regret is the area that the best clients cover more than the chosen ones, cumulated.",
+        "possible, over the seeds of each player (comparisons use those that players share); regret is the area that "
+        "the best clients cover more than the chosen ones, cumulated.",
     )
 
 

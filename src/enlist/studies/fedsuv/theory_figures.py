@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from enlist.report.charts import PALETTE
-from enlist.studies.charts import GREY, Look, bands, curves
+from enlist.studies.charts import GREY, Look, bands, curves, within
 from enlist.studies.fedsuv.methods import PRINTED
 from enlist.studies.fedsuv.paper import DELTA
-from enlist.studies.fedsuv.process_figures import CLEAN, COLOURS, SHOWN, called, within
+from enlist.studies.fedsuv.process_figures import CLEAN, COLOURS, SHOWN, called
 from enlist.studies.fedsuv.settings import NOISES
 from enlist.studies.fedsuv.theory import DIAGONAL, regret_bound, width_bound
 from enlist.studies.panels import Panel, along, side_by_side
@@ -31,7 +31,7 @@ def coverage(results: Results) -> Figure:
     for noise in NOISES:
         covered = results[f"process/{noise:g}/{PRINTED}"].column("covered")
         for place, name in enumerate(("validity", "utility", "both")):
-            rows += within(bands(covered[:, :, place], series=name, panel=f"noise {noise:g}"))
+            rows += within(bands(covered[:, :, place], series=name, panel=f"noise {noise:g}"), 0.0, 1.0)
     look = Look(
         "round", "share of the clients", 260, 220, {"validity": PALETTE[0], "utility": PALETTE[1], "both": "#222"}
     )

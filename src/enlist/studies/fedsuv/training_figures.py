@@ -12,10 +12,9 @@ from enlist.report.charts import Row
 from enlist.report.training import curve_rows
 from enlist.runs.printing import time_unit
 from enlist.statistics import Summary
-from enlist.studies.charts import Look, intervals
+from enlist.studies.charts import Look, intervals, within
 from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, MAIN, OTHERS, RANDOM, palette, title
 from enlist.studies.fedsuv.paper import AVERAGING
-from enlist.studies.fedsuv.process_figures import within
 from enlist.studies.fedsuv.scores import JUDGED, completed, finals, methods, name_of, runs_of, speed_up, tasks
 from enlist.studies.fedsuv.settings import SWEEP
 from enlist.studies.fedsuv.tasks import IN_TIME
@@ -51,8 +50,9 @@ def convergence(results: Results, over: str) -> Figure:
         f"05-convergence-{over}",
         f"Test accuracy over {what} (Figs. 5 and 7 to 10)",
         side_by_side(panels, f"Test accuracy over {what}", palette(tuple(MAIN)), COLUMNS, 400, 230),
-        "Mean and 95 % interval over seeds, cut at the edge of the panel. All select 20 clients per round under the "
-        "same deadline. BSFL tries everybody once before it chooses, which takes it most of the run.",
+        "Mean and 95 % interval over seeds, cut at the edge of the panel. In a panel all select equally many clients "
+        "per round under the same deadline. BSFL tries everybody once before it chooses, which takes it long where "
+        "clients are many.",
         highlight=over == "rounds",
     )
 
@@ -88,7 +88,7 @@ def in_time(results: Results) -> Figure:
             window = min(SMOOTH, values.shape[1])
             kernel = np.ones(window) / window
             smooth = np.array([np.convolve(row, kernel, mode="valid") for row in values])
-            rows += within(along(np.arange(window, values.shape[1] + 1.0), smooth, title(name)))
+            rows += within(along(np.arange(window, values.shape[1] + 1.0), smooth, title(name)), 0.0, 1.0)
         panels.append(Panel(name_of(results, start), rows, "round", "share in time"))
     return Figure(
         "in-time",
@@ -163,8 +163,9 @@ def ablated(results: Results) -> Figure:
         "ablations",
         f"FedSUV with one part changed at a time ({name_of(results, start)})",
         alt.concat(*charts, columns=2, spacing=26),
-        "The first three are the readings of FedSUV; the others differ from the printed rule in one respect each, the "
-        "last one from our default. "
+        "The first three are the readings of FedSUV; the others differ from the printed rule in one respect each, "
+        "except 'one model of the product' (late counts 0, no elimination, no Pareto step) and the last one, which "
+        "differs from our default in two: two criteria, and nothing learned from who is late. "
         "Mean over seeds with its 95 % interval; dashed: random selection.",
         highlight=True,
     )

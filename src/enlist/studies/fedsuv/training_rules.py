@@ -68,8 +68,9 @@ def by_task(results: Results, aggregation: str, judge: Callable[[str], Verdict],
     if not starts:
         raise unknown("finished experiment", f".../{aggregation}/{name}", results.keys("process"))
     found = {start.partition("/")[0]: judge(start) for start in starts}
-    kinds = ", ".join(f"{task} {verdict.kind}" for task, verdict in found.items())
-    return together(found)._replace(why=kinds)
+    missing = [start.partition("/")[0] for start in tasks(results, aggregation) if start not in starts]
+    kinds = [f"{task} {verdict.kind}" for task, verdict in found.items()]
+    return together(found)._replace(why=", ".join([*kinds, *(f"not run on {task}" for task in missing)]))
 
 
 def faster(results: Results, aggregation: str) -> Verdict:
@@ -84,6 +85,8 @@ def faster(results: Results, aggregation: str) -> Verdict:
         found = speed_up(results, start, name)
         if not found.pairs:
             return Verdict(NOT, "target never reached", "neither reaches the target with any seed")
+        if not found.proves:
+            return Verdict(NOT, found.shown(), "with some seed it never gets there, while random selection does")
         logs = Summary(*(math.log(each) for each in (found.summary.mean, found.summary.low, found.summary.high)))
         return greater(logs, math.log(FASTER))._replace(ours=found.shown())
 
@@ -134,10 +137,11 @@ def as_fast_as_said(results: Results) -> Verdict:
         printed = max(task.speed_up(aggregation) for task in TASKS.values())
         if not found:
             return Verdict(NOT, "target never reached", "no task reaches its target")
-        best = max(found, key=lambda each: each.summary.mean)
-        if best.summary.mean >= 0.8 * printed and best.summary.low > 1:
+        best = max(found, key=lambda each: (each.proves, each.summary.mean))
+        certain = best.proves and best.summary.low > 1
+        if certain and best.summary.mean >= 0.8 * printed:
             return Verdict(REPRODUCED, best.shown(), f"it is at least 80 % of {printed}, and certainly above 1")
-        if best.summary.mean >= 1.5 and best.summary.low > 1:
+        if certain and best.summary.mean >= 1.5:
             return Verdict(PARTLY, best.shown(), f"it is at least 1.5, but below 80 % of {printed}")
         return Verdict(NOT, best.shown(), "it stays below 1.5, or may be 1")
 

@@ -11,7 +11,7 @@ from enlist.studies.charts import GREY, Look, bands, curves, lines, points
 from enlist.studies.mabfl.keys import ALL, ALONE, BEST, CODES, PAIRS, SECOND, fixed
 from enlist.studies.mabfl.scores import increases, normal_quantiles, residuals
 from enlist.studies.results import Results
-from enlist.studies.study import Figure
+from enlist.studies.study import Figure, possible
 
 COLOURS = dict(zip((BEST, SECOND, "0101", ALONE, ALL), (*PALETTE[:3], GREY, PALETTE[4]), strict=True))
 ROUND, TEST, RISE = "round", "test AUC", "increase of validation AUC"
@@ -19,20 +19,13 @@ Rows = list[dict[str, Any]]
 
 
 def combination_figures(results: Results) -> list[Figure]:
-    """Figures of combinations held fixed.
+    """Figures of combinations held fixed, those whose experiments have been run.
 
     >>> from enlist.studies.mabfl.example import example_results
     >>> [figure.name for figure in combination_figures(example_results())][:3]
     ['08-learning-curves', '09-increases', '10-11-residuals']
     """
-    return [
-        _learning(results),
-        _increases(results),
-        _residuals(results),
-        _measures(results),
-        _peak(results),
-        _quantiles(results),
-    ]
+    return possible([_learning, _increases, _residuals, _measures, _peak, _quantiles], results)
 
 
 def _learning(results: Results) -> Figure:

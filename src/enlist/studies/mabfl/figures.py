@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -32,30 +33,25 @@ from enlist.studies.mabfl.keys import (
 )
 from enlist.studies.mabfl.scores import peaks
 from enlist.studies.results import Results
-from enlist.studies.study import Figure
+from enlist.studies.study import Figure, possible
 
 FRAME = dict(zip([*FINAL, *BASELINES], [*PALETTE[:4], PALETTE[6], PALETTE[5], "#111111", "#7a4419", GREY], strict=True))
 OF_PAIRS = {code: COLOURS[code] for code in (BEST, SECOND, "0101")}
 
 
 def figures(results: Results) -> list[Figure]:
-    """All figures.
+    """Every figure whose experiments have been run.
 
     >>> from enlist.studies.mabfl.example import example_results
-    >>> [figure.name for figure in figures(example_results())][:3]
-    ['08-learning-curves', '09-increases', '10-11-residuals']
+    >>> [figure.name for figure in figures(example_results())][:3], figures(Results({}))
+    (['08-learning-curves', '09-increases', '10-11-residuals'], [])
     """
     return [
         *combination_figures(results),
-        *_boxes(results),
-        _final(results),
-        _ranking(results),
-        _actions(results),
-        _tiles(results),
-        *_multiples(results),
-        _messages(results),
-        _sweep(results),
-        _split(results),
+        *itertools.chain(*possible([_boxes], results)),
+        *possible([_final, _ranking, _actions, _tiles], results),
+        *itertools.chain(*possible([_multiples], results)),
+        *possible([_messages, _sweep, _split], results),
     ]
 
 
@@ -238,7 +234,7 @@ def _messages(results: Results) -> Figure:
 def _sweep(results: Results) -> Figure:
     rows: Rows = []
     names = {BEST: "best pair", ALONE: "local only", ALL: "FedAvg"}
-    for key in results.keys("sweep/"):
+    for key in results.keys("sweep/") or [results["sweep"].key]:
         share, _, code = key.removeprefix("sweep/").rpartition("-")
         summary = results[key].summary("peak")
         known = np.isfinite(summary.low)

@@ -53,7 +53,7 @@ def _core(scale: Scale) -> range:
     return first(1 if scale.settings["small"] else scale.seeds)
 
 
-def _variants(own: dict[str, dict[str, Any]], core: bool = True) -> Callable[[Scale], Sequence[Experiment]]:
+def _variants(own: dict[str, dict[str, Any]]) -> Callable[[Scale], Sequence[Experiment]]:
     """Sessions of several configurations; `dataset` and `training` of one change these parts only."""
 
     def wanted(scale: Scale) -> Sequence[Experiment]:
@@ -63,7 +63,7 @@ def _variants(own: dict[str, dict[str, Any]], core: bool = True) -> Callable[[Sc
             made = settings(scale, **rest)
             made["workers"] = {"dataset": {**made["workers"]["dataset"], **changes.get("dataset", {})}}
             made["training"] = {**made["training"], **changes.get("training", {})}
-            found += sessions(f"further/{key}", made, _core(scale)[: None if core else scale.seeds])
+            found += sessions(f"further/{key}", made, _core(scale))
         return found
 
     return wanted
@@ -283,7 +283,6 @@ POISON = Further(
             "poison-sign-flip": {"rule": {"kind": "ucb"}, "poison": [{"kind": "sign-flip", "workers": ["1"]}]},
             "poison-noise": {"rule": {"kind": "ucb"}, "poison": [{"kind": "noise-features", "workers": ["1"]}]},
         },
-        core=False,
     ),
     _poison,
 )

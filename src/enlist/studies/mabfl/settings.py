@@ -104,7 +104,7 @@ def experiments(scale: Scale) -> list[Experiment]:
 
 def _all(scale: Scale) -> Iterator[Experiment]:
     seeds, core = first(scale.seeds), first(scale.seeds * scale.settings["core"])
-    yield Experiment("counts/messages", 0, {"workers": list(range(3, 13))}, messages, 0.1)
+    yield Experiment("counts/messages", FIRST, {"workers": list(range(3, 13))}, messages, 0.1)
     for epochs in (4, 6):
         for code in CODES:
             one = settings(scale, rule=held(code), epochs=epochs, data_seed=ONE_DATA_SET)

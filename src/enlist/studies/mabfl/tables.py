@@ -12,7 +12,7 @@ from enlist.studies.mabfl.counts import PRINTED
 from enlist.studies.mabfl.keys import BASELINES, BEST, CODES, FINAL, fixed, grid, others
 from enlist.studies.mabfl.scores import gaps, oscillation, residuals, shares
 from enlist.studies.results import Results
-from enlist.studies.study import Table
+from enlist.studies.study import Table, possible
 
 PAPER_SPREAD = {"0100": (0.013, 0.013), "0101": (0.020, 0.013), "0110": (0.018, 0.020), "1100": (0.023, 0.019)} | {
     "1111": (0.020, 0.014)
@@ -21,21 +21,16 @@ PAPER_SPREAD = {"0100": (0.013, 0.013), "0101": (0.020, 0.013), "0110": (0.018, 
 
 
 def tables(results: Results) -> list[Table]:
-    """All tables.
+    """Every table whose experiments have been run.
 
     >>> from enlist.studies.mabfl.example import example_results
     >>> [table.name for table in tables(example_results())]
     ['02-residuals', '03-grid', 'rules', 'messages', 'data-amount', 'second-data-set', 'curves']
+    >>> tables(Results({}))
+    []
     """
-    return [
-        _spread(results),
-        _grid(results),
-        _rules(results),
-        _messages(results),
-        _sweep(results),
-        _split(results),
-        _curves(results),
-    ]
+    made = possible([_spread, _grid, _rules, _messages, _sweep, _split, _curves], results)
+    return [table for table in made if table.rows]
 
 
 def _spread(results: Results) -> Table:
