@@ -146,7 +146,7 @@ def main() -> None:
         cells, held = [], 0.0
         for size in sizes:
             median, largest, held = measure(name, size)
-            cells.append(f"{median:.1f} ({largest:.0f})")
+            cells.append(f"{median:.1f} ({largest:.1f})")
             limit = LIMITS.get(size, float("inf")) * (7.5 if name == "fedsuv" and size == 10_000 else 1.0)
             if median > limit or (size == 1_000_000 and held > 400.0):
                 slow.append(f"{name} at {size:,}: {median:.0f} ms, {held:.0f} bytes")

@@ -133,7 +133,7 @@ EVIDENCE: dict[str, Evidence] = {
         Claim("alike", "utility"),
     ),
     "ucb-cs": Evidence(
-        "as power-of-choice, without the extra messages: losses of past rounds, discounted",
+        "power-of-choice would suit, but not its extra messages: it goes by discounted losses of past rounds",
         Claim("useful", "utility"),
         Claim("alike", "utility"),
     ),

@@ -21,7 +21,7 @@ def demo(
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
     seeds: Annotated[int, typer.Option(help="Runs per selector.")] = 3,
 ) -> None:
-    """Five selectors train the same uneven federation: handwritten digits, phones that come and go. About a minute.
+    """Five selectors train the same uneven federation: handwritten digits, phones that come and go. Half a minute.
 
     Example: [bold]enlist demo[/]
     """

@@ -230,7 +230,7 @@ RULES = (
     Claim(
         "soon-clear",
         "The best pair is clear within the first rounds",
-        "The best combination distinguishes itself already during the first few rounds.",
+        "Within the first few rounds one can already see which combination is the best.",
         "section 9",
         "first few rounds",
         "share of Extreme Explore's experiments whose highest estimate after round 3 is 0110: at least 0.8",

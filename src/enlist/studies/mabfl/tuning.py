@@ -299,9 +299,9 @@ TUNING = (
     Claim(
         "discount-blurs",
         "Discounting blurs the best combination (Thompson)",
-        "Discounted Thompson sampling makes the best combination much less distinguishable in the estimates.",
+        "Under discounted Thompson sampling the estimates hardly tell the best combination from the others.",
         "section 8.5, Figure 28",
-        "much less distinguishable",
+        "hardly told apart",
         "estimate of 0110 − highest other, γ = 1 − γ below 1: interval above 0, mean at least 0.05",
         _discount_blurs,
         again(THOMPSON, _discount_blurs),
