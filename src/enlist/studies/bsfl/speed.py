@@ -10,8 +10,8 @@ from enlist.statistics import geometric_mean
 from enlist.studies.bsfl.plan import train_key
 from enlist.studies.bsfl.settings import IID, NON_IID
 from enlist.studies.bsfl.training import GRID, LAST
-from enlist.studies.fedsuv.scores import SpeedUp, Way
 from enlist.studies.results import Outcome, Results
+from enlist.studies.speed_ups import SpeedUp, Way
 from enlist.typing import FloatArray
 
 BASELINES = {IID: "random", NON_IID: "size-proportional"}

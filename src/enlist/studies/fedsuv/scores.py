@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from enlist.errors import unknown
-from enlist.runs.scores import LAST, Reached, time_to, total
+from enlist.runs.scores import LAST, time_to, total
 from enlist.runs.tables import RunTables
 from enlist.statistics import Summary, geometric_mean
 from enlist.studies.fedsuv.methods import RANDOM
 from enlist.studies.fedsuv.paper import TASKS
 from enlist.studies.results import Group, Results
+from enlist.studies.speed_ups import SpeedUp, Way
 from enlist.typing import FloatArray
 
 JUDGED, LOWER = 0.95, 0.90
@@ -103,27 +103,6 @@ def completed(group: Group) -> FloatArray:
     return np.asarray(group.column("completed").sum(axis=1) / group.column("asked").sum(axis=1))
 
 
-class Way(NamedTuple):
-    """The way of a run to a target: what it needed, or None, and what the whole run took.
-
-    >>> Way(None, Reached(300, 1500.0)).rounds
-    300
-    """
-
-    reached: Reached | None
-    whole: Reached
-
-    @property
-    def rounds(self) -> int:
-        """Rounds to the target, those of the whole run if it was not reached."""
-        return (self.reached or self.whole).rounds
-
-    @property
-    def seconds(self) -> float:
-        """Virtual seconds to the target, those of the whole run if it was not reached."""
-        return (self.reached or self.whole).seconds
-
-
 def runs_of(group: Group, title: str) -> list[RunTables]:
     """The runs of a group as tables, called `title`.
 
@@ -146,31 +125,6 @@ def ways(group: Group, target: float) -> dict[int, Way]:
     """
     window = min(WINDOW, evaluated(group).shape[1])
     return {run.seed: Way(time_to(run, target, window), total(run)) for run in runs_of(group, group.key)}
-
-
-class SpeedUp(NamedTuple):
-    """How many times faster than random selection, with what the number is a bound of, and over how many pairs.
-
-    >>> SpeedUp(Summary(1.2, 1.1, 1.3), "", 5).shown()
-    '×1.20 [1.10, 1.30]'
-    """
-
-    summary: Summary
-    bound: str
-    pairs: int
-
-    @property
-    def proves(self) -> bool:
-        """Whether it is no bound from above: the method got there with every seed with which random selection did."""
-        return self.bound in ("", ">=")
-
-    def shown(self) -> str:
-        """As text; a bound says so."""
-        if not self.pairs:
-            return "target never reached"
-        sign = {"": "", ">=": "at least ", "<=": "at most ", "?": "about "}[self.bound]
-        span = "" if math.isnan(self.summary.low) else f" [{self.summary.low:.2f}, {self.summary.high:.2f}]"
-        return f"{sign}×{self.summary.mean:.2f}{span}"
 
 
 def speed_up(results: Results, start: str, method: str, unit: str = "rounds", part: float = JUDGED) -> SpeedUp:
