@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from enlist.statistics import Summary, bootstrap, share
-from enlist.studies.bsfl.further import COLD, HEAD_START, cold_races, longer_energies, nothing
+from enlist.studies.bsfl.further import COLD, HEAD_START, cold_races, longer_energies
 from enlist.studies.bsfl.solving import ALSA, SA
 from enlist.studies.claims import (
     NOT,
@@ -19,6 +19,7 @@ from enlist.studies.claims import (
     shown,
     together,
 )
+from enlist.studies.further import nothing
 from enlist.studies.results import Group, Results
 from enlist.typing import FloatArray
 

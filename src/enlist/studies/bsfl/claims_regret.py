@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from enlist.studies.bsfl.fits import at, best_fit, bound, doubling, exponent, width
-from enlist.studies.bsfl.further import BONUSES, LONGER, fixed_gaps, genies, longer_and_bolder, nothing
+from enlist.studies.bsfl.further import BONUSES, LONGER, fixed_gaps, genies, longer_and_bolder
 from enlist.studies.bsfl.growth import (
     DECIDES,
     NOTED,
@@ -25,6 +25,7 @@ from enlist.studies.bsfl.plan import regret_key
 from enlist.studies.bsfl.regret import NOTICEABLE
 from enlist.studies.bsfl.settings import DEFAULT, IID, METHODS, NON_IID, PRINTED, REGRET_RIVALS
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Claim, Further, Verdict, as_printed, shown, together
+from enlist.studies.further import nothing
 from enlist.studies.results import Group, Results
 
 

@@ -42,16 +42,6 @@ LITTLE = 0.01
 FEW_SEEDS = 3
 
 
-def nothing(scale: Scale) -> Sequence[Experiment]:
-    """No more experiments: what was run already can tell.
-
-    >>> from enlist.studies.bsfl.settings import SCALES
-    >>> nothing(SCALES["smoke"])
-    []
-    """
-    return []
-
-
 def spreads(scale: Scale) -> Sequence[Experiment]:
     """Further: populations whose sizes are less uneven, and more.
 

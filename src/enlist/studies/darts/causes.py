@@ -10,6 +10,7 @@ from enlist.studies.darts import costs, plan, scores
 from enlist.studies.darts.bonus import bonus_keys, tuned_best
 from enlist.studies.darts.rules import NAMES, scaled
 from enlist.studies.darts.settings import DEFAULT, DEFAULT_BONUS, INITIAL, METHODS, PRINTED, RANDOM, ROTATION
+from enlist.studies.further import nothing
 from enlist.studies.results import Results
 
 AGAIN, OORT, NOISY = plan.AGAIN, "further/oort", "further/noisy/"
@@ -245,7 +246,7 @@ def _count(results: Results, key: str) -> str:
 
 
 SAME_DRAWS = Further("the luck of the draws is as large", plan.random_again, redrawn)
-A_ROTATION = Further("the printed bonus drowns the rewards and leaves a rotation", lambda scale: (), rotating)
+A_ROTATION = Further("the printed bonus drowns the rewards and leaves a rotation", nothing, rotating)
 HARDLY_A_SAY = Further("the printed bonus is so wide that rewards hardly have a say", plan.widths, speed_by_width)
 BLIND_TO_COST = Further("the reward does not know what a client costs", plan.oort, dear_clients)
 NOBODY_BETTER = Further(
@@ -259,5 +260,5 @@ LITTLE_TO_LEARN = Further(
 )
 FIRST_DRAW = Further("a single run decides nothing, and these are accuracies of clients", plan.random_again, first_draw)
 LATER_DRAW = Further("a single round of a single run decides nothing", plan.random_again, later_draw)
-PARTS = Further("choosing among few clients costs next to nothing", lambda scale: (), cost_parts)
+PARTS = Further("choosing among few clients costs next to nothing", nothing, cost_parts)
 TOO_WIDE = Further("the printed bonus is so wide that everybody is asked in turn", plan.widths, evenness_by_width)

@@ -12,9 +12,21 @@ from enlist.statistics import share as share_of
 from enlist.studies.results import Group
 from enlist.typing import FloatArray
 
+CLEAN = "process/0/"
+"""Where the selection process without noise stands."""
 LOW = 0.4
 """Validity below which the paper calls a client low."""
 CANDIDATES = ("validity", "candidate")
+
+
+def objective(group: Group) -> FloatArray:
+    """(seeds,) valid utility over the whole run, the paper's objective, as a share of the best possible.
+
+    >>> from enlist.studies.fedsuv.example import example_results
+    >>> objective(example_results()["process/0/fedsuv-printed"]).shape
+    (2,)
+    """
+    return np.asarray(group.column("valued").mean(axis=1) / group.column("best"))
 
 
 def leaving(group: Group) -> Summary:

@@ -9,8 +9,9 @@ import numpy as np
 
 from enlist.bandits.pareto import front
 from enlist.report.charts import PALETTE
+from enlist.studies.fedsuv.measures import CLEAN
 from enlist.studies.fedsuv.methods import PRINTED
-from enlist.studies.fedsuv.process_figures import CLEAN, SHOWN, Rows, called
+from enlist.studies.fedsuv.process_figures import SHOWN, Rows, called
 from enlist.studies.fedsuv.settings import NOISES
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Figure

@@ -18,6 +18,7 @@ from enlist.studies.fedsuv.measures import (
     gone,
     leaving,
     misjudged,
+    objective,
     selected_mean,
     wrongly,
 )
@@ -28,7 +29,7 @@ from enlist.studies.fedsuv.process import HALF, player
 from enlist.studies.fedsuv.settings import NOISES
 from enlist.studies.fedsuv.square import Square
 from enlist.studies.fedsuv.theory import DIAGONAL, complexity, information, regret_bound, smallest_gap, width_bound
-from enlist.studies.fedsuv.training_causes import nothing
+from enlist.studies.further import nothing
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Experiment, Scale, Settings, over_seeds
 from enlist.typing import FloatArray
@@ -53,8 +54,7 @@ def value(results: Results, key: str) -> Summary:
     >>> 0 < value(example_results(), "process/0/fedsuv-printed").mean < 1
     True
     """
-    group = results[key]
-    return Summary.of((group.column("valued").mean(axis=1) / group.column("best")).tolist())
+    return Summary.of(objective(results[key]).tolist())
 
 
 def _by_limit(results: Results) -> str:

@@ -11,6 +11,7 @@ from enlist.errors import unknown
 from enlist.report.charts import PALETTE
 from enlist.statistics import Summary
 from enlist.studies.charts import GREY, Look, bands, curves, intervals, within
+from enlist.studies.fedsuv.measures import CLEAN
 from enlist.studies.fedsuv.methods import EVERYBODY, OURS, PRINTED
 from enlist.studies.fedsuv.process import BANDS
 from enlist.studies.fedsuv.settings import NOISES
@@ -19,7 +20,6 @@ from enlist.studies.study import Figure
 from enlist.typing import FloatArray, IntArray
 
 Rows = list[dict[str, Any]]
-CLEAN = "process/0/"
 SHOWN = ("random", "oort", "cu-cs", "multiplied", PRINTED, OURS)
 COLOURS = {
     "random": GREY,

@@ -11,12 +11,14 @@ from enlist.statistics import Summary, paired_difference
 from enlist.statistics import share as share_of
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict, counted, leads, shown, together
 from enlist.studies.fedsuv.measures import (
+    CLEAN,
     covered_runs,
     eliminated_share,
     gone,
     growth,
     leaving,
     misjudged,
+    objective,
     selected_mean,
     staying,
     wrongly,
@@ -27,7 +29,6 @@ from enlist.studies.fedsuv.theory import DIAGONAL, regret_bound, width_bound
 from enlist.studies.fedsuv.training_rules import VALUED, readings
 from enlist.studies.results import Group, Results
 
-CLEAN = "process/0/"
 THIRTY, AROUND = 0.3, 0.1
 """The paper's 30 of 100 rounds, and how far around it still counts."""
 HIGH = 0.75
@@ -90,8 +91,7 @@ def most_valid_utility(results: Results) -> Verdict:
 
     def worth(name: str) -> dict[int, float]:
         group = results[f"{CLEAN}{name}"]
-        values = group.column("valued").mean(axis=1) / group.column("best")
-        return dict(zip(group.seeds, values.tolist(), strict=True))
+        return dict(zip(group.seeds, objective(group).tolist(), strict=True))
 
     others = {name: worth(name) for name in selectors.BUILT_IN if f"{CLEAN}{name}" in results and name != "fedsuv"}
 

@@ -8,9 +8,10 @@ import numpy as np
 
 from enlist.report.charts import PALETTE
 from enlist.studies.charts import GREY, Look, bands, curves, within
+from enlist.studies.fedsuv.measures import CLEAN
 from enlist.studies.fedsuv.methods import PRINTED
 from enlist.studies.fedsuv.paper import DELTA
-from enlist.studies.fedsuv.process_figures import CLEAN, COLOURS, SHOWN, called
+from enlist.studies.fedsuv.process_figures import COLOURS, SHOWN, called
 from enlist.studies.fedsuv.settings import NOISES
 from enlist.studies.fedsuv.theory import DIAGONAL, regret_bound, width_bound
 from enlist.studies.panels import Panel, along, side_by_side

@@ -6,26 +6,18 @@ from collections.abc import Sequence
 
 from enlist.statistics import Summary
 from enlist.studies.claims import Further, shown
+from enlist.studies.fedsuv.measures import objective
 from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, FORGETTING, FORMER, OURS, PRINTED, RANDOM, ZERO, title
 from enlist.studies.fedsuv.paper import AVERAGING, YOGI
 from enlist.studies.fedsuv.plan import changed
 from enlist.studies.fedsuv.scores import completed, finals, speed_up, tasks
 from enlist.studies.fedsuv.settings import SWEEP
+from enlist.studies.further import nothing
 from enlist.studies.results import Results
 from enlist.studies.study import Experiment, Scale
 
 COMPARED = (RANDOM, "oort", *FEDSUV)
 SKEW = {"kind": "dirichlet-lognormal", "alpha": 0.3, "sigma": 1.2, "min_size": 2}
-
-
-def nothing(scale: Scale) -> Sequence[Experiment]:
-    """No more experiments: what was run already can tell.
-
-    >>> from enlist.studies.fedsuv.settings import SCALES
-    >>> nothing(SCALES["smoke"])
-    ()
-    """
-    return ()
 
 
 def ablated_task(results: Results) -> str:
@@ -161,7 +153,7 @@ def _change_by_change(results: Results) -> str:
     start, parts = ablated_task(results), []
     for name in (PRINTED, ZERO, "multiplied", FORMER, OURS):
         group = results[f"process/0/{name}"]
-        worth = Summary.of((group.column("valued").mean(axis=1) / group.column("best")).tolist())
+        worth = Summary.of(objective(group).tolist())
         parts.append(f"{title(name)} {_final(results, f'{start}/{name}')} and {shown(worth, 2)}")
     return f"final accuracy of the MLP, and share of the best possible valid utility: {'; '.join(parts)}."
 

@@ -20,6 +20,7 @@ from enlist.studies.claims import (
     shown,
     together,
 )
+from enlist.studies.fedsuv.measures import objective
 from enlist.studies.fedsuv.methods import FEDSUV, FORMER, OURS, PRINTED, RANDOM, RIVALS, ZERO, title
 from enlist.studies.fedsuv.paper import AVERAGING, TASKS, YOGI
 from enlist.studies.fedsuv.scores import completed, finals, goal, methods, speed_up, tasks, ways
@@ -281,7 +282,7 @@ def _worth(results: Results, first: str, second: str) -> Summary:
     """Difference of two players in valid utility, as a share of the best possible, without noise."""
     one, other = (results[f"process/0/{name}"] for name in (first, second))
     shared = results.common([one.key, other.key])
-    values = [shared[key].column("valued").mean(axis=1) / shared[key].column("best") for key in (one.key, other.key)]
+    values = [objective(shared[key]) for key in (one.key, other.key)]
     return paired_difference(values[0].tolist(), values[1].tolist())
 
 
