@@ -55,7 +55,8 @@ def _explore_best(results: Results) -> Verdict:
 
 def _thompson_worst(results: Results) -> Verdict:
     verdict = _lead(_final(results), "Thompson", sign=-1.0)
-    return verdict._replace(ours=f"from the bottom: {verdict.ours}", why=f"from the bottom, {verdict.why.replace('better', 'worse')}")
+    why = verdict.why.replace("better", "worse")
+    return verdict._replace(ours=f"from the bottom: {verdict.ours}", why=f"from the bottom, {why}")
 
 
 def _similar(results: Results) -> Verdict:
