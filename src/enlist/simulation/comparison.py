@@ -104,7 +104,7 @@ def compare(comparison: Comparison, root: str | PathLike[str], jobs: int = 1, ti
         else:
             missing.append(key)
     if missing:
-        _run_all(comparison, path, missing, min(jobs, len(missing)), tick, ended)
+        _Work(comparison, path, missing, tick, ended).done_by(min(jobs, len(missing)))
     return ended
 
 
@@ -237,63 +237,88 @@ class _Runner:
         self.connection.close()
 
 
-def _run_all(comparison: Comparison, path: Path, missing: Sequence[Key], jobs: int, tick: Tick, ended: Ended) -> None:
-    waiting = list(missing)
-    shared: dict[int, tuple[Population, dict[str, Placed]]] = {}
-    runners = [_Runner() for _ in range(jobs)]
+class _Work:
+    """What is left of a comparison: runs that wait, the clients that runs of a seed share, and processes that run."""
 
-    def give(runner: _Runner) -> None:
-        if not waiting:
-            runner.key = None
+    def __init__(self, comparison: Comparison, path: Path, missing: Sequence[Key], tick: Tick, ended: Ended) -> None:
+        self.comparison, self.path, self.tick, self.ended = comparison, path, tick, ended
+        self.waiting = list(missing)
+        self.shared: dict[int, tuple[Population, dict[str, Placed]]] = {}
+        self.runners: list[_Runner] = []
+
+    def done_by(self, jobs: int) -> None:
+        """Run all that waits in so many processes."""
+        self.runners = [_Runner() for _ in range(jobs)]
+        try:
+            for runner in self.runners:
+                self.give(runner)
+            while busy := [runner for runner in self.runners if runner.key is not None]:
+                for runner, (kind, content) in _messages(busy):
+                    self.hear(runner, kind, content)
+        finally:
+            for runner in self.runners:
+                runner.end()
+
+    def give(self, runner: _Runner) -> None:
+        """Let a process begin with the next run, if there is one."""
+        key = runner.key = self.take()
+        if key is None:
             return
-        key = waiting.pop(0)
-        if key[1] not in shared:
-            try:
-                shared[key[1]] = _population(comparison, key[1])
-            except EnlistError as error:
-                for hopeless in [key, *(other for other in waiting if other[1] == key[1])]:
-                    ended.failed[hopeless] = str(error)
-                    tick(*hopeless, {"status": "failed"})
-                waiting[:] = [other for other in waiting if other[1] != key[1]]
-                give(runner)
-                return
-            for old in [seed for seed in shared if seed < key[1] and all(other.seed != seed for other in runners)]:
-                del shared[old]
-        fresh = runner.seed != key[1]
-        runner.key, runner.seed = key, key[1]
-        config = comparison.config.with_selector(*key).model_dump(mode="json")
+        fresh, runner.seed = runner.seed != key[1], key[1]
+        config = self.comparison.config.with_selector(*key).model_dump(mode="json")
         with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
             if fresh:
-                runner.connection.send(("population", shared[key[1]]))
-            runner.connection.send(("run", (config, str(comparison.folder(path, key)))))
+                runner.connection.send(("population", self.shared[key[1]]))
+            runner.connection.send(("run", (config, str(self.comparison.folder(self.path, key)))))
 
-    try:
-        for runner in runners:
-            give(runner)
-        while busy := [runner for runner in runners if runner.key is not None]:
-            for runner, message in _messages(busy):
-                assert runner.key is not None
-                kind, content = message
-                if kind == "state":
-                    tick(*runner.key, content)
-                    continue
-                if kind == "finished":
-                    ended.finished[runner.key] = content
-                    tick(*runner.key, content)
-                else:
-                    ended.failed[runner.key] = content
-                    tick(*runner.key, {"status": "failed"})
-                if kind == "died":
-                    runners.remove(runner)
-                    runner.end()
-                    if waiting:
-                        runners.append(_Runner())
-                        give(runners[-1])
-                else:
-                    give(runner)
-    finally:
-        for runner in runners:
-            runner.end()
+    def take(self) -> Key | None:
+        """The next run whose clients can be built; where they cannot, all runs of that seed fail."""
+        while self.waiting:
+            key = self.waiting.pop(0)
+            reason = self.build(key[1])
+            if not reason:
+                return key
+            for hopeless in [key, *(other for other in self.waiting if other[1] == key[1])]:
+                self.fail(hopeless, reason)
+            self.waiting = [other for other in self.waiting if other[1] != key[1]]
+        return None
+
+    def build(self, seed: int) -> str:
+        """Have the clients of a seed, and no longer those of earlier ones that nobody runs; returns why not."""
+        if seed in self.shared:
+            return ""
+        try:
+            self.shared[seed] = _population(self.comparison, seed)
+        except EnlistError as error:
+            return str(error)
+        running = {runner.seed for runner in self.runners}
+        self.shared = {each: built for each, built in self.shared.items() if each >= seed or each in running}
+        return ""
+
+    def hear(self, runner: _Runner, kind: str, content: Any) -> None:
+        """A message of a process: how its run stands, that it has ended, or that the process itself has."""
+        assert runner.key is not None
+        if kind == "state":
+            self.tick(*runner.key, content)
+            return
+        if kind == "finished":
+            self.ended.finished[runner.key] = content
+            self.tick(*runner.key, content)
+        else:
+            self.fail(runner.key, content)
+        if kind != "died":
+            self.give(runner)
+            return
+        self.runners.remove(runner)
+        runner.end()
+        if self.waiting:
+            self.runners.append(_Runner())
+            self.give(self.runners[-1])
+
+    def fail(self, key: Key, reason: str) -> None:
+        """Note that a run failed."""
+        self.ended.failed[key] = reason
+        self.tick(*key, {"status": "failed"})
 
 
 def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, Any]]]:
