@@ -36,6 +36,15 @@ def test_selectors_of_one_seed_share_a_population(tmp_path: Path) -> None:
     assert names[0] == names[1]
 
 
+def test_safas_own_protocol_asks_everybody_of_the_same_population(tmp_path: Path) -> None:
+    own = {**CONFIG, "rounds": {**CONFIG["rounds"], "protocol": "safa"}}
+    everybody = simulation({"selector": "safa", "config": own}, 1, tmp_path / "own")
+    simulation({"selector": "safa", "config": CONFIG}, 1, tmp_path / "first")
+    assert everybody["asked"].tolist() == [8.0, 8.0, 8.0]
+    names = [(tmp_path / name / "run" / "clients.csv").read_text() for name in ("own", "first")]
+    assert names[0] == names[1]
+
+
 def test_a_match_is_that_of_the_arena() -> None:
     settings = {"scenario": "slow-minority", "clients": 12, "k": 3, "rounds": 30}
     found = match({"selector": "bsfl", **settings, "reward": {"alpha": 0.5}}, 7, Path())

@@ -43,7 +43,8 @@ def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     from enlist.simulation.config import parse
 
     config = parse(settings["config"], "config").with_selector(settings["selector"], seed)
-    population, data = _population(config.model_dump_json(exclude={"selector"}))
+    bound = config.rounds.protocol == "safa"  # which no other selector may have
+    population, data = _population(config.model_dump_json(exclude=None if bound else {"selector"}))
     result = run_in(folder / "run", config, population=population, data=data, device=_device(settings))
     tables = read_run(folder / "run", PARTICIPATIONS)
     return {**result, **tables.rounds, "selected": times_selected(tables)}

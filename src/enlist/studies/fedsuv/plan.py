@@ -183,31 +183,9 @@ def trained_run(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     >>> found["round"], int(found["selected"].sum())
     (array([1., 2., 3., 4., 5., 6.]), 24)
     """
-    found = (everybody_trains if "protocol" in settings["config"]["rounds"] else simulation)(settings, seed, folder)
+    found = simulation(settings, seed, folder)
     shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
     return {name: found[name] for name in KEPT}
-
-
-def everybody_trains(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
-    """A simulation with SAFA's own protocol, which a population that is shared with other selectors does not allow.
-
-    >>> import tempfile
-    >>> from enlist.studies.fedsuv.tasks import SMOKE
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     one = training("mlp/averaging", SMOKE["mlp"], "safa-protocol", "averaging", 3)
-    ...     found = everybody_trains(one.settings, 3, Path(place))
-    >>> found["asked"][0]
-    np.float64(40.0)
-    """
-    from enlist.runs.scores import times_selected
-    from enlist.runs.tables import PARTICIPATIONS, read_run
-    from enlist.simulation.comparison import run_in
-    from enlist.simulation.config import parse
-
-    config = parse(settings["config"], "config").with_selector(settings["selector"], seed)
-    result = run_in(folder / "run", config)
-    tables = read_run(folder / "run", PARTICIPATIONS)
-    return {**result, **tables.rounds, "selected": times_selected(tables)}
 
 
 def changed(
