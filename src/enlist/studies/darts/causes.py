@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from enlist.statistics import Summary
@@ -109,7 +111,7 @@ def picks_with_wrong_labels(results: Results) -> str:
     True
     """
     printed, default, random = (
-        shown(scores.mean(results, f"{NOISY}{name}", scores.clean_share), 2)
+        shown(scores.mean(results, f"{NOISY}{name}", scores.clean_share, 1.0), 2)
         for name in ("printed", "default", "random")
     )
     return (
@@ -185,7 +187,7 @@ def evenness_by_width(results: Results) -> str:
     5
     """
     words = [
-        f"{label}: Jain {shown(scores.mean(results, key, scores.evenness), 2)}, "
+        f"{label}: Jain {shown(scores.mean(results, key, scores.evenness, 1.0), 2)}, "
         f"{shown(scaled(scores.mean(results, key, scores.final), 100.0), 1)} %"
         for label, _, key in bonus_keys()
         if key != RANDOM
@@ -224,7 +226,7 @@ def _apart(results: Results, number: int) -> str:
     """How far random selection is from itself with other draws."""
     at, lead = scores.accuracy_at(number), LEAD[1 if number == 1 else 20]
     gaps = np.array([100 * abs(at(one) - at(other)) for one, other in scores.pairs(results, AGAIN, RANDOM)])
-    mean, often = shown(Summary.of(gaps.tolist()), 1), int((gaps >= lead).sum())
+    mean, often = shown(Summary.of(gaps.tolist()).within(0.0, math.inf), 1), int((gaps >= lead).sum())
     return (
         f"With other draws, random selection differs from itself after round {number} by {mean} points, by the "
         f"report's {lead:g} or more in {often} of {len(gaps)} populations."

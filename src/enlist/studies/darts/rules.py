@@ -161,7 +161,7 @@ def adaptive(results: Results) -> Verdict:
 
     def rule(key: str) -> Verdict:
         uneven = greater(scores.gap(results, key, RANDOM, scores.variation), SPREAD, digits=2)
-        right = greater(Summary.of(scores.agreement(results, key).tolist()), RIGHT, digits=2)
+        right = greater(Summary.of(scores.agreement(results, key).tolist()).within(-1.0, 1.0), RIGHT, digits=2)
         return parted({"unevenness": uneven, "correlation with worth": right})
 
     return by_printed(rule)
@@ -234,7 +234,7 @@ def less_fair(results: Results) -> Verdict:
 
     def rule(key: str) -> Verdict:
         verdict = greater(scores.gap(results, RANDOM, key, scores.evenness), UNEVEN, digits=2)
-        own, base = (shown(scores.mean(results, each, scores.evenness), 2) for each in (key, RANDOM))
+        own, base = (shown(scores.mean(results, each, scores.evenness, 1.0), 2) for each in (key, RANDOM))
         return verdict._replace(ours=f"{verdict.ours} (Jain {own}, random {base})")
 
     return by_printed(rule)

@@ -166,14 +166,14 @@ def gap(results: Results, first: str, second: str, score: Score) -> Summary:
     return paired_difference([score(one) for one, _ in both], [score(other) for _, other in both])
 
 
-def mean(results: Results, key: str, score: Score) -> Summary:
-    """Mean of a score over seeds with its 95 % interval.
+def mean(results: Results, key: str, score: Score, most: float = math.inf) -> Summary:
+    """Mean of a score, which is not negative and at most `most`, over seeds with its 95 % interval.
 
     >>> from enlist.studies.darts.example import example_results
     >>> 0.5 < mean(example_results(), "select/random", evenness).mean <= 1
     True
     """
-    return Summary.of([score(outcome) for outcome in results[key].outcomes.values()])
+    return Summary.of([score(outcome) for outcome in results[key].outcomes.values()]).within(0.0, most)
 
 
 def target(base: Outcome) -> float:

@@ -127,7 +127,7 @@ def methods(results: Results) -> Table:
             "virtual minutes": shown(scaled(seconds, 1 / 60), 0),
             "1,000 samples": shown(scaled(samples, 1 / 1_000), 1),
             "jump, points": _percent(scores.mean(results, key, scores.jump)),
-            "Jain": shown(scores.mean(results, key, scores.evenness), 2),
+            "Jain": shown(scores.mean(results, key, scores.evenness, 1.0), 2),
             "server ms": _server(results, key),
         }
         rows.append(row)
