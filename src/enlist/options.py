@@ -59,8 +59,16 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
 def explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel], source: str) -> str:
     """All that is wrong, one line each.
 
-    >>> explain.__name__
-    'explain'
+    >>> class Knobs(pydantic.BaseModel):
+    ...     alpha: float
+    ...     beta: float
+    >>> try:
+    ...     Knobs(alpha="much")
+    ... except pydantic.ValidationError as error:
+    ...     print(explain(error, Knobs, "knobs.toml"))
+    knobs.toml: 2 keys are wrong.
+      alpha = 'much', but input should be a valid number...
+      'beta' is missing.
     """
     lines = list(dict.fromkeys(_line(detail, model) for detail in error.errors(include_url=False)))
     if len(lines) == 1:

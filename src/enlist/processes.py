@@ -48,8 +48,9 @@ def one_core() -> Iterator[None]:
 def serve_parent() -> None:
     """Leave Ctrl-C to the main process, which then ends its workers; and do not outlive it if it is killed.
 
-    >>> serve_parent.__name__
-    'serve_parent'
+    >>> child = context().Process(target=serve_parent)
+    >>> child.start(), child.join(), child.exitcode
+    (None, None, 0)
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with_parent, daemon=True).start()
@@ -83,8 +84,9 @@ def keep_freed_memory() -> bool:
 def yield_to_parent() -> None:
     """Do not push the parent off its core when it wakes this process: it has other workers to wake first.
 
-    >>> yield_to_parent.__name__
-    'yield_to_parent'
+    >>> child = context().Process(target=yield_to_parent)
+    >>> child.start(), child.join(), child.exitcode
+    (None, None, 0)
     """
     if hasattr(os, "sched_setscheduler"):
         with contextlib.suppress(OSError):

@@ -28,8 +28,9 @@ class Happened:
 
     weights   what each reply counted in the average, by node; `late_weights` the same for late replies
 
-    >>> Happened.__name__
-    'Happened'
+    >>> import numpy as np
+    >>> Happened(1, Selection(1, np.array([0, 3])), [], [], waited=9.0).late_weights
+    {}
     """
 
     number: int

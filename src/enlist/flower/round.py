@@ -19,8 +19,9 @@ from enlist.records import Outcome, Selection
 class Judged:
     """A reply, what it says, its records, and the shapes of its arrays; `fault` is why they cannot be used.
 
-    >>> Judged.__name__
-    'Judged'
+    >>> said = Said(Outcome.COMPLETED, "")
+    >>> [Judged(None, said, {}, {}, fault).completed for fault in ("", "array 'w' is not finite")]
+    [True, False]
     """
 
     arrival: Arrival

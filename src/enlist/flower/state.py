@@ -172,8 +172,12 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 def saved_model(checkpoint: Checkpoint) -> ArrayRecord:
     """The model of a checkpoint, in the order in which the strategy had it.
 
-    >>> saved_model.__name__
-    'saved_model'
+    >>> import types
+    >>> import numpy as np
+    >>> model = {"bias": np.zeros(2), "weight": np.ones((2, 3))}
+    >>> saved = types.SimpleNamespace(header={"names": ["weight", "bias"]}, weights={"model": model}, folder="run")
+    >>> list(saved_model(saved))
+    ['weight', 'bias']
     """
     model = checkpoint.weights["model"]
     try:

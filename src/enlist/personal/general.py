@@ -89,7 +89,7 @@ class GeneralModel:
         self.round += 1
         trained = self._train()
         there = [worker for worker, answer in trained.items() if answer.update is not None]
-        tried = Tried(self, trained)
+        tried = _Tried(self, trained)
         if not there:
             return {"round": self.round, "score": math.nan, "gains": {}, "left_out": ""}
         tried.scores(tuple(there))
@@ -145,7 +145,7 @@ class GeneralModel:
         self.communication += 2 * fedavg_units(len(asked)) - lost if asked else 0
         return self.federation.sent(trained)
 
-    def _gains(self, there: list[int], tried: Tried) -> dict[int, float]:
+    def _gains(self, there: list[int], tried: _Tried) -> dict[int, float]:
         """What leaving each worker out gains the median worker, averaged over some subsets of the others."""
         rng = self.streams.generator("subsets", self.round)
         found = {}
@@ -172,12 +172,8 @@ class GeneralModel:
         return max(clear, key=lambda worker: lower[worker])
 
 
-class Tried:
-    """The aggregates of a round that were made so far, and their validation scores with everybody who is still in.
-
-    >>> Tried.__name__
-    'Tried'
-    """
+class _Tried:
+    """The aggregates of a round that were made so far, and their validation scores with everybody who is still in."""
 
     def __init__(self, general: GeneralModel, trained: dict[int, Trained]) -> None:
         self.general, self.trained = general, trained

@@ -48,7 +48,7 @@ class Stacked:
         self.biases = [_copy(layer.bias, models.parameters) for layer in chain.layers]
         self.still = not (settings.weight_decay or settings.prox)
         self.norms = [
-            None if layer.norm is None else StackedNorm(layer.norm, bias if self.still else 0 * bias, models)
+            None if layer.norm is None else _StackedNorm(layer.norm, bias if self.still else 0 * bias, models)
             for layer, bias in zip(chain.layers, self.biases, strict=True)
         ]
         self.tensors = [*self.weights, *self.biases]
@@ -128,12 +128,8 @@ class Stacked:
                 norm.write(models, self.steps)
 
 
-class StackedNorm:
-    """The batch norm of one layer: the neurons of all workers are channels, (workers * neurons,) per tensor.
-
-    >>> StackedNorm.__name__
-    'StackedNorm'
-    """
+class _StackedNorm:
+    """The batch norm of one layer: the neurons of all workers are channels, (workers * neurons,) per tensor."""
 
     def __init__(self, norm: Norm, bias: Tensor, models: Vectors) -> None:
         self.norm, self.count, self.bias = norm, len(models.parameters), bias.view(-1)
@@ -191,8 +187,18 @@ def train_stacked(
 
     Batches, steps and updates are those of `training.engine.Engine.train`, up to rounding.
 
-    >>> train_stacked.__module__
-    'enlist.personal.stacked'
+    >>> import numpy as np
+    >>> from torch import nn
+    >>> from enlist.data.dataset import Samples
+    >>> from enlist.training.flat import Layout
+    >>> module = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> tasks = [Task(worker, 0, 4, steps=2, round=1, version=0, slot=worker) for worker in range(2)]
+    >>> models, updates = (Vectors.zeros(Layout.of(module), count) for count in (1, 2))
+    >>> settings = LocalTraining(batch=2, lr=0.1)
+    >>> reports = train_stacked(Chain.of(module), data, 2, settings, Streams(1), tasks, models, updates)
+    >>> [report.samples for report in reports]
+    [4.0, 4.0]
     """
     reports: list[Report] = [Report()] * len(tasks)
     alike: dict[tuple[int, int, int], list[int]] = {}

@@ -51,8 +51,13 @@ Weights = Mapping[str, Mapping[str, AnyArray]]
 class Saves(Protocol):
     """What writes itself into a folder: a selector, a rule.
 
-    >>> Saves.__name__
-    'Saves'
+    >>> import tempfile
+    >>> import enlist
+    >>> part: Saves = enlist.create("random", enlist.Clients(count=3), seed=1)
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     part.save(Path(place) / "selector")
+    ...     len(list((Path(place) / "selector").iterdir())) > 0
+    True
     """
 
     def save(self, folder: Path, /) -> None:
@@ -247,8 +252,14 @@ class RunFolder:
 class Checkpoint:
     """A checkpoint that was read.
 
-    >>> Checkpoint.__name__
-    'Checkpoint'
+    >>> import tempfile
+    >>> import numpy as np
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with RunFolder.open(Path(place) / "run", {"seed": 1}, resume=False) as folder:
+    ...         folder.save(3, {"round": 3}, {"lag": np.arange(2)}, {"model": {"bias": np.ones(1)}}, {})
+    ...         found = folder.load()
+    >>> found.header["round"], found.arrays["lag"], found.weights["model"]["bias"]
+    (3, array([0, 1]), array([1.]))
     """
 
     def __init__(self, folder: Path) -> None:

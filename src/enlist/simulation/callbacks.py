@@ -122,8 +122,13 @@ class Recorder(Callback):
 class TensorBoard(Callback):
     """Curves over rounds for TensorBoard. Needs the extra `tensorboard`.
 
-    >>> TensorBoard.__name__
-    'TensorBoard'
+    >>> import tempfile
+    >>> from enlist.simulation import Config, Simulation
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+    ...     _ = Simulation(config, callbacks=[TensorBoard(folder)]).run()
+    ...     [path.name.split(".")[0] for path in Path(folder).iterdir()]
+    ['events']
     """
 
     def __init__(self, folder: str | Path) -> None:
@@ -152,8 +157,13 @@ class TensorBoard(Callback):
 class MLflow(Callback):
     """Configuration and curves for MLflow. Needs the extra `mlflow`.
 
-    >>> MLflow.__name__
-    'MLflow'
+    >>> from unittest.mock import MagicMock
+    >>> from enlist.simulation import Config, Simulation
+    >>> client = MagicMock()
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+    >>> _ = Simulation(config, callbacks=[MLflow(client=client)]).run()
+    >>> client.log_metrics.call_count, client.end_run.call_args
+    (2, call(status='FINISHED'))
     """
 
     def __init__(self, experiment: str = "enlist", client: Any = None) -> None:

@@ -37,8 +37,10 @@ Saved = tuple[dict[str, Any], dict[str, AnyArray], dict[str, Tensor]]
 class Synchronous:
     """Ask k clients (or some more), go on with the first k replies, average.
 
-    >>> Synchronous.__name__
-    'Synchronous'
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 1, "k": 3})
+    >>> Simulation(config).protocol.asked()
+    3
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -129,8 +131,11 @@ class Safa(Synchronous):
     cached     version of the global model that is its cache entry; -1 if that is its own
     own        models of clients that are neither, shared by both
 
-    >>> Safa.__name__
-    'Safa'
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, rounds={"k": 3, "protocol": "safa"}, selector={"name": "safa"})
+    >>> simulation = Simulation(config)
+    >>> simulation.step()[0]["asked"], simulation.protocol.lag.max()
+    (8, np.int64(1))
     """
 
     def __init__(self, simulation: Simulation) -> None:
@@ -293,7 +298,9 @@ class Safa(Synchronous):
 def protocol(simulation: Simulation) -> Synchronous:
     """The protocol that a configuration names.
 
-    >>> protocol.__name__
-    'protocol'
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, rounds={"k": 3, "protocol": "safa"}, selector={"name": "safa"})
+    >>> isinstance(protocol(Simulation(config)), Safa)
+    True
     """
     return Safa(simulation) if simulation.config.rounds.protocol == "safa" else Synchronous(simulation)

@@ -22,10 +22,17 @@ REASON = 200
 
 @dataclasses.dataclass(eq=False)
 class Seen:
-    """What happened in a round.
+    """What happened in a round, and the rows that tell it.
 
-    >>> Seen.__name__
-    'Seen'
+    >>> ones = np.ones(2)
+    >>> schedule = Schedule(ones, 2.0 * ones, ones, ones, 4.0 * ones, [])
+    >>> waited = Waited(12.0, 9.0, np.array([Outcome.COMPLETED, Outcome.LATE]), np.array([0]), [])
+    >>> seen = Seen(3, Selection(3, np.array([4, 7]), 9.0), schedule, waited, {4: Report(loss=0.5, samples=20.0)}, [])
+    >>> [(row["client"], row["outcome"], row["latency"]) for row in seen.participations(lambda *reply: 1.0)]
+    [(4, 'completed', 4.0), (7, 'late', 9.0)]
+    >>> row = seen.row(3.0, available=8, measured={"accuracy": 0.6}, model_bytes=100, models_down=2, models_up=1)
+    >>> row["completed"], row["late"], row["train_loss"], row["bytes_down"], row["accuracy"]
+    (1, 1, 0.5, 200, 0.6)
     """
 
     round: int
@@ -35,97 +42,82 @@ class Seen:
     reports: dict[int, Report]
     late_updates: list[Late]
 
+    def participations(self, weigh: Callable[[int, Report], float]) -> list[Row]:
+        """One row per client that was asked."""
+        found: list[Row] = []
+        schedule, waited = self.schedule, self.waited
+        latency, download = schedule.latency.tolist(), schedule.download.tolist()
+        compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
+        outcomes = waited.outcome.tolist()
+        for position, client in enumerate(self.picked.clients.tolist()):
+            outcome = OUTCOMES[outcomes[position]]
+            report = self.reports.get(client, NOTHING)
+            row: dict[str, Any] = {
+                "round": self.round,
+                "selected_in": self.picked.round,
+                "client": client,
+                "outcome": outcome.name.lower(),
+                "censored": outcome is Outcome.LATE,
+            }
+            if outcome is Outcome.COMPLETED:
+                parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
+                row |= {**parts, "upload": upload[position], **_reported(report), "weight": weigh(client, report)}
+            elif outcome is Outcome.LATE:
+                row["latency"] = waited.seconds
+            elif outcome is Outcome.FAILED:
+                row["reason"] = _reason(report.error or "crashed")
+            found.append(row)
+        return found
 
-def participations(seen: Seen, weigh: Callable[[int, Report], float]) -> list[Row]:
-    """One row per client that was asked.
+    def arrivals(self, weights: Mapping[int, float]) -> list[Row]:
+        """One row per update of an earlier round that came in this one."""
+        return [
+            {
+                "round": self.round,
+                "selected_in": entry.round,
+                "client": entry.client,
+                "outcome": "failed" if entry.report.error else "arrived",
+                "latency": entry.latency,
+                "censored": False,
+                "rounds_late": entry.lateness,
+                **_reported(entry.report),
+                "weight": weights.get(entry.client, 0.0),
+                "reason": _reason(entry.report.error),
+            }
+            for entry in self.late_updates
+        ]
 
-    >>> participations.__name__
-    'participations'
-    """
-    found: list[Row] = []
-    schedule, waited = seen.schedule, seen.waited
-    latency, download = schedule.latency.tolist(), schedule.download.tolist()
-    compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
-    outcomes = waited.outcome.tolist()
-    for position, client in enumerate(seen.picked.clients.tolist()):
-        outcome = OUTCOMES[outcomes[position]]
-        report = seen.reports.get(client, NOTHING)
-        row: dict[str, Any] = {
-            "round": seen.round,
-            "selected_in": seen.picked.round,
-            "client": client,
-            "outcome": outcome.name.lower(),
-            "censored": outcome is Outcome.LATE,
+    def row(
+        self,
+        start: float,
+        available: int,
+        measured: Mapping[str, float],
+        model_bytes: int,
+        models_down: int,
+        models_up: int,
+    ) -> Row:
+        """The row of the round itself."""
+        counts = np.bincount(self.waited.outcome, minlength=len(Outcome))
+        good = [report for report in self.reports.values() if not report.error and not math.isnan(report.loss)]
+        samples = sum(report.samples for report in good)
+        return {
+            "round": self.round,
+            "start": start,
+            "duration": self.waited.seconds,
+            "end": self.waited.ended,
+            "available": available,
+            "asked": len(self.picked),
+            "completed": int(counts[Outcome.COMPLETED]),
+            "late": int(counts[Outcome.LATE]),
+            "dropped": int(counts[Outcome.DROPPED]),
+            "failed": int(counts[Outcome.FAILED]),
+            "arrived": sum(not entry.report.error for entry in self.late_updates),
+            "deadline": self.picked.deadline,
+            "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
+            "bytes_down": model_bytes * models_down,
+            "bytes_up": model_bytes * models_up,
+            **measured,
         }
-        if outcome is Outcome.COMPLETED:
-            parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
-            row |= {**parts, "upload": upload[position], **_reported(report), "weight": weigh(client, report)}
-        elif outcome is Outcome.LATE:
-            row["latency"] = waited.seconds
-        elif outcome is Outcome.FAILED:
-            row["reason"] = _reason(report.error or "crashed")
-        found.append(row)
-    return found
-
-
-def late(seen: Seen, weights: Mapping[int, float]) -> list[Row]:
-    """One row per update of an earlier round that came in this one.
-
-    >>> late.__name__
-    'late'
-    """
-    return [
-        {
-            "round": seen.round,
-            "selected_in": entry.round,
-            "client": entry.client,
-            "outcome": "failed" if entry.report.error else "arrived",
-            "latency": entry.latency,
-            "censored": False,
-            "rounds_late": entry.lateness,
-            **_reported(entry.report),
-            "weight": weights.get(entry.client, 0.0),
-            "reason": _reason(entry.report.error),
-        }
-        for entry in seen.late_updates
-    ]
-
-
-def round_row(
-    seen: Seen,
-    start: float,
-    available: int,
-    measured: Mapping[str, float],
-    model_bytes: int,
-    models_down: int,
-    models_up: int,
-) -> Row:
-    """The row of the round itself.
-
-    >>> round_row.__name__
-    'round_row'
-    """
-    counts = np.bincount(seen.waited.outcome, minlength=len(Outcome))
-    good = [report for report in seen.reports.values() if not report.error and not math.isnan(report.loss)]
-    samples = sum(report.samples for report in good)
-    return {
-        "round": seen.round,
-        "start": start,
-        "duration": seen.waited.seconds,
-        "end": seen.waited.ended,
-        "available": available,
-        "asked": len(seen.picked),
-        "completed": int(counts[Outcome.COMPLETED]),
-        "late": int(counts[Outcome.LATE]),
-        "dropped": int(counts[Outcome.DROPPED]),
-        "failed": int(counts[Outcome.FAILED]),
-        "arrived": sum(not entry.report.error for entry in seen.late_updates),
-        "deadline": seen.picked.deadline,
-        "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
-        "bytes_down": model_bytes * models_down,
-        "bytes_up": model_bytes * models_up,
-        **measured,
-    }
 
 
 def _reported(report: Report) -> dict[str, Any]:

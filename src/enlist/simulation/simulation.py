@@ -23,12 +23,12 @@ from enlist.books import Books
 from enlist.errors import InputError
 from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.simulation import rows
 from enlist.simulation.callbacks import Callback, Checkpoint, Row
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
+from enlist.simulation.rows import NOTHING, Seen
 from enlist.simulation.server import Late, Server, Versions
 from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
 from enlist.streams import Streams
@@ -165,10 +165,10 @@ class Simulation:
         self.trainer.put(self.versions.slot(self.round), self.server.model)
         measured = self._evaluate()
         self._tell(picked, schedule, waited, reports, measured)
-        seen = rows.Seen(self.round, picked, schedule, waited, reports, late)
-        participations = rows.participations(seen, self.protocol.weight) + rows.late(seen, weights)
+        seen = Seen(self.round, picked, schedule, waited, reports, late)
+        participations = seen.participations(self.protocol.weight) + seen.arrivals(weights)
         sent = (len(picked) + self.looked_at, len(reports) + len(late))
-        row = rows.round_row(seen, start, int(available.sum()), measured, self.model_bytes, *sent)
+        row = seen.row(start, int(available.sum()), measured, self.model_bytes, *sent)
         return row, participations
 
     def result(self) -> dict[str, Any]:
@@ -392,7 +392,7 @@ class Simulation:
         late = outcome == Outcome.LATE
         lost = (outcome == Outcome.DROPPED) | (outcome == Outcome.FAILED)
         latency = np.where(lost, np.nan, np.where(late, duration, schedule.latency))
-        told = [reports.get(client, rows.NOTHING) for client in picked.clients.tolist()]
+        told = [reports.get(client, NOTHING) for client in picked.clients.tolist()]
         replied = outcome == Outcome.COMPLETED
         values = [
             (report.loss, report.loss_rms, report.accuracy, report.accuracy_gain, report.samples) for report in told

@@ -124,12 +124,8 @@ class Stack:
 
 
 @dataclasses.dataclass(eq=False)
-class Trained:
-    """A stack after training, most steps first: whose rows they are, where they started, and what they report.
-
-    >>> Trained.__name__
-    'Trained'
-    """
+class _Trained:
+    """A stack after training, most steps first: whose rows they are, where they started, and what they report."""
 
     stack: Stack
     order: list[int]
@@ -142,8 +138,18 @@ def train_together(
 ) -> list[Report]:
     """Train the clients of `tasks` side by side; those with fewer steps drop out of the stack when they are done.
 
-    >>> train_together.__module__
-    'enlist.training.dense'
+    >>> import numpy as np
+    >>> from enlist.data.dataset import Samples
+    >>> from enlist.training.engine import Engine, Job, Placed
+    >>> from enlist.training.flat import Vectors
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> engine = Engine(Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1))
+    >>> models = Vectors.zeros(engine.flat.layout, 1)
+    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, version=0, slot=client) for client in range(2)]
+    >>> updates = Vectors.zeros(engine.flat.layout, 2)
+    >>> reports = train_together(engine, engine.chain, tasks, models, updates)
+    >>> [report.samples for report in reports], bool(updates.parameters.abs().sum() > 0)
+    ([2.0, 4.0], True)
     """
     trained = _trained(engine, chain, tasks, models)
     stack, bases = trained.stack, trained.bases
@@ -162,8 +168,19 @@ def sum_together(
 
     The sum of p_i (w_i - w) is taken as  sum p_i w_i - w sum p_i,  one product per layer, if all start from one w.
 
-    >>> sum_together.__module__
-    'enlist.training.dense'
+    >>> import numpy as np
+    >>> from enlist.data.dataset import Samples
+    >>> from enlist.training.engine import Engine, Job, Placed
+    >>> from enlist.training.flat import Vectors
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> engine = Engine(Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1))
+    >>> models = Vectors.zeros(engine.flat.layout, 1)
+    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, version=0, slot=client) for client in range(2)]
+    >>> updates, total = Vectors.zeros(engine.flat.layout, 2), Vectors.zeros(engine.flat.layout)
+    >>> _ = train_together(engine, engine.chain, tasks, models, updates)
+    >>> _ = sum_together(engine, engine.chain, tasks, [1.0, 3.0], models, total)
+    >>> bool(torch.allclose(total.parameters, updates.parameters[0] + 3.0 * updates.parameters[1]))
+    True
     """
     if len({task.version for task in tasks}) > 1:
         return None
@@ -177,7 +194,7 @@ def sum_together(
     return trained.reports if math.isfinite(float(total.parameters.sum())) else None
 
 
-def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: Vectors) -> Trained:
+def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: Vectors) -> _Trained:
     settings = engine.job.settings
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].steps)  # stable: equal steps keep their order
     ranked = [tasks[index] for index in order]
@@ -199,7 +216,7 @@ def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: V
             accuracy_gain=after[row][1] - before[row][1],
             samples=task.samples(settings.batch),
         )
-    return Trained(stack, order, bases, reports)
+    return _Trained(stack, order, bases, reports)
 
 
 def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:

@@ -70,10 +70,10 @@ class Trainer:
         self.slots = [self.updates[0]]
         self.engine = Engine(job) if workers == 0 else None
         self.turn: Any = context(PRELOAD).Value("q", 0) if workers else None
-        self.workers: list[Worker] = []
+        self.workers: list[_Worker] = []
         try:
             for _ in range(workers):
-                self.workers.append(Worker(job, self.models, self.updates, self.turn))
+                self.workers.append(_Worker(job, self.models, self.updates, self.turn))
         except BaseException:
             self.close()
             raise
@@ -170,7 +170,7 @@ class Trainer:
         """
         if self.engine is not None:
             with one_thread():
-                return [answered(self.engine, self.models, self.updates, request) for request in requests]
+                return [_answered(self.engine, self.models, self.updates, request) for request in requests]
         answers: list[Any] = [None] * len(requests)
         with self.turn.get_lock():
             self.turn.value = 0
@@ -185,12 +185,8 @@ class Trainer:
         return answers
 
 
-class Worker:
-    """One process with an engine, as its master sees it.
-
-    >>> Worker.__name__
-    'Worker'
-    """
+class _Worker:
+    """One process with an engine, as its master sees it."""
 
     def __init__(self, job: Job, models: Vectors, updates: Vectors, turn: Any) -> None:
         start = context(PRELOAD)
@@ -295,12 +291,8 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def answered(engine: Engine, models: Vectors, updates: Vectors, request: Request) -> Any:
-    """What an engine answers to a request.
-
-    >>> answered.__name__
-    'answered'
-    """
+def _answered(engine: Engine, models: Vectors, updates: Vectors, request: Request) -> Any:
+    """What an engine answers to a request."""
     command, arguments = request
     if command == "train":
         return engine.train(arguments[0], models, updates)
@@ -333,7 +325,7 @@ def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turn: An
             continue
         try:
             taken = _turns(turn, len(content))
-            connection.send([(number, answered(engine, models, updates, content[number])) for number in taken])
+            connection.send([(number, _answered(engine, models, updates, content[number])) for number in taken])
         except Exception as error:
             connection.send(EnlistError(f"{type(error).__name__}: {error}"))
 
