@@ -16,7 +16,7 @@ from enlist.studies.bsfl.fits import at, best_fit, doubling, exponent, fit
 from enlist.studies.bsfl.further import HEAD_START
 from enlist.studies.bsfl.growth import NOTED, PRESETS, noticeable, read, sizes
 from enlist.studies.bsfl.plan import regret_key, train_key
-from enlist.studies.bsfl.settings import IID, METHODS, NON_IID, OURS, REGRET_RIVALS, SENSITIVITY, own
+from enlist.studies.bsfl.settings import CIFAR, IID, METHODS, NON_IID, OURS, REGRET_RIVALS, SENSITIVITY, own
 from enlist.studies.bsfl.speed import speed_up
 from enlist.studies.claims import shown
 from enlist.studies.results import Group, Results
@@ -191,7 +191,8 @@ def ending(task: str, results: Results) -> Table:
         "it ends with, over that of the method, paired by seed, both smoothed over a tenth of the time. 'At most': "
         "some seed never gets there, and counts with its whole time."
     )
-    title = f"After the same virtual time: {task} on {data_of(results, task, first)}"
+    model = "cnn" if task == CIFAR else task
+    title = f"After the same virtual time: {model} on {data_of(results, task, first)}"
     return Table(task, title, rows, caption, highlight=True)
 
 
