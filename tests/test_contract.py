@@ -460,7 +460,7 @@ def test_join_is_as_if_the_newcomers_had_been_there_but_unavailable(name):
     grown.join(joined)
     stranger = {path: value[3:] for path, value in whole.state.leaves() if len(np.atleast_1d(value)) == 6}
     for path, value in grown.state.leaves():
-        if path in stranger:
+        if path in stranger and path != "joined_after":  # when they came is all that may differ
             np.testing.assert_array_equal(value[3:], stranger[path], err_msg=path)
 
 
@@ -741,7 +741,9 @@ def test_a_missing_value_is_no_missing_column():
     selector = enlist.create("ucb", population(), seed=1, scale="raw")
     picked = selector.ask(k=2)
     selector.tell(picked, Feedback(accuracy_gain=[NAN, 0.1]))
-    assert selector.state.rule.estimates.count[picked.clients].tolist() == [0, 1]
+    assert selector.rule.values()[picked.clients].tolist() == pytest.approx(
+        [0.1, 0.1]
+    )  # as others, as nothing is known
 
 
 # ---------------------------------------------------------------------------------------------------------- bad input

@@ -246,10 +246,11 @@ class Replies:
             columns["latency"] = np.where(silent, waited, columns.get("latency", np.nan))
         else:
             columns.pop("latency", None)  # some replies came without: then nobody's is told
+        whole = "latency" not in columns and waited >= self.selection.deadline  # nothing else would tell it
         return Feedback(
             clients=self.selection.clients[rest],
             outcome=np.where(silent, np.int8(Outcome.LATE), self.outcome[rest]),
-            censored=silent,
+            censored=silent & (not whole),
             **columns,
         )
 

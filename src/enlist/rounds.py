@@ -123,15 +123,15 @@ class Told:
         if math.isinf(self.selection.deadline):
             return latency
         lost = (self.outcome == Outcome.DROPPED) | (self.outcome == Outcome.FAILED)
-        known = np.where(lost | np.isnan(latency), self.selection.deadline, latency)
+        known = np.where(lost | (np.isnan(latency) & ~self.cut_off), self.selection.deadline, latency)
         return np.minimum(known, self.selection.deadline)
 
     @property
     def cut_off(self) -> BoolArray:
-        """Whose `latency` is only a lower bound below the deadline: the server had enough replies."""
+        """Whose `latency` is only a lower bound below the deadline, or unknown: the server had enough replies."""
         assert self.feedback.censored is not None
         late = self.outcome == Outcome.LATE
-        return np.asarray(late & self.feedback.censored & (self.column("latency") < self.selection.deadline))
+        return np.asarray(late & self.feedback.censored & ~(self.column("latency") >= self.selection.deadline))
 
     def samples(self, clients: Clients) -> FloatArray:
         """Samples that each client trained on: as reported, else as declared up front, else 1."""

@@ -136,7 +136,7 @@ def _matching(path: str, present: AnyArray | Scalar, saved: AnyArray | Scalar) -
         if not isinstance(saved, np.ndarray) or saved.shape != present.shape or saved.dtype != present.dtype:
             found = f"{saved.dtype} {saved.shape}" if isinstance(saved, np.ndarray) else repr(saved)
             raise StateFileError(f"the saved '{path}' is {found}, but must be {present.dtype} {present.shape}.")
-        return saved.copy()
+        return saved.copy(order="K")  # as it was laid out, or products of it round otherwise
     if isinstance(saved, np.ndarray):
         raise StateFileError(f"the saved '{path}' is an array, but must be a single value.")
     return saved

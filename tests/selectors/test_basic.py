@@ -226,11 +226,14 @@ def test_rewards_are_scaled_between_running_quantiles():
     assert selector.rule.values().tolist() == pytest.approx([0.0, 0.5, 1.0])
 
 
-def test_a_reply_without_a_value_teaches_nothing():
-    for scale in ("raw", "quantile", "threshold", "median"):
+def test_a_reply_without_a_value_counts_as_what_is_expected():
+    # nothing is known of it yet: the middle of the scale, or what others bring; then its own mean
+    for scale, middle in (("raw", 0.1), ("quantile", 0.5), ("threshold", 0.5), ("median", 0.5)):
         selector = enlist.create("ucb", Clients(count=2), seed=1, scale=scale)
         play(selector, None, 2, accuracy_gain=[math.nan, 0.1])
-        assert selector.state.rule.estimates.count.tolist() == [0, 1], scale
+        play(selector, [0], 1, accuracy_gain=[math.nan])
+        assert selector.rule.values()[0] == pytest.approx(middle), scale
+        assert selector.state.rule.estimates.count.tolist() == [2, 1], scale
 
 
 def test_late_and_lost_clients_get_nothing():
@@ -379,8 +382,8 @@ def test_cs_ucb_without_a_deadline():
 
 
 def test_a_cut_off_client_is_not_punished_by_the_rules():
-    # cut off at 1.1 s of a 100 s deadline: nothing is known; past the deadline: the floor
-    for latency, expected in ((1.1, 0.5), (100.0, 0.0)):
+    # cut off at 1.1 s of a 100 s deadline: nothing is known, so what others bring; past the deadline: the floor
+    for latency, expected in ((1.1, 0.99), (100.0, 0.0)):
         selector = enlist.create("ucb", Clients(count=2), reward="speed", scale="raw", initial=0.5)
         play(selector, None, 2, deadline=100.0, outcome=[0, 1], latency=[1.0, latency], censored=[False, True])
         assert selector.rule.values().tolist() == pytest.approx([0.99, expected])

@@ -18,8 +18,8 @@ from enlist.typing import FloatArray, IntArray
 MOST_SETS = 2_000_000
 
 
-def exhaustive(keys: FloatArray, values: FloatArray, k: int) -> IntArray:
-    """Try every k-subset; refused above two million of them.
+def exhaustive(keys: FloatArray, values: FloatArray, k: int, rng: np.random.Generator | None = None) -> IntArray:
+    """Try every k-subset; refused above two million of them. Of several that are best, `rng` draws one.
 
     >>> exhaustive(np.array([0.9, 0.8, 0.5, 0.1]), np.array([-0.2, 0.1, 0.4, 0.45]), 2)
     array([1, 2])
@@ -31,7 +31,8 @@ def exhaustive(keys: FloatArray, values: FloatArray, k: int) -> IntArray:
     # With the minimum infinite for several sets, the sums decide.
     scores = np.where(np.isposinf(smallest), np.inf, smallest + sums)
     best = np.flatnonzero(scores == scores.max())
-    return np.asarray(index[best[np.argmax(sums[best])]])
+    best = best[sums[best] == sums[best].max()]
+    return np.asarray(index[best[0] if rng is None else rng.choice(best)])
 
 
 def check_sets(clients: int, k: int) -> int:

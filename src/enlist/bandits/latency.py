@@ -55,6 +55,7 @@ class MeanLatency(Estimates):
         """Put the true latencies of late clients in the place of what was credited."""
         assert told.credited is not None
         latency, new = told.latency, np.isnan(told.credited)
+        self.longest = max(self.longest, float(np.nanmax(latency, initial=0.0)))
         known = ~np.isnan(latency)
         self.update(told.clients[new & known], latency[new & known])
         again = ~new & known

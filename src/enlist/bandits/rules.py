@@ -19,7 +19,7 @@ from enlist.bandits.sampling import rest, top_k, uniform, unseen_first
 from enlist.errors import InputError
 from enlist.settings import NoSettings, build_settings
 from enlist.state import State
-from enlist.typing import FloatArray, IntArray
+from enlist.typing import BoolArray, FloatArray, IntArray
 
 SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)
@@ -84,9 +84,9 @@ class Rule(Generic[SettingsT, StateT]):
     def advance(self) -> None:
         """A new round begins: time passes, and whatever fades with it fades. `update` does it by itself."""
 
-    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
-        """Put other rewards in the place of some that were taken in earlier."""
-        raise NotImplementedError(f"{type(self).__name__} must define revise(arms, before, after)")
+    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray, age: int = 0) -> None:
+        """Put other rewards in the place of some that were taken in `age` rounds ago."""
+        raise NotImplementedError(f"{type(self).__name__} must define revise(arms, before, after, age)")
 
     def joined(self, before: int) -> None:
         """The arms from `before` on are new; `state` has grown already."""
@@ -103,6 +103,10 @@ class Rule(Generic[SettingsT, StateT]):
     def values(self) -> FloatArray:
         """The present estimate of each arm."""
         raise NotImplementedError(f"{type(self).__name__} must define values()")
+
+    def rewarded(self) -> BoolArray:
+        """Of which arms a reward, or a prior, is known."""
+        raise NotImplementedError(f"{type(self).__name__} must define rewarded()")
 
     def save(self, folder: str | PathLike[str]) -> None:
         """Write settings, state and generator as JSON and npz."""
@@ -170,7 +174,7 @@ class MeanRule(Rule[MeanSettingsT, ArmState]):
     def learn(self, arms: IntArray, rewards: FloatArray) -> None:
         self.state.estimates.update(arms, rewards, self.settings.step)
 
-    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
+    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray, age: int = 0) -> None:
         if self.settings.step is None:
             self.state.estimates.revise(arms, before, after)
         else:
@@ -182,6 +186,9 @@ class MeanRule(Rule[MeanSettingsT, ArmState]):
 
     def values(self) -> FloatArray:
         return self.state.estimates.mean
+
+    def rewarded(self) -> BoolArray:
+        return np.asarray(self.state.estimates.count > 0)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -308,9 +315,10 @@ class Thompson(Rule[ThompsonSettings, BetaPosterior]):
         if self.settings.gamma < 1.0:
             self.state.discount(self.settings.gamma)
 
-    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
-        self.state.successes[arms] = np.maximum(self.state.successes[arms] + after - before, 0.0)
-        self.state.failures[arms] = np.maximum(self.state.failures[arms] + before - after, 0.0)
+    def revise(self, arms: IntArray, before: FloatArray, after: FloatArray, age: int = 0) -> None:
+        gain = self.settings.gamma**age * (after - before)  # what was taken in has faded since
+        self.state.successes[arms] = np.maximum(self.state.successes[arms] + gain, 0.0)
+        self.state.failures[arms] = np.maximum(self.state.failures[arms] - gain, 0.0)
 
     def prior(self, arms: IntArray, values: FloatArray, weight: int) -> None:
         self.check_rewards(values)
@@ -319,6 +327,9 @@ class Thompson(Rule[ThompsonSettings, BetaPosterior]):
 
     def values(self) -> FloatArray:
         return self.state.mean(self.settings.alpha, self.settings.beta)
+
+    def rewarded(self) -> BoolArray:
+        return np.asarray(self.state.successes + self.state.failures > 0)
 
 
 @dataclasses.dataclass(frozen=True)

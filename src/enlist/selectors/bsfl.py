@@ -128,7 +128,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
         if solver == "exact":
             return argmax_min_plus_sum(keys, values, k, self.rng)
         if solver == "exhaustive":
-            return exhaustive(keys, values, k)
+            return exhaustive(keys, values, k, self.rng)
         return annealing(keys, values, k, self.rng, self.settings.steps, alsa=solver == "alsa")[0]
 
     def speed(self) -> FloatArray:

@@ -182,6 +182,9 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
             state.fraction[: len(fractions)] = fractions
         return state
 
+    def joined(self, before: int) -> None:
+        self.state.joined_after[before:] = self.round
+
     def compacted(self, kept: IntArray) -> None:
         if self.settings.fractions is not None:
             given = self.settings.fractions[kept[kept < len(self.settings.fractions)]]

@@ -73,7 +73,8 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
     np.int64(0)
 
     Differs from the paper: n counts the available clients, and the probabilities are theirs alone. A late client that
-    arrives after all stays a failure, since it was not in time. Who joins later begins with the largest weight.
+    arrives after all stays a failure, unless it was cut off early and arrives before its deadline. Who joins later
+    begins with the largest weight.
     """
 
     name = "e3cs"

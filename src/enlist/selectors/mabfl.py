@@ -8,9 +8,11 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, RecentValues, Rule, Thompson
+from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, RecentValues, Rule, Thompson, unseen_first
 from enlist.bandits.rules import DiscountedThompsonSettings, EpsilonGreedySettings, ThompsonSettings, UCBSettings
+from enlist.bandits.validity import in_time
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.records import Selection
 from enlist.state import State
 from enlist.typing import FloatArray, IntArray
 
@@ -93,11 +95,12 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         raw = self._raw(told)
         known = told.completed & ~np.isnan(raw)
         self.state.recent.add(raw[known])
-        # A lost round teaches the floor; a reply without the value, or a client cut off early, teaches nothing.
+        # A lost round teaches the floor. A reply without the value, or a client cut off early, counts as what is
+        # expected of it: it did nothing wrong, but as long as it counted as untried, it would be asked for ever.
         floor = min(float(self.state.recent.values().min(initial=0.0)), 0.0) if self.settings.scale == "raw" else 0.0
-        reward = np.where(told.completed, self._scaled(raw), np.where(told.cut_off, np.nan, floor))
-        usable = ~np.isnan(reward)
-        self.rule.learn(told.clients[usable], reward[usable])
+        told_nothing = told.cut_off | (told.completed & ~known)
+        reward = np.where(told_nothing, self._expected(told.clients), np.where(known, self._scaled(raw), floor))
+        self.rule.learn(told.clients, reward)
         return reward
 
     def amend(self, told: Told) -> None:
@@ -105,21 +108,29 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         raw = self._raw(told)
         self.state.recent.add(raw[~np.isnan(raw)])
         reward = self._scaled(raw)
-        new, known = np.isnan(told.credited), ~np.isnan(reward)
-        self.rule.learn(told.clients[new & known], reward[new & known])
-        again = ~new & known
-        self.rule.revise(told.clients[again], told.credited[again], reward[again])
+        known = ~np.isnan(reward)
+        age = self.round - told.selection.round
+        self.rule.revise(told.clients[known], told.credited[known], reward[known], age)
+
+    def _expected(self, clients: IntArray) -> FloatArray:
+        """The present estimates; of clients without any reward, the middle of what others bring."""
+        values, recent = self.rule.values()[clients], self.state.recent.values()
+        if self.settings.scale != "raw":
+            middle = np.full(len(clients), 0.5)
+        else:
+            middle = np.full(len(clients), recent.mean()) if len(recent) else values
+        return np.where(self.rule.rewarded()[clients], values, middle)
 
     def _raw(self, told: Told) -> FloatArray:
         if self.settings.reward == "completed":
-            return told.completed.astype(float)
+            return in_time(told)
         if self.settings.reward == "speed":
             finite = np.isfinite(told.selection.deadline)
             return 1.0 - told.latency / told.selection.deadline if finite else -told.latency
         return told.column(self.settings.reward)
 
     def _scaled(self, raw: FloatArray) -> FloatArray:
-        if self.settings.scale == "raw":
+        if self.settings.scale == "raw" or self.settings.reward == "completed":
             return raw
         if self.settings.scale == "quantile":
             return self.state.recent.scaled(raw)
@@ -165,7 +176,8 @@ class EpsilonGreedySelector(RuleSelector[EpsilonGreedySelectorSettings]):
 
     Differs from the paper (preset "paper" restores it): rewards are scaled to [0, 1] between running quantiles, and the
     initial value is 1, which is really optimistic; the thesis's 0.05 was not enough. A client that is late or lost
-    gets reward 0, otherwise one that never replies would be tried for ever.
+    gets reward 0, and one that was cut off early, or replies without the value, counts as what is expected of it:
+    otherwise one that never brings a reward would be tried for ever.
     """
 
     name = "epsilon-greedy"
@@ -205,7 +217,8 @@ class UCBSelector(RuleSelector[UCBSelectorSettings]):
     3
 
     Differs from the paper (preset "paper" restores it): rewards are scaled to [0, 1] between running quantiles, and c
-    is 0.3 to match. A client that is late or lost gets reward 0.
+    is 0.3 to match. A client that is late or lost gets reward 0; one that was cut off early, or replies without the
+    value, counts as what is expected of it.
     """
 
     name = "ucb"
@@ -216,7 +229,8 @@ class UCBSelector(RuleSelector[UCBSelectorSettings]):
 
     def choose(self, request: Request) -> Choice:
         mean, bonus = request.of(self.rule.values()), request.of(self._bonus())
-        return request.pick(self.rule.pick(request.available, request.k), mean=mean, bonus=bonus)
+        untried = request.of(self.counts.selected) == 0
+        return request.pick(unseen_first(mean + bonus, untried, request.k, self.rng), mean=mean, bonus=bonus)
 
     def _bonus(self) -> FloatArray:
         assert isinstance(self.rule, UCB)
@@ -242,7 +256,20 @@ class ThompsonSelectorSettings(RewardSettings, ThompsonSettings):
         checks.one_of("scale", self.scale, ("quantile", "threshold", "median"))
 
 
-class ThompsonSelector(RuleSelector[ThompsonSelectorSettings]):
+ThompsonSettingsT = TypeVar("ThompsonSettingsT", bound=ThompsonSelectorSettings)
+
+
+class _BetaSelector(RuleSelector[ThompsonSettingsT]):
+    """What fades does so once a round after the choice, so that the last rewards are whole when the next is made."""
+
+    def begin_round(self, request: Request) -> None:
+        pass
+
+    def chosen(self, selection: Selection) -> None:
+        self.rule.advance()
+
+
+class ThompsonSelector(_BetaSelector[ThompsonSelectorSettings]):
     """The k clients with the largest draws from Beta(alpha + successes, beta + failures).
 
     A success is a reward above the running median of all rewards (scale="median"), or above `threshold`.
@@ -259,7 +286,8 @@ class ThompsonSelector(RuleSelector[ThompsonSelectorSettings]):
     3
 
     Differs from the paper: the threshold is the running median by default, because a fixed one needs a pilot run
-    (preset "paper": threshold 0.025). A client that is late or lost counts as a failure.
+    (preset "paper": threshold 0.025). A client that is late or lost counts as a failure; one that was cut off early, or
+    replies without the value, as what is expected of it.
     """
 
     name = "thompson"
@@ -280,8 +308,8 @@ class DiscountedThompsonSelectorSettings(ThompsonSelectorSettings, DiscountedTho
     gamma: float = 0.98
 
 
-class DiscountedThompsonSelector(RuleSelector[DiscountedThompsonSelectorSettings]):
-    """Thompson sampling in which what was seen fades: at every tell all counts shrink by gamma.
+class DiscountedThompsonSelector(_BetaSelector[DiscountedThompsonSelectorSettings]):
+    """Thompson sampling in which what was seen fades: in every round, after the choice, all counts shrink by gamma.
 
     successes <- gamma successes + r,  failures <- gamma failures + 1 - r  for the told clients, and gamma times for all
     others, so that clients not seen for long are tried again.
@@ -297,7 +325,7 @@ class DiscountedThompsonSelector(RuleSelector[DiscountedThompsonSelectorSettings
     np.float64(2.0)
 
     Differs from the paper: gamma is 0.98 instead of 0.75 (preset "paper"), because with n clients and k a round each is
-    seen only every n/k rounds; threshold as for `thompson`. A client that is late or lost counts as a failure.
+    seen only every n/k rounds; threshold and clients that bring no reward as for `thompson`.
     """
 
     name = "discounted-thompson"

@@ -281,8 +281,9 @@ class Oort(Selector[OortSettings, OortState]):
         if np.isfinite(told.selection.deadline):
             state.duration[clients[lost]] = 2.0 * told.selection.deadline
         if self.settings.reward_stragglers and state.told_replies and state.told_round == told.selection.round:
-            state.utility[clients[late]] = state.told_utility / state.told_replies
-            state.last_round[clients[late]] = told.selection.round
+            newest = late & (told.selection.round >= state.last_round[clients])
+            state.utility[clients[newest]] = state.told_utility / state.told_replies
+            state.last_round[clients[newest]] = told.selection.round
         return None
 
     def amend(self, told: Told) -> None:
