@@ -1,8 +1,8 @@
-"""Plain text: small tables for `repr`."""
+"""Plain text: small tables for `repr`, and names of functions."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,16 @@ def plain_table(columns: Mapping[str, AnyArray]) -> str:
     widths = [max(map(len, column)) for column in cells]
     rows = zip(*cells, strict=True)
     return "\n".join("  " + "  ".join(map(str.rjust, row, widths)) for row in rows)
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    """A name for a function that is the same in every process; of an object that can be called, its type's.
+
+    >>> import functools
+    >>> function_name(plain_table), function_name(functools.partial(plain_table))
+    ('plain_table', 'partial')
+    """
+    return str(getattr(function, "__qualname__", type(function).__name__))
 
 
 def _cell(value: Any) -> str:

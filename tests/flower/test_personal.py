@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -197,6 +198,20 @@ def test_stopping_and_removing() -> None:
     assert strategy.round < 60
     assert strategy.decision is not None
     assert strategy.decision.removed.any()
+
+
+def test_what_has_stopped_early_stays_so(tmp_path: Path) -> None:
+    ended = []
+    for _ in range(3):
+        grid = FakeGrid(list(NAMES), answer)
+        strategy = play(grid, 60, folder=tmp_path / "run", stopping=Patience(rounds=2))
+        result = json.loads((tmp_path / "run" / "result.json").read_text())
+        ended.append((strategy.round, result["status"], value_of(strategy.result.arrays)))
+    assert ended[0][0] < 60
+    assert ended[0][1] == "stopped early"
+    assert ended[1:] == ended[:1] * 2
+    assert grid.sent == []
+    assert len(read_table(tmp_path / "run" / "rounds.csv")["round"]) == ended[0][0]
 
 
 @pytest.mark.parametrize(

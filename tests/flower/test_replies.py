@@ -113,6 +113,13 @@ def test_a_foreign_record_of_that_name_is_not_ours() -> None:
     assert read(reply).claims == {"loss": 1.0}  # it is the MetricRecord
 
 
+def test_doubts_are_one_line_whatever_was_sent() -> None:
+    doubts = read(answer({"loss": "a\rb", "client-id": "c\nd", "accuracy": "x" * 999})).doubts
+    assert "loss is 'a\\rb'" in doubts
+    assert all(doubt.isprintable() and len(doubt) < 60 for doubt in doubts)
+    assert len(doubts) == 3
+
+
 def test_introductions() -> None:
     told = introduced(client.introduction(instruction(7), client_id=3, num_examples=20, features={"a": 1, "b": 2.5}))
     assert told.name == "3"
@@ -123,6 +130,9 @@ def test_introductions() -> None:
     told = introduced(answer(wrong))
     assert (told.name, told.num_examples, told.features) == (None, None, None)
     assert introduced(answer({"features": [math.nan], "feature-names": ["a"]})).features is None
+    for names in (["a", "a"], ["a", " a "], ["a", "b\rc"], ["a", ""]):
+        told = introduced(answer({"features": [1.0, 2.0], "feature-names": names}))
+        assert (told.features, told.feature_names) == (None, ())
 
 
 def contents(*arrays: Any, **metrics: Any) -> RecordDict:

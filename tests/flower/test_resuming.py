@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import json
+import logging
 import os
 import shutil
 import subprocess
@@ -222,6 +224,63 @@ def test_a_wrapper_for_privacy_goes_on(tmp_path: Path) -> None:
     assert go(2, 4) == go(4)
 
 
+def test_what_of_a_strategy_cannot_be_saved_is_told_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    class Own(FedAvg):
+        def __init__(self) -> None:
+            super().__init__(fraction_evaluate=0.0)
+            self.thing, self.pairs, self.plain = object(), {(1, 2): 3.0}, {1: 2.0}
+
+    monitor = logging.getLogger("flwr.enlist")
+    monitor.setLevel(logging.INFO)
+    with caplog.at_level(logging.INFO, logger="flwr.enlist"):
+        run(FakeGrid(NODES, behaving(train)), 3, "random", strategy=private(Own()), k=4, folder=tmp_path / "run")
+    monitor.setLevel(logging.NOTSET)
+    told = [record.getMessage() for record in caplog.records if record.levelno == logging.WARNING]
+    told = [text for text in told if "cannot be saved" in text]
+    assert [text.split(" ")[1] for text in told] == ["Own.thing", "Own.pairs"]
+
+
+def test_a_full_disk_is_told_in_words_that_fit(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    def full(*arguments: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(folders.os, "rename", full)
+    with pytest.raises(
+        StateFileError, match="make room, then continue with --resume, or a Flower app by starting it again"
+    ):
+        federation(tmp_path / "run", 2)
+
+
+def private(strategy: Any) -> Any:
+    return flower.DifferentialPrivacyClientSideFixedClipping(strategy, 0.0, 1e9, 4)
+
+
+def test_a_wrapper_for_privacy_is_not_left_out_on_the_way(tmp_path: Path) -> None:
+    grid = FakeGrid(NODES, behaving(train))
+    run(grid, 2, "random", strategy=private(FedAvg()), k=4, folder=tmp_path / "run")
+    said = "saved with DifferentialPrivacyClientSideFixedClipping, which holds another strategy, and FedAvg holds none"
+    with pytest.raises(InputError, match=said):
+        run(grid, 4, "random", strategy=FedAvg(), k=4, folder=tmp_path / "run")
+    assert run(grid, 4, "random", strategy=private(FedAvg()), k=4, folder=tmp_path / "run").round == 4
+
+
+def test_a_wrapper_for_privacy_that_is_added_on_the_way_finds_the_moments(tmp_path: Path) -> None:
+    grid = FakeGrid(NODES, behaving(train))
+    first = run(grid, 2, "random", strategy=FedAdam(fraction_evaluate=0.0), k=4, folder=tmp_path / "run")
+    again = selecting(grid, "random", strategy=private(FedAdam(fraction_evaluate=0.0)), k=4, folder=tmp_path / "run")
+    inner: Any = []
+    wrapped = again.strategy.configure_train
+
+    def configure_train(*arguments: Any) -> Any:
+        inner.append(again.strategy.strategy.m_t)  # type: ignore[attr-defined]
+        return wrapped(*arguments)
+
+    again.strategy.configure_train = configure_train  # type: ignore[method-assign]
+    again.start(grid=grid, initial_arrays=model(), num_rounds=3)
+    for name, moments in first.strategy.m_t.items():  # type: ignore[attr-defined]
+        np.testing.assert_array_equal(inner[0][name], moments)
+
+
 def test_attributes_of_a_strategy_of_ones_own(tmp_path: Path) -> None:
     class Own(FedAvg):
         def __init__(self) -> None:
@@ -366,6 +425,30 @@ def test_functions_are_passed_again(tmp_path: Path) -> None:
         wrapped = run(FakeGrid(NODES, behaving(train)), rounds, least, k=4, folder=tmp_path / "run")
     assert wrapped.selector.counts.selected.sum() == 24
     assert len(replay(tmp_path / "run", function=least)) == 6
+
+
+class LeastAsked:
+    """A function that is an object, without a name of its own."""
+
+    def __call__(self, table: Any, k: int) -> Any:
+        return np.argsort(table["selected"], kind="stable")[:k]
+
+
+def last(table: Any, k: int, *, first: int) -> Any:
+    return np.arange(len(table["selected"]))[-k - first :][:k]
+
+
+@pytest.mark.parametrize("make", [LeastAsked, lambda: functools.partial(last, first=1)])
+def test_functions_without_a_name_are_passed_again_too(make: Any, tmp_path: Path) -> None:
+    for rounds in (3, 6):
+        weighed = functools.partial(np.full_like, fill_value=0.5)
+        terms = {"k": 4, "late": "merge", "staleness": weighed, "deadline": 1.5, "folder": tmp_path / "run"}
+        wrapped = run(FakeGrid(NODES, behaving(train)), rounds, make(), **terms)
+    assert wrapped.round == 6
+    saved = json.loads((tmp_path / "run" / "config.json").read_text())
+    assert saved["staleness"] == "partial"
+    assert saved["selector"]["settings"] == {"function": type(make()).__name__}
+    assert len(replay(tmp_path / "run", function=make())) == 6
 
 
 def test_checkpoints_now_and_then(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 
 import enlist
 from enlist.errors import InputError
-from enlist.flower import MovingAverage, Percentile, client, deadlines
+from enlist.flower import MovingAverage, Percentile, Selecting, client, deadlines
 from enlist.flower.fake import Answer, FakeGrid
 from enlist.flower.federation import ORPHANS
 
@@ -223,18 +223,21 @@ def test_a_function_as_deadline() -> None:
             run(FakeGrid([11], behaving()), 1, "random", k=1, deadline=lambda number, recent, wrong=wrong: wrong)
 
 
+def changing(grid: FakeGrid, rounds: int, nodes: dict[int, list[int]], selector: str, **terms: Any) -> Selecting:
+    """Run a federation in which other nodes are connected from the named rounds on."""
+    wrapped = selecting(grid, selector, **terms)
+
+    def evaluate(number: int, arrays: Any) -> None:
+        grid.nodes = nodes.get(number + 1, grid.nodes)
+
+    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=rounds, evaluate_fn=evaluate)
+    return wrapped
+
+
 def test_joining_leaving_and_coming_back() -> None:
     grid = FakeGrid([11, 12, 13], behaving())
-    wrapped = selecting(grid, "oort", k=2)
-    nodes = {1: [11, 12, 13], 3: [11, 12], 5: [11, 12, 14, 15], 8: [11, 12, 13, 14, 15]}
-    sort = wrapped.reception.gather
-
-    def gather(grid: Any, post: Any, number: int, *more: Any) -> Any:
-        grid.nodes = nodes.get(number, grid.nodes)
-        return sort(grid, post, number, *more)
-
-    wrapped.reception.gather = gather  # type: ignore[method-assign]
-    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=14)
+    nodes = {3: [11, 12], 5: [11, 12, 14, 15], 8: [11, 12, 13, 14, 15]}
+    wrapped = changing(grid, 14, nodes, "oort", k=2)
     assert len(wrapped.nodes) == 5
     assert wrapped.nodes.number(13) == 2
     assert wrapped.selector.counts.selected.min() >= 1
@@ -247,10 +250,8 @@ def test_a_client_that_comes_back_under_another_node_keeps_what_was_learned() ->
         )
 
     grid = FakeGrid([11, 12, 13], train)
-    wrapped = run(grid, 3, "oort", k=3, identify="never")
-    assert wrapped.nodes.names == ["clinic-1", "clinic-2", "clinic-3"]
-    grid.nodes = [12, 13, 21]
-    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=6)
+    wrapped = changing(grid, 6, {4: [12, 13, 21]}, "oort", k=3, identify="never")
+    assert wrapped.nodes.names == ["clinic-1", "clinic-2", "clinic-3", "node-21"]
     assert wrapped.nodes.number(21) == 0
     assert wrapped.nodes.orphans() == [3]
     assert wrapped.selector.counts.selected.tolist()[0] > 3
@@ -267,11 +268,8 @@ def test_a_stranger_is_asked_who_it_is_if_somebody_is_missing() -> None:
         return Answer(1.0, reply(message, client_id=name, loss_rms=1.0))
 
     grid = FakeGrid([11, 12, 13], answer)
-    wrapped = run(grid, 3, "oort", k=3)
-    assert questions == [], "nobody is missing in the first round"
-    grid.nodes = [12, 13, 21]
-    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=5)
-    assert questions == [21]
+    wrapped = changing(grid, 5, {4: [12, 13, 21]}, "oort", k=3)
+    assert questions == [21], "nobody is missing in the first round"
     assert wrapped.nodes.number(21) == 0
     assert len(wrapped.nodes) == 3, "nothing had to be learned anew"
 
@@ -286,10 +284,7 @@ def test_who_cannot_answer_is_not_asked_again() -> None:
         return Answer(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}"))
 
     grid = FakeGrid([11, 12, 13], answer)
-    wrapped = run(grid, 2, "random", k=3)
-    for more in (21, 31, 41):
-        grid.nodes = [12, 13, more]
-        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=wrapped.round + 2)
+    changing(grid, 8, {3: [12, 13, 21], 5: [12, 13, 31], 7: [12, 13, 41]}, "random", k=3)
     assert questions == [21]
     always = run(FakeGrid([11, 12], answer), 3, "random", k=2, identify="always")
     assert questions == [21, 11, 12]
@@ -344,6 +339,24 @@ def test_two_nodes_with_one_name_in_their_introductions() -> None:
     assert sorted(wrapped.nodes.names) == ["node-12", "same"]
 
 
+def test_a_name_that_is_told_between_two_rounds_is_not_taken_from_a_node_that_is_online(tmp_path: Path) -> None:
+    def answer(message: Message) -> Answer:
+        if message.metadata.message_type == "query.enlist":
+            impostor = node_of(message) == 12  # and slower than the server waits for introductions
+            return Answer(125.0 if impostor else 0.2, client.introduction(message, client_id="clinic").content)
+        return Answer(1.0, reply(message))
+
+    grid = FakeGrid([11, 12], answer)
+    wrapped = selecting(grid, "random", k=2, identify="always", folder=tmp_path / "run")
+    wrapped.start(
+        grid=grid, initial_arrays=model(), num_rounds=3, evaluate_fn=lambda number, arrays: grid.clock.sleep(60.0)
+    )
+    assert wrapped.nodes.names == ["clinic", "node-12"]
+    assert (wrapped.nodes.number(11), wrapped.nodes.number(12)) == (0, 1)
+    assert wrapped.selector.counts.selected.tolist() == [3, 2]
+    assert "node 12 says that it is clinic, which is node 11" in (tmp_path / "run" / "events.csv").read_text()
+
+
 def test_features_that_differ_are_refused() -> None:
     def answer(message: Message) -> Answer:
         if message.metadata.message_type == "query.enlist":
@@ -356,15 +369,29 @@ def test_features_that_differ_are_refused() -> None:
     assert wrapped.nodes.names == ["11", "12"]
 
 
+def test_the_features_of_most_count_whatever_one_calls_itself(tmp_path: Path) -> None:
+    def answer(message: Message) -> Answer:
+        node = node_of(message)
+        if message.metadata.message_type == "query.enlist":
+            features = {"speed": 1.0} if node == 20 else {"cores": float(node), "bandwidth": 5.0}
+            name = "0-odd" if node == 20 else f"phone-{node}"
+            return Answer(0.2, client.introduction(message, client_id=name, features=features).content)
+        return Answer(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1))
+
+    wrapped = run(FakeGrid(range(11, 21), answer), 2, "fedsuv", k=3, folder=tmp_path / "run")
+    assert wrapped.nodes.names == [f"phone-{node}" for node in range(11, 20)]
+    assert wrapped.selector.clients.feature_names == ("cores", "bandwidth")
+    events = (tmp_path / "run" / "events.csv").read_text().splitlines()[1:]
+    assert [event.split(",")[2:4] for event in events] == [["refused", "20"]]
+
+
 def test_clients_that_nobody_can_be_again_are_forgotten() -> None:
     def train(message: Message) -> Answer:
         return Answer(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}"))
 
     grid = FakeGrid([11, 12, 13], train)
-    wrapped = run(grid, 1, "random", k=3, identify="never")
-    for generation in range(2, ORPHANS):
-        grid.nodes = [10 * generation + place for place in (1, 2, 3)]
-        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=wrapped.round + 1)
+    generations = {number: [10 * number + place for place in (1, 2, 3)] for number in range(2, ORPHANS)}
+    wrapped = changing(grid, ORPHANS - 1, generations, "random", k=3, identify="never")
     assert len(wrapped.nodes) == 3 * (ORPHANS - 1)
     assert len(wrapped.selector.clients) < ORPHANS + 5
     assert wrapped.nodes.names[:3] == ["clinic-1", "clinic-2", "clinic-3"]

@@ -144,6 +144,26 @@ def test_in_the_shadow_flower_chooses_and_the_selector_watches(tmp_path: Path) -
     assert (durations[np.unique(table["client"][slow]).astype(int)] == 30.0).all(), "the selector would not have"
 
 
+def test_in_the_shadow_nobody_is_wanted_more_often_than_it_would_be_asked(tmp_path: Path) -> None:
+    def first(table: Any, k: int) -> Any:
+        return np.arange(k)
+
+    def prompt(message: Message) -> Answer:
+        return Answer(1.0, reply(message))
+
+    found = {}
+    for shadow, column in ((False, "asked"), (True, "wanted")):
+        for rounds in (4, 12):  # a resumption on the way
+            strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=1)
+            terms = {"strategy": strategy, "k": 3, "folder": tmp_path / column, "shadow": shadow}
+            run(FakeGrid(NODES, behaving(prompt)), rounds, first, **terms)
+        table = read_table(tmp_path / column / ("shadow.csv" if shadow else "participations.csv"))
+        rows = table["wanted"] == 1 if shadow else table["round"] > 0
+        found[column] = [table["client"][rows & (table["round"] == number)].tolist() for number in range(1, 13)]
+    assert len({tuple(clients) for clients in found["asked"]}) > 1
+    assert found["wanted"] == found["asked"]
+
+
 def test_watching_leaves_no_trace_in_what_is_chosen(tmp_path: Path) -> None:
     wrapped = run(FakeGrid(NODES, behaving(train)), 5, "oort", k=6)
     before = repr(wrapped.selector.rng.bit_generator.state), wrapped.selector.round

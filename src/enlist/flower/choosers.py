@@ -16,6 +16,7 @@ from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import EnlistError, InputError, UnknownNameError
 from enlist.state import State, column
+from enlist.text import function_name
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Function = Callable[[Mapping[str, AnyArray], int], ArrayLike]
@@ -207,4 +208,4 @@ def _probed(
 def _plain(value: Any) -> Any:
     if isinstance(value, np.ndarray | np.generic):
         return value.tolist()
-    return getattr(value, "__qualname__", repr(value)) if callable(value) else value
+    return function_name(value) if callable(value) else value

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import collections
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from enlist.flower import keys
 from enlist.flower.trust import RANGES
@@ -18,6 +18,9 @@ AnyDtype = np.dtype[Any]
 
 Shapes = Mapping[str, tuple[int, ...]]
 """Name of each array -> its shape."""
+
+NUMPY = "numpy.ndarray"
+"""How Flower names the way in which arrays are written; strategies can read no other."""
 
 
 class Parts(NamedTuple):
@@ -99,20 +102,43 @@ def examined(parts: Parts, templates: Mapping[str, Template] | None = None) -> t
     fault = ""
     for name, array in next(iter(parts.arrays.values())).items():
         known = None if templates is None else templates.get(name)
-        if known is not None and len(array.data) == known.length and array.data.startswith(known.prefix):
+        if known is not None and _alike(array, known):
             values: AnyArray = np.frombuffer(array.data, known.dtype, offset=len(known.prefix))
             shapes[name] = known.shape
         else:
             try:
-                values = array.numpy()
-            except (ValueError, TypeError, EOFError, OSError, MemoryError) as error:
+                values = _decoded(array)
+            except Exception as error:  # whatever bytes can do to a parser: zipfile, tokenize and ast raise their own
                 return shapes, f"array '{name}' cannot be read ({error!s:.60})"
             shapes[name] = values.shape
         if values.dtype.kind in "fc" and not _finite(values):
             fault = f"array '{name}' holds NaN or infinity"
         elif values.dtype.kind not in "fciub":
             fault = f"array '{name}' holds {values.dtype}"
+        elif known is not None and not averageable(values.dtype, known.dtype):
+            fault = f"array '{name}' holds {values.dtype}, not {known.dtype}"
     return shapes, fault
+
+
+def _decoded(array: Array) -> AnyArray:
+    values: Any = array.numpy()
+    if not isinstance(values, np.ndarray):  # NumPy opens archives too
+        raise TypeError(f"it is a {type(values).__name__}")
+    return values
+
+
+def _alike(array: Array, known: Template) -> bool:
+    return array.stype == NUMPY and len(array.data) == known.length and array.data.startswith(known.prefix)
+
+
+def averageable(found: AnyDtype, sent: AnyDtype) -> bool:
+    """Whether values of a type can be added into an average of the type that was sent, which is at least a float.
+
+    >>> real, whole = np.dtype(np.float32), np.dtype(np.int64)
+    >>> averageable(real, whole), averageable(whole, real), averageable(np.dtype(complex), real)
+    (True, True, False)
+    """
+    return sent.kind not in "fiub" or found.kind != "c"
 
 
 def _finite(values: AnyArray) -> bool:
@@ -147,30 +173,104 @@ def unweighed(parts: Parts, weight_key: str) -> str:
     metrics = next(iter(parts.metrics.values()))
     weight = metrics.get(weight_key)
     if not isinstance(weight, int | float) or not 0 < weight <= RANGES["num_examples"][1]:
-        return f"'{weight_key}' is {weight}, not a number above 0" if weight_key in metrics else f"no '{weight_key}'"
+        told = f"'{weight_key}' is {weight!s:.40}, not a number above 0"
+        return told if weight_key in metrics else f"no '{weight_key}'"
     return ""
 
 
-def outliers(replies: Sequence[Parts]) -> list[str]:
-    """For each reply, how its metrics differ from those of most; Flower would end the run over a single one.
+def weight_of(parts: Parts, weight_key: str) -> float:
+    """The weight that a reply claims, of one that has a weight.
+
+    >>> weight_of(parts_of(RecordDict({"metrics": MetricRecord({"n": 5})})), "n")
+    5.0
+    """
+    weight = next(iter(parts.metrics.values()))[weight_key]
+    assert isinstance(weight, int | float)
+    return float(weight)
+
+
+def cut_weight(parts: Parts, weight_key: str, heaviest: float) -> float:
+    """Cut the weight that a reply claims, in the reply itself; returns what is left.
+
+    >>> reply = parts_of(RecordDict({"metrics": MetricRecord({"n": 10**12})}))
+    >>> cut_weight(reply, "n", 100.0), reply.metrics["metrics"]["n"]
+    (100.0, 100.0)
+    """
+    weight = weight_of(parts, weight_key)
+    if weight > heaviest:
+        next(iter(parts.metrics.values()))[weight_key] = weight = heaviest
+    return weight
+
+
+class Form(NamedTuple):
+    """What must be the same in all replies that are aggregated: names of records and arrays, and kinds of metrics.
+
+    >>> form_of(parts_of(RecordDict({"metrics": MetricRecord({"n": 1, "losses": [0.5, 0.25]})})))
+    Form(arrays='', names=(), metrics='metrics', lengths=(('losses', 2), ('n', -1)))
+    """
+
+    arrays: str
+    names: tuple[str, ...]
+    metrics: str
+    lengths: tuple[tuple[str, int], ...]
+
+    def listed(self) -> str:
+        """The metrics, as a reason names them."""
+        return _listed([f"{key:.40}" if length < 0 else f"{key:.40} ({length})" for key, length in self.lengths])
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(f"{name:.60}" for name in names)
+
+
+def form_of(parts: Parts) -> Form:
+    """What a reply has to have in common with others; -1 is the length of a single number.
+
+    >>> form_of(parts_of(RecordDict({"arrays": ArrayRecord([np.ones(1)])})))
+    Form(arrays='arrays', names=('0',), metrics='', lengths=())
+    """
+    name, record = next(iter(parts.metrics.items()), ("", {}))
+    lengths = tuple((key, len(value) if isinstance(value, list) else -1) for key, value in sorted(record.items()))
+    titles, arrays = next(iter(parts.arrays.items()), ("", {}))
+    return Form(titles, tuple(sorted(arrays)), name, lengths)
+
+
+def outliers(replies: Sequence[Parts], like: Parts | None = None) -> list[str]:
+    """For each reply, how its form differs from that of most; Flower would end the run over a single one.
+
+    If `like` is given, it is the one that is right.
 
     >>> same, other = ({"metrics": MetricRecord({"num-examples": 1})}, {"metrics": MetricRecord({"n": 1})})
     >>> outliers([parts_of(RecordDict(each)) for each in (same, other, same)])
     ['', 'the metrics are n, those of most are num-examples', '']
     """
-    forms = []
-    for parts in replies:
-        name, record = next(iter(parts.metrics.items()), ("", {}))
-        lengths = tuple((key, len(value) if isinstance(value, list) else 0) for key, value in sorted(record.items()))
-        forms.append((name, lengths))
+    forms = [form_of(parts) for parts in replies]
     if not forms:
         return []
-    usual = collections.Counter(forms).most_common(1)[0][0]
-    return [
-        "" if form == usual else f"the metrics are {_listed(form)}, those of most are {_listed(usual)}"
-        for form in forms
-    ]
+    usual = collections.Counter(forms).most_common(1)[0][0] if like is None else form_of(like)
+    return [_difference(form, usual) for form in forms]
 
 
-def _listed(form: tuple[str, tuple[tuple[str, int], ...]]) -> str:
-    return ", ".join(f"{key} ({length})" if length else key for key, length in form[1])
+def _difference(form: Form, usual: Form) -> str:
+    for kind, found, most in (
+        ("ArrayRecord", form.arrays, usual.arrays),
+        ("MetricRecord", form.metrics, usual.metrics),
+    ):
+        if found != most:
+            return f"the {kind} is '{found:.40}', that of most is '{most:.40}'"
+    if form.names != usual.names:
+        return f"the arrays are {_listed(form.names)}, those of most are {_listed(usual.names)}"
+    return "" if form == usual else f"the metrics are {form.listed()}, those of most are {usual.listed()}"
+
+
+def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:
+    """Put arrays into the order of `names`, if they are the same: some strategies go by place.
+
+    >>> arrays = ArrayRecord({"b": Array(np.ones(1)), "a": Array(np.ones(1))})
+    >>> put_in_order(arrays, ["a", "b"])
+    >>> list(arrays)
+    ['a', 'b']
+    """
+    if list(arrays) != list(names) and set(arrays) == set(names):
+        for name in names:
+            arrays[name] = arrays.pop(name)

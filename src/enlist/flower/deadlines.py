@@ -15,6 +15,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.errors import InputError
+from enlist.text import function_name
 from enlist.typing import FloatArray
 
 Policy = Callable[[int, Sequence[FloatArray]], float]
@@ -125,4 +126,4 @@ def described(policy: float | Policy | None) -> float | str | None:
     """
     if policy is None or isinstance(policy, float):
         return None if policy is None or math.isinf(policy) else policy
-    return repr(policy) if dataclasses.is_dataclass(policy) else getattr(policy, "__qualname__", type(policy).__name__)
+    return repr(policy) if dataclasses.is_dataclass(policy) else function_name(policy)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses
 import math
@@ -19,7 +20,7 @@ from enlist.flower import keys
 from enlist.flower.choosers import FunctionSelector, Source
 from enlist.flower.deadlines import RECENT_ROUNDS
 from enlist.flower.nodes import NodeTable
-from enlist.flower.replies import Introduced, Said
+from enlist.flower.replies import REASON, Introduced, Said
 from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
 from enlist.records import Outcome, RoundMetrics, Selection
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -145,10 +146,10 @@ class Federation:
         """Append clients; returns the nodes whose features are not those of the others."""
         titles = () if self.books is None else self.selector.clients.feature_names
         if "features" in self.wanted and not titles and fresh:
-            titles = fresh[0][2].feature_names
+            titles = collections.Counter(told.feature_names for _, _, told in fresh).most_common(1)[0][0]
         odd = [node for node, _, told in fresh if told.features is not None and titles and told.feature_names != titles]
         for node in odd:
-            self.events.append(("refused", node, f"its features are not {', '.join(titles)}"))
+            self.events.append(("refused", node, f"its features are not {', '.join(titles):.{REASON}}"))
         fresh = [entry for entry in fresh if entry[0] not in odd]
         if not fresh:
             return odd
@@ -166,25 +167,34 @@ class Federation:
     def choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> Selection:
         """Ask the selector for at most `k` of the nodes that are online and not busy."""
         assert self.books is not None
-        here, occupied = self.nodes.positions(online), self.nodes.positions(busy)
-        if self.most_often is not None:
-            rest = resting(self.asked, here, occupied, k, self.most_often, len(self.nodes.order))
-            occupied = np.union1d(occupied, rest)
-        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=occupied)
+        here = self.nodes.positions(online)
+        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=self._left_alone(here, busy, k))
         self.asked = [*self.asked, selection.clients][-WINDOW:]
         return selection
 
-    def forced(self, nodes: Sequence[int], now: float, deadline: float) -> Selection:
-        """Have the selector choose exactly these nodes, which somebody else has chosen."""
+    def _left_alone(self, here: IntArray, busy: set[int], k: int) -> IntArray:
+        """Positions of clients that are busy, or were asked too often."""
+        occupied = self.nodes.positions(busy)
+        if self.most_often is None:
+            return occupied
+        rest = resting(self.asked, here, occupied, k, self.most_often, len(self.nodes.order))
+        return np.union1d(occupied, rest)
+
+    def forced(self, nodes: Sequence[int], now: float, deadline: float, wanted: IntArray) -> Selection:
+        """Have the selector choose exactly these nodes, which somebody else has chosen.
+
+        Those that it `wanted` itself count as asked from now on, as if it had had its way.
+        """
         assert self.books is not None
+        self.asked = [*self.asked, wanted][-WINDOW:]
         here = self.nodes.positions(nodes)
         return self.books.ask(here, len(here), now=now, deadline=deadline, busy=np.zeros(0, dtype=np.int64))
 
     def would_choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> IntArray:
         """Whom the selector would choose, without any trace of having been asked."""
-        here, occupied = self.nodes.positions(online), self.nodes.positions(busy)
+        here = self.nodes.positions(online)
         twin = copy.deepcopy(self.selector)
-        return twin.ask(here, k, now=now, deadline=deadline, busy=occupied).clients
+        return twin.ask(here, k, now=now, deadline=deadline, busy=self._left_alone(here, busy, k)).clients
 
     def settle(
         self,
@@ -212,7 +222,7 @@ class Federation:
         self._identify(reports, online)
 
     def arrived(self, number: int, reports: Sequence[Report], rounds_late: float, online: set[int]) -> list[Report]:
-        """Tell of late replies to round `number`; returns those that still count."""
+        """Tell of late replies to the selector's round `number`; returns those that still count."""
         assert self.books is not None
         opening = self.selector.openings.get(number)
         done = [report for report in reports if report.said.outcome == Outcome.COMPLETED]

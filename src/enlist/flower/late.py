@@ -6,6 +6,8 @@ strategy as the present model plus that change, with its weight in the average m
 
 from __future__ import annotations
 
+import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -15,10 +17,9 @@ from numpy.typing import ArrayLike
 from enlist import checks
 from enlist.bandits import staleness
 from enlist.errors import InputError
-from enlist.flower.contents import misshapen
+from enlist.flower.contents import Shapes, averageable, misshapen, outliers
 from enlist.flower.federation import Report
-from enlist.flower.replies import Said
-from enlist.flower.round import Judged
+from enlist.flower.round import Judged, refused
 from enlist.records import Outcome
 from enlist.typing import AnyArray, FloatArray
 
@@ -26,6 +27,9 @@ Model = Mapping[str, AnyArray]
 Weighting = str | Callable[[FloatArray], ArrayLike]
 
 WEIGHTINGS = ("equal", "dynsgd", "adasgd", "refl")
+Entry = tuple[int, Report, Judged]
+"""A late reply: the round that it answers, what it says, and the reply itself."""
+
 MOST_ROUNDS = 5
 """A reply that is later than that teaches the selector, and is not merged: its model is no longer kept."""
 
@@ -80,11 +84,20 @@ def change(model: Model, base: Model) -> dict[str, AnyArray]:
     >>> change({"w": np.array([3.0])}, {"w": np.array([1.0])})
     {'w': array([2.])}
     """
-    return {name: np.asarray(model[name] - base[name]) for name in base}
+    return {name: _minus(model[name], base[name]) for name in base}
 
 
-def rebased(content: RecordDict, moved: Model, now: Model, weight: float, weight_key: str) -> RecordDict:
+def _minus(new: AnyArray, old: AnyArray) -> AnyArray:
+    """The difference, also of truth values and of whole numbers without a sign, which cannot be negative themselves."""
+    return np.asarray(np.subtract(new, old, dtype=np.result_type(new, old, np.int8)))
+
+
+def rebased(
+    content: RecordDict, moved: Model, now: Model, weight: float, weight_key: str, heaviest: float = math.inf
+) -> RecordDict:
     """A late reply's records as if it had begun with the present model, with its weight in the average multiplied.
+
+    What it claims to weigh is cut at `heaviest` before.
 
     >>> late = RecordDict({"arrays": ArrayRecord([np.ones(1)]), "metrics": MetricRecord({"num-examples": 10})})
     >>> new = rebased(late, {"0": np.array([2.0])}, {"0": np.array([5.0])}, 0.5, "num-examples")
@@ -98,7 +111,7 @@ def rebased(content: RecordDict, moved: Model, now: Model, weight: float, weight
     for name, metrics in content.metric_records.items():
         counted = metrics[weight_key]
         assert isinstance(counted, int | float)
-        records[name] = MetricRecord({**metrics, weight_key: weight * counted})
+        records[name] = MetricRecord({**metrics, weight_key: weight * min(counted, heaviest)})
     return RecordDict({**records})
 
 
@@ -111,10 +124,11 @@ class LateReplies:
     """Replies that come after their round, and what is needed to make use of them.
 
     asked     round -> node -> client, of rounds of which something is still open
+    chosen    round -> the selector's own number of that round, which is another if it had chosen before
     models    round -> the model that was sent, if late replies are merged
 
     >>> late = LateReplies(merging=True)
-    >>> late.sent(1, {11: 0}, ArrayRecord([np.ones(2)]))
+    >>> late.sent(1, {11: 0}, ArrayRecord([np.ones(2)]), chosen=1)
     >>> late.forget(open_rounds=set()), late.models
     (None, {})
     """
@@ -122,22 +136,23 @@ class LateReplies:
     def __init__(self, merging: bool) -> None:
         self.merging = merging
         self.asked: dict[int, Mapping[int, int]] = {}
+        self.chosen: dict[int, int] = {}
         self.models: dict[int, Model] = {}
         self.waiting: list[Judged] = []
 
-    def sent(self, number: int, nodes: Mapping[int, int], arrays: ArrayRecord) -> None:
+    def sent(self, number: int, nodes: Mapping[int, int], arrays: ArrayRecord, chosen: int) -> None:
         """A round has begun."""
-        self.asked[number] = nodes
+        self.asked[number], self.chosen[number] = nodes, chosen
         if self.merging:
             self.models[number] = model_of(arrays)
 
-    def taken(self) -> list[tuple[int, Report, Judged]]:
+    def taken(self) -> list[Entry]:
         """What has come since the last time: the round it answers, what it says, and the reply itself."""
         found = []
         for judged in self.waiting:
             number, node = judged.arrival.sent.round, judged.arrival.sent.node
             if node in self.asked.get(number, {}):
-                said = Said(Outcome.FAILED, f"refused: {judged.fault}") if judged.fault else judged.said
+                said = refused(judged.fault) if judged.fault else judged.said
                 report = Report(node, self.asked[number][node], said, judged.arrival.latency)
                 found.append((number, report, judged))
         self.waiting = []
@@ -146,45 +161,79 @@ class LateReplies:
     def merged(
         self,
         number: int,
-        late: Sequence[tuple[int, Report, Judged]],
+        late: Sequence[Entry],
         fresh: Sequence[Judged],
         weighting: Weighting,
         weight_key: str,
-    ) -> tuple[list[Message], dict[int, float]]:
-        """Messages to hand to the strategy for late replies, and by node the weight that each counts with."""
+        heaviest: float = math.inf,
+        known: Sequence[Shapes] = (),
+    ) -> tuple[list[Entry], list[Message], dict[int, float]]:
+        """Late replies, messages to hand to the strategy for them, and by node the weight that each counts with.
+
+        Those that the strategy could not take beside `fresh` ones are refused; others that cannot be merged, because
+        they are too late or hold only a part of the model (`known`), still teach.
+        """
         now = self.models.get(number)
         if now is None:
-            return [], {}
-        mergeable = [
-            (since, judged)
-            for since, report, judged in late
-            if report.said.outcome == Outcome.COMPLETED and since in self.models and number - since <= MOST_ROUNDS
-            if not misshapen(judged.shapes, _shapes(self.models[since])) and not misshapen(judged.shapes, _shapes(now))
-        ]
-        if not mergeable:
-            return [], {}
-        moved = [change(_model(judged), self.models[since]) for since, judged in mergeable]
+            return list(late), [], {}
+        faults = {id(judged): self._misshapen((since, report, judged), known) for since, report, judged in late}
+        fitting = [entry for entry in late if not faults[id(entry[2])] and self._mergeable(number, entry, fresh)]
+        models = [_model(judged) for _, _, judged in fitting]
+        odd = outliers([judged.parts for _, _, judged in fitting], like=fresh[0].parts if fresh else None)
+        for (_, _, judged), model, fault in zip(fitting, models, odd, strict=True):
+            faults[id(judged)] = fault or _miscast(model, now)
+        told = [(since, _told(report, faults[id(judged)]), judged) for since, report, judged in late]
+        good = [(entry, model) for entry, model in zip(fitting, models, strict=True) if not faults[id(entry[2])]]
+        if not good:
+            return told, [], {}
+        moved = [change(model, self.models[since]) for (since, _, _), model in good]
         news = [change(_model(judged), now) for judged in fresh] if weighting == "refl" else []
-        factors = weights(weighting, [number - since for since, _ in mergeable], moved, news)
+        factors = weights(weighting, [number - since for (since, _, _), _ in good], moved, news)
         messages, counted = [], {}
-        for (_, judged), step, factor in zip(mergeable, moved, factors, strict=True):
-            content = rebased(judged.arrival.reply.content, step, now, factor, weight_key)
+        for ((_, _, judged), _), step, factor in zip(good, moved, factors, strict=True):
+            content = rebased(judged.arrival.reply.content, step, now, factor, weight_key, heaviest)
             weight = next(iter(content.metric_records.values()))[weight_key]
             if isinstance(weight, int | float) and weight > 0:
                 messages.append(Message(content=content, reply_to=judged.arrival.sent.message))
                 counted[judged.arrival.sent.node] = float(weight)
-        return messages, counted
+        return told, messages, counted
+
+    def _misshapen(self, entry: Entry, known: Sequence[Shapes]) -> str:
+        """How the arrays of a late reply differ from what it was sent, if that model is still kept."""
+        since, report, judged = entry
+        if report.said.outcome != Outcome.COMPLETED or since not in self.models or judged.shapes in known:
+            return ""
+        return misshapen(judged.shapes, _shapes(self.models[since]))
+
+    def _mergeable(self, number: int, entry: Entry, fresh: Sequence[Judged]) -> bool:
+        since, report, judged = entry
+        if report.said.outcome != Outcome.COMPLETED or since not in self.models or number - since > MOST_ROUNDS:
+            return False
+        alike = (_shapes(self.models[since]), _shapes(self.models[number]), *(one.shapes for one in fresh[:1]))
+        return all(judged.shapes == shapes for shapes in alike)
 
     def forget(self, open_rounds: set[int]) -> None:
         """Keep only rounds of which something is still open or has not been looked at, and only so many models."""
         open_rounds = open_rounds | {judged.arrival.sent.round for judged in self.waiting}
         self.asked = {number: nodes for number, nodes in self.asked.items() if number in open_rounds}
+        self.chosen = {number: own for number, own in self.chosen.items() if number in open_rounds}
         recent = sorted(number for number in self.models if number in open_rounds)[-MOST_ROUNDS:]
         self.models = {number: self.models[number] for number in recent}
 
 
 def _model(judged: Judged) -> dict[str, AnyArray]:
     return model_of(next(iter(judged.parts.arrays.values())))
+
+
+def _told(report: Report, fault: str) -> Report:
+    return dataclasses.replace(report, said=refused(fault)) if fault else report
+
+
+def _miscast(model: Model, now: Model) -> str:
+    for name, values in model.items():
+        if not averageable(values.dtype, now[name].dtype):
+            return f"array '{name}' holds {values.dtype}, not {now[name].dtype}"
+    return ""
 
 
 def _shapes(model: Model) -> dict[str, tuple[int, ...]]:

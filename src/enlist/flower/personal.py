@@ -121,6 +121,7 @@ class Personalising(Strategy):
         self.decision: Decision | None = None
         self.round, self.communication, self.best_test = 0, 0, math.nan
         self.best: ArrayRecord | None = None
+        self.stopped = False
 
     @property
     def combination(self) -> str:
@@ -148,7 +149,10 @@ class Personalising(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Any = None,
     ) -> Result:
-        """Run, or continue what is in the folder; the result's arrays are the best model for the target."""
+        """Run, or continue what is in the folder; the result's arrays are the best model for the target.
+
+        What has stopped early is not continued.
+        """
         self.post = Post(self.clock, self.terms.poll)
         self.configs = dict(train_config or {}), dict(evaluate_config or {})
         self.wait = min(self.deadline, timeout)
@@ -163,13 +167,12 @@ class Personalising(Strategy):
         self.model: Model = model_of(arrays)
         self._restore(folder)
         result = Result(arrays=self._record(self.model) if self.best is None else self.best)
-        stopped = False
-        for number in range(self.round + 1, rounds + 1):
+        for number in () if self.stopped else range(self.round + 1, rounds + 1):
             self.online = self.reception.gather(grid, self.post, number, self._sort)
             row, arms = self._step(grid, number)
             self.round = number
             LOGGER.info("enlist personal %s", " ".join(f"{name}={value}" for name, value in row.items() if value != ""))
-            stopped = self.stopper.update(float(row.get("validation", math.nan)))
+            self.stopped = self.stopper.update(float(row.get("validation", math.nan)))
             if self.stopper.improved or self.best is None:
                 self.best = self._record(self.model)
             result.arrays = self.best
@@ -177,10 +180,10 @@ class Personalising(Strategy):
             self.best_test = row.get("test", math.nan) if self.stopper.improved else self.best_test
             row["best_test"] = self.best_test
             self._save(folder, row, arms)
-            if stopped:
+            if self.stopped:
                 break
         if folder is not None:
-            folder.write_result(self._ending("stopped early" if stopped else "finished"))
+            folder.write_result(self._ending("stopped early" if self.stopped else "finished"))
         return result
 
     def _step(self, grid: Grid, number: int) -> tuple[dict[str, Any], list[Any]]:
@@ -305,7 +308,7 @@ class Personalising(Strategy):
     def _sort(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         for arrival in arrivals:
             if arrival.sent.kind == QUERY:
-                self.reception.hear(arrival, set(getattr(self, "online", ())))
+                self.reception.hear(arrival)
         return [arrival for arrival in arrivals if arrival.sent.kind != QUERY]
 
     def _average(self, group: Sequence[Trained]) -> Model:
@@ -338,6 +341,7 @@ class Personalising(Strategy):
             return
         header = saved.header
         self.round, self.communication = header["round"], header["communication"]
+        self.stopped = header.get("stopped", False)
         self.best_test = math.nan if header["best_test"] is None else header["best_test"]
         self.decision = Decision.load(saved.folder / "decision")
         self.federation.restore(header["federation"], saved.arrays, saved.folder / "selector")
@@ -358,6 +362,7 @@ class Personalising(Strategy):
         assert best is not None
         header = {
             "communication": self.communication,
+            "stopped": self.stopped,
             "best_test": None if math.isnan(self.best_test) else self.best_test,
             "meter": self.meter.state(),
             "stopper": self.stopper.state(),

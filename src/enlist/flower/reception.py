@@ -25,6 +25,7 @@ class Reception:
     """Waits for nodes and makes clients of them.
 
     needed   nodes that have to be connected before a round begins
+    online   nodes that were connected when it was last looked
 
     >>> from enlist.flower.choosers import Source
     >>> from enlist.flower.fake import FakeGrid
@@ -36,6 +37,7 @@ class Reception:
 
     def __init__(self, federation: Federation, terms: Terms, needed: int) -> None:
         self.federation, self.terms, self.needed = federation, terms, needed
+        self.online: set[int] = set()
         self.introductions: dict[int, Introduced] = {}
         self.mute = False
         """Whether nobody has answered the question who they are: then it is not asked again without need."""
@@ -48,8 +50,9 @@ class Reception:
         """
         began, patience = post.clock.monotonic(), self.terms.patience
         while True:
-            sort(post.poll(grid))
             online = list(dict.fromkeys(grid.get_node_ids()))
+            self.online = set(online)
+            sort(post.poll(grid))
             waited = post.clock.monotonic() - began + 1e-6
             if online and (len(online) >= self.needed or waited >= patience):
                 if len(online) < self.needed:
@@ -108,13 +111,13 @@ class Reception:
         LOGGER.info("enlist: %d of %d new nodes said who they are", named, len(nodes))
         self.mute = bool(answers) and not named
 
-    def hear(self, arrival: Arrival, online: set[int]) -> None:
+    def hear(self, arrival: Arrival) -> None:
         """A node has said who it is, or cannot; one that was lost is asked again when it is back."""
         node, reply = arrival.sent.node, arrival.reply
         if reply.has_error() and reply.error.code in LOST:
             return
         self.introductions[node] = told = introduced(reply)
-        if told.name is not None and (wrong := self.federation.nodes.identify(node, told.name, online)):
+        if told.name is not None and (wrong := self.federation.nodes.identify(node, told.name, self.online)):
             self.federation.events.append(("conflict", node, wrong))
 
     def _unknown(self, count: int) -> str:

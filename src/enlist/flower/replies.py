@@ -65,14 +65,14 @@ def read(reply: Message, own_keys: Mapping[str, str] | None = None, weight_key: 
             continue
         low, high = RANGES[name]
         if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            doubts.append(f"{key} is {value!s:.40}")
+            doubts.append(f"{key} is {value!r:.40}")
         else:
             claims[name] = float(value)
     identity = _found(extra, metrics, keys.CLIENT_ID, None)
     identity = _found(extra, metrics, keys.PARTITION_ID, None) if identity is None else identity
     told = told_name(int(identity) if isinstance(identity, float) and identity.is_integer() else identity)
     if identity is not None and told is None:
-        doubts.append(f"{keys.CLIENT_ID} is {identity!s:.40}")
+        doubts.append(f"{keys.CLIENT_ID} is {identity!r:.40}")
     seconds = claims.pop("seconds", math.nan)
     return Said(Outcome.COMPLETED, "", told, claims, seconds, tuple(doubts))
 
@@ -114,11 +114,13 @@ def introduced(reply: Message) -> Introduced:
     features, names = extra.get(keys.FEATURES), extra.get(keys.FEATURE_NAMES)
     right = isinstance(features, list) and isinstance(names, list) and len(features) == len(names) > 0
     right = right and all(isinstance(value, int | float) and math.isfinite(value) for value in features or ())
+    titles = tuple(told_name(name) for name in names or ()) if right else ()
+    right = right and None not in titles and len(set(titles)) == len(titles)
     return Introduced(
         told_name(extra.get(keys.CLIENT_ID, extra.get(keys.PARTITION_ID))),
         float(count) if known and count is not None else None,
         tuple(map(float, features or ())) if right else None,
-        tuple(map(str, names or ())) if right else (),
+        tuple(map(str, titles)) if right else (),
     )
 
 

@@ -6,13 +6,26 @@ import collections
 import dataclasses
 from collections.abc import Mapping, Sequence
 
+import numpy as np
 from flwr.app import Message
 
-from enlist.flower.contents import Parts, Shapes, Template, examined, misshapen, outliers, parts_of, unweighed
+from enlist.flower.contents import (
+    Parts,
+    Shapes,
+    Template,
+    cut_weight,
+    examined,
+    misshapen,
+    outliers,
+    parts_of,
+    put_in_order,
+    unweighed,
+)
 from enlist.flower.federation import Report
 from enlist.flower.grid import Arrival
-from enlist.flower.replies import Said, read
+from enlist.flower.replies import REASON, Said, read
 from enlist.records import Outcome, Selection
+from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -34,6 +47,17 @@ class Judged:
     def completed(self) -> bool:
         """Whether it is a reply without error whose arrays can be used, if their shapes are right."""
         return self.said.outcome == Outcome.COMPLETED and not self.fault
+
+
+def refused(fault: str) -> Said:
+    """What is written down of a reply that is refused: one line that can be printed, however its sender names things.
+
+    >>> refused("the metrics are a\\r\\nb").reason
+    'refused: the metrics are a b'
+    """
+    start = f"refused: {fault}"[: 10 * REASON]
+    printable = "".join(letter if letter.isprintable() else " " for letter in start)
+    return Said(Outcome.FAILED, " ".join(printable.split())[:REASON])
 
 
 def judge(
@@ -70,7 +94,6 @@ class Round:
     waited     seconds until it was closed; None as long as it is open
     sent       nodes whose message the SuperLink has taken
 
-    >>> import numpy as np
     >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).waited is None
     True
     """
@@ -97,15 +120,16 @@ class Round:
     bytes_down: int = 0
     bytes_up: int = 0
 
+    def examples(self) -> tuple[IntArray, FloatArray]:
+        """Who has sent usable replies, and how many examples each claims."""
+        done = [report for report in self.reports if report.said.outcome == Outcome.COMPLETED]
+        claimed = [report.said.claims.get("num_examples", np.nan) for report in done]
+        return np.array([report.client for report in done], dtype=np.int64), np.array(claimed, dtype=float)
+
     def weigh(self, weight_key: str, heaviest: float) -> None:
         """Note, and cut, the weight with which each usable reply counts."""
         for judged in self.usable:
-            metrics = next(iter(judged.parts.metrics.values()))
-            weight = metrics[weight_key]
-            if isinstance(weight, int | float):
-                if weight > heaviest:
-                    metrics[weight_key] = weight = type(weight)(heaviest)
-                self.weights[judged.arrival.sent.node] = float(weight)
+            self.weights[judged.arrival.sent.node] = cut_weight(judged.parts, weight_key, heaviest)
             arrays = next(iter(judged.parts.arrays.values()))
             self.bytes_up += sum(len(array.data) for array in arrays.values())
 
@@ -120,21 +144,29 @@ class Round:
         """Decide what the strategy sees, and how everybody who replied has ended.
 
         Arrays must have the shapes that were sent. If none of them has, but two or more agree, that is how the app
-        replies (it sends only a part of the model, say), and these shapes are returned.
+        replies (it sends only a part of the model, say), and these shapes are returned. Where both would be allowed,
+        those of most are right: a strategy cannot take two kinds.
         """
-        good = [judged for judged in self.judged.values() if judged.completed]
+        everybody = sorted(self.judged.values(), key=self._place)
+        good = [judged for judged in everybody if judged.completed]
         other = None
         if not any(self._fits(judged, known) for judged in good):
             forms = collections.Counter(tuple(sorted(judged.shapes.items())) for judged in good).most_common(1)
             other = dict(forms[0][0]) if forms and forms[0][1] > max(1, len(good) / 2) else None
         allowed = (*known, *([] if other is None else [other]))
-        fitting = [judged for judged in good if self._fits(judged, allowed)]
+        found = [judged.shapes for judged in good]
+        usual = None if self.expected is None else max((self.expected, *allowed), key=found.count)
+        fitting = [judged for judged in good if usual is None or judged.shapes == usual]
         odd = dict(zip(map(id, fitting), outliers([judged.parts for judged in fitting]), strict=True))
-        for judged in sorted(self.judged.values(), key=self._place):
+        for judged in everybody:
             fault = judged.fault or odd.get(id(judged), "")
-            if judged.completed and not self._fits(judged, allowed):
-                fault = misshapen(judged.shapes, self.expected or {})
+            if judged.completed and usual is not None:
+                fault = fault or misshapen(judged.shapes, usual)
             self._close(judged, fault)
+        if self.usable:
+            names = list(self.usable[0].shapes if usual is None or usual != self.expected else usual)
+            for judged in self.usable:
+                put_in_order(next(iter(judged.parts.arrays.values())), names)
         for node in self.nodes.keys() - self.sent:
             said = Said(Outcome.DROPPED, "the message could not be sent")
             self.reports.append(Report(node, self.nodes[node], said, 0.0))
@@ -148,7 +180,7 @@ class Round:
         sent, said = judged.arrival.sent, judged.said
         latency = judged.arrival.latency if self.watching else min(judged.arrival.latency, self.selection.deadline)
         if fault:
-            said = Said(Outcome.FAILED, f"refused: {fault}")
+            said = refused(fault)
             self.failures.append(sent.failure(0, said.reason))
         elif said.outcome == Outcome.COMPLETED:
             self.usable.append(judged)

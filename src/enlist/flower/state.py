@@ -20,6 +20,7 @@ from flwr.serverapp.strategy import Strategy
 
 from enlist import storage
 from enlist.errors import InputError, StateFileError
+from enlist.flower import wrapping
 from enlist.flower.federation import Federation
 from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.flower.replaying import Decisions
@@ -58,6 +59,7 @@ class Keeper:
         self.decisions = None if folder is None else Decisions(folder.path / "decisions")
         self.events = 0
         self.described = -1
+        self.unsaved: set[str] = set()
 
     @classmethod
     def open(cls, path: str | PathLike[str] | None, config: Mapping[str, Any], resume: bool | None) -> Keeper:
@@ -127,11 +129,16 @@ class Keeper:
             return
         known, own = federation.state()
         moments: dict[str, AnyArray] = {}
+        packed, unsaved = pack_strategy(strategy, initial, moments)
+        for name in unsaved:
+            if name not in self.unsaved:
+                LOGGER.warning("enlist: %s cannot be saved, and a run that is continued begins with a new one", name)
+        self.unsaved |= set(unsaved)
         content = {
             **header,
             "federation": known,
             "selector": federation.books is not None,
-            "strategy": pack_strategy(strategy, initial, moments),
+            "strategy": packed,
             "names": list(arrays),
             "decisions": self.decisions.position(),
             "events": self.events,
@@ -198,17 +205,22 @@ def plain_settings(strategy: Strategy) -> dict[str, Any]:
     return {**found, "strategy": plain_settings(inner)} if isinstance(inner, Strategy) else found
 
 
-def pack_strategy(strategy: Strategy, initial: Mapping[str, Any], arrays: dict[str, AnyArray]) -> dict[str, Any]:
+def pack_strategy(
+    strategy: Strategy, initial: Mapping[str, Any], arrays: dict[str, AnyArray]
+) -> tuple[dict[str, Any], list[str]]:
     """What a strategy has accumulated: public attributes that hold arrays, or differ from what they were at first.
+
+    Returns them for JSON, with arrays put into `arrays`, and the names of those that cannot be saved.
 
     >>> from flwr.serverapp.strategy import FedAdam
     >>> strategy, arrays = FedAdam(), {}
     >>> initial = plain_settings(strategy)
     >>> strategy.m_t = {"w": np.ones(2)}
     >>> pack_strategy(strategy, initial, arrays)
-    {'m_t': {'dict': [['w', {'array': 'm_t/w'}]]}}
+    ({'m_t': {'dict': [['w', {'array': 'm_t/w'}]]}}, [])
     """
     found: dict[str, Any] = {}
+    unsaved: list[str] = []
     for name, value in _public(strategy).items():
         if _is_plain(value) and name in initial and initial[name] == value:
             continue
@@ -217,13 +229,15 @@ def pack_strategy(strategy: Strategy, initial: Mapping[str, Any], arrays: dict[s
             found[name] = _packed(value, name, parts)
             arrays |= parts
         except TypeError:
-            LOGGER.debug("enlist: %s.%s cannot be saved", type(strategy).__name__, name)
+            unsaved.append(f"{type(strategy).__name__}.{name}")
     inner = getattr(strategy, "strategy", None)
     if isinstance(inner, Strategy):
         own: dict[str, AnyArray] = {}
-        found["strategy"] = {"inner": pack_strategy(inner, initial.get("strategy", {}), own)}
+        packed, lost = pack_strategy(inner, initial.get("strategy", {}), own)
+        found["strategy"] = {"inner": packed, "outer": type(strategy).__name__}
         arrays |= {f"strategy/{name}": value for name, value in own.items()}
-    return found
+        unsaved += lost
+    return found, unsaved
 
 
 def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
@@ -235,11 +249,21 @@ def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mappi
     >>> strategy.m_t
     {'w': array([1., 1.])}
     """
+    inner = getattr(strategy, "strategy", None)
+    held = packed.get("strategy", {})
+    if "inner" not in held:  # of a strategy that held no other, so it belongs to the innermost
+        strategy = wrapping.innermost(strategy)
+    elif isinstance(inner, Strategy):
+        own = {path.removeprefix("strategy/"): array for path, array in arrays.items()}
+        unpack_strategy(inner, held["inner"], own)
+    else:
+        outer, now = held.get("outer", "a wrapper"), type(strategy).__name__
+        raise InputError(
+            f"the run was saved with {outer}, which holds another strategy, and {now} holds none; continue it with "
+            f"{outer}, or name a new folder."
+        )
     for name, value in packed.items():
-        if "inner" in value:
-            own = {path.removeprefix("strategy/"): array for path, array in arrays.items()}
-            unpack_strategy(strategy.strategy, value["inner"], own)  # type: ignore[attr-defined]
-        else:
+        if "inner" not in value:
             setattr(strategy, name, _unpacked(value, arrays))
 
 
@@ -263,9 +287,8 @@ def _packed(value: Any, path: str, arrays: dict[str, AnyArray]) -> dict[str, Any
     if isinstance(value, ArrayRecord):
         names = list(value)
         return {"record": [[name, _packed(value[name].numpy(), f"{path}/{name}", arrays)] for name in names]}
-    if isinstance(value, Mapping):
-        items = [[key, _packed(item, f"{path}/{key}", arrays)] for key, item in value.items() if _is_plain(key)]
-        return {"dict": items}
+    if isinstance(value, Mapping) and all(map(_is_plain, value)):
+        return {"dict": [[key, _packed(item, f"{path}/{key}", arrays)] for key, item in value.items()]}
     if isinstance(value, list | tuple):
         return {"list": [_packed(item, f"{path}/{place}", arrays) for place, item in enumerate(value)]}
     raise TypeError(f"{type(value).__name__} cannot be saved")

@@ -18,9 +18,9 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower import deadlines, keys, wrapping
+from enlist.flower import deadlines, evaluations, keys, wrapping
 from enlist.flower.choosers import Source
-from enlist.flower.contents import Shapes, outliers, parts_of, shapes_of, templates_of, unweighed
+from enlist.flower.contents import Shapes, shapes_of, templates_of
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
@@ -28,7 +28,7 @@ from enlist.flower.nodes import NodeTable
 from enlist.flower.reception import QUERY, Reception
 from enlist.flower.records import Happened
 from enlist.flower.replies import measured
-from enlist.flower.round import Round, judge
+from enlist.flower.round import Round, judge, refused
 from enlist.flower.scribe import Scribe
 from enlist.flower.state import LOGGER, Keeper, plain_settings, saved_model, unpack_strategy
 from enlist.flower.terms import Terms
@@ -45,7 +45,7 @@ class Selecting(Strategy):
 
     strategy     the user's strategy, copied, which asks every node that it is shown
     federation   which node is which client, and the selector
-    round        the last round that was finished, counted over all starts
+    round        the last round that was finished, counted over all starts in the same folder
 
     >>> from enlist.flower import with_selector
     >>> from flwr.serverapp.strategy import FedAvg
@@ -56,25 +56,30 @@ class Selecting(Strategy):
     clock: Clock = time
 
     def __init__(self, strategy: Strategy, source: Source, terms: Terms, clients: Clients | None = None) -> None:
-        self.original, self.terms = strategy, terms
+        self.original, self.source, self.terms, self.clients = strategy, source, terms, clients
+        self.weight_key = wrapping.weight_key(strategy)
+        self.evaluators = int(getattr(wrapping.innermost(strategy), "min_evaluate_nodes", 0))
+        self.timeout = DEFAULT_TIMEOUT
+        self.keeper = Keeper(None)
+        self.used = False
+        self._begin()
+        self._connect()
+
+    def _begin(self) -> None:
+        """Forget everything but what was given: the strategy as it was, and a selector that made itself."""
+        strategy, terms = self.original, self.terms
         self.strategy = wrapping.copied(strategy) if terms.shadow else wrapping.prepared(strategy)
         self.initial = plain_settings(self.strategy)
-        self.weight_key = wrapping.weight_key(strategy)
-        base = wrapping.innermost(strategy)
-        self.evaluators = int(getattr(base, "min_evaluate_nodes", 0))
         self.federation = Federation(
-            source, clients=clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
+            self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
         )
-        needed = terms.min_nodes or max(int(base.min_available_nodes), 1)
+        needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
         self.reception = Reception(self.federation, terms, needed)
+        self.scribe = Scribe(self.keeper, self.federation, terms.shadow)
         self.round = 0
-        self.timeout = DEFAULT_TIMEOUT
         self.started: float | None = None
         self.elapsed = 0.0
         self.forms: list[Shapes] = []
-        self.keeper = Keeper(None)
-        self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow)
-        self._connect()
 
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
@@ -110,13 +115,19 @@ class Selecting(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Run the federation, as Flower's own `start` does, or continue the one that is in the folder."""
-        self._connect()
+        """Run the federation, as Flower's own `start` does, or continue the one that is in the folder.
+
+        Started again without a folder it begins anew, but for a configured selector, which keeps what it has learned.
+        """
         self.timeout = timeout
         configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
         self.keeper = Keeper.open(self.terms.folder, self._config(), self.terms.resume)
-        self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow)
         try:
+            if self.used:
+                self._begin()
+            self.used = True
+            self._connect()
+            self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow)
             result = self._restored(initial_arrays)
             self.keeper.reopen(self.round, num_rounds)
             LOGGER.info("Starting %s with %s:", type(self.original).__name__, type(self).__name__)
@@ -187,7 +198,7 @@ class Selecting(Strategy):
         )
         self.current.templates = templates_of(arrays)
         self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
-        self.late.sent(server_round, nodes, arrays)
+        self.late.sent(server_round, nodes, arrays, selection.round)
         return messages
 
     def _chosen(
@@ -217,7 +228,7 @@ class Selecting(Strategy):
         messages = list(self.strategy.configure_train(number, arrays, config, view))
         nodes = [message.metadata.dst_node_id for message in messages]
         self.federation.enrol(nodes, self.reception.introductions)
-        return messages, self.federation.forced(nodes, now, deadline), wanted.tolist()
+        return messages, self.federation.forced(nodes, now, deadline, wanted), wanted.tolist()
 
     def _exchange(self, grid: Grid, messages: list[Message]) -> list[Message]:
         """Send the messages of a round, and wait for replies until there are enough or the deadline has passed."""
@@ -257,7 +268,7 @@ class Selecting(Strategy):
                 else:
                     self.late.waiting.append(judged)
             elif arrival.sent.kind == QUERY:
-                self.reception.hear(arrival, set() if current is None else current.online)
+                self.reception.hear(arrival)
             else:
                 evaluations.append(arrival)
         return evaluations
@@ -278,12 +289,14 @@ class Selecting(Strategy):
         form = current.sort_out(self.forms)
         if form is not None:
             self.forms = [form]
-        current.weigh(self.weight_key, self.federation.claims.heaviest(self.terms.clip))
+        self.federation.claims.note("num_examples", *current.examples())
+        heaviest = self.federation.claims.heaviest(self.terms.clip)
+        current.weigh(self.weight_key, heaviest)
         current.late = self.late.taken()
         merged: list[Message] = []
         if self.terms.late == "merge":
-            merged, current.late_weights = self.late.merged(
-                server_round, current.late, current.usable, self.terms.staleness, self.weight_key
+            current.late, merged, current.late_weights = self.late.merged(
+                server_round, current.late, current.usable, self.terms.staleness, self.weight_key, heaviest, self.forms
             )
         usable = [judged.arrival.reply for judged in current.usable]
         return self.strategy.aggregate_train(server_round, [*usable, *merged, *current.failures])
@@ -304,28 +317,30 @@ class Selecting(Strategy):
         return list(self.strategy.configure_evaluate(server_round, arrays, config, view))
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Let the strategy aggregate evaluations; those that would end the run are left out."""
-        found = [(reply, parts_of(reply.content)) for reply in replies if not reply.has_error()]
-        whole = [(reply, parts) for reply, parts in found if not unweighed(parts, self.weight_key)]
-        odd = outliers([parts for _, parts in whole])
-        usable = [reply for (reply, _), fault in zip(whole, odd, strict=True) if not fault]
-        left_out = len(found) - len(usable)
+        """Let the strategy aggregate evaluations; those that would end the run, or cannot be true, are left out."""
+        heaviest = self.federation.claims.heaviest(self.terms.clip)
+        usable, left_out = evaluations.sifted(replies, self.weight_key, self._labels(), heaviest)
+        self.federation.events += [
+            ("refused", node, refused(f"evaluation: {fault}").reason) for node, fault in left_out
+        ]
         if left_out:
-            LOGGER.warning("enlist: %d evaluations are left out: without weight, or unlike the others", left_out)
+            LOGGER.warning("enlist: %d evaluations are left out: odd, or without weight", len(left_out))
         return self.strategy.aggregate_evaluate(server_round, usable)
 
+    def _labels(self) -> evaluations.Labels:
+        """The keys under which accuracy and loss of an evaluation are looked for."""
+        usual = {"accuracy": keys.ACCURACIES, "loss": keys.LOSSES}
+        return {name: self.terms.own(f"round.{name}", labels) for name, labels in usual.items()}
+
     def _measured(self, number: int, result: Result) -> RoundMetrics:
+        """What the server has measured, else what clients have, as far as it can be true."""
         central = result.evaluate_metrics_serverapp.get(number)
         asked = result.evaluate_metrics_clientapp.get(number)
-        accuracies = self.terms.own("round.accuracy", keys.ACCURACIES)
-        losses = self.terms.own("round.loss", keys.LOSSES)
-        accuracy, loss = (
-            next((value for record in (central, asked) if (value := measured(record, names)) is not None), None)
-            for names in (accuracies, losses)
-        )
-        return RoundMetrics(
-            accuracy=accuracy, loss=loss, duration=None if self.current is None else self.current.waited
-        )
+        found: dict[str, float | None] = {}
+        for name, labels in self._labels().items():
+            own = measured(central, labels)
+            found[name] = evaluations.believed(asked, name, labels) if own is None else own
+        return RoundMetrics(**found, duration=None if self.current is None else self.current.waited)
 
     def _settle(self, metrics: RoundMetrics) -> None:
         """Tell the selector what became of the round, write it down, and go on to the next."""
@@ -346,7 +361,7 @@ class Selecting(Strategy):
             current.late_weights,
         )
         for number, reports in by_round.items():
-            self.federation.arrived(number, reports, current.number - number, current.online)
+            self.federation.arrived(self.late.chosen[number], reports, current.number - number, current.online)
         self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
         self.scribe.write(current, happened, metrics, self._now(), self.post)
         self.round, self.current = current.number, None
@@ -360,10 +375,9 @@ class Selecting(Strategy):
         return self.elapsed
 
     def _config(self) -> dict[str, Any]:
-        source = self.federation.source
         return {
-            "selector": source.described(),
-            "seed": source.seed,
+            "selector": self.source.described(),
+            "seed": self.source.seed,
             "strategy": type(self.original).__name__,
             **self.terms.described(),
         }

@@ -13,6 +13,7 @@ from enlist.flower import deadlines, keys, late
 from enlist.flower.deadlines import Policy
 from enlist.flower.grid import SHORTEST_POLL
 from enlist.flower.late import Weighting
+from enlist.text import function_name
 
 OWN_KEYS = (*keys.CLAIMS, "seconds", "round.accuracy", "round.loss")
 
@@ -76,7 +77,7 @@ class Terms:
             "deadline": deadlines.described(self.deadline),
             "overcommit": self.overcommit,
             "late": self.late,
-            "staleness": getattr(self.staleness, "__qualname__", self.staleness),
+            "staleness": function_name(self.staleness) if callable(self.staleness) else self.staleness,
             "patience": self.patience,
             "min_nodes": self.min_nodes,
             "shadow": self.shadow,

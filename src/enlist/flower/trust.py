@@ -85,7 +85,8 @@ class Claims(State):
         """The largest number of examples with which a reply is weighed."""
         if quantile is None:
             return np.inf
-        return WEIGHT_FACTOR * self.limits("num_examples", quantile)[1]
+        most = self.limits("num_examples", quantile)[1]
+        return WEIGHT_FACTOR * most if most > 0 else np.inf
 
 
 COLUMNS = tuple(keys.CLAIMS)

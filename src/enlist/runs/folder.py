@@ -223,7 +223,7 @@ class RunFolder:
             reason = getattr(error, "strerror", None) or str(error)
             raise StateFileError(
                 f"cannot write to {self.path}: {reason}. The last good checkpoint is intact; make room, then continue "
-                "with --resume."
+                "with --resume, or a Flower app by starting it again."
             ) from error
 
     def _file(self, table: str) -> TextIO:
