@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -262,6 +263,24 @@ def test_nobody_is_there() -> None:
     with pytest.raises(NoNodesError, match="no node is connected after 50 s; start SuperNodes"):
         run(grid, 1, patience=50.0)
     assert grid.clock.now == pytest.approx(50.0, abs=1.5)
+
+
+def test_patience_ends_whenever_it_began() -> None:
+    """What is left of it must never be too short to make a clock go on that has come to here."""
+
+    class Watched(FakeGrid):
+        looks = 0
+
+        def get_node_ids(self) -> Iterable[int]:
+            self.looks += 1
+            assert self.looks < 200, "it waits for ever"
+            return super().get_node_ids()
+
+    for began in np.random.default_rng(1).uniform(0.0, 500.0, 60).tolist():
+        grid = Watched([])
+        grid.clock.now = began
+        with pytest.raises(NoNodesError, match="no node is connected after 100 s"):
+            run(grid, 1, patience=100.0)
 
 
 def test_everybody_is_busy() -> None:

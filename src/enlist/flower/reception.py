@@ -53,8 +53,9 @@ class Reception:
             online = list(dict.fromkeys(grid.get_node_ids()))
             self.online = set(online)
             sort(post.poll(grid))
-            waited = post.clock.monotonic() - began + 1e-6
-            if online and (len(online) >= self.needed or waited >= patience):
+            waited = post.clock.monotonic() - began
+            over = waited >= patience - 1e-6  # so that what is left is never too short to make the clock go on
+            if online and (len(online) >= self.needed or over):
                 if len(online) < self.needed:
                     text = "enlist: going on with %d nodes, though %d were wanted, after %.0f s"
                     LOGGER.warning(text, len(online), self.needed, waited)
@@ -62,9 +63,9 @@ class Reception:
                 strangers = self.welcome(grid, post, number, online, sort)
                 if self.terms.shadow or set(online) - post.busy - set(strangers):
                     return online
-                if waited >= patience and set(strangers) >= set(online):
+                if over and set(strangers) >= set(online):
                     raise MissingColumnError(self._unknown(len(strangers)))
-            if waited >= patience:
+            if over:
                 raise NoNodesError(self._nobody(len(online), patience))
             if waited < 0.1:
                 LOGGER.info("enlist: waiting for nodes: %d connected, %d wanted", len(online), self.needed)
