@@ -10,8 +10,9 @@ import typer
 from typer.testing import CliRunner
 
 from enlist.cli import console
-from enlist.cli.profile import by_client, charts, profile, table, whom
+from enlist.cli.profile import by_client, profile, table, whom
 from enlist.errors import InputError, MissingExtraError
+from enlist.report.profile import profile_charts
 from enlist.simulation.config import Config
 from enlist.simulation.profile import profile as profiled
 from enlist.simulation.profile import scores
@@ -144,14 +145,14 @@ def test_a_regression_shows_losses():
     assert "accuracy" not in shown[0]
     assert "nan" not in str(shown)
     assert "nan" not in str(by_client(found))
-    drawn = charts(found, parts)
+    drawn = profile_charts(found, parts)
     assert sorted(drawn) == CHARTS
     assert drawn["accuracy"].to_dict()["title"].startswith("Loss")
 
 
 def test_the_scores_that_are_drawn_are_those_of_the_rule(result):
     parts = scores(result.rows, (1, 1, 1))
-    chart = charts(result, parts)["score"].to_dict()
+    chart = profile_charts(result, parts)["score"].to_dict()
     bars, words = (chart["datasets"][layer["data"]["name"]] for layer in chart["layer"])
     drawn = {(row["batch"], row["part"]): row["score"] for row in bars}
     assert [drawn[8, name] for name in ("time", "memory", "accuracy")] == parts[0].tolist()

@@ -105,7 +105,7 @@ def test_studies_are_listed() -> None:
 def test_a_rehearsal_runs_a_round_of_each_kind_and_keeps_nothing(tmp_path: Path) -> None:
     done = enlisted("reproduce", "mabfl", "--scale", "smoke", "--first-rounds", "1", "--jobs", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "2 kinds of experiments" in done.stdout
+    assert "3 kinds of experiments" in done.stdout
     assert "telecom  fine" in done.stdout
     assert done.stdout.rstrip().endswith("all of them run.")
     assert list(tmp_path.iterdir()) == []
