@@ -1,0 +1,128 @@
+"""What earlier releases saved (tests/saved) is read and continued, or refused with the sentence that stands here."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import enlist
+from enlist import studies
+from enlist.errors import EnlistError
+from enlist.flower import replay
+from enlist.personal.after import every_target
+from enlist.personal.config import load as load_personal
+from enlist.runs import RunFolder, read_run
+from enlist.runs.personal import find_personal, read_personal
+from enlist.simulation import Recorder, Simulation, load
+from enlist.simulation.comparison import Comparison, compare
+from enlist.studies.running import Reproduction
+from enlist.testing import transcript
+
+sys.path.insert(0, str(Path(__file__).parent / "flower"))
+from test_resuming import decisions, federation
+
+SAVED = Path(__file__).parent / "saved"
+RELEASES = sorted(path.name for path in SAVED.iterdir() if (path / "run").is_dir())
+REFUSED: dict[tuple[str, str], str] = {}
+"""(release, what) -> how the sentence begins with which it is refused. What is not listed must be read."""
+
+
+@contextlib.contextmanager
+def reading(release: str, what: str) -> Iterator[None]:
+    """Holds that what happens inside works or, if it is listed in REFUSED, is refused as said there."""
+    if (release, what) not in REFUSED:
+        yield
+        return
+    with pytest.raises(EnlistError, match=re.escape(REFUSED[release, what])):
+        yield
+
+
+@pytest.fixture(params=RELEASES)
+def release(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+def copied(release: str, what: str, place: Path) -> Path:
+    """A copy that may be written to."""
+    return Path(shutil.copytree(SAVED / release / what, place / what))
+
+
+def test_there_is_something_of_every_release() -> None:
+    assert RELEASES
+    parts = {"run", "run-finished", "comparison", "study", "personal", "federation", "selectors"}
+    for each in RELEASES:
+        assert {path.name for path in (SAVED / each).iterdir()} == parts
+
+
+def test_a_stopped_run_goes_on_and_ends_as_it_would_have(release: str, tmp_path: Path) -> None:
+    place = copied(release, "run", tmp_path)
+    with reading(release, "run"):
+        config = load(place / "config.json")
+        with RunFolder.open(place, config.model_dump(mode="json"), resume=True) as folder:
+            recorder = Recorder(folder)
+            with Simulation(config, callbacks=[recorder]) as simulation:
+                assert recorder.restore(simulation)
+                simulation.run()
+        for table in ("rounds.csv", "participations.csv", "clients.csv", "result.json"):
+            assert (place / table).read_bytes() == (SAVED / release / "run-finished" / table).read_bytes()
+
+
+def test_a_finished_run_can_be_read(release: str) -> None:
+    with reading(release, "run-finished"):
+        tables = read_run(SAVED / release / "run-finished")
+        assert tables.selector == "oort"
+        assert tables.rounds["round"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_a_comparison_runs_what_is_missing(release: str, tmp_path: Path) -> None:
+    place = copied(release, "comparison", tmp_path)
+    with reading(release, "comparison"):
+        config = load(place / "runs" / "random" / "0" / "config.json")
+        kept = {path: path.stat().st_mtime_ns for path in place.rglob("rounds.csv")}
+        ended = compare(Comparison(config, ("random", "oort"), 2, 0), place)
+        assert not ended.failed
+        assert len(ended.finished) == 4
+        assert kept == {path: path.stat().st_mtime_ns for path in kept}
+        assert (place / "runs" / "oort" / "1" / "result.json").exists()
+
+
+def test_experiments_of_a_study_are_kept(release: str, tmp_path: Path) -> None:
+    place = copied(release, "study", tmp_path)
+    with reading(release, "study"):
+        found = studies.get("mabfl")
+        with Reproduction.open(found, found.scale("smoke"), place, resume=True) as work:
+            assert len(work.outcomes) == 3
+
+
+def test_a_personalised_run_can_be_read_and_is_not_run_again(release: str, tmp_path: Path) -> None:
+    place = copied(release, "personal", tmp_path)
+    with reading(release, "personal"):
+        saved = place / "seed-0" / "2" / "config.json"
+        assert [read_personal(found).config["target"] for found in find_personal([place])] == ["2"]
+        before = {path: path.read_bytes() for path in place.rglob("*.csv")}
+        every_target(load_personal(saved), place / "seed-0", targets=["2"], resume=True)
+        assert before == {path: path.read_bytes() for path in before}
+
+
+def test_a_federation_goes_on(release: str, tmp_path: Path) -> None:
+    place = copied(release, "federation", tmp_path)
+    federation(tmp_path / "straight", 6)
+    with reading(release, "federation"):
+        federation(place, 6)
+        assert decisions(place) == decisions(tmp_path / "straight")
+        assert len(replay(place)) == 6
+
+
+@pytest.mark.parametrize("name", sorted(path.name for path in (SAVED / RELEASES[0] / "selectors").iterdir()))
+def test_a_selector_goes_on(release: str, name: str) -> None:
+    place = SAVED / release / "selectors" / name
+    with reading(release, f"selectors/{name}"):
+        chosen = json.loads((place / "next.json").read_text())
+        assert transcript(enlist.load(place), len(chosen)) == chosen
