@@ -23,6 +23,7 @@ ORDER = [
     "state",
     "rounds",
     "storage",
+    "methods",
     "contract",
 ]
 ORDER += ["bandits", "selectors", "books", "testing", "arena"]

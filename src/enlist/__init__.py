@@ -14,8 +14,9 @@ from enlist.books import Books
 from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import EnlistError
+from enlist.methods import Method, WithSettings
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.selectors import create, load, names
+from enlist.selectors import create, load, method, names, register
 from enlist.state import State, column, nested
 
 __version__ = "0.1.0"
@@ -26,6 +27,7 @@ __all__ = [
     "Clients",
     "EnlistError",
     "Feedback",
+    "Method",
     "Outcome",
     "Request",
     "RoundMetrics",
@@ -33,10 +35,13 @@ __all__ = [
     "Selector",
     "State",
     "Told",
+    "WithSettings",
     "column",
     "create",
     "errors",
     "load",
+    "method",
     "names",
     "nested",
+    "register",
 ]

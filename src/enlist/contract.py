@@ -30,6 +30,7 @@ from enlist.errors import (
     TellError,
     UnknownSelectionError,
 )
+from enlist.methods import WithSettings, class_name
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
 from enlist.settings import NoSettings, build_settings
@@ -58,6 +59,9 @@ class Selector(Generic[SettingsT, StateT]):
     """
 
     name: ClassVar[str] = ""
+    """What it is called; by default module:Class."""
+    registered: ClassVar[bool] = False
+    """Whether `name` alone finds this class; `enlist.register` sets it."""
     reference: ClassVar[str] = ""
     needs: frozenset[str] = frozenset()
     """Columns without which it cannot learn: of Feedback by bare name, else `clients.NAME` or `round.NAME`."""
@@ -70,6 +74,15 @@ class Selector(Generic[SettingsT, StateT]):
 
     Settings: type[SettingsT] = NoSettings  # type: ignore[assignment]
     State: type[StateT] = NoState  # type: ignore[assignment]
+    with_: ClassVar[Any] = WithSettings(dict)
+    """A method with other settings: `Oort.with_(penalty=1.0)`. Declare `with_ = WithSettings(MySettings)` beside
+    `Settings`, and editors complete and check it."""
+
+    def __init_subclass__(cls, **arguments: Any) -> None:
+        super().__init_subclass__(**arguments)
+        cls.registered = False
+        if not cls.__dict__.get("name"):
+            cls.name = class_name(cls)
 
     def __init__(
         self, clients: Clients, *, seed: int = 0, preset: str | None = None, max_open: int = 100, **settings: Any

@@ -124,8 +124,6 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
     >>> (again.ask(k=3).clients == selector.ask(k=3).clients).all()
     np.True_
     """
-    if not selector.name:
-        raise StateFileError(f"{type(selector).__name__} has no name; set `name` on the class, so that load knows it.")
     arrays: dict[str, AnyArray] = {f"clients/{name}": value for name, value in selector.clients.columns().items()}
     scalars = _split(selector.state, "state/", arrays) | _split(selector.counts, "counts/", arrays)
     openings = []

@@ -10,6 +10,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import top_k, uniform, weighted
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.state import State, column
 from enlist.typing import AnyArray, FloatArray
 
@@ -71,6 +72,7 @@ class AFL(Selector[AFLSettings, AFLState]):
     presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"loss"})
     Settings = AFLSettings
+    with_ = WithSettings(AFLSettings)
     State = AFLState
 
     def choose(self, request: Request) -> Choice:

@@ -11,6 +11,7 @@ from enlist import checks
 from enlist.bandits import annealing, argmax_min_plus_sum, capped_shares, check_sets, exhaustive, scored_latency
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
+from enlist.methods import WithSettings
 from enlist.state import State, column
 from enlist.typing import FloatArray, IntArray
 
@@ -98,6 +99,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
     reference = "BSFL"
     presets = {"paper": {"bonus_scale": 1.0, "normalised": False, "alpha": 1.0, "beta": 1.0}}
     Settings = BSFLSettings
+    with_ = WithSettings(BSFLSettings)
     State = BSFLState
 
     @property

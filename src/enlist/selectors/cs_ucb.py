@@ -11,6 +11,7 @@ from enlist import checks
 from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
 from enlist.contract import Choice, Request, Selector, SettingsT, Told
 from enlist.errors import InputError
+from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column, nested
 from enlist.typing import FloatArray, IntArray
@@ -90,6 +91,7 @@ class CSUCB(_LatencyReward[CSUCBSettings, CSUCBState]):
     reference = "Xia et al. 2020"
     presets = {"paper": {"bonus_scale": 1.0}}
     Settings = CSUCBSettings
+    with_ = WithSettings(CSUCBSettings)
     State = CSUCBState
 
     def choose(self, request: Request) -> Choice:
@@ -168,6 +170,7 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
     reference = "Xia et al. 2020"
     presets = {"paper": {"bonus_scale": 1.0}}
     Settings = CSUCBQSettings
+    with_ = WithSettings(CSUCBQSettings)
     State = CSUCBQState
 
     def initial_state(self) -> CSUCBQState:

@@ -9,6 +9,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import Validity, top_k
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.state import State
 from enlist.typing import FloatArray, IntArray
 
@@ -63,6 +64,7 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
     presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"clients.features", "clients.num_examples"})
     Settings = CUCSSettings
+    with_ = WithSettings(CUCSSettings)
     State = CUCSState
 
     def initial_state(self) -> CUCSState:

@@ -10,6 +10,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import Estimates, RecentValues, uniform, unseen_first
 from enlist.contract import Choice, Request, Selector
+from enlist.methods import WithSettings
 from enlist.records import RoundMetrics, Selection
 from enlist.state import State
 from enlist.typing import FloatArray, IntArray
@@ -82,6 +83,7 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
     needs = frozenset({"round.accuracy"})
     presets = {"paper": {"c": math.sqrt(2.0), "reward": "shift", "count": "selected", "first_reward": True}}
     Settings = DartsSettings
+    with_ = WithSettings(DartsSettings)
     State = DartsState
 
     def initial_state(self) -> DartsState:

@@ -10,6 +10,7 @@ from enlist import checks
 from enlist.bandits import capped_shares, in_time, systematic
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
+from enlist.methods import WithSettings
 from enlist.state import State, column
 from enlist.typing import FloatArray
 
@@ -81,6 +82,7 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
     reference = "Huang et al. 2022"
     presets = {"paper": {"eta": 0.5, "quota": "constant", "share": 0.5}}
     Settings = E3CSSettings
+    with_ = WithSettings(E3CSSettings)
     State = E3CSState
 
     def choose(self, request: Request) -> Choice:

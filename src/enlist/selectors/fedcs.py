@@ -10,6 +10,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import top_k, uniform
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
@@ -81,6 +82,7 @@ class FedCS(Selector[FedCSSettings, FedCSState]):
     presets = {"paper": {"step": 1.0, "unknown_share": 0.0, "forget": None}}
     may_choose_fewer = True
     Settings = FedCSSettings
+    with_ = WithSettings(FedCSSettings)
     State = FedCSState
 
     def initial_state(self) -> FedCSState:

@@ -25,6 +25,7 @@ from enlist.bandits.gaussian import best_length
 from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import PopulationError
+from enlist.methods import WithSettings
 from enlist.state import Scalar, State, column
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
@@ -175,6 +176,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         }
     }
     Settings = FedSUVSettings
+    with_ = WithSettings(FedSUVSettings)
     State = FedSUVState
 
     def initial_state(self) -> FedSUVState:

@@ -12,6 +12,7 @@ from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, RecentValues,
 from enlist.bandits.rules import DiscountedThompsonSettings, EpsilonGreedySettings, ThompsonSettings, UCBSettings
 from enlist.bandits.validity import in_time
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State
 from enlist.typing import FloatArray, IntArray
@@ -184,6 +185,7 @@ class EpsilonGreedySelector(RuleSelector[EpsilonGreedySelectorSettings]):
     reference = "MAB-FL thesis"
     presets = {"paper": {"scale": "raw", "initial": 0.05, "step": 0.75, "epsilon": 0.2}}
     Settings = EpsilonGreedySelectorSettings
+    with_ = WithSettings(EpsilonGreedySelectorSettings)
     Rule = EpsilonGreedy
 
 
@@ -225,6 +227,7 @@ class UCBSelector(RuleSelector[UCBSelectorSettings]):
     reference = "MAB-FL thesis"
     presets = {"paper": {"scale": "raw", "c": 0.05, "step": 0.75}}
     Settings = UCBSelectorSettings
+    with_ = WithSettings(UCBSelectorSettings)
     Rule = UCB
 
     def choose(self, request: Request) -> Choice:
@@ -294,6 +297,7 @@ class ThompsonSelector(_BetaSelector[ThompsonSelectorSettings]):
     reference = "MAB-FL thesis"
     presets = {"paper": {"scale": "threshold", "threshold": 0.025}}
     Settings = ThompsonSelectorSettings
+    with_ = WithSettings(ThompsonSelectorSettings)
     Rule = Thompson
 
 
@@ -332,4 +336,5 @@ class DiscountedThompsonSelector(_BetaSelector[DiscountedThompsonSelectorSetting
     reference = "MAB-FL thesis"
     presets = {"paper": {"gamma": 0.75, "scale": "threshold", "threshold": 0.025}}
     Settings = DiscountedThompsonSelectorSettings
+    with_ = WithSettings(DiscountedThompsonSelectorSettings)
     Rule = DiscountedThompson

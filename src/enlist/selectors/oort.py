@@ -9,6 +9,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import RecentValues, rest, top_k, uniform, weighted
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
 from enlist.typing import BoolArray, FloatArray, IntArray
@@ -144,6 +145,7 @@ class Oort(Selector[OortSettings, OortState]):
         },
     }
     Settings = OortSettings
+    with_ = WithSettings(OortSettings)
     State = OortState
 
     def initial_state(self) -> OortState:

@@ -11,6 +11,7 @@ from enlist import checks
 from enlist.bandits import uniform, unseen_first, weighted
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
+from enlist.methods import WithSettings
 from enlist.state import State, column
 from enlist.typing import FloatArray, IntArray
 
@@ -77,6 +78,7 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
     presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"clients.num_examples", "loss"})
     Settings = PowerOfChoiceSettings
+    with_ = WithSettings(PowerOfChoiceSettings)
     State = PowerOfChoiceState
 
     def candidates(self, available: ArrayLike | None = None, k: int = 1) -> IntArray:

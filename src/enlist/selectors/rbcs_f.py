@@ -10,6 +10,7 @@ from enlist import checks
 from enlist.bandits import RidgePerClient, VirtualQueues, argmax_min_plus_sum
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
+from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column, nested
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -99,6 +100,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
     needs = frozenset({"latency"})
     presets = {"paper": {"normalised": False}}
     Settings = RBCSFSettings
+    with_ = WithSettings(RBCSFSettings)
     State = RBCSFState
 
     def initial_state(self) -> RBCSFState:

@@ -10,6 +10,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import top_k
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.records import Outcome, RoundMetrics, Selection
 from enlist.state import State, column
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -150,6 +151,7 @@ class REFL(Selector[REFLSettings, REFLState]):
     reference = "Abdelmoniem et al. 2023"
     presets = {"paper": {}}  # the default is the printed rule
     Settings = REFLSettings
+    with_ = WithSettings(REFLSettings)
     State = REFLState
 
     def initial_state(self) -> REFLState:

@@ -7,6 +7,7 @@ import dataclasses
 from enlist import checks
 from enlist.bandits import capped_shares, systematic, weighted
 from enlist.contract import Choice, Request, Selector
+from enlist.methods import WithSettings
 from enlist.state import NoState
 
 
@@ -49,6 +50,7 @@ class SizeProportional(Selector[SizeProportionalSettings, NoState]):
     needs = frozenset({"clients.num_examples"})
     may_choose_fewer = True
     Settings = SizeProportionalSettings
+    with_ = WithSettings(SizeProportionalSettings)
 
     def choose(self, request: Request) -> Choice:
         sizes = request.of(self.clients.num_examples)  # type: ignore[arg-type]

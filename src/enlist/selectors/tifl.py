@@ -9,6 +9,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import MeanLatency, uniform
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.state import State, column, nested
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -96,6 +97,7 @@ class TiFL(Selector[TiFLSettings, TiFLState]):
     needs = frozenset({"latency", "accuracy"})
     presets = {"paper": {"stalled_only": True}}
     Settings = TiFLSettings
+    with_ = WithSettings(TiFLSettings)
     State = TiFLState
 
     def initial_state(self) -> TiFLState:

@@ -10,6 +10,7 @@ import numpy as np
 from enlist import checks
 from enlist.bandits import RecentValues, unseen_first
 from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column
 from enlist.typing import FloatArray, IntArray
@@ -85,6 +86,7 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
     needs = frozenset({"loss"})
     presets = {"paper": {"gamma": 0.7, "bonus_scale": 1.0}}
     Settings = UCBCSSettings
+    with_ = WithSettings(UCBCSSettings)
     State = UCBCSState
 
     def initial_state(self) -> UCBCSState:

@@ -1,0 +1,209 @@
+"""Methods: a selector with its settings and a label, written the same way in Python, in a file and on the command line.
+
+enlist.method("oort")                               a registered name
+enlist.method("bsfl:paper")                         with a preset
+enlist.method("oort+penalty=1+clip=0.9")            with settings
+enlist.method("mine:LossPerSecond")                 a class of your own, in a module of your own
+enlist.method("fast = oort+penalty=1")              with a label
+enlist.method(Oort.with_(penalty=1.0))              a class, checked by your editor
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
+
+from enlist.errors import InputError
+from enlist.settings import build_settings
+
+if TYPE_CHECKING:
+    from enlist.contract import Selector
+
+P = ParamSpec("P")
+SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
+LONGEST_LABEL = 200
+
+_SETTING = re.compile(r"\+(?=[^\W\d]\w*=)")
+"""Where a setting begins; the plus of 1e+3 is not followed by a name and an equals sign."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Method(Generic[SelectorT]):
+    """A selector, its preset and settings, and the label under which tables, charts and folders know it.
+
+    Parameters
+    ----------
+    selector : str or class
+        A registered name, "module:Class", or a subclass of `enlist.Selector`.
+    preset : str, optional
+        A named set of settings, such as "paper".
+    settings : mapping, default {}
+        Settings by name; they win over those of the preset.
+    label : str, optional
+        What to call it; by default the text that names it, such as "oort+penalty=1".
+
+    >>> Method("oort", settings={"penalty": 1.0})
+    Method('oort+penalty=1.0')
+    >>> Method("bsfl", preset="paper").named("BSFL as printed").label
+    'BSFL as printed'
+    """
+
+    selector: str | type[SelectorT]
+    preset: str | None = None
+    settings: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    given_label: str | None = None
+
+    def __init__(
+        self,
+        selector: str | type[SelectorT],
+        *,
+        preset: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        label: str | None = None,
+    ) -> None:
+        if not isinstance(selector, str | type):
+            raise InputError(
+                f"a method's selector is {selector!r}; it must be a name, 'module:Class', or a Selector class."
+            )
+        if label is not None and not (isinstance(label, str) and label.strip() and len(label) <= LONGEST_LABEL):
+            raise InputError(f"a label is {label!r:.80}; it must be a text of 1 to {LONGEST_LABEL} characters.")
+        object.__setattr__(self, "selector", selector)
+        object.__setattr__(self, "preset", preset)
+        object.__setattr__(self, "settings", dict(settings or {}))
+        object.__setattr__(self, "given_label", None if label is None else label.strip())
+
+    @property
+    def name(self) -> str:
+        """How a configuration names the selector: its registered name, or module:Class."""
+        if isinstance(self.selector, str):
+            return self.selector
+        ours = self.selector.__module__.startswith("enlist.selectors.")
+        return self.selector.name if ours or self.selector.registered else class_name(self.selector)
+
+    @property
+    def text(self) -> str:
+        """The method as it is written on the command line."""
+        return self._text(self.name)
+
+    @property
+    def label(self) -> str:
+        """What tables, charts and folders call it."""
+        if self.given_label:
+            return self.given_label
+        own = self.name if isinstance(self.selector, str) or ":" not in self.name else self.selector.__name__
+        return self._text(own)
+
+    def _text(self, name: str) -> str:
+        head = f"{name}:{self.preset}" if self.preset else name
+        return "".join([head, *(f"+{key}={_written(value)}" for key, value in self.settings.items())])
+
+    def named(self, label: str) -> Method[SelectorT]:
+        """The same method under another label."""
+        return Method(self.selector, preset=self.preset, settings=self.settings, label=label)
+
+    def with_preset(self, preset: str) -> Method[SelectorT]:
+        """The same method on top of a preset."""
+        return Method(self.selector, preset=preset, settings=self.settings, label=self.given_label)
+
+    def __hash__(self) -> int:
+        return hash((self.name, self.preset, self.label))
+
+    def __repr__(self) -> str:
+        label = f", label={self.given_label!r}" if self.given_label else ""
+        return f"Method({self.text!r}{label})"
+
+
+class WithSettings(Generic[P]):
+    """`with_` of a selector class: a method with other settings, checked by editors and mypy.
+
+    >>> from enlist.selectors import Oort
+    >>> Oort.with_(penalty=1.0)
+    Method('oort+penalty=1.0')
+    >>> Oort.with_(penalti=1.0)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: Oort 'oort' has no parameter called 'penalti'. Did you mean 'penalty'? Known: ...
+    """
+
+    def __init__(self, settings: Callable[P, Any]) -> None:
+        self.settings = settings
+
+    def __get__(self, instance: object, owner: type[SelectorT]) -> Callable[P, Method[SelectorT]]:
+        def with_(*values: P.args, **settings: P.kwargs) -> Method[SelectorT]:
+            if values:
+                raise InputError(f"{owner.__name__}.with_ takes settings by name, for example with_(penalty=1.0).")
+            build_settings(owner, None, settings)
+            return Method(owner, settings=settings)
+
+        return with_
+
+
+def split(text: str) -> list[str]:
+    """Methods in a text, separated by commas; commas inside brackets, braces and quotes separate nothing.
+
+    >>> split('random, oort+penalty=1, cs-ucb-q+fractions=[0.5,0.5]')
+    ['random', 'oort+penalty=1', 'cs-ucb-q+fractions=[0.5,0.5]']
+    """
+    parts, depth, quote, start = [], 0, "", 0
+    for place, letter in enumerate(text):
+        if quote:
+            quote = "" if letter == quote else quote
+        elif letter in "\"'":
+            quote = letter
+        elif letter in "[{":
+            depth += 1
+        elif letter in "]}":
+            depth -= 1
+        elif letter == "," and depth == 0:
+            parts.append(text[start:place])
+            start = place + 1
+    parts.append(text[start:])
+    return [part.strip() for part in parts if part.strip()]
+
+
+def parts_of(text: str) -> tuple[str | None, str, dict[str, Any]]:
+    """Label, selector (with its preset, if any) and settings of a method that is written as text.
+
+    >>> parts_of("fast = oort:paper+penalty=1+pacer=code")
+    ('fast', 'oort:paper', {'penalty': 1, 'pacer': 'code'})
+    """
+    head, *settings = _SETTING.split(text.strip())
+    label, equals, rest = head.rpartition("=")
+    if not (rest or head).strip() or (equals and not label.strip()):
+        raise InputError(f"'{text}' names no method; write for example oort, bsfl:paper or fast=oort+penalty=1.")
+    found = {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key in found:
+            raise InputError(f"'{text}' gives '{key}' twice; give each setting once.")
+        found[key] = _value(value.strip())
+    return label.strip() or None, rest.strip(), found
+
+
+def class_name(kind: type) -> str:
+    """module:Class of a class.
+
+    >>> class_name(Method)
+    'enlist.methods:Method'
+    """
+    return f"{kind.__module__}:{kind.__qualname__}"
+
+
+def _value(text: str) -> Any:
+    if text == "none":
+        return None
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text  # a bare word is a string
+
+
+def _written(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, list | tuple):
+        return "[" + ",".join(map(_written, value)) + "]"
+    return getattr(value, "__qualname__", str(value))
