@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enlist.errors import InputError
+from enlist.errors import EnlistError, InputError
 from enlist.runs.example import example_run
 from enlist.runs.printing import comparison_table, duration, level, percent, speed_up, time_unit
 from enlist.runs.scores import (
@@ -209,11 +209,24 @@ def test_speed_up_is_the_geometric_mean_of_paired_ratios():
     row = rows_of(runs)["fast"]
     ratios = [43.0 / 19.0, 1.0]
     assert row["speed_up"] == pytest.approx(math.sqrt(ratios[0] * ratios[1]))
-    assert (row["speed_up_low"], row["speed_up_high"]) == pytest.approx((1.0, ratios[0]))
+    mean, deviation = math.log(ratios[0]) / 2, math.log(ratios[0]) / math.sqrt(2)
+    half = 12.706205 * deviation / math.sqrt(2)  # Student's t of 97.5 % with one degree of freedom
+    assert row["speed_up_low"] == pytest.approx(math.exp(mean - half), rel=1e-5)
+    assert row["speed_up_high"] == pytest.approx(math.exp(mean + half), rel=1e-5)
     assert (row["speed_up_bound"], row["pairs"], row["reached"], row["seeds"]) == ("", 2, 2, 2)
     assert row["time_to"] == (19.0 + 83.0) / 2
     assert row["time_to_low"] < row["time_to"] < row["time_to_high"]
     assert "speed_up" not in rows_of(runs)["random"]
+
+
+def test_any_method_can_be_the_baseline():
+    runs = [made("slow", seed, step=20.0) for seed in (0, 1)] + [made("fast", seed, step=4.0) for seed in (0, 1)]
+    rows = rows_of(runs, baseline="slow")
+    assert rows["fast"]["speed_up"] == pytest.approx(83.0 / 19.0)
+    assert rows["fast"]["baseline"] == "slow"
+    assert "speed_up" not in rows["slow"]
+    with pytest.raises(EnlistError, match="no method called 'slov'"):
+        rows_of(runs, baseline="slov")
 
 
 def test_pairs_are_made_by_seed_not_by_position():

@@ -26,9 +26,9 @@ DISPENSABLE = (
 )
 WIDTH = 140
 LEGEND = (
-    "± and [ ]: 95 % intervals over seeds · speed-up: random's virtual time to the target over the selector's, paired "
-    "by seed · ≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did) · seen: share of clients with "
-    "at least one update · Jain: evenness of updates"
+    "± and [ ]: 95 % intervals over seeds · speed-up: the baseline's virtual time to the target over the method's, "
+    "paired by seed · ≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did) · seen: share of "
+    "clients with at least one update · Jain: evenness of updates"
 )
 
 

@@ -123,9 +123,8 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
         notes.append(f"± is half a 95 % interval over {seeds} seeds (Student's t).")
     if any(math.isfinite(row.get("speed_up_low", math.nan)) for row in rows):
         notes.append(
-            f"The speed-up is random's {runs[0].clock} to the target over the selector's, seed by seed: geometric mean "
-            f"with a 95 % bootstrap interval over {seeds} seeds"
-            + (" (over so few, such an interval tends to be too narrow)." if seeds < 10 else ".")
+            f"The speed-up is the {runs[0].clock} of {rows[0]['baseline']} to the target over the method's, seed by "
+            f"seed: geometric mean with a 95 % interval over {seeds} seeds (Student's t on logarithms)."
         )
     if any(row["reached"] < row["seeds"] for row in rows):
         notes.append(

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from enlist import checks
-from enlist.errors import InputError
+from enlist.errors import InputError, unknown
 from enlist.runs.tables import RunTables
-from enlist.statistics import Summary, bootstrap
+from enlist.statistics import Summary, geometric_mean
 from enlist.typing import FloatArray, IntArray
 
 LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
@@ -170,10 +170,10 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     return found
 
 
-def default_target(runs: Sequence[RunTables]) -> float:
-    """The target that all configurations name; without one, the final accuracy that random has with every seed.
+def default_target(runs: Sequence[RunTables], baseline: str = BASELINE) -> float:
+    """The target that all configurations name; without one, the final accuracy that the baseline has with every seed.
 
-    The latter is rounded down to a whole percent; if random did not run, it is what all runs end with. For regression
+    The latter is rounded down to a whole percent; without a baseline, it is what all runs end with. For regression
     it is the final loss, rounded up to two digits. NaN if nothing was evaluated.
 
     >>> from enlist.runs.example import example_run
@@ -184,7 +184,7 @@ def default_target(runs: Sequence[RunTables]) -> float:
     named = configured_target(runs)
     if named is not None:
         return named
-    reference = [run for run in runs if run.selector == BASELINE] or list(runs)
+    reference = [run for run in runs if run.selector == baseline] or list(runs)
     finals = [run_scores(run, by)["final"] for run in reference]
     if not finals or not np.isfinite(finals).all():
         return math.nan
@@ -220,15 +220,28 @@ def check_target(target: float, by: str = "accuracy") -> float:
     return checks.finite("target", target, 0.0, 1.0 if by == "accuracy" else math.inf)
 
 
-def comparison_rows(runs: Sequence[RunTables], target: float | None = None, window: int = 1) -> list[dict[str, Any]]:
-    """One row per selector: every score with its 95 % interval over seeds (`_low`, `_high`), and the speed-up.
+def comparison_rows(
+    runs: Sequence[RunTables], target: float | None = None, window: int = 1, baseline: str | None = None
+) -> list[dict[str, Any]]:
+    """One row per method: every score with its 95 % interval over seeds (`_low`, `_high`), and the speed-up.
 
-    The speed-up is the virtual time that random took to the target over the time of this selector, seed by seed; the
-    row has the geometric mean with a paired bootstrap interval. Where one of the two never got there, its total time
-    stands in, as it would have taken longer: `speed_up_bound` is then '>=' (random did not), '<=' (the selector did
-    not) or '?' (both happened, with different seeds). Seeds with which neither got there are left out: `pairs` says
-    how many count, and `reached` with how many seeds the selector reached the target. In the same way `rounds_to` and
-    `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`.
+    The speed-up is the virtual time that the baseline took to the target over the time of this method, seed by seed;
+    the row has the geometric mean with the interval of Student's t on logarithms. Where one of the two never got there,
+    its total time stands in, as it would have taken longer: `speed_up_bound` is then '>=' (the baseline did not), '<='
+    (the method did not) or '?' (both happened, with different seeds). Seeds with which neither got there are left out:
+    `pairs` says how many count, and `reached` with how many seeds the method reached the target. In the same way
+    `rounds_to` and `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`.
+
+    Parameters
+    ----------
+    runs : sequence of RunTables
+        Runs of several methods and seeds.
+    target : float, optional
+        The accuracy (of a regression, the loss) to be reached; by default `default_target`.
+    window : int, default 1
+        Evaluations whose mean has to meet the target.
+    baseline : str, optional
+        The method that the others are measured by; by default "random", if it is among them.
 
     >>> from enlist.runs.example import example_run
     >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]
@@ -236,8 +249,12 @@ def comparison_rows(runs: Sequence[RunTables], target: float | None = None, wind
     >>> row["selector"], row["reached"], row["seeds"], row["speed_up_bound"], round(row["speed_up"], 2)
     ('fedcs', 2, 3, '<=', 1.11)
     """
+    names = list(dict.fromkeys(run.selector for run in runs))
+    if baseline is not None and baseline not in names:
+        raise unknown("method", baseline, names, owner="the comparison")
+    base = BASELINE if baseline is None else baseline
     by = measure(runs)
-    target = default_target(runs) if target is None else check_target(target, by)
+    target = default_target(runs, base) if target is None else check_target(target, by)
     by_selector: dict[str, dict[int, RunTables]] = {}
     for run in runs:
         seeds = by_selector.setdefault(run.selector, {})
@@ -253,16 +270,13 @@ def comparison_rows(runs: Sequence[RunTables], target: float | None = None, wind
     for selector, seeds in by_selector.items():
         keys = [(selector, seed) for seed in seeds]
         row: dict[str, Any] = {"selector": selector, "seeds": len(seeds), "measure": by, "target": target}
+        row["baseline"] = base if base in by_selector else None
         row["reached"] = sum(reached[key] is not None for key in keys)
         for position, name in enumerate(("rounds_to", "time_to")):
             whole = Summary.of([(reached[key] or totals[key])[position] for key in keys])
             row |= _flat(name, whole if row["reached"] == len(seeds) else Summary(whole.mean, math.nan, math.nan))
-        if selector != BASELINE and BASELINE in by_selector:
-            shared = [seed for seed in seeds if seed in by_selector[BASELINE]]
-            row |= _speed_up(
-                [(reached[BASELINE, seed], totals[BASELINE, seed]) for seed in shared],
-                [(reached[selector, seed], totals[selector, seed]) for seed in shared],
-            )
+        if selector != base and base in by_selector:
+            row |= speed_up(by_selector[base], seeds, target, window, by)
         each = [run_scores(run, by) for run in seeds.values()]
         for name in each[0]:
             row |= _flat(name, Summary.of([found[name] for found in each]))
@@ -270,23 +284,27 @@ def comparison_rows(runs: Sequence[RunTables], target: float | None = None, wind
     return rows
 
 
-def _speed_up(
-    base: Sequence[tuple[Reached | None, Reached]], own: Sequence[tuple[Reached | None, Reached]]
+def speed_up(
+    base: Mapping[int, RunTables], own: Mapping[int, RunTables], target: float, window: int = 1, by: str = "accuracy"
 ) -> dict[str, Any]:
+    """How much sooner runs reach a target than others do, paired by seed; the columns that `comparison_rows` explains.
+
+    >>> from enlist.runs.example import example_run
+    >>> base, own = ({seed: example_run(name, seed) for seed in range(3)} for name in ("random", "fedcs"))
+    >>> speed_up(base, own, target=0.6)["pairs"]
+    3
+    """
     ratios, bounds = [], set()
-    for (base_reached, base_total), (own_reached, own_total) in zip(base, own, strict=True):
-        above, below = (base_reached or base_total).seconds, (own_reached or own_total).seconds
-        if (base_reached is None and own_reached is None) or not (above > 0 and below > 0):
+    for seed in (seed for seed in own if seed in base):
+        there, here = (time_to(runs[seed], target, window, by) for runs in (base, own))
+        above, below = (there or total(base[seed])).seconds, (here or total(own[seed])).seconds
+        if (there is None and here is None) or not (above > 0 and below > 0):
             continue
         ratios.append(above / below)
-        bounds |= {">="} if base_reached is None else {"<="} if own_reached is None else set()
-    nothing = Summary(math.nan, math.nan, math.nan)
-    row: dict[str, Any] = _flat("speed_up", bootstrap(_geometric_mean, ratios) if ratios else nothing)
+        bounds |= {">="} if there is None else {"<="} if here is None else set()
+    summary = geometric_mean(ratios) if ratios else Summary(math.nan, math.nan, math.nan)
+    row: dict[str, Any] = _flat("speed_up", summary)
     return row | {"speed_up_bound": "?" if len(bounds) > 1 else "".join(bounds), "pairs": len(ratios)}
-
-
-def _geometric_mean(ratios: FloatArray) -> float:
-    return float(np.exp(np.log(ratios).mean()))
 
 
 def _flat(name: str, summary: Summary) -> dict[str, float]:
