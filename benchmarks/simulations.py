@@ -108,7 +108,8 @@ def long_run() -> Part:
 
 def selection() -> Part:
     """examples/selection-matters.toml, 10 seeds (300 to 309; it was tuned on 0 to 9): oort, bsfl
-    and fedsuv each reach 85 % in less virtual time than random; speed-up with a paired 95 % bootstrap interval.
+    and fedsuv each reach 85 % in less virtual time than random; speed-up with a paired 95 % interval
+    (Student's t on logarithms).
     """
     config = load(str(files("enlist.cli") / "demo.toml"))
     comparison = Comparison(config, ("random", "oort", "bsfl", "fedsuv"), seeds=10, first_seed=300)

@@ -12,6 +12,7 @@ ORDER = [
     "errors",
     "checks",
     "settings",
+    "importing",
     "text",
     "streams",
     "statistics",
@@ -27,7 +28,7 @@ ORDER = [
     "contract",
 ]
 ORDER += ["bandits", "selectors", "books", "testing", "arena"]
-ORDER += ["runs", "data", "devices", "training", "simulation", "personal", "report", "studies", "flower", "cli"]
+ORDER += ["runs", "report", "data", "devices", "training", "simulation", "personal", "studies", "flower", "cli"]
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -30,7 +30,8 @@ from enlist.errors import (
     TellError,
     UnknownSelectionError,
 )
-from enlist.methods import WithSettings, class_name
+from enlist.importing import full_name
+from enlist.methods import WithSettings
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
 from enlist.settings import NoSettings, build_settings
@@ -82,7 +83,7 @@ class Selector(Generic[SettingsT, StateT]):
         super().__init_subclass__(**arguments)
         cls.registered = False
         if not cls.__dict__.get("name"):
-            cls.name = class_name(cls)
+            cls.name = full_name(cls)
 
     def __init__(
         self, clients: Clients, *, seed: int = 0, preset: str | None = None, max_open: int = 100, **settings: Any

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
 from enlist.errors import InputError
+from enlist.importing import full_name
 from enlist.settings import build_settings
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Method(Generic[SelectorT]):
         if isinstance(self.selector, str):
             return self.selector
         ours = self.selector.__module__.startswith("enlist.selectors.")
-        return self.selector.name if ours or self.selector.registered else class_name(self.selector)
+        return self.selector.name if ours or self.selector.registered else full_name(self.selector)
 
     @property
     def text(self) -> str:
@@ -181,15 +182,6 @@ def parts_of(text: str) -> tuple[str | None, str, dict[str, Any]]:
             raise InputError(f"'{text}' gives '{key}' twice; give each setting once.")
         found[key] = _value(value.strip())
     return label.strip() or None, rest.strip(), found
-
-
-def class_name(kind: type) -> str:
-    """module:Class of a class.
-
-    >>> class_name(Method)
-    'enlist.methods:Method'
-    """
-    return f"{kind.__module__}:{kind.__qualname__}"
 
 
 def _value(text: str) -> Any:

@@ -60,7 +60,7 @@ def test_the_number_of_jobs_changes_no_byte(reference: Path, tmp_path: Path) -> 
 
 
 def test_a_run_of_a_comparison_is_the_run_alone(reference: Path, tmp_path: Path) -> None:
-    run_in(tmp_path / "alone", SETTINGS.with_selector("oort:paper", 1))
+    run_in(tmp_path / "alone", SETTINGS.with_method("oort:paper", 1))
     assert contents(tmp_path / "alone") == contents(reference / "runs" / "oort-paper" / "1")
     known = json.loads((reference / "comparison.json").read_text())
     assert (known["selectors"], known["seeds"], known["first_seed"]) == (["random", "oort:paper"], 2, 0)

@@ -217,14 +217,14 @@ def test_a_configuration_survives_json(values: dict[str, Any], tmp_path: Path) -
 
 def test_another_selector_and_seed() -> None:
     first = parse(FULL, "first")
-    other = first.with_selector("refl:paper", 9)
+    other = first.with_method("refl:paper", 9)
     assert (other.selector.name, other.selector.preset, other.selector.settings, other.seed) == ("refl", "paper", {}, 9)
-    assert first.with_selector("oort", 1).selector.settings == {"penalty": 1.0}
+    assert first.with_method("oort", 1).selector.settings == {"penalty": 1.0}
     assert other.model_copy(update={"selector": first.selector, "seed": 4}) == first
-    with pytest.raises(InputError, match="selector 'orot'"):
-        first.with_selector("orot", 1)
+    with pytest.raises(InputError, match="method 'orot'"):
+        first.with_method("orot", 1)
     with pytest.raises(InputError, match="preset called"):
-        first.with_selector("oort:nonsense", 1)
+        first.with_method("oort:nonsense", 1)
 
 
 def test_every_selector_can_be_named() -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
-import sys
 import zipfile
 import zlib
 from pathlib import Path
@@ -18,6 +15,7 @@ from enlist.data.base import DatasetOptions, FileOptions, divided
 from enlist.data.dataset import Dataset, Samples
 from enlist.data.parquet import read_parquet
 from enlist.errors import InputError
+from enlist.importing import imported
 from enlist.streams import Streams
 from enlist.typing import AnyArray
 
@@ -156,7 +154,7 @@ def _normalised(parts: dict[str, Samples]) -> dict[str, Samples]:
 class FromPython(DatasetOptions):
     """Your own data from a Python function: it gets the random streams of the run and returns a `Dataset`.
 
-    Modules are looked for in the current folder first, then where Python looks.
+    Modules are looked for where Python looks and in the current folder.
 
     >>> FromPython(factory="enlist.data.digits:Digits").load(Streams(1))
     Traceback (most recent call last):
@@ -175,7 +173,7 @@ class FromPython(DatasetOptions):
 
     def load(self, streams: Streams) -> Dataset:
         """Imports and calls the function."""
-        function = self._function()
+        function = imported(self.factory, "data set 'python'", "function")
         try:
             inspect.signature(function).bind(streams, **self.arguments)
         except (TypeError, ValueError) as error:
@@ -188,25 +186,3 @@ class FromPython(DatasetOptions):
                 "enlist.data.Dataset."
             )
         return dataset
-
-    def _function(self) -> Any:
-        module_name, _, name = self.factory.partition(":")
-        here = str(Path.cwd())
-        sys.path.insert(0, here)
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-                raise
-            raise InputError(
-                f"data set 'python': there is no module '{module_name}', neither in {here} nor where Python looks; "
-                "check the name, or run where it lies."
-            ) from None
-        finally:
-            sys.path.remove(here)
-        function = getattr(module, name, None)
-        if not callable(function):
-            nearest = difflib.get_close_matches(name, vars(module), n=1, cutoff=0.5)
-            hint = f" Did you mean '{nearest[0]}'?" if nearest and nearest[0] != name else ""
-            raise InputError(f"data set 'python': module '{module_name}' has no function '{name}'.{hint}")
-        return function

@@ -49,7 +49,12 @@ COLUMNS = (
 
 
 def write_report(
-    runs: Sequence[RunTables], place: Path | str, title: str = "Runs", target: float | None = None, window: int = 1
+    runs: Sequence[RunTables],
+    place: Path | str,
+    title: str = "Runs",
+    target: float | None = None,
+    window: int = 1,
+    baseline: str | None = None,
 ) -> Path:
     """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
@@ -68,7 +73,7 @@ def write_report(
         raise InputError("no run has finished a round yet; there is nothing to report.")
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
-    rows = comparison_rows(started, target, window)
+    rows = comparison_rows(started, target, window, baseline)
     sections = [
         _results(started, rows, given=target is not None, window=window),
         *_learning(started, rows, window),
@@ -115,8 +120,9 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
         reached = "evaluation that meets it" if window == 1 else f"{window} evaluations in a row whose mean meets it"
         notes.append(f"The target is {goal}; it counts as reached with the first {reached}, without interpolation.")
         if not given and configured_target(runs) is None:
-            some = [run for run in runs if run.selector == BASELINE] or runs
-            whose = some[0].name if len(some) == 1 else "random" if len(some) < len(runs) else "every run"
+            base = rows[0]["baseline"]
+            some = [run for run in runs if run.selector == base] or runs
+            whose = some[0].name if len(some) == 1 else base if len(some) < len(runs) else "every run"
             notes.append(f"It was not set but chosen from these runs: what {whose} has at least reached in the end.")
     notes.append("The final figure is the mean of the last three evaluations.")
     if seeds > 1:

@@ -35,9 +35,10 @@ def size(runs: Sequence[RunTables]) -> str:
 
 
 def speed(rows: Sequence[Row]) -> str:
-    """How soon the target was reached, next to random where it ran with the same seeds.
+    """How soon the target was reached, next to the baseline where it ran with the same seeds.
 
     >>> row = {"selector": "oort", "measure": "accuracy", "target": 0.8, "seeds": 3, "reached": 3, "pairs": 3}
+    >>> row |= {"baseline": "random"}
     >>> row |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
     >>> speed([row])
     "oort reaches 80 % in 0.50 of random's time (0.40 to 0.62 over 3 seeds)."
@@ -48,7 +49,7 @@ def speed(rows: Sequence[Row]) -> str:
     compared = [row for row in rows if math.isfinite(row.get("speed_up", math.nan)) and row["speed_up_bound"] != "?"]
     ranked = sorted(compared, key=lambda row: (row["speed_up_bound"] == "<=", -float(row["speed_up"])))
     shown = ranked if len(ranked) <= MANY else [*ranked[:3], ranked[-1]]
-    words = [_against_random(row, goal) for row in shown]
+    words = [_against(row, goal) for row in shown]
     if not compared:
         words += [
             f"{row['selector']} reaches {goal} after {row['rounds_to']:.3g} rounds and {duration(row['time_to'])}"
@@ -60,16 +61,16 @@ def speed(rows: Sequence[Row]) -> str:
     return " ".join(words)
 
 
-def _against_random(row: Row, goal: str) -> str:
+def _against(row: Row, goal: str) -> str:
     share, low, high = 1.0 / row["speed_up"], 1.0 / row["speed_up_high"], 1.0 / row["speed_up_low"]
-    known = math.isfinite(low)
+    known, base = math.isfinite(low), row["baseline"]
     span = f" ({low:.2f} to {high:.2f} over {row['pairs']} seeds)" if known else ""
     doubt = " The interval includes 1: these seeds do not tell the two apart." if known and low <= 1.0 <= high else ""
     if row["speed_up_bound"] == ">=":
-        return f"{row['selector']} reaches {goal} in at most {share:.2f} of random's time{span}.{doubt}"
+        return f"{row['selector']} reaches {goal} in at most {share:.2f} of {base}'s time{span}.{doubt}"
     if row["speed_up_bound"] == "<=":
-        return f"{row['selector']} needs at least {share:.2f} of random's time to {goal}{span}.{doubt}"
-    return f"{row['selector']} reaches {goal} in {share:.2f} of random's time{span}.{doubt}"
+        return f"{row['selector']} needs at least {share:.2f} of {base}'s time to {goal}{span}.{doubt}"
+    return f"{row['selector']} reaches {goal} in {share:.2f} of {base}'s time{span}.{doubt}"
 
 
 def _short_of(row: Row, goal: str) -> str:

@@ -6,10 +6,7 @@ passes the class itself; a configuration names "module:Class".
 
 from __future__ import annotations
 
-import difflib
 import importlib
-import importlib.util
-import sys
 from collections.abc import Iterable, Mapping
 from importlib.metadata import entry_points
 from os import PathLike
@@ -20,6 +17,7 @@ from enlist import storage
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import EnlistError, InputError, unknown
+from enlist.importing import imported
 from enlist.methods import Method, parts_of, split
 
 if TYPE_CHECKING:
@@ -147,7 +145,8 @@ def get(name: str | AnySelector) -> AnySelector:
     elif name in _registered:
         found = _registered[name]
     elif ":" in str(name):
-        found = imported(str(name))
+        found = imported(str(name), f"selector '{name}'", "class")
+        _check_class(found, str(name))
     else:
         installed = _installed()
         if name not in installed:
@@ -170,36 +169,6 @@ def is_code(name: str) -> bool:
     (False, True)
     """
     return ":" in name
-
-
-def imported(place: str) -> AnySelector:
-    """The class at "module:Class", looked for where Python looks and in the current folder.
-
-    >>> imported("enlist.selectors.bsfl:BSFL").__name__
-    'BSFL'
-    """
-    module_name, _, attribute = place.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.append(here)  # it stays: worker processes inherit the path
-    try:
-        module = importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-            raise
-        nearest = difflib.get_close_matches(module_name, names(), n=1, cutoff=0.6)
-        hint = f" Did you mean the selector '{nearest[0]}'?" if nearest else ""
-        raise InputError(
-            f"selector '{place}': there is no module '{module_name}', neither in {here} nor where Python looks.{hint}"
-        ) from None
-    found: Any = module
-    for part in attribute.split("."):
-        found = getattr(found, part, None)
-    if found is None:
-        near = difflib.get_close_matches(attribute, vars(module), n=1, cutoff=0.6)
-        hint = f" Did you mean '{near[0]}'?" if near else ""
-        raise InputError(f"selector '{place}': module '{module_name}' has no class '{attribute}'.{hint}")
-    return _check_class(found, place)
 
 
 def method(given: AnyMethod) -> Method[Any]:

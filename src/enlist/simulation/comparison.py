@@ -57,7 +57,7 @@ class Comparison:
             raise InputError("no selectors were given; name at least one, for example 'oort,random'.")
         checks.whole("seeds", self.seeds, minimum=1)
         for selector in self.selectors:
-            self.config.with_selector(selector, self.first_seed)
+            self.config.with_method(selector, self.first_seed)
 
     def folder(self, root: Path, key: Key) -> Path:
         """Where a run is kept."""
@@ -265,7 +265,7 @@ class _Work:
         if key is None:
             return
         fresh, runner.seed = runner.seed != key[1], key[1]
-        config = self.comparison.config.with_selector(*key).model_dump(mode="json")
+        config = self.comparison.config.with_method(*key).model_dump(mode="json")
         with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
             if fresh:
                 runner.connection.send(("population", self.shared[key[1]]))

@@ -25,27 +25,74 @@ from enlist.devices import (
     Phones,
 )
 from enlist.errors import EnlistError, InputError
+from enlist.methods import Method
 from enlist.options import Options
 from enlist.settings import build_settings
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.local import LocalTraining
-from enlist.training.models import MLP, AnyModel
+from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.server import AnyServer, FedAvg
 
 
 class SelectorSection(Options):
-    """Who decides.
+    """Who decides: any form of a method, as a table.
 
-    >>> SelectorSection(name="oort", settings={"penalty": 1.0}).name
-    'oort'
+    >>> SelectorSection(name="oort", settings={"penalty": 1.0}).method().label
+    'oort+penalty=1.0'
     """
 
-    name: str = pydantic.Field("random", description="A selector; `enlist list selectors` shows them.")
+    name: str = pydantic.Field(
+        "random", description="A selector (`enlist list selectors` shows them), or a class of yours, 'module:Class'."
+    )
     preset: str | None = pydantic.Field(None, description="A named set of settings, such as 'paper'.")
     settings: dict[str, Any] = pydantic.Field({}, description="Settings of the selector, by name.")
+    label: str | None = pydantic.Field(
+        None, description="What tables and charts call it; by default its name with its settings."
+    )
+    source: str | None = pydantic.Field(
+        None,
+        description="Digest of the source of a class of yours; a run refuses to go on with another.",
+    )
+    _kind: Any = pydantic.PrivateAttr(None)
+
+    @classmethod
+    def of(cls, given: selectors.AnyMethod) -> SelectorSection:
+        """A section from any form of a method.
+
+        >>> SelectorSection.of("bsfl:paper").preset
+        'paper'
+        """
+        method = selectors.method(given)
+        values = {"name": method.name, "preset": method.preset, "settings": dict(method.settings)}
+        section: SelectorSection = cls.parse({**values, "label": method.given_label}, f"method '{method.label}'")
+        if isinstance(method.selector, type) and selectors.is_code(method.name):
+            section._kind = method.selector
+            section = section.model_copy(update={"label": method.label})
+        return section
+
+    def method(self) -> Method[Any]:
+        """The method that it describes."""
+        return Method(self._kind or self.name, preset=self.preset, settings=self.settings, label=self.label)
+
+    @property
+    def title(self) -> str:
+        """What tables and charts call it."""
+        return self.method().label
+
+    def kind(self) -> selectors.AnySelector:
+        """The class, which is imported if it is the user's own; its settings are checked."""
+        found: selectors.AnySelector = self._kind or selectors.get(self.name)
+        build_settings(found, self.preset, self.settings)
+        return found
+
+    def code(self) -> tuple[str, ...]:
+        """Code of the user's that it names, as "module:Class"."""
+        return (self.name,) if selectors.is_code(self.name) else ()
 
     @pydantic.model_validator(mode="after")
     def _known(self) -> SelectorSection:
+        if self.code():  # imported when it is needed, and trusted then
+            return self
         try:
             build_settings(selectors.get(self.name), self.preset, self.settings)
         except EnlistError as error:
@@ -249,14 +296,30 @@ class Config(Options):
     def _kind(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given
 
-    @pydantic.field_validator("model", "selector", mode="before")
+    @pydantic.field_validator("model", mode="before")
     @classmethod
-    def _name(cls, given: Any) -> Any:
+    def _model(cls, given: Any) -> Any:
+        if isinstance(given, type) or (callable(given) and not isinstance(given, Options)):
+            return PythonModel.of(given)
         return {"name": given} if isinstance(given, str) else given
+
+    @pydantic.field_validator("selector", mode="before")
+    @classmethod
+    def _selector(cls, given: Any) -> Any:
+        try:
+            return SelectorSection.of(given) if isinstance(given, str | type | Method) else given
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
 
     @pydantic.model_validator(mode="after")
     def _together(self) -> Config:
-        if self.rounds.protocol == "safa" and not selectors.get(self.selector.name).trains_all:
+        self.check_together()
+        return self
+
+    def check_together(self) -> None:
+        """Refuse sections that do not go together."""
+        chosen = self.selector
+        if self.rounds.protocol == "safa" and not chosen.code() and not chosen.kind().trains_all:
             raise ValueError(
                 f"rounds.protocol is 'safa', but selector '{self.selector.name}' chooses before training; "
                 'set selector.name = "safa", or rounds.protocol = "synchronous".'
@@ -268,15 +331,56 @@ class Config(Options):
             )
         if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
-        return self
 
-    def with_selector(self, selector: str, seed: int) -> Config:
-        """The same run with another selector, written `name` or `name:preset`, and another seed."""
-        name, _, preset = selector.partition(":")
-        same = name == self.selector.name
-        chosen = preset or (self.selector.preset if same else None)
-        section = {"name": name, "preset": chosen, "settings": self.selector.settings if same else {}}
-        return parse({**self.model_dump(mode="json"), "selector": section, "seed": seed}, f"selector '{selector}'")
+    def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
+        """The same run with another method, and another seed.
+
+        If it has the configuration's own selector, the settings that the configuration gives it stay, unless the
+        method gives others.
+
+        >>> Config(selector="oort+penalty=1").with_method("oort+clip=0.9").selector.settings
+        {'penalty': 1, 'clip': 0.9}
+        """
+        method = selectors.method(given)
+        section, own = SelectorSection.of(method), self.selector
+        if section.name == own.name:
+            settings = {**own.settings, **section.settings}
+            label = section.label or (method.label if settings != section.settings else None)
+            section = section.model_copy(
+                update={"settings": settings, "preset": section.preset or own.preset, "label": label}
+            )
+        changed = self.model_copy(update={"selector": section, "seed": self.seed if seed is None else seed})
+        try:
+            changed.check_together()
+        except ValueError as error:
+            raise InputError(f"method '{method.label}': {error}") from None
+        return changed
+
+    def replace(self, *changes: str, **sections: Any) -> Config:
+        """The same run with some keys changed, checked like a file.
+
+        Parameters
+        ----------
+        *changes : str
+            Single keys, as the command line's --set takes them: "rounds.k=20".
+        **sections
+            Whole sections or top-level keys: seed=3, model="logistic", selector=Oort.with_(penalty=1.0).
+
+        >>> Config().replace("rounds.k=20", "data.partition=iid", seed=3).rounds.k
+        20
+        """
+        values = self.model_dump(mode="json")
+        for change in changes:
+            _apply(values, change)
+        touched = {change.partition("=")[0].partition(".")[0].strip() for change in changes}
+        kept = {name: getattr(self, name) for name in self._objects() if name not in touched}
+        return parse({**values, **kept, **sections}, "Config.replace")
+
+    def _objects(self) -> list[str]:
+        """Sections that hold an object of Python's, which a file could not say."""
+        held = {"selector": self.selector._kind, "model": getattr(self.model, "_object", None)}
+        held["data"] = getattr(self.data.dataset, "_object", None)
+        return [name for name, found in held.items() if found is not None]
 
 
 def parse(values: Mapping[str, Any], source: str) -> Config:

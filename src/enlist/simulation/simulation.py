@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from enlist import checks, selectors
+from enlist import checks
 from enlist.books import Books
 from enlist.errors import InputError
 from enlist.processes import one_core
@@ -74,8 +74,7 @@ class Simulation:
         self.members = len(self.population) - config.membership.joining
         self.gone = self._leaving()
         known = self.population.clients
-        self.selector = selectors.create(
-            config.selector.name,
+        self.selector = config.selector.kind()(
             known.kept(np.arange(self.members)) if config.membership.joins else known,
             seed=self.streams.number("selector") % 2**31,
             preset=config.selector.preset,
@@ -439,7 +438,7 @@ class Simulation:
         """Continue from a checkpoint, bit by bit as if nothing had happened."""
         header, arrays = checkpoint.header, checkpoint.arrays
         tensors, model = (_as_tensors(checkpoint.weights[file]) for file in ("tensors", "model"))
-        self.selector = selectors.load(checkpoint.folder / "selector")
+        self.selector = type(self.selector).load(checkpoint.folder / "selector")
         self.books = Books(self.selector, late=self.books.late)
         self.server.layout.load_named(model, self.server.model)
         self.server.optimiser.restore(_under("server/", tensors))

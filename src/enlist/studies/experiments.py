@@ -42,7 +42,7 @@ def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     from enlist.simulation.comparison import run_in
     from enlist.simulation.config import parse
 
-    config = parse(settings["config"], "config").with_selector(settings["selector"], seed)
+    config = parse(settings["config"], "config").with_method(settings["selector"], seed)
     bound = config.rounds.protocol == "safa"  # which no other selector may have
     population, data = _population(config.model_dump_json(exclude=None if bound else {"selector"}))
     result = run_in(folder / "run", config, population=population, data=data, device=_device(settings))

@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import difflib
-import importlib
 import inspect
-import sys
-from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
@@ -14,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from enlist.errors import InputError
+from enlist.importing import full_name, imported, source_digest
 from enlist.training.models.base import ModelOptions, outputs
 
 
@@ -32,13 +29,26 @@ class PythonModel(ModelOptions):
 
     name: Literal["python"] = "python"
     factory: str = pydantic.Field(
-        pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*$", description="Where it is: 'package.module:Name'."
+        pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d][\w.<>]*$", description="Where it is: 'package.module:Name'."
     )
     options: dict[str, Any] = pydantic.Field({}, description="Keyword arguments of the call.")
+    source: str | None = pydantic.Field(None, description="Digest of its source, if it was passed from Python.")
+    _object: Any = pydantic.PrivateAttr(None)
+
+    @classmethod
+    def of(cls, factory: Any) -> PythonModel:
+        """A class, or a function that returns a module, passed as an object.
+
+        >>> PythonModel.of(nn.Identity).factory
+        'torch.nn.modules.linear:Identity'
+        """
+        made = cls(factory=full_name(factory), source=source_digest(factory))
+        made._object = factory
+        return made
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """Imports and calls the factory, and tries the module out."""
-        factory = self._factory()
+        factory = self._object or imported(self.factory, "model 'python'")
         try:
             inspect.signature(factory).bind(**self.options)
         except TypeError as error:
@@ -51,28 +61,6 @@ class PythonModel(ModelOptions):
             )
         self._try_out(module, shape, classes)
         return module
-
-    def _factory(self) -> Any:
-        module_name, _, name = self.factory.partition(":")
-        here = str(Path.cwd())
-        if here not in sys.path:
-            # It stays: worker processes inherit the path, and need it to import the class when they receive a module.
-            sys.path.append(here)
-        try:
-            module = importlib.import_module(module_name)
-        except ModuleNotFoundError as error:
-            if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
-                raise
-            raise InputError(
-                f"model 'python': there is no module '{module_name}', neither in {here} nor where Python looks; "
-                "check the name, or run where it lies."
-            ) from None
-        factory = getattr(module, name, None)
-        if not callable(factory):
-            nearest = difflib.get_close_matches(name, vars(module), n=1, cutoff=0.5)
-            hint = f" Did you mean '{nearest[0]}'?" if nearest and nearest[0] != name else ""
-            raise InputError(f"model 'python': module '{module_name}' has no class or function '{name}'.{hint}")
-        return factory
 
     def _try_out(self, module: nn.Module, shape: tuple[int, ...], classes: int) -> None:
         training = module.training

@@ -1,0 +1,122 @@
+"""Tables as data frames: pandas where it is installed, polars if asked for, plain columns otherwise.
+
+Integers stay integers: a count of which nothing is missing is int64, and one with gaps is pandas' nullable Int64.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.util
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from enlist import checks
+from enlist.errors import InputError
+from enlist.typing import AnyArray
+
+LIBRARIES = ("pandas", "polars", "arrays")
+WHOLE = frozenset({
+    "round", "selected_in", "client", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
+    "bytes_down", "bytes_up", "rounds_late", "seed", "seeds", "pairs", "reached", "rounds",
+})  # fmt: skip
+"""Columns that count something."""
+FLAGS = frozenset({"censored"})
+SHOWN = 10
+
+
+class Columns(dict[str, AnyArray]):
+    """A table without any library: column name to array, of equal length; it prints its first rows.
+
+    >>> Columns({"round": np.array([1, 2]), "accuracy": np.array([np.nan, 0.5])})
+      round  accuracy
+          1       nan
+          2       0.5
+    """
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values()), ()))
+
+    def _lines(self) -> list[list[str]]:
+        return [[str(cell) for cell in line[1:]] for line in zip(range(SHOWN), *self.values(), strict=False)]
+
+    def __repr__(self) -> str:
+        lines = [list(self), *self._lines()]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        rows = ["  " + "  ".join(map(str.rjust, line, widths)) for line in lines]
+        more = [f"  ... {len(self):,} rows"] if len(self) > SHOWN else []
+        return "\n".join([*rows, *more])
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{html.escape(name)}</th>" for name in self)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in line) + "</tr>" for line in self._lines()
+        )
+        return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
+    """Columns of equal length as a data frame.
+
+    Parameters
+    ----------
+    columns : mapping of str to array
+        NaN or None where a value is missing.
+    library : {"pandas", "polars", "arrays"}, optional
+        By default pandas if it is installed, else `Columns`.
+
+    >>> frame({"round": np.array([1.0, 2.0]), "loss": np.array([0.5, np.nan])}, "arrays")["round"]
+    array([1, 2])
+    """
+    if library is None:
+        library = "pandas" if importlib.util.find_spec("pandas") else "arrays"
+    checks.one_of("library", library, LIBRARIES)
+    typed = {name: _typed(name, np.asarray(values)) for name, values in columns.items()}
+    if library == "arrays":
+        return Columns({name: _plain(values) for name, values in typed.items()})
+    if importlib.util.find_spec(library) is None:
+        raise InputError(f"library is '{library}', which is not installed; pip install {library}, or use 'arrays'.")
+    if library == "polars":
+        import polars
+
+        return polars.DataFrame({name: _plain(values) for name, values in typed.items()}, nan_to_null=True)
+    import pandas
+
+    return pandas.DataFrame(
+        {
+            name: pandas.array(values, dtype="Int64") if isinstance(values, np.ma.MaskedArray) else values
+            for name, values in typed.items()
+        }
+    )
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, AnyArray]:
+    """Rows as columns of these names; a value that a row lacks is NaN, in a column of text the empty text.
+
+    >>> columns_of([{"round": 1}, {"round": 2, "loss": 0.5}], ["round", "loss"])
+    {'round': array([1, 2]), 'loss': array([nan, 0.5])}
+    """
+    found: dict[str, AnyArray] = {}
+    for name in names:
+        values = [row.get(name) for row in rows]
+        text = any(isinstance(value, str) for value in values)
+        found[name] = np.array([("" if text else np.nan) if value is None else value for value in values])
+    return found
+
+
+def _typed(name: str, values: AnyArray) -> AnyArray:
+    """Whole numbers as int64, masked where some are missing; flags as bool; the others as they are."""
+    if values.dtype.kind != "f" or not (name in WHOLE or name in FLAGS or name.startswith("class_")):
+        return values
+    known = ~np.isnan(values)
+    if (values[known] % 1).any():
+        return values
+    whole = np.where(known, values, 0).astype(np.int64)
+    if known.all():
+        return whole.astype(bool) if name in FLAGS else whole
+    return np.ma.MaskedArray(whole, mask=~known)
+
+
+def _plain(values: AnyArray) -> AnyArray:
+    return np.ma.filled(values.astype(float), np.nan) if isinstance(values, np.ma.MaskedArray) else values
