@@ -17,6 +17,7 @@ ORDER = [
     "statistics",
     "processes",
     "unpickle",
+    "files",
     "options",
     "clients",
     "records",

@@ -173,6 +173,10 @@ class FromPython(DatasetOptions):
         default_factory=dict, description="Further arguments of the function, by name."
     )
 
+    def code(self) -> tuple[str, ...]:
+        """The function."""
+        return (self.factory,)
+
     def load(self, streams: Streams) -> Dataset:
         """Imports and calls the function."""
         function = self._function()

@@ -36,6 +36,10 @@ class PythonModel(ModelOptions):
     )
     options: dict[str, Any] = pydantic.Field({}, description="Keyword arguments of the call.")
 
+    def code(self) -> tuple[str, ...]:
+        """The factory."""
+        return (self.factory,)
+
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """Imports and calls the factory, and tries the module out."""
         factory = self._factory()
