@@ -18,6 +18,7 @@ ORDER = [
     "statistics",
     "processes",
     "unpickle",
+    "files",
     "options",
     "clients",
     "records",

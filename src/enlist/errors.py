@@ -94,6 +94,18 @@ class StateFileError(EnlistError, ValueError):
     """
 
 
+class TrustError(EnlistError):
+    """A run folder's own configuration names code, and nothing shows that this user made the folder on this machine.
+
+    >>> from pathlib import Path
+    >>> from enlist.runs.trust import check_trust
+    >>> check_trust(Path("received"), {"seed": 1}, ["mynet:Net"])
+    Traceback (most recent call last):
+    ...
+    enlist.errors.TrustError: the configuration of received names code to run, mynet:Net, and ...
+    """
+
+
 class PopulationError(EnlistError, ValueError):
     """The population is larger than this selector (or this setting of it) can serve.
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from enlist import files
 from enlist.clients import Clients
 from enlist.errors import StateFileError, unknown
 from enlist.records import Selection
@@ -323,7 +324,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def replace(path: Path, payload: bytes) -> None:
-    """Write a file in one step: whoever is killed meanwhile leaves the old one.
+    """Write a file in one step: whoever is killed meanwhile leaves the old one. No link is followed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -332,7 +333,8 @@ def replace(path: Path, payload: bytes) -> None:
     b'kept'
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    with open(temporary, "wb") as file:
+    temporary.unlink(missing_ok=True)  # of an earlier process of this number, or a link that somebody put there
+    with os.fdopen(files.descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(payload)
         file.flush()
         os.fsync(file.fileno())

@@ -1,7 +1,9 @@
-"""Plain text: small tables for `repr`, and names of functions."""
+"""Plain text: small tables for `repr`, names of functions, and names of files."""
 
 from __future__ import annotations
 
+import re
+import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -32,6 +34,25 @@ def function_name(function: Callable[..., Any]) -> str:
     ('plain_table', 'partial')
     """
     return str(getattr(function, "__qualname__", type(function).__name__))
+
+
+def slug(name: str, longest: int = 40) -> str:
+    """A name as part of a file name: small ASCII letters, digits and hyphens, "" if nothing of it is left.
+
+    >>> slug("Sankt Pölten / North"), slug("../../escaped"), slug("東京")
+    ('sankt-polten-north', 'escaped', '')
+    """
+    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    return re.sub("[^a-z0-9]+", "-", plain).strip("-")[:longest].rstrip("-")
+
+
+def place_name(position: int, name: str) -> str:
+    """A folder name for something that is called as its user likes: its position, and what is safe of its name.
+
+    >>> place_name(3, "Harbour"), place_name(12, "../..")
+    ('0003-harbour', '0012')
+    """
+    return f"{position:04d}-{slug(name)}".rstrip("-")
 
 
 def _cell(value: Any) -> str:

@@ -65,9 +65,9 @@ def test_it_says_what_was_learned_and_where_the_report_is(place: Path, quick: No
     assert "than federated averaging" in output or "from federated averaging" in output
     assert "report: mine/report/report.html" in output
     for seed in (0, 1):
-        result = json.loads((place / "mine" / f"seed-{seed}" / "2" / "result.json").read_text())
+        result = json.loads((place / "mine" / f"seed-{seed}" / "0001-2" / "result.json").read_text())
         assert (result["status"], result["rounds"]) == ("finished", 4)
-        assert (place / "mine" / f"seed-{seed}" / "2" / "model.safetensors").exists()
+        assert (place / "mine" / f"seed-{seed}" / "0001-2" / "model.safetensors").exists()
 
 
 def test_the_report_command_knows_such_folders(place: Path) -> None:
@@ -89,7 +89,12 @@ def test_another_target_or_all_of_them(place: Path, quick: None) -> None:
     assert "For worker 3 the combination" in output
     code, output, _ = typed("small.toml", "--target", "all", "--output", "each", *small)
     assert code == 0, output
-    assert sorted(path.name for path in (place / "each" / "seed-0").iterdir()) == ["1", "2", "3", "4"]
+    assert sorted(path.name for path in (place / "each" / "seed-0").iterdir()) == [
+        "0000-1",
+        "0001-2",
+        "0002-3",
+        "0003-4",
+    ]
     assert "for each of 4 workers" in output
     assert "For worker 4 the combination" in output
 
@@ -115,7 +120,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_the_same(place: Path, quick: N
     surroundings = {name: value for name, value in os.environ.items() if name != "FORCE_COLOR"}
     words = [str(SCRIPT), "personalise", "small.toml", "--seeds", "1", "--output", "cut"]
     process = subprocess.Popen(words, cwd=place, stdout=subprocess.PIPE, text=True, env=surroundings)
-    rows = place / "cut" / "seed-0" / "2" / "rounds.csv"
+    rows = place / "cut" / "seed-0" / "0001-2" / "rounds.csv"
     patience = time.monotonic() + 60
     while not (rows.exists() and len(rows.read_text().splitlines()) > 5):
         assert time.monotonic() < patience
@@ -130,10 +135,12 @@ def test_ctrl_c_says_how_to_go_on_and_resume_ends_the_same(place: Path, quick: N
     assert code == 0, output
     assert typed("small.toml", "--seeds", "1", "--output", "whole")[0] == 0
     for name in ("rounds.csv", "arms.csv", "result.json", "model.safetensors"):
-        paths = [place / folder / "seed-0" / "2" / name for folder in ("cut", "whole")]
+        paths = [place / folder / "seed-0" / "0001-2" / name for folder in ("cut", "whole")]
         assert filecmp.cmp(*paths, shallow=False), name
     for baseline in ("local", "fedavg"):
-        paths = [place / folder / "seed-0" / "2" / "after" / baseline / "rounds.csv" for folder in ("cut", "whole")]
+        paths = [
+            place / folder / "seed-0" / "0001-2" / "after" / baseline / "rounds.csv" for folder in ("cut", "whole")
+        ]
         assert filecmp.cmp(*paths, shallow=False), baseline
 
 
@@ -146,11 +153,11 @@ def test_another_configuration_cannot_be_resumed(place: Path, quick: None) -> No
 def test_more_seeds_can_be_added(place: Path, quick: None) -> None:
     small = ("--set", "rounds.rounds=1", "--set", "after.baselines=false", "--output", "mine")
     assert typed("small.toml", "--seeds", "1", *small)[0] == 0
-    before = (place / "mine" / "seed-0" / "2" / "rounds.csv").stat().st_mtime_ns
+    before = (place / "mine" / "seed-0" / "0001-2" / "rounds.csv").stat().st_mtime_ns
     code, output, _ = typed("small.toml", "--seeds", "2", *small, "--resume")
     assert code == 0, output
     assert "2 seeds" in output
-    assert (place / "mine" / "seed-0" / "2" / "rounds.csv").stat().st_mtime_ns == before
+    assert (place / "mine" / "seed-0" / "0001-2" / "rounds.csv").stat().st_mtime_ns == before
 
 
 def test_the_example_with_files_runs(place: Path, quick: None) -> None:
@@ -160,7 +167,7 @@ def test_the_example_with_files_runs(place: Path, quick: None) -> None:
     code, output, _ = typed(str(example / "offices.toml"), *small)
     assert code == 0, output
     assert "test accuracy" in output
-    result = json.loads((place / "out" / "seed-0" / "harbour" / "result.json").read_text())
+    result = json.loads((place / "out" / "seed-0" / "0001-harbour" / "result.json").read_text())
     assert result["combination"] == "harbour+station"
 
 

@@ -102,7 +102,7 @@ def counted(monkeypatch: pytest.MonkeyPatch, at: int) -> Callable[[], int]:
         (folders.RunFolder, "write_result"),
         (storage, "replace"),
         (folders.os, "rename"),
-        (folders.shutil, "rmtree"),
+        (shutil, "rmtree"),
         (Selecting, "aggregate_train"),
         (Selecting, "aggregate_evaluate"),
         (Selecting, "_settle"),

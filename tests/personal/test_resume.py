@@ -19,7 +19,6 @@ from enlist.errors import InputError
 from enlist.personal import Config, PersonalRecorder, run_in
 from enlist.processes import context
 from enlist.runs import RunFolder
-from enlist.runs import folder as folder_module
 
 sys.path.insert(0, str(Path(__file__).parent))
 from personal_helpers import Assassin, Kill, assert_same, config, continue_run, run_child, task
@@ -137,7 +136,7 @@ def killed(path: Path, settings: Config, workers: Any, kind: str, number: int, p
                 raise Kill
             remove(path, *others, **named)
 
-        patch.setattr(folder_module.shutil, "rmtree", half)
+        patch.setattr(shutil, "rmtree", half)
     with pytest.raises(Kill):
         continue_run(path, settings, workers, *last, first=first)
     patch.undo()

@@ -124,7 +124,7 @@ def test_several_targets_are_told_apart(tmp_path):
     text = page.read_text()
     assert "<h2>All targets</h2>" in text
     assert "Worker 3: what was learned" in text
-    assert (tmp_path / "charts" / "3-rounds.png").exists()
+    assert (tmp_path / "charts" / "0001-3-rounds.png").exists()
     assert [row[0] for row in personal_table(both)] == ["target", "2", "3"]
     assert "for each of 2 workers" in lead(both)
 

@@ -14,7 +14,6 @@ import pytest
 
 from enlist.processes import context
 from enlist.runs import RunFolder
-from enlist.runs import folder as folder_module
 from enlist.simulation import Callback, Config, Recorder, Simulation
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -102,7 +101,7 @@ def killed(path: Path, settings: Config, kind: str, number: int, patch: pytest.M
                 raise Kill
             remove(path, *others, **named)
 
-        patch.setattr(folder_module.shutil, "rmtree", half)
+        patch.setattr(shutil, "rmtree", half)
     with pytest.raises(Kill):
         continue_run(path, settings, *last, first=first, **arguments)
     patch.undo()

@@ -11,10 +11,10 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from enlist import checks
+from enlist import checks, files
 from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
 from enlist.cli.report import LEGEND, WIDTH, fitting
-from enlist.cli.run import Changes, ConfigFile
+from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Trust
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison, Ended
@@ -31,6 +31,8 @@ def compare(
     output: Annotated[
         Path | None, typer.Option(help="Folder; if it holds this comparison already, only missing runs are run.")
     ] = None,
+    trust: Trust = False,
+    accept_changes: AcceptChanges = False,
 ) -> None:
     """Compare selectors on the same populations: time to accuracy, with intervals over seeds, and a report.
 
@@ -43,7 +45,7 @@ def compare(
     from enlist.simulation.config import load
 
     names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
-    comparison = Comparison(load(config, changes or []), names, seeds, first_seed)
+    comparison = Comparison(load(config, changes or [], trust=trust), names, seeds, first_seed)
     comparison.check()
     checks.whole("--jobs", jobs, minimum=0)
     console = open_console(WIDTH)
@@ -52,12 +54,14 @@ def compare(
     words += ["--first-seed", str(first_seed), "--output", str(folder)]
     words += [word for change in changes or [] for word in ("--set", change)]
     words += [] if target is None else ["--target", str(target)]
-    again = shlex.join(words)
-    ended = with_view(console, comparison, folder, jobs, again)
+    again = shlex.join([*words, "--trust"] if trust else words)
+    ended = with_view(console, comparison, folder, jobs, again, accept_changes)
     finish(console, comparison, ended, folder, target, f"{config.stem}: {len(names)} selectors, {seeds} seeds")
 
 
-def with_view(console: Console, comparison: Comparison, folder: Path, jobs: int, again: str) -> Ended:
+def with_view(
+    console: Console, comparison: Comparison, folder: Path, jobs: int, again: str, accept_changes: bool = False
+) -> Ended:
     """Run under the live view; Ctrl-C says how to go on."""
     from enlist.cli.live import View
     from enlist.simulation.comparison import compare as compare_all
@@ -65,7 +69,7 @@ def with_view(console: Console, comparison: Comparison, folder: Path, jobs: int,
     view = View(console, comparison)
     try:
         with view.progress:
-            return compare_all(comparison, folder, jobs or cores(), view.tick)
+            return compare_all(comparison, folder, jobs or cores(), view.tick, accept_changes=accept_changes)
     except KeyboardInterrupt:
         console.print(
             f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
@@ -101,4 +105,4 @@ def publish(console: Console, runs: Sequence[Path], folder: Path, target: float 
     rows = comparison_rows(tables, target)
     console.print(fitting(console, comparison_table(rows), title))
     console.print(LEGEND, style="dim")
-    say_where(console, write_report(tables, folder / "report", title, target))
+    say_where(console, write_report(tables, files.inside(folder, "report"), title, target))

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import json
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from rich import box
@@ -14,7 +16,11 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from enlist import files
 from enlist.errors import InputError, MissingExtraError
+
+if TYPE_CHECKING:
+    from enlist.simulation.config import Config
 
 
 def open_console(width: int = 120) -> Console:
@@ -47,6 +53,16 @@ def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
             folder.rmdir()
             if wanted is None and not any(folder.parent.iterdir()):
                 folder.parent.rmdir()
+
+
+def write_config(folder: Path, config: Config) -> None:
+    """Leave the configuration in a new folder; if it names code, marked as this user's."""
+    from enlist.runs import trust
+
+    values = config.model_dump(mode="json")
+    files.write(folder / "config.json", (json.dumps(values, indent=1) + "\n").encode())
+    if config.code():
+        trust.vouch(folder, json.loads(json.dumps(values)))
 
 
 @contextlib.contextmanager

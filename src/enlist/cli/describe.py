@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,8 +13,8 @@ from rich import box
 from rich.markup import escape
 from rich.table import Table
 
-from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping
-from enlist.cli.run import Changes, ConfigFile
+from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping, write_config
+from enlist.cli.run import Changes, ConfigFile, Trust
 from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
@@ -41,6 +40,7 @@ def describe(
     config: ConfigFile,
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for table, charts and report.")] = None,
+    trust: Trust = False,
 ) -> None:
     """Show who holds what: classes, sizes and skew of every client, its device, and when it is online.
 
@@ -50,7 +50,7 @@ def describe(
     from enlist.data.describe import table
     from enlist.simulation.config import load
 
-    settings = load(config, changes or [])
+    settings = load(config, changes or [], trust=trust, code=lambda config: config.data.dataset.code())
     console = open_console()
     with new_folder(output, "describe") as folder, stopping(console):
         people, columns, description = described(settings)
@@ -60,6 +60,8 @@ def describe(
             for part in client_tables(people, columns, console.width):
                 console.print(part)
         console.print(_two_columns([*device_lines(columns), *online_lines(people)], "Devices and availability"))
+        if settings.model.code():
+            console.print(unknown_size(settings), style="dim", markup=False, highlight=False)
         say_where(console, publish(folder, settings, people, columns, description, title))
 
 
@@ -73,11 +75,20 @@ def described(config: Config) -> tuple[Population, dict[str, AnyArray], Descript
     from enlist.training.models import initialise
 
     people = build(config)
-    module = initialise(config.model, people.shape, people.classes, Streams(config.seed))
+    size = 0  # of a model of the user's own it is not known, because none of the user's code is imported for it
+    if not config.model.code():
+        module = initialise(config.model, people.shape, people.classes, Streams(config.seed))
+        size = 4 * Layout.of(module).numbers
     labels = people.samples["train"].y
     shards = Shards(order=np.arange(len(labels)), offsets=people.offsets)
-    columns = people.columns(4 * Layout.of(module).numbers)
+    columns = people.columns(size)
     return people, columns, describe_partition(labels, shards, people.classes)
+
+
+def unknown_size(config: Config) -> str:
+    """What expected latencies leave out where the model is the user's own."""
+    names = ", ".join(config.model.code())
+    return f"Expected latencies leave out the transfer of the model: its size is not known, as {names} is not imported."
 
 
 def heading(config: Config, people: Population) -> str:
@@ -238,7 +249,7 @@ def publish(
     from enlist.report.page import Section, write_page
 
     _write_csv(folder / "clients.csv", columns)
-    (folder / "config.json").write_text(json.dumps(config.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    write_config(folder, config)
     (folder / "charts").mkdir()
     drawn = charts(people, columns)
     for group in drawn.values():
@@ -254,6 +265,7 @@ def publish(
         sections.append(Section("Clients", "", dominant(people, columns)))
     lines = [*device_lines(columns), *online_lines(people)]
     words = "Expected latency is download, training and upload of one round, without noise."
+    words += f" {unknown_size(config)}" if config.model.code() else ""
     sections.append(Section("Devices and availability", words, [["what", "value"], *map(list, lines)], there))
     return write_page(folder / "report.html", "Who holds what", f"{title}.", sections)
 

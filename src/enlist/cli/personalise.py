@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from enlist import checks
+from enlist import checks, files
 from enlist.cli.console import latest, needs_sim, new_folder, open_console
 from enlist.cli.report import WIDTH, show_personal
-from enlist.cli.run import Changes
+from enlist.cli.run import AcceptChanges, Changes, Trust
 from enlist.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +33,8 @@ def personalise(
         str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+    trust: Trust = False,
+    accept_changes: AcceptChanges = False,
 ) -> None:
     """Learn a model for one worker, and which other workers help it.
 
@@ -43,24 +45,32 @@ def personalise(
     needs_sim("personalise")
     from enlist.personal.config import load
 
-    settings = load(config, changes or [])
+    settings = load(config, changes or [], trust=trust)
     checks.whole("--seeds", seeds, minimum=1)
     console = open_console(WIDTH)
     words = ["enlist", "personalise", str(config), "--seeds", str(seeds)]
     words += [] if target is None else ["--target", target]
     words += [word for change in changes or [] for word in ("--set", change)]
+    words += ["--trust"] if trust else []
     if resume:
         folder = output or latest("personalise")
         if not folder.is_dir():
             raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out.")
-        learn(console, settings, target, seeds, folder, words, resume=True)
+        learn(console, settings, target, seeds, folder, words, resume=True, accept_changes=accept_changes)
     else:
         with new_folder(output, "personalise") as folder:
             learn(console, settings, target, seeds, folder, words, resume=False)
 
 
 def learn(
-    console: Console, settings: Config, target: str | None, seeds: int, folder: Path, words: Sequence[str], resume: bool
+    console: Console,
+    settings: Config,
+    target: str | None,
+    seeds: int,
+    folder: Path,
+    words: Sequence[str],
+    resume: bool,
+    accept_changes: bool = False,
 ) -> None:
     """Run all seeds under a bar, then show what was learned; Ctrl-C says how to go on."""
     from enlist.cli.live import stopping_after_round
@@ -81,8 +91,15 @@ def learn(
                 for name in targets or ():
                     workers.position(name)  # an unknown name is an error before anything is written
                 bar.begin(number, len(workers) if targets is None else len(targets))
-                place = folder / f"seed-{own.seed}"
-                every_target(own, place, targets=targets, workers=workers, callbacks=bar.companions, resume=resume)
+                every_target(
+                    own,
+                    files.inside(folder, f"seed-{own.seed}"),
+                    targets=targets,
+                    workers=workers,
+                    callbacks=bar.companions,
+                    resume=resume,
+                    accept_changes=accept_changes,
+                )
                 if bar.stopping:
                     break
     except KeyboardInterrupt:
@@ -92,4 +109,4 @@ def learn(
             f"stopped; what was done is kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
         )
         raise typer.Exit(130)
-    show_personal(console, find_personal([folder]), folder / "report", None)
+    show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import dataclasses
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,8 +13,8 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping
-from enlist.cli.run import Changes, ConfigFile
+from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping, write_config
+from enlist.cli.run import Changes, ConfigFile, Trust
 from enlist.errors import InputError
 
 if TYPE_CHECKING:
@@ -54,6 +53,7 @@ def profile(
     weights: Annotated[str, typer.Option(help="What time, memory and accuracy weigh in the choice.")] = "1,1,1",
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, charts and report.")] = None,
+    trust: Trust = False,
 ) -> None:
     """Measure time, memory and accuracy of mini-batches of several sizes, client by client, and choose one.
 
@@ -65,7 +65,7 @@ def profile(
 
     sizes = [int(number) for number in _numbers("--batch-sizes", batch_sizes, "8,16,32,64", whole=True)]
     weighed = _numbers("--weights", weights, "1,1,1")
-    settings = load(config, changes or [])
+    settings = load(config, changes or [], trust=trust)
     console = open_console(150)
     with new_folder(output, "profile") as folder:
         result = with_progress(console, settings, sizes, rounds, weighed)
@@ -142,7 +142,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
     ]
     _write_csv(folder / "profile.csv", summary)
     _write_csv(folder / "measurements.csv", [_measured(one) for one in result.measurements])
-    (folder / "config.json").write_text(json.dumps(config.model_dump(mode="json"), indent=1) + "\n", encoding="utf-8")
+    write_config(folder, config)
     drawn = profile_charts(result, parts)
     (folder / "charts").mkdir()
     for name, chart in drawn.items():

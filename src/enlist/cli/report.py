@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from enlist import files
 from enlist.cli.console import as_rich, new_folder, open_console, say_where
 from enlist.errors import InputError
 
@@ -56,7 +57,7 @@ def report(
     if personal := find_personal(runs):
         if target is not None or window != 1:
             raise InputError("--target and --window belong to simulations; personalised learning has neither.")
-        page = output or (runs[0] / "report" if len(runs) == 1 else None)
+        page = output or (files.inside(runs[0], "report") if len(runs) == 1 else None)
         show_personal(open_console(WIDTH), personal, page, title)
         return
     from enlist.report import sentences
@@ -78,7 +79,7 @@ def report(
             console.print(escape(warning), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")
     if output is not None or len(runs) == 1:
-        say_where(console, write_report(begun, output or runs[0] / "report", name, target, window))
+        say_where(console, write_report(begun, output or files.inside(runs[0], "report"), name, target, window))
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_report(begun, folder, name, target, window))

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from enlist import checks
 from enlist.cli.console import cores, latest, needs_sim, numbered, open_console, say_where
+from enlist.cli.run import AcceptChanges
 
 if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
@@ -47,6 +48,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
     ] = None,
+    accept_changes: AcceptChanges = False,
 ) -> None:
     """Run a published experiment anew: its figures and tables, and a verdict on each of its claims.
 
@@ -74,7 +76,7 @@ def reproduce(
     words += [word for extra in plan.extras for word in ("--with", extra)]
     command = shlex.join(words)
     again = shlex.join([*words, "--output", str(folder), "--resume"])
-    with Reproduction.open(chosen, plan, folder, resume=resume) as work:
+    with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
         console.print(_outlook(work, processes), highlight=False)
         try:
             with _View(console, work) as view:

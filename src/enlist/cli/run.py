@@ -8,11 +8,17 @@ from typing import Annotated, Any
 
 import typer
 
-from enlist import checks
+from enlist import checks, files
 from enlist.cli.console import as_rich, cores, latest, needs_sim, numbered, open_console
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
+Trust = Annotated[
+    bool, typer.Option("--trust", help="Run the code that a received folder's config.json names; see docs/trust.md.")
+]
+AcceptChanges = Annotated[
+    bool, typer.Option("--accept-changes", help="Go on though files of the folder were changed in the meantime.")
+]
 ConfigFile = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/configuration.md lists every key.")
 ]
@@ -29,6 +35,8 @@ def run(
     device: Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")] = "auto",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
+    trust: Trust = False,
+    accept_changes: AcceptChanges = False,
 ) -> None:
     """Train one federation under a virtual clock.
 
@@ -41,16 +49,17 @@ def run(
     from enlist.runs import RunFolder
     from enlist.simulation import Callback, MLflow, Recorder, Simulation, TensorBoard, load
 
-    settings = load(config, changes or [])
+    settings = load(config, changes or [], trust=trust)
     console = open_console()
     folder = output or (latest("run") if resume else numbered("run"))
     chosen = chosen_device(device)
     if workers and chosen != "cpu":
         raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
     callbacks: list[Callback] = [MLflow()] if mlflow else []
-    callbacks += [TensorBoard(folder / "tensorboard")] if tensorboard else []
-    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume) as opened:
-        if (opened.path / "result.json").exists():
+    callbacks += [TensorBoard(files.inside(folder, "tensorboard"))] if tensorboard else []
+    values, code = settings.model_dump(mode="json"), settings.code()
+    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
+        if opened.finished():
             console.print(
                 f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True, markup=False
             )
@@ -73,7 +82,8 @@ def run(
             f"run: {folder}\nsee it with: enlist report {folder}", highlight=False, soft_wrap=True, markup=False
         )
         return
-    again = shlex.join(["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"])
+    words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
+    again = shlex.join([*words, "--trust"] if trust else words)
     console.print(
         f"stopped after round {result['rounds']}. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
     )

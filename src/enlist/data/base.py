@@ -31,6 +31,10 @@ class DatasetOptions(Options, abc.ABC):
 
     name: str
 
+    def code(self) -> tuple[str, ...]:
+        """Code of the user's that loading it would import, as "module:name"."""
+        return ()
+
     @abc.abstractmethod
     def load(self, streams: Streams) -> Dataset:
         """Reads or draws the data; the same streams give the same data."""

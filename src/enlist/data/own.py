@@ -171,6 +171,10 @@ class FromPython(DatasetOptions):
         default_factory=dict, description="Further arguments of the function, by name."
     )
 
+    def code(self) -> tuple[str, ...]:
+        """The function."""
+        return (self.factory,)
+
     def load(self, streams: Streams) -> Dataset:
         """Imports and calls the function."""
         function = imported(self.factory, "data set 'python'", "function")

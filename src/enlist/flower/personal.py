@@ -74,6 +74,8 @@ class Personalising(Strategy):
                 may come along under the same key with "test-" before it, and is only written down
     eliminate   remove a combination that is worse than another with this confidence, such as 0.99
     folder      where tables and checkpoints are kept; a run that is there is continued
+    accept_changes
+                go on though files of `folder` were changed since they were written, which is refused otherwise
 
     >>> from enlist.personal.rules import UCBRule
     >>> Personalising("clinic-a", UCBRule()).target
@@ -101,6 +103,7 @@ class Personalising(Strategy):
         weighted_by_key: str = "num-examples",
         seed: int = 0,
         folder: str | PathLike[str] | None = None,
+        accept_changes: bool = False,
     ) -> None:
         self.target, self.rule, self.reward = str(target), rule, Increment() if reward is None else reward
         if rule.binary and not self.reward.binary:
@@ -111,7 +114,7 @@ class Personalising(Strategy):
         self.workers = None if workers is None else [str(name) for name in workers]
         self.explore, self.eliminate, self.seed = explore, eliminate, checks.whole("seed", seed, minimum=0)
         self.score_key, self.lower_is_better, self.weight_key = score_key, lower_is_better, weighted_by_key
-        self.folder = folder
+        self.folder, self.accept_changes = folder, accept_changes
         self.terms = Terms(k=1, deadline=deadline, patience=patience, identify="always", min_nodes=min_nodes)
         self.deadline = checks.above_zero("deadline", deadline)
         self.stopper: Stopper = (Never() if stopping is None else stopping).start(lower_is_better)
@@ -159,7 +162,9 @@ class Personalising(Strategy):
         self.summary()
         if self.folder is None:
             return self._run(grid, initial_arrays, num_rounds, None)
-        with RunFolder.open(self.folder, self._config(), resume=True, tables=PERSONAL_TABLES) as folder:
+        with RunFolder.open(
+            self.folder, self._config(), resume=True, tables=PERSONAL_TABLES, accept_changes=self.accept_changes
+        ) as folder:
             return self._run(grid, initial_arrays, num_rounds, folder)
 
     def _run(self, grid: Grid, arrays: ArrayRecord, rounds: int, folder: RunFolder | None) -> Result:

@@ -7,24 +7,26 @@ A segment that has become long is followed by a new one, and only the last two a
 from __future__ import annotations
 
 import os
-import shutil
+import re
 from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import selectors, storage
+from enlist import files, selectors, storage
 from enlist.books import replay_lines
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.flower.choosers import FunctionSelector
 from enlist.records import Selection
+from enlist.runs.digests import Running, report
 from enlist.typing import IntArray
 
 LONGEST_SEGMENT = 16_000_000
 """Bytes of a log after which a new segment begins."""
 
 LOG = "decisions.jsonl"
+SEGMENT = re.compile("[0-9]{8}")
 
 
 class Decisions:
@@ -41,33 +43,41 @@ class Decisions:
     4
     """
 
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, accept_changes: bool = False) -> None:
+        self.folder, self.accept_changes = folder, accept_changes
+        self._followed: tuple[Path, Running] | None = None
+        for segment in self.segments():
+            files.check_tree(segment)
 
     def segments(self) -> list[Path]:
-        """The segments, oldest first."""
-        found = self.folder.iterdir() if self.folder.exists() else ()
-        return sorted(path for path in found if path.name.isdigit() and (path / "selector").exists())
+        """The segments, oldest first; whatever is called otherwise is somebody else's."""
+        found = self.folder.iterdir() if files.has_folder(self.folder) else ()
+        named = (path for path in found if SEGMENT.fullmatch(path.name) and files.has_folder(path))
+        return sorted(path for path in named if files.has_folder(path / "selector"))
 
     def begin(self, selector: Selector[Any, Any]) -> Path:
         """Begin a segment with the selector as it is now; returns the log to write to."""
         before = self.segments()
-        segment = self.folder / f"{int(before[-1].name) + 1 if before else 1:08d}"
-        shutil.rmtree(segment, ignore_errors=True)
+        segment = files.inside(self.folder, f"{int(before[-1].name) + 1 if before else 1:08d}")
+        files.remove_folder(segment)
         selector.save(segment / "selector")
-        (segment / LOG).touch()
+        files.write(segment / LOG, b"")
         for old in before[:-1]:
-            shutil.rmtree(old, ignore_errors=True)
+            files.remove_folder(old)
         return segment / LOG
 
     def position(self) -> dict[str, Any] | None:
-        """Where the log ends now, safely on disk: for a checkpoint."""
+        """Where the log ends now, safely on disk, and what it holds: for a checkpoint."""
         segments = self.segments()
         if not segments:
             return None
-        with open(segments[-1] / LOG, "ab") as file:
+        log = segments[-1] / LOG
+        with files.open_to_append(log) as file:
             os.fsync(file.fileno())
-            return {"segment": segments[-1].name, "length": file.tell()}
+            known = self._followed[1] if self._followed is not None and self._followed[0] == log else Running()
+            known.follow(file)
+        self._followed = log, known
+        return {"segment": segments[-1].name, "length": known.length, "sha256": known.digest()}
 
     def full(self) -> bool:
         """Whether a new segment should begin."""
@@ -79,12 +89,20 @@ class Decisions:
         keep = None
         for segment in self.segments():
             if position is None or segment.name > position["segment"]:
-                shutil.rmtree(segment, ignore_errors=True)
+                files.remove_folder(segment)
             elif segment.name == position["segment"]:
                 keep = segment / LOG
-        if keep is None or position is None or keep.stat().st_size < position["length"]:
+        if keep is None or position is None or not files.has_file(keep):
             return None
-        os.truncate(keep, position["length"])
+        with files.open_to_append(keep) as file:
+            found = Running.of(file, position["length"])
+            if found.length < position["length"]:
+                return None
+            if position.get("sha256", found.digest()) != found.digest():
+                changed = f"{keep.relative_to(self.folder.parent)} was changed since the checkpoint was made"
+                report(self.folder.parent, [changed], self.accept_changes)
+            os.ftruncate(file.fileno(), position["length"])
+        self._followed = keep, found
         return keep
 
 
@@ -109,7 +127,7 @@ def replay(
         start = segment / "selector"
         name = storage.saved_name(start)
         cls = kind or (FunctionSelector if name == FunctionSelector.name else selectors.get(name))
-        text = (segment / LOG).read_text(encoding="utf-8")
+        text = files.read(segment / LOG).decode()
         lines = text[: text.rfind("\n") + 1].splitlines()
         found += replay_lines(lines, storage.load(start, cls, functions), str(segment / LOG))
     return found

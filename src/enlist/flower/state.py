@@ -18,7 +18,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
-from enlist import storage
+from enlist import files, storage
 from enlist.errors import InputError, StateFileError
 from enlist.flower import wrapping
 from enlist.flower.federation import Federation
@@ -56,24 +56,32 @@ class Keeper:
 
     def __init__(self, folder: RunFolder | None) -> None:
         self.folder = folder
-        self.decisions = None if folder is None else Decisions(folder.path / "decisions")
+        self.decisions = None if folder is None else Decisions(folder.path / "decisions", folder.accept_changes)
         self.events = 0
         self.described = -1
         self.unsaved: set[str] = set()
 
     @classmethod
-    def open(cls, path: str | PathLike[str] | None, config: Mapping[str, Any], resume: bool | None) -> Keeper:
+    def open(
+        cls,
+        path: str | PathLike[str] | None,
+        config: Mapping[str, Any],
+        resume: bool | None,
+        accept_changes: bool = False,
+    ) -> Keeper:
         """Make the folder or continue in it; `resume` True insists that there is a run, False that there is none."""
         if path is None:
             if resume:
                 raise InputError("resume=True without a folder; say where the run is: folder='...'.")
             return cls(None)
         saved = Path(path) / "config.json"
-        if resume and not saved.exists():
+        there = files.has_file(saved)
+        if resume and not there:
             raise InputError(f"{path} holds no run to resume; name the folder of one, or leave resume out.")
-        if resume is False and saved.exists():
+        if resume is False and there:
             raise InputError(f"{path} already holds a run; leave resume out to continue it, or name a new folder.")
-        return cls(RunFolder.open(path, _continued(saved, config), resume=True, tables=FLOWER_TABLES))
+        wanted = _continued(saved, config)
+        return cls(RunFolder.open(path, wanted, resume=True, tables=FLOWER_TABLES, accept_changes=accept_changes))
 
     def restore(self) -> Checkpoint | None:
         """The last checkpoint, with all tables cut back to it."""
@@ -87,14 +95,12 @@ class Keeper:
         """Make sure that there is something left to do: a finished run goes on only if more rounds are wanted."""
         if self.folder is None:
             return
-        result = self.folder.path / "result.json"
-        if result.exists() and done >= wanted:
+        if files.has_file(self.folder.path / "result.json") and done >= wanted:
             raise InputError(
                 f"{self.folder.path} holds a finished run of {done} rounds, and {wanted} are wanted; ask for more, or "
                 "name a new folder."
             )
-        with self.folder.writing():
-            result.unlink(missing_ok=True)
+        self.folder.reopen()
 
     def follow(self, federation: Federation, position: dict[str, Any] | None = None) -> None:
         """Record the selector's decisions, from where a checkpoint left off if there is a position."""
@@ -165,10 +171,10 @@ class Keeper:
 
 def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration, but for settings that may change: those stay as they were written down first."""
-    if not saved.exists():
+    if not files.has_file(saved):
         return dict(config)
-    with contextlib.suppress(OSError, ValueError):
-        before = json.loads(saved.read_text(encoding="utf-8"))
+    with contextlib.suppress(OSError, ValueError, RecursionError):
+        before = json.loads(files.read(saved))
         for name in CHANGEABLE:
             if name in before and before[name] != json.loads(json.dumps(config.get(name))):
                 LOGGER.warning("enlist: %s is now %r; the run began with %r", name, config.get(name), before[name])

@@ -121,7 +121,7 @@ class Selecting(Strategy):
         """
         self.timeout = timeout
         configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
-        self.keeper = Keeper.open(self.terms.folder, self._config(), self.terms.resume)
+        self.keeper = Keeper.open(self.terms.folder, self._config(), self.terms.resume, self.terms.accept_changes)
         try:
             if self.used:
                 self._begin()

@@ -46,6 +46,7 @@ class Terms:
     save_every: int = 1
     shadow: bool = False
     poll: float = 1.0
+    accept_changes: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__

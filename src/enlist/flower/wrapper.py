@@ -42,6 +42,7 @@ def with_selector(
     save_every: int = 1,
     shadow: bool = False,
     poll: float = 1.0,
+    accept_changes: bool = False,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
@@ -69,6 +70,8 @@ def with_selector(
     save_every  rounds between checkpoints
     shadow      Flower's own sampling chooses, and the selector only records whom it would have chosen
     poll        longest pause between two looks for replies, in seconds
+    accept_changes
+                go on though files of `folder` were changed since they were written, which is refused otherwise
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -99,6 +102,7 @@ def with_selector(
         save_every=save_every,
         shadow=shadow,
         poll=poll,
+        accept_changes=accept_changes,
     )
     wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

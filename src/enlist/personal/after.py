@@ -10,6 +10,8 @@ that was killed goes on where it was.
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,7 +20,8 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from enlist import storage
+from enlist import files, storage
+from enlist.errors import InputError
 from enlist.personal.config import After, Config, Elimination, Priors
 from enlist.personal.decision import ExploreRounds
 from enlist.personal.metrics import gain
@@ -33,6 +36,7 @@ from enlist.personal.tables import PERSONAL_TABLES
 from enlist.personal.workers import Workers
 from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback
+from enlist.text import place_name
 
 Companions = Callable[[str], Sequence[Callback]]
 """What goes along with each stage, by its name."""
@@ -60,14 +64,20 @@ class Stages:
     ('2',)
     """
 
-    def __init__(self, workers: Workers, path: Path | None = None, callbacks: Companions = nobody) -> None:
-        self.workers, self.path, self.callbacks = workers, path, callbacks
+    def __init__(
+        self,
+        workers: Workers,
+        path: Path | None = None,
+        callbacks: Companions = nobody,
+        accept_changes: bool | None = None,
+    ) -> None:
+        self.workers, self.path, self.callbacks, self.accept_changes = workers, path, callbacks, accept_changes
 
     def run(self, name: str, config: Config, **settings: Any) -> Personalisation:
         """Run a stage, or go on with it where it stands."""
-        path = None if self.path is None else self.path / "after" / name
-        callbacks = self.callbacks(name)
-        return complete(config, path, workers=self.workers, callbacks=callbacks, resume=True, **settings)
+        path = None if self.path is None else files.inside(self.path, "after", name)
+        along: dict[str, Any] = {"callbacks": self.callbacks(name), "accept_changes": self.accept_changes}
+        return complete(config, path, workers=self.workers, resume=True, **along, **settings)
 
 
 def personalise(
@@ -78,8 +88,11 @@ def personalise(
     callbacks: Companions = nobody,
     resume: bool = False,
     priors: Sequence[Estimates] = (),
+    accept_changes: bool | None = None,
 ) -> dict[str, Any]:
     """Personalised learning with all that the configuration wants after it; returns what result.json then holds.
+
+    `accept_changes` goes on with files of the folder that somebody changed in the meantime.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> config = Config(workers=small, rounds={"rounds": 3}, after={"retrain": True, "fine_tune": 2})
@@ -89,10 +102,11 @@ def personalise(
     """
     folder = None if path is None else Path(path)
     held = config.load_workers() if workers is None else workers
-    first = complete(config, folder, workers=held, callbacks=callbacks("personalised"), resume=resume, priors=priors)
+    along: dict[str, Any] = {"callbacks": callbacks("personalised"), "accept_changes": accept_changes}
+    first = complete(config, folder, workers=held, resume=resume, priors=priors, **along)
     if not first.finished:
         return first.result()
-    stages = Stages(held, folder, callbacks)
+    stages = Stages(held, folder, callbacks, accept_changes)
     candidates = {"personalised": first} | _grown(config, first, stages)
     if config.after.retrain:
         combination = _names(list(candidates.values())[-1])
@@ -126,8 +140,11 @@ def every_target(
     workers: Workers | None = None,
     callbacks: Callable[[str, str], Sequence[Callback]] | None = None,
     resume: bool = False,
+    accept_changes: bool | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Each worker in turn as the target; what earlier targets found about a combination is where later ones begin.
+
+    In a folder each has one of its own, called by its position and what of its name is safe in a file's.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> config = Config(workers=small, rounds={"rounds": 2}, after={"baselines": False})
@@ -141,12 +158,52 @@ def every_target(
     for target in held.names if targets is None else targets:
         own = config.model_copy(update={"target": target})
         watcher = _Watcher(target, callbacks)
-        place = None if path is None else Path(path) / target
-        found[target] = personalise(own, place, workers=held, callbacks=watcher.along, resume=resume, priors=earlier)
+        place = None if path is None else target_folder(Path(path), held, target)
+        found[target] = personalise(
+            own,
+            place,
+            workers=held,
+            callbacks=watcher.along,
+            resume=resume,
+            priors=earlier,
+            accept_changes=accept_changes,
+        )
         if found[target]["status"] == "stopped":
             break
         earlier += watcher.learned
     return found
+
+
+def target_folder(root: Path, workers: Workers, target: str) -> Path:
+    """The folder of a target below `root`: never a path that its name spells, whatever that is.
+
+    Version 0.1 called it by the plain name; such a folder is found again.
+
+    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}})
+    >>> target_folder(Path("runs"), config.load_workers(), "2").as_posix()
+    'runs/0001-2'
+    """
+    place = files.inside(root, place_name(workers.position(target), target))
+    if place.exists() or target in ("", ".", "..") or os.path.isabs(target) or "\0" in target:
+        return place
+    before = Path(os.path.normpath(root / target))
+    if not before.is_relative_to(os.path.normpath(root)) or _target_of(before) != target:
+        return place
+    if before.parent == Path(os.path.normpath(root)):
+        return files.inside(root, target)
+    raise InputError(
+        f"{before} holds the run of worker '{target}', written by version 0.1 under a name that is a path; move it to "
+        f"{place}, then resume."
+    )
+
+
+def _target_of(folder: Path) -> str | None:
+    """Whose run a folder holds, if it holds one."""
+    try:
+        found = json.loads(files.read(folder / "config.json"))
+    except (OSError, ValueError, RecursionError):
+        return None
+    return str(found.get("target")) if isinstance(found, dict) else None
 
 
 class _Watcher(Callback):

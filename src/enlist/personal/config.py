@@ -19,7 +19,7 @@ from enlist.personal.rules import AnyRule, FixedRule, UCBRule
 from enlist.personal.sections import AnyWeights, ArmsSection, Failures, SampleWeights, WorkersSection
 from enlist.personal.stopping import AnyStopping, Never
 from enlist.personal.workers import Workers
-from enlist.simulation.config import read
+from enlist.simulation.config import check_code, read
 from enlist.streams import Streams
 from enlist.training.local import LocalTraining
 from enlist.training.models import AnyModel, Thesis
@@ -171,6 +171,10 @@ class Config(Options):
             )
         return self
 
+    def code(self) -> tuple[str, ...]:
+        """The code that a run of this configuration imports, as "module:name": all of it is named here."""
+        return (*(() if self.workers.files else self.workers.dataset.code()), *self.model.code())
+
     def load_workers(self) -> Workers:
         """The workers that this configuration describes; many runs may share them."""
         return self.workers.load(Streams(self.seed if self.data_seed is None else self.data_seed), self.poison)
@@ -188,12 +192,17 @@ def parse(values: Mapping[str, Any], source: str) -> Config:
     return config
 
 
-def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
+def load(path: str | PathLike[str], changes: Sequence[str] = (), *, trust: bool = False) -> Config:
     """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
+
+    Code that a run folder's own config.json names is refused, unless this user made the folder on this machine, or
+    says that it may run: `trust`.
 
     >>> load("missing.toml")
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: missing.toml cannot be read: No such file or directory. Examples are in examples/.
     """
-    return parse(read(path, changes), str(Path(path)))
+    config = parse(read(path, changes), str(Path(path)))
+    check_code(path, changes, config.code(), trust)
+    return config

@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from enlist import files
 from enlist.errors import InputError
 from enlist.personal.arms import Arms
 from enlist.personal.decision import Decision
+from enlist.runs.checkpoints import CHECKPOINTS, written
 from enlist.typing import FloatArray
 
 Estimates = tuple[Arms, FloatArray]
@@ -25,8 +27,9 @@ def learned(path: str | PathLike[str]) -> Estimates:
     ...
     enlist.errors.InputError: no/such/run holds no checkpoint; name the folder of a run of `enlist personalise`.
     """
-    places = Path(path) / "checkpoints"
-    whole = sorted(place for place in places.iterdir() if place.suffix != ".partial") if places.is_dir() else []
+    whole = written(Path(path) / CHECKPOINTS, partial=False)
+    if whole:
+        files.check_tree(whole[-1])
     if not whole or not (whole[-1] / "decision").is_dir():
         raise InputError(f"{path} holds no checkpoint; name the folder of a run of `enlist personalise`.")
     decision = Decision.load(whole[-1] / "decision")

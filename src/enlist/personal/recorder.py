@@ -44,8 +44,11 @@ def run_in(
     resume: bool = False,
     model: Vectors | None = None,
     priors: Sequence[Estimates] = (),
+    accept_changes: bool | None = None,
 ) -> dict[str, Any]:
     """Run a configuration in a folder, from its last checkpoint on if `resume`; returns its result.
+
+    `accept_changes` goes on with files that somebody changed in the meantime, which are refused otherwise.
 
     >>> import tempfile
     >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 2})
@@ -54,9 +57,8 @@ def run_in(
     >>> result["rounds"]
     2
     """
-    return complete(
-        config, path, workers=workers, callbacks=callbacks, resume=resume, model=model, priors=priors
-    ).result()
+    given: dict[str, Any] = {"workers": workers, "model": model, "priors": priors}
+    return complete(config, path, callbacks=callbacks, resume=resume, accept_changes=accept_changes, **given).result()
 
 
 def complete(
@@ -65,6 +67,7 @@ def complete(
     *,
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
+    accept_changes: bool | None = None,
     **settings: Any,
 ) -> Personalisation:
     """Run a configuration to its end, in a folder or, without one, in memory; returns the run, with its models.
@@ -77,7 +80,10 @@ def complete(
         run = Personalisation(config, callbacks=callbacks, **settings)
         run.run()
         return run
-    with RunFolder.open(path, config.model_dump(mode="json"), resume=resume, tables=PERSONAL_TABLES) as folder:
+    values, code = config.model_dump(mode="json"), config.code()
+    with RunFolder.open(
+        path, values, resume=resume, tables=PERSONAL_TABLES, code=code, accept_changes=accept_changes
+    ) as folder:
         recorder = PersonalRecorder(folder)
         run = Personalisation(config, callbacks=(recorder, *callbacks), **settings)
         recorder.restore(run)

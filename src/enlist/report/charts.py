@@ -11,6 +11,7 @@ import altair as alt
 import numpy as np
 import vl_convert
 
+from enlist import files
 from enlist.arena.compare import Results
 from enlist.statistics import Summary
 
@@ -137,9 +138,11 @@ def save(chart: alt.TopLevelMixin, stem: Path, suffixes: Sequence[str] = (".png"
     drawing = io.StringIO()
     look.save(drawing, format="svg")
     if ".svg" in paths:
-        paths[".svg"].write_text(drawing.getvalue(), encoding="utf-8")
+        files.write(paths[".svg"], drawing.getvalue().encode())
     if ".png" in paths:
-        paths[".png"].write_bytes(vl_convert.svg_to_png(drawing.getvalue(), scale=2.0))
+        files.write(paths[".png"], vl_convert.svg_to_png(drawing.getvalue(), scale=2.0))
     if ".html" in paths:
-        look.save(str(paths[".html"]), inline=True)
+        page = io.StringIO()
+        look.save(page, format="html", inline=True)
+        files.write(paths[".html"], page.getvalue().encode())
     return list(paths.values())

@@ -12,6 +12,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
+from enlist import files
 from enlist.report.charts import specification
 
 STYLE = """
@@ -76,9 +77,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
     opening = f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>'
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        f"{head}<style>{STYLE}</style><body>{opening}{''.join(body)}{script}</body></html>", encoding="utf-8"
-    )
+    page = f"{head}<style>{STYLE}</style><body>{opening}{''.join(body)}{script}</body></html>"
+    files.write(path, page.encode())
     return path
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import altair as alt
 
+from enlist import files
 from enlist.errors import InputError
 from enlist.report.charts import save
 from enlist.report.page import Section, write_page
@@ -31,6 +32,7 @@ from enlist.report.personal_charts import (
 from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, gain_scores, partner_scores, stage_scores
 from enlist.runs.printing import UNKNOWN, percent
 from enlist.statistics import Summary
+from enlist.text import place_name
 
 Charts = dict[str, alt.TopLevelMixin]
 
@@ -66,24 +68,22 @@ def write_personal_report(
     page = place if place.suffix == ".html" else place / "report.html"
     several = len(targets) > 1
     sections = [(_overview(targets), Charts())] if several else []
+    stems = {target: f"{place_name(place, target)}-" if several else "" for place, target in enumerate(targets)}
     for target, own in targets.items():
         prefix = f"Worker {target}: " if several else ""
-        stem = f"{target}-" if several else ""
         for section, charts in (_result(own), _combination(own), _learning(own), _partners(own)):
             heading = prefix + (section.heading[0].lower() + section.heading[1:] if several else section.heading)
-            named = {_file_name(stem + name): chart for name, chart in charts.items()}
+            named = {f"{stems[target]}{name}": chart for name, chart in charts.items()}
             sections.append((dataclasses.replace(section, heading=heading), named))
     try:
-        folder = page.parent / "charts"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = files.make_folder(page.parent, "charts")
         for _, charts in sections:
             for name, chart in charts.items():
                 save(chart, folder / name, (".png", ".svg"))
         for target, own in targets.items():
-            name = _file_name(f"{target}-overview" if several else "overview")
-            save(overview_chart(own, f"test {_metric(own)}"), folder / name, (".png",))
+            save(overview_chart(own, f"test {_metric(own)}"), folder / f"{stems[target]}overview", (".png",))
         content = json.dumps({target: _scores(own) for target, own in targets.items()}, indent=1)
-        (page.parent / "scores.json").write_text(content + "\n", encoding="utf-8")
+        files.write(page.parent / "scores.json", f"{content}\n".encode())
         return write_page(page, title, lead(runs), [section for section, _ in sections])
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
@@ -350,7 +350,3 @@ def _count(summary: Summary | None) -> str:
 
 def _plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)

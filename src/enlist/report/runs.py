@@ -11,6 +11,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist import files
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.charts import Row, save
@@ -84,13 +85,12 @@ def write_report(
         *_devices(started),
     ]
     try:
-        folder = page.parent / "charts"
-        folder.mkdir(parents=True, exist_ok=True)
+        folder = files.make_folder(page.parent, "charts")
         for _, charts in sections:
             for name, chart in charts.items():
                 save(chart, folder / name, (".png", ".svg"))
         content = json.dumps([_plain(row) for row in rows], indent=1)
-        (page.parent / "scores.json").write_text(content + "\n", encoding="utf-8")
+        files.write(page.parent / "scores.json", f"{content}\n".encode())
         return write_page(page, title, sentences.size(started), [section for section, _ in sections])
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None

@@ -1,33 +1,34 @@
 """The run folder: configuration, append-only tables, checkpoints. One writer; never overwritten silently.
 
 A checkpoint is a folder of its own that appears by one rename and records how long the tables were. Resuming cuts
-the rows beyond it and runs those rounds again, so a run that was killed at any moment ends like one that was not.
+the rows beyond it and runs those rounds again, so a run that was killed at any moment ends like one that was not. What
+somebody changed in the meantime is named and refused, and no link in the folder is followed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import contextvars
 import csv
-import functools
-import hashlib
 import io
 import json
 import os
-import platform
-import shutil
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, TextIO
 
 import numpy as np
 import safetensors
 import safetensors.numpy
 
-from enlist import storage
+from enlist import files, storage
 from enlist.errors import InputError, StateFileError
+from enlist.runs import checkpoints, digests, trust
+from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
+from enlist.runs.digests import Running, digest_of, digest_of_file, first_difference
+from enlist.runs.environment import environment
 from enlist.typing import AnyArray
 
 ROUNDS = (
@@ -40,28 +41,27 @@ PARTICIPATIONS = (
     "reason",
 )  # fmt: skip
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
-FIRST_FILES = ("lock", ".config.json.")
+FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "result.json", "model.safetensors")
+"""Files of a run folder besides its tables."""
+FIRST_FILES = ("lock", ".config.json.", trust.ORIGIN, f".{trust.ORIGIN}.")
 """How the names begin that a run killed at its very beginning may have left."""
-PACKAGES = ("enlist", "numpy", "scipy", "torch", "scikit-learn", "pydantic", "safetensors", "flwr")
-
-Weights = Mapping[str, Mapping[str, AnyArray]]
-"""File in a checkpoint -> name -> array."""
+ACCEPTING: contextvars.ContextVar[bool] = contextvars.ContextVar("ACCEPTING", default=False)
+"""Whether folders that are opened without saying so accept what was changed in them."""
 
 
-class Saves(Protocol):
-    """What writes itself into a folder: a selector, a rule.
+@contextlib.contextmanager
+def accepting_changes(accept: bool) -> Iterator[None]:
+    """Folders that are opened meanwhile, by whomever, accept what was changed in them, or do not.
 
-    >>> import tempfile
-    >>> import enlist
-    >>> part: Saves = enlist.create("random", enlist.Clients(count=3), seed=1)
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     part.save(Path(place) / "selector")
-    ...     len(list((Path(place) / "selector").iterdir())) > 0
+    >>> with accepting_changes(True):
+    ...     ACCEPTING.get()
     True
     """
-
-    def save(self, folder: Path, /) -> None:
-        """Write everything that is needed to continue."""
+    token = ACCEPTING.set(accept)
+    try:
+        yield
+    finally:
+        ACCEPTING.reset(token)
 
 
 class RunFolder:
@@ -75,9 +75,19 @@ class RunFolder:
     '1,,2.5,,,'
     """
 
-    def __init__(self, path: Path, lock: TextIO, tables: Mapping[str, Sequence[str]] = TABLES) -> None:
-        self.path, self.tables, self._lock = path, tables, lock
+    def __init__(
+        self,
+        path: Path,
+        lock: TextIO,
+        tables: Mapping[str, Sequence[str]] = TABLES,
+        config: Mapping[str, Any] | None = None,
+        accept_changes: bool = False,
+    ) -> None:
+        self.path, self.tables, self.config, self._lock = path, tables, config or {}, lock
+        self.accept_changes, self.accepted, self.resumed = accept_changes, False, False
         self._files: dict[str, TextIO] = {}
+        self._running: dict[str, Running] = {}
+        self._fixed: dict[str, str] = {}
 
     @classmethod
     def open(
@@ -87,36 +97,49 @@ class RunFolder:
         *,
         resume: bool,
         tables: Mapping[str, Sequence[str]] = TABLES,
+        code: Sequence[str] = (),
+        accept_changes: bool | None = None,
     ) -> RunFolder:
-        """Make the folder, or continue in it after checking that it is the same run; `tables` name their columns."""
+        """Make the folder, or continue in it after checking that it is the same run; `tables` name their columns.
+
+        `code` is what the configuration names of it; a new folder is then marked as this user's. `accept_changes`
+        goes on with files that were changed since they were written, and says so.
+        """
         folder = Path(path)
         try:
             folder.mkdir(parents=True, exist_ok=True)
-            lock = open(folder / "lock", "a")  # noqa: SIM115
+            lock = os.fdopen(files.descriptor(folder / "lock", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a")
         except OSError as error:
             raise InputError(f"{folder} cannot be written ({error.strerror}); name another folder.") from None
         try:
             _claim(lock, folder)
+            _examine(folder, tables)
             saved = folder / "config.json"
-            if saved.exists() and not resume:
+            there = files.has_file(saved)
+            if there and not resume:
                 raise InputError(f"{folder} already holds a run; continue it with --resume, or name a new folder.")
-            if saved.exists():
+            if there:
                 _same_config(folder, _read(saved), config)
             elif any(not other.name.startswith(FIRST_FILES) for other in folder.iterdir()):
                 raise InputError(f"{folder} is not empty and holds no run; name a new folder.")
-            run = cls(folder, lock, tables)
-            run._start(config)
+            accept = ACCEPTING.get() if accept_changes is None else accept_changes
+            run = cls(folder, lock, tables, config, accept)
+            run._start(config, code)
         except BaseException:
             lock.close()
             raise
         return run
 
-    def _start(self, config: Mapping[str, Any]) -> None:
+    def _start(self, config: Mapping[str, Any], code: Sequence[str]) -> None:
         with self.writing():
-            if not (self.path / "config.json").exists():
+            if not files.has_file(self.path / "config.json"):
+                if code:
+                    trust.vouch(self.path, json.loads(json.dumps(config)))
                 _write(self.path / "config.json", config)
-            if not (self.path / "environment.json").exists():
-                _write(self.path / "environment.json", _environment())
+            if not files.has_file(self.path / "environment.json"):
+                _write(self.path / "environment.json", environment())
+        _read(self.path / "environment.json")
+        self._fixed["config.json"] = digest_of_file(self.path / "config.json")
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
@@ -128,28 +151,48 @@ class RunFolder:
             file = self._file(table)
             file.write(buffer.getvalue())
             file.flush()
+            self._running[table].update(buffer.getvalue())
 
     def write_clients(self, columns: Mapping[str, AnyArray]) -> None:
-        """Write clients.csv, once."""
+        """Write clients.csv, once: a run that is continued leaves it as it is."""
         path = self.path / "clients.csv"
-        if path.exists():
+        if path.name in self._fixed:
             return
-        rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerow(columns)
-        writer.writerows([_cell(value) for value in row] for row in rows)
-        with self.writing():
-            storage.replace(path, buffer.getvalue().encode())
+        if not (self.resumed and files.has_file(path)):
+            rows = zip(*(values.tolist() for values in columns.values()), strict=True)
+            buffer = io.StringIO()
+            writer = csv.writer(buffer, lineterminator="\n")
+            writer.writerow(columns)
+            writer.writerows([_cell(value) for value in row] for row in rows)
+            with self.writing():
+                storage.replace(path, buffer.getvalue().encode())
+        self._fixed[path.name] = digest_of_file(path)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Write result.json: the run is finished."""
+        """Write result.json: the run is finished. Its digests come first, so that no finished run is without."""
         with self.writing():
+            found = {name: digest_of_file(self.path / name) for name in ("config.json", "clients.csv")}
+            found |= {table: self._digest(table) for table in self.tables}
+            found["result.json"] = digest_of(_text(result))
+            digests.write_seal(self.path, {name: digest for name, digest in found.items() if digest})
             _write(self.path / "result.json", result)
+
+    def finished(self) -> bool:
+        """Whether the run is finished; one that was changed since then is refused."""
+        if not files.has_file(self.path / "result.json"):
+            return False
+        digests.check_finished(self.path, self.accept_changes)
+        return True
+
+    def reopen(self) -> None:
+        """A finished run goes on: it is no longer finished."""
+        with self.writing():
+            for name in ("result.json", digests.SEAL):
+                (self.path / name).unlink(missing_ok=True)
 
     def note_wall(self, round: int, seconds: float) -> None:
         """Append to wall.csv, which is outside the promise of equal bits."""
-        with self.writing(), open(self.path / "wall.csv", "a", encoding="utf-8") as file:
+        with self.writing(), files.open_to_append(self.path / "wall.csv") as file:
             if not file.tell():
                 file.write("round,seconds\n")
             file.write(f"{round},{seconds:.6f}\n")
@@ -163,40 +206,70 @@ class RunFolder:
         `header` and `arrays` go into the folder "state", each of `weights` into a safetensors file of its name, and
         each of `parts` saves itself into a folder of its name.
         """
-        places = self.path / "checkpoints"
-        final = next(path for path in _names(places, round) if not path.exists())
-        partial = final.with_suffix(".partial")
         with self.writing():
-            shutil.rmtree(partial, ignore_errors=True)
-            partial.mkdir(parents=True)
+            final = checkpoints.new_name(files.make_folder(self.path, CHECKPOINTS), round)
+            partial = final.with_suffix(".partial")
+            files.remove_folder(partial)
+            partial.mkdir()
             for file in self._files.values():
                 file.flush()
                 os.fsync(file.fileno())
-            lengths = {table: _length(self.path / table) for table in self.tables}
+            lengths = {table: self._length(table) for table in self.tables}
             for name, part in parts.items():
                 part.save(partial / name)
-            files = [f"{name}.safetensors" for name in weights]
-            for file_name, values in zip(files, weights.values(), strict=True):
+            names = [f"{name}.safetensors" for name in weights]
+            for file_name, values in zip(names, weights.values(), strict=True):
                 safetensors.numpy.save_file(dict(values), partial / file_name)
                 _sync(partial / file_name)
-            sums = {name: _checksum(partial / name) for name in files}
-            content = {**header, "round": round, "tables": lengths, "checksums": sums}
+            sums = {name: checksum(partial / name) for name in names}
+            known = self._fixed | {table: self._digest(table) for table in self.tables}
+            own = {"config": self.config, "digests": {name: digest for name, digest in known.items() if digest}}
+            content = {**header, "round": round, "tables": lengths, "checksums": sums, "folder": own}
             storage.write(partial / "state", "run", content, dict(arrays))
             os.rename(partial, final)
             _sync(final.parent)
-            for other in sorted(final.parent.iterdir()):
+            for other in checkpoints.written(final.parent):
                 if other != final:
-                    shutil.rmtree(other, ignore_errors=True)
+                    files.remove_folder(other)
 
     def load(self) -> Checkpoint | None:
-        """The last whole checkpoint, with the tables cut back to it; None if there is none (tables are emptied)."""
-        folder = self.path / "checkpoints"
-        whole = sorted(path for path in folder.iterdir() if path.suffix != ".partial") if folder.exists() else []
+        """The last whole checkpoint, with the tables cut back to it; None if there is none (tables are emptied).
+
+        Before anything is cut, the folder is compared with what the checkpoint says of it.
+        """
+        whole = checkpoints.written(self.path / CHECKPOINTS, partial=False)
         found = Checkpoint(whole[-1]) if whole else None
         with self.writing():
-            for table in self.tables:
-                self._cut(table, found.header["tables"][table] if found else 0)
+            lengths = self._checked(found) if found else dict.fromkeys(self.tables, 0)
+            for table, length in lengths.items():
+                self._cut(table, length)
+        self.resumed = found is not None
         return found
+
+    def _checked(self, checkpoint: Checkpoint) -> dict[str, int]:
+        """Where the tables are to be cut; configuration, clients and tables that were changed are refused."""
+        known, changes = checkpoint.digests, []
+        if known.get("config.json", self._fixed["config.json"]) != self._fixed["config.json"]:
+            changes.append(_config_change(checkpoint.written.get("config"), _read(self.path / "config.json")))
+        clients = digest_of_file(self.path / "clients.csv")
+        if clients and known.get("clients.csv", clients) != clients:
+            changes.append("clients.csv was changed since the checkpoint was made")
+        lengths = {table: checkpoint.lengths.get(table, 0) for table in self.tables}
+        for table, length in lengths.items():
+            file = self._open(table)
+            running = self._running[table] = Running.of(file, length)
+            lost = running.length < length
+            if not lost and known.get(table, running.digest()) == running.digest():
+                continue
+            changes.append(
+                f"{table} has {running.length} bytes, but the checkpoint was made when it had {length}; rows were lost"
+                if lost
+                else f"{table} was changed since the checkpoint was made"
+            )
+            lengths[table] = digests.kept_length(file, checkpoint.round)
+        digests.report(self.path, changes, self.accept_changes)
+        self.accepted = bool(changes)
+        return lengths
 
     def close(self) -> None:
         """Release the files and the lock."""
@@ -220,61 +293,53 @@ class RunFolder:
         try:
             yield
         except (OSError, safetensors.SafetensorError, StateFileError) as error:
+            if isinstance(error, StateFileError) and not isinstance(error.__cause__, OSError):
+                raise  # nothing about the disk: it says itself what is wrong
             reason = getattr(error, "strerror", None) or str(error)
             raise StateFileError(
                 f"cannot write to {self.path}: {reason}. The last good checkpoint is intact; make room, then continue "
                 "with --resume, or a Flower app by starting it again."
             ) from error
 
-    def _file(self, table: str) -> TextIO:
+    def _open(self, table: str) -> TextIO:
         if table not in self._files:
-            path = self.path / table
-            fresh = not path.exists() or not path.stat().st_size
-            self._files[table] = open(path, "a", encoding="utf-8", newline="")  # noqa: SIM115
-            if fresh:
-                self._files[table].write(",".join(self.tables[table]) + "\n")
-                self._files[table].flush()
+            self._files[table] = files.open_to_append(self.path / table)
         return self._files[table]
 
-    def _cut(self, table: str, length: int) -> None:
+    def _file(self, table: str) -> TextIO:
+        """A table, opened, with its header and with the digest of what it holds."""
+        file = self._open(table)
+        if table not in self._running:
+            self._running[table] = Running.of(file)
+        if not self._running[table].length:
+            header = ",".join(self.tables[table]) + "\n"
+            file.write(header)
+            file.flush()
+            self._running[table].update(header)
+        return file
+
+    def _length(self, table: str) -> int:
         path = self.path / table
-        present = _length(path)
-        if present < length:
-            raise StateFileError(
-                f"{path} has {present} bytes, but the checkpoint was made when it had {length}; rows were lost. "
-                "Restore the file from a copy."
-            )
-        if present > length:
-            os.truncate(path, length)
+        return self._running[table].length if table in self._running else path.stat().st_size if path.exists() else 0
+
+    def _digest(self, table: str) -> str:
+        return self._running[table].digest() if table in self._running else digest_of_file(self.path / table)
+
+    def _cut(self, table: str, length: int) -> None:
+        file = self._open(table)
+        if os.fstat(file.fileno()).st_size > length:
+            os.ftruncate(file.fileno(), length)
+        if self._running.setdefault(table, Running()).length != length:
+            self._running[table] = Running.of(file)
         self._file(table)
 
 
-class Checkpoint:
-    """A checkpoint that was read.
-
-    >>> import tempfile
-    >>> import numpy as np
-    >>> with tempfile.TemporaryDirectory() as place:
-    ...     with RunFolder.open(Path(place) / "run", {"seed": 1}, resume=False) as folder:
-    ...         folder.save(3, {"round": 3}, {"lag": np.arange(2)}, {"model": {"bias": np.ones(1)}}, {})
-    ...         found = folder.load()
-    >>> found.header["round"], found.arrays["lag"], found.weights["model"]["bias"]
-    (3, array([0, 1]), array([1.]))
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.header, self.arrays = storage.read(folder / "state", "run")
-        try:
-            for name, checksum in self.header["checksums"].items():
-                if _checksum(folder / name) != checksum:
-                    raise StateFileError(f"{folder / name} is truncated or was altered; restore it from a copy.")
-            self.weights: dict[str, dict[str, AnyArray]] = {
-                name.removesuffix(".safetensors"): safetensors.numpy.load_file(folder / name)
-                for name in self.header["checksums"]
-            }
-        except (OSError, safetensors.SafetensorError) as error:
-            raise StateFileError(f"{folder} cannot be read: {error}; restore it from a copy.") from None
+def _examine(folder: Path, tables: Iterable[str]) -> None:
+    """Refuse links, pipes, devices and folders under the names of a run's files, before any of them is touched."""
+    for name in (*FILES, digests.SEAL, trust.ORIGIN, *tables):
+        files.has_file(folder / name)
+    for checkpoint in checkpoints.written(folder / CHECKPOINTS):
+        files.check_tree(checkpoint)
 
 
 def _claim(lock: TextIO, folder: Path) -> None:
@@ -294,49 +359,31 @@ def _claim(lock: TextIO, folder: Path) -> None:
         raise InputError(f"{folder} is being written by another process; wait for it, or end it.") from None
 
 
-def _same_config(folder: Path, saved: Any, given: Any, path: str = "") -> None:
-    if isinstance(saved, dict) and isinstance(given, Mapping):
-        for key in {**saved, **given}:
-            _same_config(folder, saved.get(key), given.get(key), f"{path}.{key}" if path else key)
-    elif saved != json.loads(json.dumps(given)):
+def _same_config(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+    found = first_difference(saved, json.loads(json.dumps(given)))
+    if found is not None:
         raise InputError(
-            f"{folder} holds a run with {path} = {saved!r}, but {given!r} was asked for; resume it with its own "
-            "configuration, or name a new folder."
+            f"{folder} holds a run with {found.key} = {found.before!r}, but {found.now!r} was asked for; resume it "
+            "with its own configuration, or name a new folder."
         )
 
 
-def _names(places: Path, round: int) -> Iterator[Path]:
-    """Names for a checkpoint of this round, in the order in which they would be used."""
-    yield places / f"{round:08d}"
-    for again in range(1, 100):
-        yield places / f"{round:08d}-{again:02d}"
+def _config_change(before: Any, now: Any) -> str:
+    found = first_difference(before, now) if isinstance(before, Mapping) else None
+    what = f"{found.key} is {found.now!r} and was {found.before!r}" if found else "it was written anew"
+    return f"config.json was changed since the checkpoint was made: {what}"
 
 
-def _length(path: Path) -> int:
-    return path.stat().st_size if path.exists() else 0
-
-
-def _checksum(path: Path) -> str:
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _read(path: Path) -> Any:
+def _read(path: Path) -> dict[str, Any]:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
+        content = json.loads(files.read(path))
+    except (OSError, ValueError, RecursionError) as error:
         raise StateFileError(
             f"{path} cannot be read ({error}); restore it from a copy, or name a new folder."
         ) from None
-
-
-@functools.cache
-def _environment() -> dict[str, Any]:
-    found = {}
-    for name in PACKAGES:
-        with contextlib.suppress(PackageNotFoundError):
-            found[name] = version(name)
-    return {"python": platform.python_version(), "platform": platform.platform(), "packages": found}
+    if not isinstance(content, dict):
+        raise StateFileError(f"{path} holds no table; restore it from a copy, or name a new folder.")
+    return content
 
 
 def _cell(value: Any) -> str:
@@ -350,7 +397,11 @@ def _cell(value: Any) -> str:
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:
-    storage.replace(path, (json.dumps(document, indent=1) + "\n").encode())
+    storage.replace(path, _text(document))
+
+
+def _text(document: Mapping[str, Any]) -> bytes:
+    return (json.dumps(document, indent=1) + "\n").encode()
 
 
 def _sync(path: Path) -> None:
@@ -359,3 +410,6 @@ def _sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+__all__ = ["TABLES", "Checkpoint", "RunFolder", "Saves", "Weights", "accepting_changes"]

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist import files
 from enlist.errors import InputError
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -54,7 +55,7 @@ def read_table(path: Path | str, columns: Collection[str] | None = None, text: C
 
 def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> Table:
     """`text`: columns known to hold text; finding another one means to begin again."""
-    with open(path, newline="", encoding="utf-8") as file:
+    with files.open_text(path) as file:
         lines = csv.reader(_whole_lines(file))
         header = next(lines, None)
         if header is None:
@@ -208,8 +209,8 @@ def find_runs(paths: Iterable[Path | str]) -> list[Path]:
 
 
 def _run_folders(path: Path) -> Iterable[Path]:
-    for folder, inner, files in os.walk(path):
-        if "rounds.csv" in files:
+    for folder, inner, names in os.walk(path):
+        if "rounds.csv" in names:
             inner.clear()
             yield Path(folder)
 
@@ -252,10 +253,10 @@ def read_json(path: Path) -> dict[str, Any] | None:
     True
     """
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(files.read(path))
     except FileNotFoundError:
         return None
-    except (ValueError, OSError) as error:
+    except (ValueError, OSError, RecursionError) as error:
         raise InputError(f"{path} is damaged ({error}); run it again, or leave this run out.") from None
     if not isinstance(content, dict):
         raise InputError(f"{path} is damaged: it holds no table; run it again, or leave this run out.")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist.errors import MissingExtraError
+from enlist.errors import EnlistError, MissingExtraError, StateFileError
 from enlist.runs.folder import Checkpoint, RunFolder, Saves
 from enlist.typing import AnyArray
 
@@ -75,8 +75,17 @@ class Recorder(Callback):
         """Continue where the last checkpoint was made; False if there is none."""
         checkpoint = self.folder.load()
         if checkpoint is not None:
-            simulation.restore(checkpoint)
-            self.saved_round = simulation.round
+            try:
+                simulation.restore(checkpoint)
+            except EnlistError:
+                raise
+            except (ArithmeticError, AttributeError, LookupError, RuntimeError, TypeError, ValueError) as error:
+                raise StateFileError(
+                    f"{checkpoint.folder} does not fit this run ({type(error).__name__}: {error}); restore it from a "
+                    "copy, or name a new folder."
+                ) from error
+            if not self.folder.accepted:  # what was accepted is written down by a checkpoint at the end
+                self.saved_round = simulation.round
         return checkpoint is not None
 
     def on_start(self, simulation: Any) -> None:

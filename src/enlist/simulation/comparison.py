@@ -7,20 +7,22 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import json
 import multiprocessing.connection
+import re
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import checks, storage
+from enlist import checks, files
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback, Recorder, Row
 from enlist.simulation.config import Config, parse
+from enlist.simulation.header import read_table, remember
 from enlist.simulation.population import Population, build
 from enlist.simulation.simulation import Simulation, placed
 from enlist.streams import Streams
@@ -31,6 +33,8 @@ Key = tuple[str, int]
 Tick = Callable[[str, int, dict[str, Any]], None]
 PULSE = 0.1
 """Seconds between two messages of a run about its progress."""
+UNSAFE = re.compile(r"[^A-Za-z0-9._-]+|^[.]+")
+"""What of a selector's name does not become part of a folder's."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,7 +66,7 @@ class Comparison:
     def folder(self, root: Path, key: Key) -> Path:
         """Where a run is kept."""
         selector, seed = key
-        return root / "runs" / selector.replace(":", "-") / str(seed)
+        return files.inside(root, "runs", UNSAFE.sub("-", selector), str(seed))
 
 
 @dataclasses.dataclass
@@ -77,10 +81,18 @@ class Ended:
     failed: dict[Key, str]
 
 
-def compare(comparison: Comparison, root: str | PathLike[str], jobs: int = 1, tick: Tick | None = None) -> Ended:
+def compare(
+    comparison: Comparison,
+    root: str | PathLike[str],
+    jobs: int = 1,
+    tick: Tick | None = None,
+    *,
+    accept_changes: bool = False,
+) -> Ended:
     """Run what is missing in the folder `root`; `tick` is called with selector, seed and how that run stands.
 
-    The results do not depend on `jobs`. Interrupted, it is called again with the same folder and goes on.
+    The results do not depend on `jobs`. Interrupted, it is called again with the same folder and goes on. A run whose
+    files were changed in the meantime fails, unless `accept_changes` takes them as they are.
 
     >>> import tempfile
     >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
@@ -92,20 +104,35 @@ def compare(comparison: Comparison, root: str | PathLike[str], jobs: int = 1, ti
     comparison.check()
     checks.whole("jobs", jobs, minimum=1)
     path = Path(root)
-    remember(comparison, path)
+    remember(comparison, path, accept_changes)
+    files.inside(path, "runs")
     tick = tick or (lambda selector, seed, state: None)
     ended = Ended({}, {})
     missing = []
     for key in comparison.runs():
-        result = _json(comparison.folder(path, key) / "result.json")
-        if result is not None and "status" in result:
+        try:
+            result = _finished(comparison.folder(path, key), accept_changes)
+        except StateFileError as error:
+            ended.failed[key] = str(error)
+            tick(*key, {"status": "failed"})
+            continue
+        if result is None:
+            missing.append(key)
+        else:
             ended.finished[key] = result
             tick(*key, result)
-        else:
-            missing.append(key)
     if missing:
-        _Work(comparison, path, missing, tick, ended).done_by(min(jobs, len(missing)))
+        _Work(comparison, path, missing, tick, ended, accept_changes).done_by(min(jobs, len(missing)))
     return ended
+
+
+def _finished(folder: Path, accept_changes: bool) -> dict[str, Any] | None:
+    """The result of a run that is finished, and whose files are what they were then."""
+    result = read_table(folder / "result.json")
+    if result is None or "status" not in result:
+        return None
+    check_finished(folder, accept_changes)
+    return result
 
 
 class Pulse(Callback):
@@ -127,15 +154,25 @@ class Pulse(Callback):
             self.send({"rounds": row["round"], "time": row["end"], "accuracy": self.accuracy, "status": "running"})
 
 
-def run_in(folder: Path, config: Config, callbacks: Sequence[Callback] = (), **settings: Any) -> dict[str, Any]:
+def run_in(
+    folder: Path,
+    config: Config,
+    callbacks: Sequence[Callback] = (),
+    *,
+    accept_changes: bool | None = None,
+    **settings: Any,
+) -> dict[str, Any]:
     """Run a configuration in a folder, from its last checkpoint on if there is one.
+
+    `accept_changes` goes on with files that somebody changed in the meantime, which are refused otherwise.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
     ...     run_in(Path(place) / "run", Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}))["status"]
     'finished'
     """
-    with RunFolder.open(folder, config.model_dump(mode="json"), resume=True) as opened:
+    values, code = config.model_dump(mode="json"), config.code()
+    with RunFolder.open(folder, values, resume=True, code=code, accept_changes=accept_changes) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
         try:
@@ -144,79 +181,6 @@ def run_in(folder: Path, config: Config, callbacks: Sequence[Callback] = (), **s
             simulation.trainer.close()
             raise
         return simulation.run()
-
-
-def remember(comparison: Comparison, path: Path) -> None:
-    """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     remember(Comparison(Config(), ("random",)), Path(folder))
-    ...     remember(Comparison(Config(data={"clients": 9}), ("random",)), Path(folder))
-    Traceback (most recent call last):
-    ...
-    enlist.errors.InputError: ... holds another comparison; continue it with its own configuration, or ...
-    """
-    file, header = path / "comparison.json", _header(comparison)
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        if file.exists():
-            header = _joined(file, header)
-        elif any(path.iterdir()):
-            raise InputError(f"{path} is not empty and holds no comparison; name a new folder with --output.")
-        storage.replace(file, (json.dumps(header, indent=1) + "\n").encode())
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
-
-
-def _header(comparison: Comparison) -> dict[str, Any]:
-    """What comparison.json holds: whom it compares, on which seeds, with which settings, in which federation."""
-    chosen = comparison.config.selector
-    own = {"settings": chosen.settings, "preset": chosen.preset}
-    told = (chosen.settings or chosen.preset) and chosen.name in _kinds(comparison.selectors)
-    return {
-        "selectors": list(comparison.selectors),
-        "first_seed": comparison.first_seed,
-        "seeds": comparison.seeds,
-        "settings": {chosen.name: own} if told else {},
-        "config": comparison.config.model_dump(mode="json", exclude={"seed", "selector"}),
-    }
-
-
-def _joined(file: Path, header: dict[str, Any]) -> dict[str, Any]:
-    """The header of the folder with this one added, which must not say anything else of what was compared before."""
-    known = _json(file)
-    if known is None or not header.keys() <= known.keys():
-        raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
-    again = _kinds(known["selectors"]) & _kinds(header["selectors"])
-    same = all(known["settings"].get(name) == header["settings"].get(name) for name in again)
-    if known["config"] != header["config"] or not same:
-        raise InputError(
-            f"{file.parent} holds another comparison; continue it with its own configuration, or name a new folder."
-        )
-    first = min(header["first_seed"], known["first_seed"])
-    last = max(each["first_seed"] + each["seeds"] for each in (known, header))
-    return {
-        **header,
-        "selectors": list(dict.fromkeys([*known["selectors"], *header["selectors"]])),
-        "first_seed": first,
-        "seeds": last - first,
-        "settings": {**known["settings"], **header["settings"]},
-    }
-
-
-def _kinds(selectors: Iterable[str]) -> set[str]:
-    """Names without presets."""
-    return {name.partition(":")[0] for name in selectors}
-
-
-def _json(path: Path) -> dict[str, Any] | None:
-    """A JSON table, or None if there is no whole one."""
-    try:
-        document = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return None
-    return document if isinstance(document, dict) else None
 
 
 class _Runner:
@@ -240,8 +204,17 @@ class _Runner:
 class _Work:
     """What is left of a comparison: runs that wait, the clients that runs of a seed share, and processes that run."""
 
-    def __init__(self, comparison: Comparison, path: Path, missing: Sequence[Key], tick: Tick, ended: Ended) -> None:
+    def __init__(
+        self,
+        comparison: Comparison,
+        path: Path,
+        missing: Sequence[Key],
+        tick: Tick,
+        ended: Ended,
+        accept_changes: bool = False,
+    ) -> None:
         self.comparison, self.path, self.tick, self.ended = comparison, path, tick, ended
+        self.accept_changes = accept_changes
         self.waiting = list(missing)
         self.shared: dict[int, tuple[Population, dict[str, Placed]]] = {}
         self.runners: list[_Runner] = []
@@ -269,7 +242,8 @@ class _Work:
         with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
             if fresh:
                 runner.connection.send(("population", self.shared[key[1]]))
-            runner.connection.send(("run", (config, str(self.comparison.folder(self.path, key)))))
+            folder = str(self.comparison.folder(self.path, key))
+            runner.connection.send(("run", (config, folder, self.accept_changes)))
 
     def take(self) -> Key | None:
         """The next run whose clients can be built; where they cannot, all runs of that seed fail."""
@@ -355,12 +329,16 @@ def _serve(connection: Any) -> None:
         if kind == "population":
             population, data = content
             continue
-        values, folder = content
+        values, folder, accept = content
         try:
             pulse = Pulse(lambda state: connection.send(("state", state)))
             config = parse(values, "config")
-            connection.send(("finished", run_in(Path(folder), config, (pulse,), population=population, data=data)))
+            result = run_in(Path(folder), config, (pulse,), accept_changes=accept, population=population, data=data)
+            connection.send(("finished", result))
         except EnlistError as error:
             connection.send(("failed", str(error)))
         except Exception as error:
             connection.send(("failed", f"{type(error).__name__}: {error}"))
+
+
+__all__ = ["Comparison", "Ended", "Key", "Pulse", "Tick", "compare", "remember", "run_in"]

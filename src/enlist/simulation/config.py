@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import math
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
 
 import pydantic
 
-from enlist import selectors
+from enlist import files, selectors
 from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, LabelNoise
 from enlist.devices import (
     Always,
@@ -27,6 +27,7 @@ from enlist.devices import (
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
 from enlist.options import Options
+from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.local import LocalTraining
@@ -332,6 +333,10 @@ class Config(Options):
         if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
 
+    def code(self) -> tuple[str, ...]:
+        """The code that a run of this configuration imports, as "module:name": all of it is named here."""
+        return (*self.selector.code(), *self.data.dataset.code(), *self.model.code())
+
     def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
         """The same run with another method, and another seed.
 
@@ -395,15 +400,39 @@ def parse(values: Mapping[str, Any], source: str) -> Config:
     return config
 
 
-def load(path: str | PathLike[str], changes: Sequence[str] = ()) -> Config:
+def load(
+    path: str | PathLike[str],
+    changes: Sequence[str] = (),
+    *,
+    trust: bool = False,
+    code: Callable[[Config], tuple[str, ...]] = Config.code,
+) -> Config:
     """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
+
+    Code that a run folder's own config.json names is refused, unless this user made the folder on this machine, or
+    says that it may run: `trust`. `code` tells which of it the caller is going to import, all if not given.
 
     >>> load("missing.toml")
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: missing.toml cannot be read: No such file or directory. Examples are in examples/.
     """
-    return parse(read(path, changes), str(Path(path)))
+    config = parse(read(path, changes), str(Path(path)))
+    check_code(path, changes, code(config), trust)
+    return config
+
+
+def check_code(path: str | PathLike[str], changes: Sequence[str], names: Sequence[str], trust: bool) -> None:
+    """Refuse the code that a run folder's own configuration names, if it is not this user's; what is typed may run.
+
+    >>> check_code("quickstart.toml", [], ["mynet:Net"], trust=False)
+    >>> check_code("received/config.json", ["model.factory=mynet:Net"], ["mynet:Net"], trust=False)
+    """
+    typed = [change.partition("=")[2].strip() for change in changes]
+    named = [name for name in names if not any(text == name or f'"{name}"' in text for text in typed)]
+    folder = folder_of(path) if named and not trust else None
+    if folder is not None:
+        check_trust(folder, read(path), named)
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, Any]:
@@ -416,7 +445,7 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, An
     """
     file = Path(path)
     try:
-        text = file.read_text(encoding="utf-8")
+        text = file.read_text(encoding="utf-8") if folder_of(file) is None else files.read(file, follow=True).decode()
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}. Examples are in examples/.") from None

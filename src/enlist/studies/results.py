@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enlist import selectors, storage
+from enlist import files, selectors, storage
 from enlist.errors import InputError, unknown
 from enlist.settings import build_settings
 from enlist.statistics import Summary, paired_difference
@@ -64,7 +64,7 @@ def keep(root: Path, experiment: Experiment, found: Mapping[str, Any], seconds: 
         "values": values,
         "seconds": seconds,
     }
-    storage.write(root / EXPERIMENTS / experiment.place, "experiment", header, arrays)
+    storage.write(files.inside(root, EXPERIMENTS, *experiment.place.parts), "experiment", header, arrays)
 
 
 def kept(root: Path, experiment: Experiment) -> Outcome | None:
@@ -75,8 +75,9 @@ def kept(root: Path, experiment: Experiment) -> Outcome | None:
     >>> kept(Path("no-such-folder"), COINS.experiments(COINS.scale("smoke"))[0]) is None
     True
     """
-    place = root / EXPERIMENTS / experiment.place
-    if not (place / "state.json").exists():
+    place = files.inside(root, EXPERIMENTS, *experiment.place.parts)
+    files.check_tree(place)
+    if not files.has_file(place / "state.json"):
         return None
     header, arrays = storage.read(place, "experiment")
     wanted = json.loads(json.dumps(experiment.settings))

@@ -18,10 +18,10 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import checks
+from enlist import checks, files
 from enlist.errors import EnlistError, InputError
 from enlist.processes import context, keep_freed_memory, one_core, serve_parent
-from enlist.runs.folder import RunFolder
+from enlist.runs.folder import RunFolder, accepting_changes
 from enlist.studies.claims import Judged, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study
@@ -53,10 +53,21 @@ class Reproduction:
         self._read(self.experiments)
 
     @classmethod
-    def open(cls, study: Study, scale: Scale, root: str | PathLike[str], *, resume: bool = False) -> Reproduction:
-        """A new folder or, with `resume`, one that holds this study at this scale; seeds and extras may be added."""
+    def open(
+        cls,
+        study: Study,
+        scale: Scale,
+        root: str | PathLike[str],
+        *,
+        resume: bool = False,
+        accept_changes: bool = False,
+    ) -> Reproduction:
+        """A new folder or, with `resume`, one that holds this study at this scale; seeds and extras may be added.
+
+        `accept_changes` goes on with runs of experiments whose files somebody changed in the meantime.
+        """
         config = {"study": study.name, "scale": scale.name, **scale.settings}
-        folder = RunFolder.open(root, config, resume=resume, tables={})
+        folder = RunFolder.open(root, config, resume=resume, tables={}, accept_changes=accept_changes)
         try:
             return cls(study, scale, folder)
         except BaseException:
@@ -121,8 +132,8 @@ class Reproduction:
 
     def wall(self) -> float:
         """Seconds that all calls of `run` in this folder have taken together."""
-        rows = (self.root / "wall.csv").read_text(encoding="utf-8").splitlines()[1:]
-        return math.fsum(float(row.partition(",")[2]) for row in rows)
+        rows = files.read(self.root / "wall.csv").decode(errors="replace").splitlines()[1:]
+        return math.fsum(_seconds(row.partition(",")[2]) for row in rows)
 
     def _note_wall(self) -> None:
         """Note the time since the last note; after every experiment, so that a kill loses little of it."""
@@ -142,7 +153,9 @@ class Reproduction:
                 tick(each, "kept")
             else:
                 waiting.append(each)
-        with contextlib.closing(performed(waiting, self.root, min(jobs, len(waiting)), self.study.preload)) as ends:
+        with contextlib.closing(
+            performed(waiting, self.root, min(jobs, len(waiting)), self.study.preload, self.folder.accept_changes)
+        ) as ends:
             for each, reason in ends:
                 if reason:
                     self.failed[each.key, each.seed] = reason
@@ -153,7 +166,7 @@ class Reproduction:
 
 
 def performed(
-    experiments: Sequence[Experiment], root: Path, jobs: int, preload: str | None = None
+    experiments: Sequence[Experiment], root: Path, jobs: int, preload: str | None = None, accept_changes: bool = False
 ) -> Generator[tuple[Experiment, str], None, None]:
     """Run experiments and keep what they give; yields each as it ends, with the reason if it failed.
 
@@ -165,12 +178,12 @@ def performed(
     """
     if jobs <= 1:
         for each in experiments:
-            yield each, perform(each, root)
+            yield each, perform(each, root, accept_changes)
         return
     start = context(preload)
     others = set(multiprocessing.active_children())
     with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=start, initializer=_begin) as pool:
-        futures = {pool.submit(perform, each, root): each for each in experiments}
+        futures = {pool.submit(perform, each, root, accept_changes): each for each in experiments}
         try:
             for future in concurrent.futures.as_completed(futures):
                 yield futures[future], future.result()
@@ -186,7 +199,7 @@ def performed(
             raise
 
 
-def perform(experiment: Experiment, root: str | PathLike[str]) -> str:
+def perform(experiment: Experiment, root: str | PathLike[str], accept_changes: bool = False) -> str:
     """Run one experiment and keep what it gives; returns why it failed, or nothing.
 
     The traceback of a failure is left in error.txt in the experiment's folder.
@@ -197,21 +210,32 @@ def perform(experiment: Experiment, root: str | PathLike[str]) -> str:
     ...     perform(broken, folder)
     'ZeroDivisionError: division by zero (see experiments/broken/0/error.txt)'
     """
-    place = Path(root) / EXPERIMENTS / experiment.place
+    try:
+        place = files.make_folder(Path(root), EXPERIMENTS, *experiment.place.parts)
+        files.check_tree(place)
+    except (OSError, EnlistError) as error:
+        return str(error)
     report = place / "error.txt"
     begun = time.perf_counter()
     try:
-        place.mkdir(parents=True, exist_ok=True)
-        with one_core():
+        with one_core(), accepting_changes(accept_changes):
             found = experiment.run(experiment.settings, experiment.seed, place)
         keep(Path(root), experiment, found, time.perf_counter() - begun)
         report.unlink(missing_ok=True)
     except Exception as error:  # whatever an experiment raises, the others go on
         with contextlib.suppress(OSError):
-            report.write_text(traceback.format_exc(), encoding="utf-8")
+            files.write(report, traceback.format_exc().encode(errors="replace"))
         reason = str(error) if isinstance(error, EnlistError) else f"{type(error).__name__}: {error}"
         return f"{reason} (see {report.relative_to(root).as_posix()})"
     return ""
+
+
+def _seconds(cell: str) -> float:
+    """A reading of wall.csv; a torn or damaged one counts as nothing, as it is only told, not computed with."""
+    try:
+        return float(cell) if math.isfinite(float(cell)) else 0.0
+    except ValueError:
+        return 0.0
 
 
 def _begin() -> None:

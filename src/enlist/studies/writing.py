@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -14,7 +14,7 @@ from typing import Any
 import altair as alt
 from altair.utils.schemapi import debug_mode
 
-from enlist import storage
+from enlist import files, storage
 from enlist.errors import InputError
 from enlist.report.charts import specification
 from enlist.report.page import Section, write_page
@@ -50,7 +50,7 @@ def write(work: Reproduction, command: str, jobs: int) -> Path:
     facts = settings_of(work, command, jobs)
     with work.folder.writing():
         for name in ("tables", "figures"):
-            (work.root / name).mkdir(exist_ok=True)
+            files.make_folder(work.root, name)
         for table in tables:
             storage.replace(work.root / "tables" / f"{table.name}.csv", csv_text(table).encode())
         draw([(chart, work.root / "figures" / name) for name, chart in charts.items()], VEGA_LITE, jobs)
@@ -72,7 +72,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
     ...         settings_of(work, "enlist reproduce coins", 1)["experiments"]["bent"]
     {'settings': {'p': 0.6, 'tosses': 20}, 'seeds': [0, 1, 2]}
     """
-    environment = json.loads((work.root / "environment.json").read_text(encoding="utf-8"))
+    environment = json.loads(files.read(work.root / "environment.json"))
     return {
         "study": work.study.name,
         "title": work.study.title,
@@ -118,25 +118,39 @@ def publish(root: str | PathLike[str], place: str | PathLike[str]) -> list[Path]
     enlist.errors.InputError: no-such-study holds no finished study; run it to its end first.
     """
     source = Path(root)
-    if not all((source / name).exists() for name in ("verdict.md", "settings.json")):
+    if not all(files.has_file(source / name) for name in ("verdict.md", "settings.json")):
         raise InputError(f"{source} holds no finished study; run it to its end first.")
-    text = (source / "verdict.md").read_text(encoding="utf-8")
-    facts = json.loads((source / "settings.json").read_text(encoding="utf-8"))
-    target = Path(place) / "-".join([facts["study"], *facts["extras"]])
-    files = [*sorted((source / "figures").glob("*.png")), *sorted((source / "tables").glob("*.csv"))]
-    linked = [path for path in files if f"({path.parent.name}/{path.name})" in text]
+    text = files.read(source / "verdict.md").decode(errors="replace")
+    target = Path(place) / _published_name(source / "settings.json")
+    found = [*sorted((source / "figures").glob("*.png")), *sorted((source / "tables").glob("*.csv"))]
+    linked = [path for path in found if f"({path.parent.name}/{path.name})" in text]
     copies = [source / "verdict.md", source / "settings.json", *linked]
+    for name in ("figures", "tables"):
+        files.has_folder(source / name)
     written = []
     try:
         for name in ("figures", "tables"):
-            shutil.rmtree(target / name, ignore_errors=True)
+            files.remove_folder(target / name)
         for path in copies:
             copy = target / path.relative_to(source)
             copy.parent.mkdir(parents=True, exist_ok=True)
-            written.append(Path(shutil.copyfile(path, copy)))
+            files.write(copy, files.read(path))
+            written.append(copy)
     except OSError as error:
         raise InputError(f"{target} cannot be written ({error.strerror}); name another folder.") from None
     return written
+
+
+def _published_name(path: Path) -> str:
+    """The name of a study and its extras, as its settings tell them; it becomes the name of a folder."""
+    try:
+        facts = json.loads(files.read(path))
+        name = "-".join([facts["study"], *facts["extras"]])
+    except (ValueError, KeyError, TypeError, RecursionError):
+        raise InputError(f"{path} is damaged; run the study to its end first.") from None
+    if not re.fullmatch("[a-z0-9][a-z0-9.+=_-]*", name):
+        raise InputError(f"{path} calls the study '{name}', which is no name of one; run the study to its end first.")
+    return name
 
 
 def _sections(

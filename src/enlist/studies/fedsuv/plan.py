@@ -5,12 +5,12 @@ Keys are task/aggregation/method, process/noise/method, and further/... for what
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist import selectors
+from enlist import files, selectors
+from enlist.runs.checkpoints import CHECKPOINTS, written
 from enlist.studies.experiments import simulation
 from enlist.studies.fedsuv.methods import (
     ABLATIONS,
@@ -184,7 +184,8 @@ def trained_run(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     (array([1., 2., 3., 4., 5., 6.]), 24)
     """
     found = simulation(settings, seed, folder)
-    shutil.rmtree(folder / "run" / "checkpoints", ignore_errors=True)
+    for checkpoint in written(files.inside(folder, "run", CHECKPOINTS)):
+        files.remove_folder(checkpoint)
     return {name: found[name] for name in KEPT}
 
 

@@ -29,6 +29,10 @@ class ModelOptions(Options, abc.ABC):
 
     name: str
 
+    def code(self) -> tuple[str, ...]:
+        """Code of the user's that building it would import, as "module:name"."""
+        return ()
+
     @abc.abstractmethod
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """A new module for samples of this shape; its weights come from PyTorch's global generator."""

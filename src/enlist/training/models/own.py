@@ -46,6 +46,10 @@ class PythonModel(ModelOptions):
         made._object = factory
         return made
 
+    def code(self) -> tuple[str, ...]:
+        """The factory."""
+        return (self.factory,)
+
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
         """Imports and calls the factory, and tries the module out."""
         factory = self._object or imported(self.factory, "model 'python'")

@@ -1,0 +1,203 @@
+"""Files in a folder that may come from somebody else: no link is followed, and only plain files are opened.
+
+Whoever sends a run folder decides what lies under the names that a run writes: a link to another place, a pipe that
+never ends, a device. Everything that reads, writes, cuts or removes below such a folder goes through here. The folder
+itself may be reached through links: that path was typed by the user.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import TextIO
+
+from enlist.errors import StateFileError
+
+FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
+"""What every file is opened with, where the platform has it: a link is not followed, and a pipe does not block."""
+
+KINDS = {
+    stat.S_IFLNK: "a symbolic link",
+    stat.S_IFDIR: "a folder",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+}
+
+
+def has_file(path: Path) -> bool:
+    """Whether there is a plain file; a link, a folder, a pipe or a device in its place is an error.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (Path(folder) / "rounds.csv").symlink_to("elsewhere")
+    ...     has_file(Path(folder) / "clients.csv"), has_file(Path(folder) / "rounds.csv")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: ...rounds.csv is a symbolic link, where a plain file belongs. Links inside ...
+    """
+    return _is(path, stat.S_ISREG, "a plain file")
+
+
+def has_folder(path: Path) -> bool:
+    """Whether there is a folder; a link, even to one, or anything else in its place is an error.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     has_folder(Path(folder)), has_folder(Path(folder) / "checkpoints")
+    (True, False)
+    """
+    return _is(path, stat.S_ISDIR, "a folder")
+
+
+def inside(root: Path, *names: str) -> Path:
+    """The path of a folder below `root`, after checking that no folder on the way is a link.
+
+    >>> inside(Path("comparison"), "runs", "oort", "0").as_posix()
+    'comparison/runs/oort/0'
+    """
+    path = root
+    for name in names:
+        path = path / name
+        has_folder(path)
+    return path
+
+
+def make_folder(root: Path, *names: str) -> Path:
+    """Make a folder below `root`, and those on the way; none of them may be a link.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     make_folder(Path(folder), "report", "charts").is_dir()
+    True
+    """
+    path = inside(root, *names)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def check_tree(folder: Path) -> None:
+    """Refuse links, pipes and devices anywhere below a folder; it may be missing.
+
+    >>> check_tree(Path("no/such/folder"))
+    """
+    if not has_folder(folder):
+        return
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                check_tree(Path(entry.path))
+            else:
+                has_file(Path(entry.path))
+
+
+def remove_folder(path: Path) -> None:
+    """Remove a folder with all that is in it, if it is there; a link to one is an error, and links in it are unlinked.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     remove_folder(make_folder(Path(folder), "00000003.partial"))
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    if has_folder(path):
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def read(path: Path, follow: bool = False) -> bytes:
+    """What a plain file holds; `follow` allows a link, where the user typed the path.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write(Path(folder) / "note", b"kept")
+    ...     read(Path(folder) / "note")
+    b'kept'
+    """
+    with os.fdopen(descriptor(path.resolve() if follow else path, os.O_RDONLY), "rb") as file:
+        return file.read()
+
+
+def open_text(path: Path) -> TextIO:
+    """A plain file, opened to be read as text; ends of lines stay as they are.
+
+    >>> open_text(Path("no/such/rounds.csv"))
+    Traceback (most recent call last):
+    ...
+    FileNotFoundError: [Errno 2] No such file or directory: 'no/such/rounds.csv'
+    """
+    return os.fdopen(descriptor(path, os.O_RDONLY), encoding="utf-8", newline="")
+
+
+def open_to_append(path: Path) -> TextIO:
+    """A plain file, made if it is missing, opened to be appended to.
+
+    A file with several names (hard links) is refused, because it would change under all of them.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with open_to_append(Path(folder) / "wall.csv") as file:
+    ...         file.write("round,seconds\\n")
+    14
+    """
+    found = descriptor(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
+    if os.fstat(found).st_nlink > 1:
+        os.close(found)
+        raise StateFileError(
+            f"{path} has further names (hard links), and what is written to it would change under all of them; put a "
+            "copy in its place."
+        )
+    return os.fdopen(found, "a", encoding="utf-8", newline="")
+
+
+def write(path: Path, payload: bytes) -> None:
+    """Write a file anew; under its other names (hard links) it stays what it was.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     (Path(folder) / "report.html").symlink_to("elsewhere")
+    ...     write(Path(folder) / "report.html", b"page")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: ...report.html is a symbolic link, where a plain file belongs. Links inside ...
+    """
+    if has_file(path):
+        path.unlink()
+    with os.fdopen(descriptor(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+        file.write(payload)
+
+
+def descriptor(path: Path, flags: int, mode: int = 0o666) -> int:
+    """Open a plain file without following a link; anything else under that name is an error.
+
+    >>> descriptor(Path("/dev/null"), os.O_RDONLY)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: /dev/null is a device, where a plain file belongs. Put one there, or remove it.
+    """
+    has_file(path)  # first, because merely opening a device can do something
+    found = os.open(path, flags | FLAGS, mode)
+    kind = os.fstat(found).st_mode
+    if not stat.S_ISREG(kind):
+        os.close(found)
+        raise _wrong(path, kind, "a plain file")
+    return found
+
+
+def _is(path: Path, expected: Callable[[int], bool], what: str) -> bool:
+    try:
+        mode = os.lstat(path).st_mode
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    if not expected(mode):
+        raise _wrong(path, mode, what)
+    return True
+
+
+def _wrong(path: Path, mode: int, what: str) -> StateFileError:
+    kind = KINDS.get(stat.S_IFMT(mode), "a file")
+    rule = "Links inside a folder that Enlist writes are never followed: put" if stat.S_ISLNK(mode) else "Put"
+    return StateFileError(f"{path} is {kind}, where {what} belongs. {rule} one there, or remove it.")
