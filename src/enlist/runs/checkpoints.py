@@ -113,6 +113,20 @@ class Checkpoint:
             raise StateFileError(f"{folder} cannot be read: {error}; restore it from a copy.") from None
 
 
+def last(folder: Path) -> Checkpoint:
+    """The last whole checkpoint of a run folder.
+
+    >>> last(Path("no/such/run"))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: no/such/run holds no checkpoint; the run has not been saved yet.
+    """
+    whole = written(folder / CHECKPOINTS, partial=False)
+    if not whole:
+        raise StateFileError(f"{folder} holds no checkpoint; the run has not been saved yet.")
+    return Checkpoint(whole[-1])
+
+
 def checksum(path: Path) -> str:
     """The SHA-256 of a file.
 

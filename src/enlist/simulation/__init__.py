@@ -12,16 +12,20 @@ from enlist.simulation.callbacks import Callback, MLflow, Progress, Recorder, Te
 from enlist.simulation.comparison import Comparison, compare, run_in
 from enlist.simulation.config import Config, load, parse
 from enlist.simulation.population import Population, build
+from enlist.simulation.results import ComparisonResult, Run
+from enlist.simulation.running import read, simulate
 from enlist.simulation.simulation import Simulation, placed
 
 __all__ = [
     "Callback",
     "Comparison",
+    "ComparisonResult",
     "Config",
     "MLflow",
     "Population",
     "Progress",
     "Recorder",
+    "Run",
     "Simulation",
     "TensorBoard",
     "build",
@@ -29,5 +33,7 @@ __all__ = [
     "load",
     "parse",
     "placed",
+    "read",
     "run_in",
+    "simulate",
 ]

@@ -25,6 +25,7 @@ from enlist.devices import (
     Phones,
 )
 from enlist.errors import EnlistError, InputError
+from enlist.importing import source_digest
 from enlist.methods import Method
 from enlist.options import Options
 from enlist.runs.trust import check_trust, folder_of
@@ -360,6 +361,17 @@ class Config(Options):
         except ValueError as error:
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
+
+    def recorded(self) -> Config:
+        """As a run folder records it: with the digest of the source of a selector of the user's, which is imported.
+
+        >>> Config(selector="oort").recorded().selector.source is None
+        True
+        """
+        if not self.selector.code():
+            return self
+        digest = source_digest(self.selector.kind())
+        return self.model_copy(update={"selector": self.selector.model_copy(update={"source": digest})})
 
     def replace(self, *changes: str, **sections: Any) -> Config:
         """The same run with some keys changed, checked like a file.

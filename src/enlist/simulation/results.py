@@ -1,0 +1,309 @@
+"""What simulations give: `Run`, one simulation, and `ComparisonResult`, several methods over several seeds."""
+
+from __future__ import annotations
+
+import functools
+import html
+import math
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import altair as alt
+import numpy as np
+import torch
+
+from enlist.errors import InputError, unknown
+from enlist.report.charts import styled
+from enlist.report.runs import ordered, write_report
+from enlist.report.training import curve_chart, curve_rows
+from enlist.runs.folder import PARTICIPATIONS, ROUNDS
+from enlist.runs.frames import columns_of, frame
+from enlist.runs.printing import comparison_table, duration, level
+from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
+from enlist.runs.tables import RunTables
+from enlist.simulation.callbacks import Callback, Row
+from enlist.simulation.config import Config
+from enlist.statistics import Summary, paired_difference
+from enlist.typing import AnyArray
+
+Weights = Mapping[str, AnyArray]
+"""Name of a parameter or buffer -> its values."""
+
+
+class Run:
+    """One simulation: its tables as data frames, its model, its scores.
+
+    `simulate` returns it, and `read` gives it of a folder.
+
+    >>> from enlist.simulation import Config, simulate
+    >>> run = simulate(Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}))
+    >>> run.rounds["completed"].tolist(), run.participations["client"].dtype
+    ([4, 4, 4], dtype('int64'))
+    >>> run.summary["rounds"], type(run.model).__name__
+    (3, 'Sequential')
+    """
+
+    def __init__(self, config: Config, tables: RunTables, load: Callable[[], torch.nn.Module]) -> None:
+        self.config, self.tables, self._load = config, tables, load
+
+    @property
+    def label(self) -> str:
+        """The method's label."""
+        return self.tables.selector
+
+    @property
+    def seed(self) -> int:
+        """The seed."""
+        return self.tables.seed
+
+    @property
+    def folder(self) -> Path | None:
+        """Where it is kept; None if it is in memory only."""
+        return self.tables.folder
+
+    @functools.cached_property
+    def rounds(self) -> Any:
+        """One row per round, as a data frame."""
+        return frame(self.tables.rounds)
+
+    @functools.cached_property
+    def participations(self) -> Any:
+        """One row per client and round in which it was asked, or its late update came, as a data frame."""
+        return frame(self.tables.participations)
+
+    @functools.cached_property
+    def clients(self) -> Any:
+        """One row per client: what it holds and how fast it is, as a data frame."""
+        return frame(self.tables.clients)
+
+    @functools.cached_property
+    def model(self) -> torch.nn.Module:
+        """The trained model, on the CPU and in evaluation mode."""
+        return self._load()
+
+    def table(self, name: str, library: str | None = None) -> Any:
+        """A table ("rounds", "participations" or "clients") as a data frame of pandas, polars, or plain arrays."""
+        tables = {"rounds": self.tables.rounds, "participations": self.tables.participations}
+        tables["clients"] = self.tables.clients
+        if name not in tables:
+            raise unknown("table", name, tables, owner="a run")
+        return frame(tables[name], library)
+
+    @functools.cached_property
+    def summary(self) -> dict[str, Any]:
+        """How it ended: status, rounds, virtual seconds, accuracies, times to the target, shares of outcomes.
+
+        `final` is the mean of the last three evaluations, `last` the last of them, `best` the best.
+        """
+        by = measure([self.tables])
+        scores = run_scores(self.tables, by)
+        seen = evaluations(self.tables, by).values
+        result = dict(self.tables.result or {})
+        found: dict[str, Any] = {
+            "method": self.label,
+            "seed": self.seed,
+            "status": result.get("status", "running"),
+            "measure": by,
+            "final": scores.pop("final"),
+            "last": float(seen[-1]) if len(seen) else math.nan,
+            "best": scores.pop("best"),
+            "target": result.get("target"),
+            "rounds_to_target": result.get("rounds_to_target"),
+            "time_to_target": result.get("time_to_target"),
+            **scores,
+        }
+        for name in ("rounds", "asked"):
+            found[name] = int(found[name])
+        return found
+
+    def time_to(self, target: float, window: int = 1) -> float:
+        """Virtual seconds until the test accuracy (in a regression, the loss) met `target`; infinite if never."""
+        reached = time_to(self.tables, target, window, measure([self.tables]))
+        return math.inf if reached is None else reached.seconds
+
+    def plot(self, along: str = "time") -> alt.TopLevelMixin:
+        """Accuracy over virtual time, or over rounds (along="rounds"), as an Altair chart."""
+        return _curves([self.tables], along, f"{self.label}, seed {self.seed}")
+
+    def report(self, place: str | PathLike[str]) -> Path:
+        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        return write_report([self.tables], Path(place), self.tables.name)
+
+    def __repr__(self) -> str:
+        found = self.summary
+        value = (
+            ""
+            if math.isnan(found["final"])
+            else f", {found['measure']} {level(round(found['final'], 4), found['measure'])}"
+        )
+        return f"Run({self.label!r}, seed={self.seed}, {found['rounds']} rounds, {duration(found['time'])}{value})"
+
+    def _repr_html_(self) -> str:
+        return _as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
+
+
+class ComparisonResult:
+    """Methods x seeds: the table with intervals, curves, pairs, and every run.
+
+    `compare` returns it.
+
+    >>> from enlist.simulation import Config, compare
+    >>> result = compare(Config(data={"clients": 10}, rounds={"rounds": 4, "k": 3}), "random, oort", seeds=2)
+    >>> [run.label for run in result.runs], list(result.table["method"])
+    (['oort', 'oort', 'random', 'random'], ['oort', 'random'])
+    """
+
+    def __init__(
+        self,
+        runs: Sequence[Run],
+        *,
+        failed: Mapping[tuple[str, int], str] | None = None,
+        target: float | None = None,
+        baseline: str | None = None,
+        title: str = "Comparison",
+    ) -> None:
+        by_tables = {id(run.tables): run for run in runs}
+        self.runs = [by_tables[id(tables)] for tables in ordered([run.tables for run in runs])]
+        self.failed = dict(failed or {})
+        """(label, seed) -> why that run failed."""
+        self.target, self.baseline, self.title = target, baseline, title
+
+    @property
+    def labels(self) -> list[str]:
+        """The methods, in the order of the table."""
+        return list(dict.fromkeys(run.label for run in self.runs))
+
+    def run(self, method: str, seed: int) -> Run:
+        """One of the runs."""
+        found = [run for run in self.runs if (run.label, run.seed) == (method, seed)]
+        if not found:
+            known = [f"{run.label}, seed {run.seed}" for run in self.runs]
+            raise unknown("run", f"{method}, seed {seed}", known, owner="the comparison")
+        return found[0]
+
+    @functools.cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
+        return comparison_rows(self._tables(), self.target, baseline=self.baseline)
+
+    @functools.cached_property
+    def table(self) -> Any:
+        """One row per method, as a data frame: scores with 95 % intervals over seeds, and the speed-up."""
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        columns = columns_of(self.rows, names)
+        return frame({"method" if name == "selector" else name: values for name, values in columns.items()})
+
+    def curves(self, along: str = "time") -> Any:
+        """Mean test accuracy with its 95 % interval over seeds, at times or rounds, as a data frame."""
+        rows = curve_rows(self._tables(), along, self._measure)
+        columns = columns_of(rows, ["selector", "at", "mean", "low", "high"])
+        return frame({"method": columns.pop("selector"), **columns})
+
+    def pairs(self, method: str, other: str) -> dict[str, Summary]:
+        """Two methods, paired by seed: how many times as fast the first is, and by how much more accurate in the end.
+
+        `speed_up` is the ratio of the virtual times to the target (geometric mean, Student's t on logarithms), `final`
+        the difference of the final accuracies (of a regression, losses).
+        """
+        own, base = self._of(method), self._of(other)
+        target = self.rows[0]["target"]
+        found = speed_up(base, own, target, by=self._measure)
+        shared = [seed for seed in own if seed in base]
+        finals = [[run_scores(runs[seed], self._measure)["final"] for seed in shared] for runs in (own, base)]
+        ratio = Summary(found["speed_up"], found["speed_up_low"], found["speed_up_high"])
+        return {"speed_up": ratio, "final": paired_difference(*finals)}
+
+    def plot(self, along: str = "time") -> alt.TopLevelMixin:
+        """Accuracy over virtual time, or over rounds, with bands over seeds, as an Altair chart."""
+        return _curves(self._tables(), along, self.title)
+
+    def report(self, place: str | PathLike[str]) -> Path:
+        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        return write_report(self._tables(), Path(place), self.title, self.target, baseline=self.baseline)
+
+    def _tables(self) -> list[RunTables]:
+        if not self.runs:
+            raise InputError(f"no run was finished; {'; '.join(self.failed.values()) or 'nothing was run'}.")
+        return [run.tables for run in self.runs]
+
+    @property
+    def _measure(self) -> str:
+        return measure(self._tables())
+
+    def _of(self, method: str) -> dict[int, RunTables]:
+        found = {run.seed: run.tables for run in self.runs if run.label == method}
+        if not found:
+            raise unknown("method", method, self.labels, owner="the comparison")
+        return found
+
+    def __repr__(self) -> str:
+        lines = comparison_table(self.rows)
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+    def _repr_html_(self) -> str:
+        return _as_html(comparison_table(self.rows))
+
+
+class Memory(Callback):
+    """Keeps the rows of a run in memory, for a run without a folder.
+
+    >>> memory = Memory()
+    >>> memory.on_round(None, {"round": 1}, [])
+    >>> memory.rounds
+    [{'round': 1}]
+    """
+
+    def __init__(self) -> None:
+        self.rounds: list[Row] = []
+        self.participations: list[Row] = []
+        self.result: Row | None = None
+
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+        """Keep the rows."""
+        self.rounds.append(row)
+        self.participations += participations
+
+    def on_finish(self, simulation: Any, result: Row) -> None:
+        """Keep the result."""
+        self.result = result
+
+    def tables(self, label: str, config: Config, clients: Mapping[str, AnyArray]) -> RunTables:
+        """The tables, as they would be read from a folder."""
+        participations = columns_of(self.participations, PARTICIPATIONS)
+        return RunTables(
+            label,
+            config.seed,
+            config.model_dump(mode="json"),
+            {name: _number(values) for name, values in columns_of(self.rounds, ROUNDS).items()},
+            {name: _number(values) for name, values in participations.items()},
+            {name: _number(np.asarray(values)) for name, values in clients.items()},
+            self.result,
+        )
+
+
+def _number(values: AnyArray) -> AnyArray:
+    """As tables are read from CSV files: numbers as float64, text as text."""
+    return values if values.dtype.kind in "UO" else values.astype(float)
+
+
+def _curves(runs: Sequence[RunTables], along: str, title: str) -> alt.TopLevelMixin:
+    by = measure(runs)
+    rows = curve_rows(runs, along, by)
+    if not rows:
+        raise InputError("nothing was evaluated yet; there is no curve to draw.")
+    return styled(curve_chart(rows, title, along, by))
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _as_html(rows: Sequence[Sequence[str]], header: bool = True) -> str:
+    kinds = ["th" if header and not index else "td" for index in range(len(rows))]
+    lines = (
+        "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in row) for kind, row in zip(kinds, rows, strict=True)
+    )
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

@@ -1,0 +1,147 @@
+"""One simulation from Python: `simulate` runs it and returns a `Run`; `read` gives the `Run` of a folder."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from enlist import selectors
+from enlist.runs import checkpoints
+from enlist.runs.folder import RunFolder
+from enlist.runs.tables import read_run
+from enlist.simulation.callbacks import Callback, Recorder
+from enlist.simulation.config import Config, load
+from enlist.simulation.population import Population, build
+from enlist.simulation.results import Memory, Run
+from enlist.simulation.simulation import Simulation
+from enlist.streams import Streams
+from enlist.training.engine import Placed
+from enlist.training.models import initialise
+
+AnyConfig = Config | str | PathLike[str]
+
+
+def simulate(
+    config: AnyConfig,
+    selector: selectors.AnyMethod | None = None,
+    *,
+    seed: int | None = None,
+    folder: str | PathLike[str] | None = None,
+    resume: bool = False,
+    workers: int = 0,
+    callbacks: Sequence[Callback] = (),
+    device: str = "cpu",
+) -> Run:
+    """Train one federation under a virtual clock.
+
+    Parameters
+    ----------
+    config : Config or path
+        What to run: a `Config`, or the path of a TOML file.
+    selector : str, class or Method, optional
+        Who decides, in place of the configuration's: "oort", "bsfl:paper", `Oort.with_(penalty=1.0)`, your own class.
+    seed : int, optional
+        The seed, in place of the configuration's.
+    folder : path, optional
+        Where to keep the run, so that it can be killed and continued; without one it stays in memory.
+    resume : bool, default False
+        Go on with the run in `folder`; a finished one is returned as it is.
+    workers : int, default 0
+        Processes that train; 0 trains in this one. The results are the same.
+    callbacks : sequence of Callback
+        What accompanies the run: progress, trackers, your own.
+    device : {"cpu", "cuda"}, default "cpu"
+        Where to train.
+
+    Returns
+    -------
+    Run
+        Tables as data frames, the model, and scores.
+
+    >>> from enlist.selectors import Oort
+    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4})
+    >>> simulate(config, Oort.with_(penalty=1.0), seed=3)
+    Run('oort+penalty=1.0', seed=3, 3 rounds, ...)
+    """
+    settings = load(config) if isinstance(config, str | PathLike) else config
+    if selector is not None:
+        settings = settings.with_method(selector, seed)
+    elif seed is not None:
+        settings = settings.replace(seed=seed)
+    if folder is None:
+        return in_memory(settings, callbacks, workers=workers, device=device)
+    settings = settings.recorded()
+    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume, code=settings.code()) as opened:
+        if not opened.finished():
+            recorder = Recorder(opened)
+            with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:
+                if resume:
+                    recorder.restore(simulation)
+                simulation.run()
+    return read(folder, settings)
+
+
+def in_memory(
+    config: Config,
+    callbacks: Sequence[Callback] = (),
+    *,
+    population: Population | None = None,
+    data: dict[str, Placed] | None = None,
+    **settings: Any,
+) -> Run:
+    """Run a configuration without a folder.
+
+    >>> in_memory(Config(data={"clients": 10}, rounds={"rounds": 2, "k": 4})).summary["rounds"]
+    2
+    """
+    memory = Memory()
+    simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
+    simulation.run()
+    clients, server = simulation.population.columns(simulation.model_bytes), simulation.server
+    weights = {name: tensor.numpy() for name, tensor in server.layout.named(server.model).items()}
+    shape, classes = simulation.population.shape, simulation.population.classes
+    model = functools.partial(_model, config, weights, shape, classes)
+    return Run(config, memory.tables(config.selector.title, config, clients), model)
+
+
+def read(folder: str | PathLike[str], config: Config | None = None, *, trust: bool = False) -> Run:
+    """The run in a folder, also one that is still going: up to its last whole round.
+
+    Parameters
+    ----------
+    folder : path
+        A run folder.
+    config : Config, optional
+        Its configuration, where that holds objects of Python's, such as a model class of a notebook.
+    trust : bool, default False
+        Let the model be code that a received folder names; see docs/trust.md.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     config = Config(data={"clients": 10}, rounds={"rounds": 2, "k": 4})
+    ...     run = simulate(config, folder=f"{place}/run")
+    ...     bool((read(f"{place}/run").rounds["end"] == run.rounds["end"]).all())
+    True
+    """
+    path = Path(folder)
+    tables = read_run(path)
+    settings = config or load(path / "config.json", trust=trust, code=lambda config: ())
+
+    def model() -> torch.nn.Module:
+        own = config or load(path / "config.json", trust=trust)
+        population = build(own)
+        return _model(own, checkpoints.last(path).weights["model"], population.shape, population.classes)
+
+    return Run(settings, tables, model)
+
+
+def _model(config: Config, weights: Any, shape: tuple[int, ...], classes: int) -> torch.nn.Module:
+    module = initialise(config.model, shape, classes, Streams(config.seed))
+    module.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights.items()})
+    return module.eval()
