@@ -1,19 +1,29 @@
-"""Worker processes: threads of linear algebra."""
+"""Worker processes: threads of linear algebra, children that die or are stopped, and what killed programs leave."""
 
 from __future__ import annotations
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import tempfile
+import time
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import threadpoolctl
 
-from enlist.processes import one_core
+from enlist.errors import EnlistError, InputError
+from enlist.processes import Child, clean, in_processes, one_core, patience, temporary_folder
+from enlist.processes.leftovers import started
 from enlist.simulation import Config, Simulation
 from enlist.simulation.callbacks import Callback
+
+sys.path.insert(0, str(Path(__file__).parent))
+from process_helpers import listen, once
 
 
 def threads() -> set[int]:
@@ -69,3 +79,111 @@ def test_the_number_of_cores_does_not_change_the_bits() -> None:
         for cores in ("one", "all")
     }
     assert found["one"].stdout == found["all"].stdout
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_task_whose_process_dies_or_is_stopped_is_done_again(
+    how: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ENLIST_PATIENCE", "2")
+    tasks = [(str(tmp_path / "mark"), how, number) for number in range(5)]
+    found = dict(in_processes(once, tasks, 2, role="a helper"))
+    assert found == {number: 10 * number for number in range(5)}
+    reason = "was killed by SIGKILL" if how == "kill" else "was stopped for 2 s and was killed"
+    assert f"{reason}" in caplog.text
+    assert "another one takes its place and begins its task anew" in caplog.text
+    assert ("has given no sign of life" in caplog.text) == (how == "stop")
+
+
+def test_a_task_that_kills_every_process_is_an_error_that_says_so(tmp_path: Path) -> None:
+    with pytest.raises(EnlistError, match=r"a helper \(process \d+\) was killed by SIGKILL.* use fewer --jobs"):
+        list(in_processes(once, [(str(tmp_path / "mark"), "always", 1)], 2, role="a helper"))
+
+
+def test_an_error_of_a_task_is_raised_as_it_is(tmp_path: Path) -> None:
+    mark = tmp_path / "mark"
+    mark.touch()
+    with pytest.raises(InputError, match=r"-1 is below 0") as caught:
+        list(in_processes(once, [(str(mark), "kill", number) for number in (3, -1, 4)], 2, role="a helper"))
+    assert "in once" in caught.value.__notes__[0]
+
+
+def test_children_end_with_whoever_leaves_them() -> None:
+    ends = in_processes(time.sleep, [(0.0,), (60.0,)], 2, role="a sleeper")
+    next(ends)
+    ends.close()
+    child = Child("a listener", listen)
+    child.end()
+    assert not child.process.is_alive()
+
+
+@pytest.mark.parametrize("given", ["soon", "nan", "-3", "0"])
+def test_patience_must_be_seconds(given: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENLIST_PATIENCE", given)
+    with pytest.raises(InputError, match=f"ENLIST_PATIENCE is '{given}'; give the seconds"):
+        patience()
+
+
+LEAVING = """
+import os, sys, time
+from enlist.processes import in_processes, temporary_folder
+
+def nap(seconds):
+    time.sleep(seconds)
+
+if __name__ == "__main__":
+    with temporary_folder("rehearsal") as folder:
+        (folder / "half.csv").touch()
+        open(f"/dev/shm/sem.loky-{os.getpid()}-test", "w").close()
+        for _ in in_processes(nap, [(0.0,), (600.0,)], 2, role="a sleeper"):
+            print("ready", flush=True)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc and /dev/shm")
+def test_what_a_killed_group_leaves_is_cleaned_and_nothing_else_is(tmp_path: Path) -> None:
+    place = tmp_path / "temporary"
+    for folder in ("pymp-other", "enlist-notes", f"enlist-rehearsal-{os.getpid()}-{started(os.getpid())}-abc"):
+        (place / folder).mkdir(parents=True)
+    (place / "pymp-other" / "listener-x").touch()
+    others = sorted(place.iterdir())
+    environment = {**os.environ, "TMPDIR": str(place)}
+    script = tmp_path / "leaving.py"
+    script.write_text(LEAVING)
+    program = subprocess.Popen(
+        [sys.executable, str(script)], env=environment, stdout=subprocess.PIPE, start_new_session=True
+    )
+    semaphore = Path(f"/dev/shm/sem.loky-{program.pid}-test")
+    try:
+        assert program.stdout is not None
+        assert program.stdout.readline() == b"ready\n"
+        assert clean(place) == []  # it lives
+    finally:
+        os.killpg(program.pid, signal.SIGKILL)
+        program.communicate()
+    left = [path for path in place.iterdir() if path not in others]
+    assert len(left) == 2
+    assert sorted([*left, semaphore]) == sorted(clean(place))
+    assert sorted(place.iterdir()) == others
+    assert not semaphore.exists()
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
+def test_a_folder_of_sockets_that_somebody_still_uses_is_left_alone() -> None:
+    with tempfile.TemporaryDirectory() as place, socket.socket(socket.AF_UNIX) as listener:
+        folder = Path(place) / "pymp-old"
+        folder.mkdir()
+        (folder / "enlist-999999999-1").touch()
+        listener.bind(str(folder / "listener-a"))
+        listener.listen()
+        assert clean(Path(place)) == []
+        listener.close()
+        assert clean(Path(place)) == [folder]
+
+
+def test_a_temporary_folder_is_gone_afterwards() -> None:
+    with temporary_folder("test") as folder:
+        (folder / "file").touch()
+        assert clean() is not None
+        assert folder.exists()
+    assert not folder.exists()

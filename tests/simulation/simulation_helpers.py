@@ -241,16 +241,17 @@ class Touchy(nn.Module):
 
 
 class Deadly(nn.Module):
-    """A linear model; training it ends the process if a file exists, which is removed first."""
+    """A linear model; training it ends the process if a file exists, which is removed first if it may go on later."""
 
-    def __init__(self, flag: str) -> None:
+    def __init__(self, flag: str, always: bool = False) -> None:
         super().__init__()
         self.linear = nn.Linear(64, 10)
-        self.flag = flag
+        self.flag, self.always = flag, always
 
     def forward(self, x: Tensor) -> Tensor:
         if self.training and Path(self.flag).exists():
-            Path(self.flag).unlink()
+            if not self.always:
+                Path(self.flag).unlink()
             os._exit(3)
         out: Tensor = self.linear(x.flatten(1))
         return out

@@ -93,22 +93,29 @@ def test_nothing_runs_when_nothing_is_missing(reference: Path) -> None:
     assert ticks.with_status("running") == []
 
 
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_a_run_whose_process_dies_is_reported_and_the_others_finish(tmp_path: Path, jobs: int) -> None:
+@pytest.mark.parametrize("times", [1, 9], ids=["once", "always"])
+def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
+    tmp_path: Path, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
     flag = tmp_path / "flag"
     settings = SETTINGS.model_dump(mode="json")
-    settings["model"] = {"name": "python", "factory": "simulation_helpers:Deadly", "options": {"flag": str(flag)}}
-    comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort", "refl"), seeds=1)
-    flag.touch()
+    options = {"flag": str(flag), "always": times > 1}
+    settings["model"] = {"name": "python", "factory": "simulation_helpers:Deadly", "options": options}
+    comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort"), seeds=1)
+    flag.write_text("random")
     ticks = Ticks()
-    ended = compare(comparison, tmp_path / "c", jobs=jobs, tick=ticks)
-    assert len(ended.failed) == 1
-    ((key, reason),) = ended.failed.items()
-    assert reason.startswith("its process died (exit code 3)")
-    assert len(ended.finished) == 2
-    assert ticks.with_status("failed") == [key]
-    again = compare(comparison, tmp_path / "c", jobs=jobs)
-    assert (sorted(again.finished), again.failed) == (sorted(comparison.runs()), {})
+    ended = compare(comparison, tmp_path / "c", jobs=2 if times == 1 else 1, tick=ticks)
+    again = "(exit code 3); another one takes its place and goes on with its run"
+    if times == 1:
+        assert (sorted(ended.finished), ended.failed) == (sorted(comparison.runs()), {})
+        assert caplog.text.count(again) == 1
+    else:
+        assert sorted(ended.failed) == sorted(comparison.runs())
+        assert all("died (exit code 3); if memory is short" in reason for reason in ended.failed.values())
+        assert caplog.text.count(again) == 4
+        assert sorted(ticks.with_status("failed")) == sorted(comparison.runs())
+        flag.unlink()
+        assert not compare(comparison, tmp_path / "c").failed
     compare(comparison, tmp_path / "undisturbed")
     assert everything(tmp_path / "c") == everything(tmp_path / "undisturbed")
 

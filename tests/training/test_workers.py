@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import copy
 import math
+import os
+import re
+import signal
 import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -245,23 +249,104 @@ def team() -> Iterator[tuple[Trainer, Job]]:
         yield trainer, job
 
 
-def test_a_worker_that_dies_is_an_error_that_says_so(team: tuple[Trainer, Job]) -> None:
-    trainer, job = team
-    assert len(list(trainer.train(tasks_for(job)))) == len(SIZES)
-    trainer.workers[0].process.kill()
-    trainer.workers[0].process.join()
-    with pytest.raises(
-        EnlistError, match=r"a worker process died \(exit code -9\); if it ran out of memory, use fewer"
-    ):
-        list(trainer.train(tasks_for(job)))
+def test_a_worker_that_is_killed_is_replaced_and_the_bits_are_the_same(
+    alone: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, expected = alone
+    job = job_for(make, shared=True)
+    with Trainer(job, workers=2) as trainer:
+        killed = trainer.workers[0].process
+        killed.kill()
+        assert_equal(outcome(trainer, job), expected)
+        assert trainer.workers[0].process.pid != killed.pid
+    assert f"(process {killed.pid}) was killed by SIGKILL" in caplog.text
 
 
-def test_a_worker_that_died_before_more_memory_was_needed_is_the_same_error(team: tuple[Trainer, Job]) -> None:
-    trainer, job = team
-    trainer.workers[0].process.kill()
-    trainer.workers[0].process.join()
-    with pytest.raises(EnlistError, match="a worker process died"):
-        list(trainer.train(tasks_for(job)))
+class Suicidal(nn.Linear):
+    """A model whose first forward pass in every process but this one kills the process, as the system does."""
+
+    def __init__(self, master: int, marks: Path | None = None) -> None:
+        super().__init__(3, 2)
+        self.master, self.marks = master, marks
+
+    def forward(self, x: Tensor) -> Tensor:
+        if os.getpid() != self.master and (self.marks is None or not self.marks.exists()):
+            if self.marks is not None:
+                self.marks.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().forward(x)
+
+
+def suicidal(marks: Path | None, shared: bool) -> tuple[Job, list[Task]]:
+    torch.manual_seed(3)
+    x = np.random.default_rng(0).normal(size=(12, 3))
+    data = Placed.of(Samples(x, np.arange(12) % 2), shared=shared)
+    job = Job(Suicidal(os.getpid(), marks), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
+    return job, [Task(client, 3 * client, 3 * client + 3, 1, 1, 0, 0) for client in range(4)]
+
+
+def test_a_worker_that_dies_while_it_trains_loses_nothing(tmp_path: Path) -> None:
+    found = []
+    for workers_ in (0, 2):
+        job, tasks = suicidal(tmp_path / "mark" if workers_ else None, shared=workers_ > 0)
+        with Trainer(job, workers=workers_) as trainer:
+            trainer.put(0, models(job)[0])
+            found.append([(repr(report), update.parameters.clone()) for report, update in trainer.train(tasks)])
+    for (one, first), (other, second) in zip(*found, strict=True):
+        assert one == other
+        assert torch.equal(first, second)
+
+
+def test_what_kills_every_worker_is_an_error_that_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    job, tasks = suicidal(None, shared=True)
+    with Trainer(job, workers=1) as trainer:
+        trainer.put(0, models(job)[0])
+        with pytest.raises(EnlistError, match=r"was killed by SIGKILL.*use fewer workers.*checkpoint is intact"):
+            list(trainer.train(tasks))
+    assert caplog.text.count("another one takes its place") == 2
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+def test_a_worker_that_is_stopped_is_reported_killed_and_replaced(
+    alone: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    make, expected = alone
+    if make is not dense:
+        pytest.skip("once is enough")
+    monkeypatch.setenv("ENLIST_PATIENCE", "2.5")
+    job = job_for(make, shared=True)
+    with Trainer(job, workers=2) as trainer:
+        trainer.spans(0, "test", [(0, 3)] * 20)
+        stopped = trainer.workers[1].process.pid
+        os.kill(stopped, signal.SIGSTOP)
+        assert_equal(outcome(trainer, job), expected)
+    assert f"(process {stopped}) has given no sign of life for" in caplog.text
+    assert f"it is stopped: `kill -CONT {stopped}` lets it go on" in caplog.text
+    assert re.search(rf"\(process {stopped}\) was stopped for \d+ s and was killed; another one", caplog.text)
+
+
+def test_a_worker_that_is_busy_for_long_is_left_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("ENLIST_PATIENCE", "2")
+    data = Placed.of(Samples(np.ones((3, 3)), np.arange(3) % 2), shared=True)
+    job = Job(Slow(), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
+    with Trainer(job, workers=1) as trainer:
+        trainer.put(0, models(job)[0])
+        reports = [report for report, _ in trainer.train([Task(0, 0, 3, 1, 1, 0, 0)])]
+    assert reports[0].error == ""
+    assert caplog.text == ""
+
+
+class Slow(nn.Linear):
+    """A model that neither computes nor answers for longer than the patience of the test."""
+
+    def __init__(self) -> None:
+        super().__init__(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        time.sleep(3.0)
+        return super().forward(x)
 
 
 def test_an_error_in_a_worker_is_passed_on(team: tuple[Trainer, Job]) -> None:

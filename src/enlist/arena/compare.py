@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
 import csv
 import dataclasses
 import json
-import multiprocessing
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -17,7 +16,7 @@ from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
 from enlist.errors import InputError
-from enlist.processes import serve_parent
+from enlist.processes import in_processes
 from enlist.statistics import Summary
 
 
@@ -96,20 +95,13 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
             results[selector, seed] = run(comparison, selector, seed)
             tick(selector, seed)
         return results
-    context = multiprocessing.get_context("spawn")
-    others = set(multiprocessing.active_children())
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=context, initializer=serve_parent) as pool:
-        futures = {pool.submit(run, comparison, *key): key for key in comparison.runs()}
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                results[futures[future]] = future.result()
-                tick(*futures[future])
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in set(multiprocessing.active_children()) - others:
-                worker.terminate()
-            raise
-    return {key: results[key] for key in comparison.runs()}
+    keys = comparison.runs()
+    tasks = [(comparison, *key) for key in keys]
+    with contextlib.closing(in_processes(run, tasks, jobs, role="a process of the arena")) as ends:
+        for number, record in ends:
+            results[keys[number]] = record
+            tick(*keys[number])
+    return {key: results[key] for key in keys}
 
 
 def summarise(results: Results, quantity: str) -> dict[str, Summary]:

@@ -1,12 +1,14 @@
 """A comparison: selectors x seeds, in parallel processes, that can be interrupted and continued.
 
-Processes share nothing but the read-only samples. A run that dies is reported, and the others go on.
+Processes share nothing but the read-only samples. A run whose process dies goes on in another one, from its last
+checkpoint; if that happens three times it is reported, and the others go on.
 """
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import logging
 import multiprocessing.connection
 import re
 import time
@@ -17,7 +19,7 @@ from typing import Any
 
 from enlist import checks, files
 from enlist.errors import EnlistError, InputError, StateFileError
-from enlist.processes import context, keep_freed_memory, serve_parent
+from enlist.processes import REPLACED, Child, keep_freed_memory
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback, Recorder, Row
@@ -35,6 +37,8 @@ PULSE = 0.1
 """Seconds between two messages of a run about its progress."""
 UNSAFE = re.compile(r"[^A-Za-z0-9._-]+|^[.]+")
 """What of a selector's name does not become part of a folder's."""
+ADVICE = "if memory is short, use fewer --jobs"
+LOGGER = logging.getLogger("enlist")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,22 +187,13 @@ def run_in(
         return simulation.run()
 
 
-class _Runner:
+class _Runner(Child):
     """A process that runs one simulation after another, as its master sees it."""
 
     def __init__(self) -> None:
-        start = context(preload="enlist.simulation.comparison")
-        self.connection, theirs = start.Pipe()
-        self.process = start.Process(target=_serve, args=(theirs,), daemon=True)  # type: ignore[attr-defined]
-        self.process.start()
-        theirs.close()
         self.key: Key | None = None
         self.seed: int | None = None
-
-    def end(self) -> None:
-        self.process.kill()
-        self.process.join()
-        self.connection.close()
+        super().__init__("a process of the comparison", _serve, preload="enlist.simulation.comparison")
 
 
 class _Work:
@@ -218,6 +213,7 @@ class _Work:
         self.waiting = list(missing)
         self.shared: dict[int, tuple[Population, dict[str, Placed]]] = {}
         self.runners: list[_Runner] = []
+        self.deaths: dict[Key, int] = {}
 
     def done_by(self, jobs: int) -> None:
         """Run all that waits in so many processes."""
@@ -275,16 +271,28 @@ class _Work:
         if kind == "state":
             self.tick(*runner.key, content)
             return
+        if kind == "died":
+            self.bury(runner)
+            return
         if kind == "finished":
             self.ended.finished[runner.key] = content
             self.tick(*runner.key, content)
         else:
             self.fail(runner.key, content)
-        if kind != "died":
-            self.give(runner)
-            return
+        self.give(runner)
+
+    def bury(self, runner: _Runner) -> None:
+        """Let another process go on with the run of a dead one; give the run up if that has been tried enough."""
+        assert runner.key is not None
+        self.deaths[runner.key] = deaths = self.deaths.get(runner.key, 0) + 1
+        error = runner.died(ADVICE)
         self.runners.remove(runner)
         runner.end()
+        if deaths > REPLACED or runner.hopeless:
+            self.fail(runner.key, str(error))
+        else:
+            LOGGER.warning("%s; another one takes its place and goes on with its run.", runner.fate())
+            self.waiting.insert(0, runner.key)
         if self.waiting:
             self.runners.append(_Runner())
             self.give(self.runners[-1])
@@ -302,10 +310,7 @@ def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, 
             try:
                 yield runner, runner.connection.recv()
             except (EOFError, OSError):
-                runner.process.join(timeout=1.0)
-                code = runner.process.exitcode
-                hint = "is memory short? A script of your own must call this below `if __name__ == '__main__':`"
-                yield runner, ("died", f"its process died (exit code {code}); {hint}")
+                yield runner, ("died", None)
 
 
 def _population(comparison: Comparison, seed: int) -> tuple[Population, dict[str, Placed]]:
@@ -317,7 +322,6 @@ def _population(comparison: Comparison, seed: int) -> tuple[Population, dict[str
 
 
 def _serve(connection: Any) -> None:
-    serve_parent()
     keep_freed_memory()
     population: Population | None = None
     data: dict[str, Placed] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import vl_convert
 
 from enlist import storage
-from enlist.processes import context, serve_parent
+from enlist.processes import in_processes
 
 
 def draw(drawings: Sequence[tuple[dict[str, Any], Path]], version: str, jobs: int = 1) -> None:
@@ -27,8 +26,9 @@ def draw(drawings: Sequence[tuple[dict[str, Any], Path]], version: str, jobs: in
         for specification, stem in drawings:
             _draw(specification, stem, version)
         return
-    with concurrent.futures.ProcessPoolExecutor(min(jobs, len(drawings)), context(), initializer=serve_parent) as pool:
-        list(pool.map(_draw, *zip(*drawings, strict=True), [version] * len(drawings)))
+    tasks = [(*drawing, version) for drawing in drawings]
+    for _ in in_processes(_draw, tasks, jobs, role="a process that draws charts"):
+        pass
 
 
 def _draw(specification: dict[str, Any], stem: Path, version: str) -> None:

@@ -9,12 +9,11 @@ import copy
 import dataclasses
 import json
 import math
-import tempfile
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from enlist import checks
+from enlist.processes import temporary_folder
 from enlist.studies.results import kept
 from enlist.studies.running import performed
 from enlist.studies.study import Experiment, Settings
@@ -45,9 +44,9 @@ def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> I
     """
     checks.whole("rounds", rounds, minimum=1)
     short = [shortened(each, rounds) for each in kinds(experiments)]
-    with tempfile.TemporaryDirectory(prefix="enlist-rehearsal-") as folder:
-        for each, reason in performed(short, Path(folder), min(jobs, len(short))):
-            outcome = kept(Path(folder), each)
+    with temporary_folder("rehearsal") as folder:
+        for each, reason in performed(short, folder, min(jobs, len(short))):
+            outcome = kept(folder, each)
             yield Rehearsed(each.key, _trained(each.settings), outcome.seconds if outcome else math.nan, reason)
 
 

@@ -1,15 +1,13 @@
 """Running a study: experiments in parallel processes, each kept as soon as it is done, claims judged in the end.
 
-Whoever is killed loses at most the experiments under way; the same call goes on with the others.
+Whoever is killed loses at most the experiments under way; the same call goes on with the others. A process that dies
+is replaced twice, and begins its experiment anew.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
-import concurrent.futures.process
 import contextlib
 import math
-import multiprocessing
 import sys
 import time
 import traceback
@@ -20,12 +18,13 @@ from typing import Any
 
 from enlist import checks, files
 from enlist.errors import EnlistError, InputError
-from enlist.processes import context, keep_freed_memory, one_core, serve_parent
+from enlist.processes import in_processes, keep_freed_memory, one_core
 from enlist.runs.folder import RunFolder, accepting_changes
 from enlist.studies.claims import Judged, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study
 
+ADVICE = "what is finished is kept: continue with --resume, and if memory is short with fewer --jobs"
 Tick = Callable[[Experiment, str], None]
 """Called with an experiment and its state: "kept" (from an earlier run), "finished" or "failed"."""
 
@@ -180,23 +179,12 @@ def performed(
         for each in experiments:
             yield each, perform(each, root, accept_changes)
         return
-    start = context(preload)
-    others = set(multiprocessing.active_children())
-    with concurrent.futures.ProcessPoolExecutor(jobs, mp_context=start, initializer=_begin) as pool:
-        futures = {pool.submit(perform, each, root, accept_changes): each for each in experiments}
-        try:
-            for future in concurrent.futures.as_completed(futures):
-                yield futures[future], future.result()
-        except concurrent.futures.process.BrokenProcessPool:
-            raise EnlistError(
-                "a process died while it ran an experiment (is memory short?); what is finished is kept: continue with "
-                "--resume, perhaps with fewer --jobs."
-            ) from None
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            for worker in set(multiprocessing.active_children()) - others:
-                worker.terminate()
-            raise
+    tasks = [(each, root, accept_changes) for each in experiments]
+    role = "a process that ran an experiment"
+    found = in_processes(perform, tasks, jobs, role=role, advice=ADVICE, preload=preload, begin=_begin)
+    with contextlib.closing(found) as ends:
+        for number, reason in ends:
+            yield experiments[number], reason
 
 
 def perform(experiment: Experiment, root: str | PathLike[str], accept_changes: bool = False) -> str:
@@ -239,7 +227,6 @@ def _seconds(cell: str) -> float:
 
 
 def _begin() -> None:
-    serve_parent()
     keep_freed_memory()
     torch: Any = sys.modules.get("torch")
     if torch is not None:

@@ -21,6 +21,7 @@ from enlist.training.aggregation import acceptable
 from enlist.training.dense import DenseChain, sum_together, train_together
 from enlist.training.flat import FlatModule, Layout, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
+from enlist.training.memory import shared_copy
 
 EVALUATION_BATCH = 500
 """Samples per forward pass of an evaluation; fixed, because sums in another order differ in the last bit."""
@@ -47,7 +48,7 @@ class Placed:
         if channels_last:
             x = x.permute(0, 2, 3, 1).contiguous()
         if shared:
-            x, y = x.share_memory_(), y.share_memory_()  # type: ignore[no-untyped-call]
+            x, y = shared_copy(x), shared_copy(y)
         return cls(x, y, channels_last)
 
     def inputs(self, index: Tensor | slice) -> Tensor:

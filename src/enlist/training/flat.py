@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from enlist.errors import InputError
+from enlist.training.memory import shared_zeros
 
 ALIGNMENT = 16
 """Every tensor begins at a multiple of this many numbers, so that kernels find it aligned in every process alike."""
@@ -124,15 +125,12 @@ class Vectors:
     @classmethod
     def zeros(cls, layout: Layout, *leading: int, shared: bool = False) -> Vectors:
         """All zeros; `shared` puts them into shared memory."""
-        vectors = cls(
-            torch.zeros(*leading, layout.size),
-            torch.zeros(*leading, layout.buffer_size),
-            torch.zeros(*leading, layout.counter_size, dtype=torch.int64),
+        make = shared_zeros if shared else torch.zeros
+        return cls(
+            make(*leading, layout.size),
+            make(*leading, layout.buffer_size),
+            make(*leading, layout.counter_size, dtype=torch.int64),
         )
-        if shared:
-            for tensor in (vectors.parameters, vectors.buffers, vectors.counters):
-                tensor.share_memory_()  # type: ignore[no-untyped-call]
-        return vectors
 
     def __getitem__(self, index: int) -> Vectors:
         return Vectors(self.parameters[index], self.buffers[index], self.counters[index])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import logging
 import math
 import multiprocessing.connection
 import pickle
@@ -19,11 +20,12 @@ import torch
 
 from enlist import checks
 from enlist.errors import EnlistError
-from enlist.processes import context, keep_freed_memory, serve_parent, yield_to_parent
+from enlist.processes import REPLACED, Child, keep_freed_memory, yield_to_parent
 from enlist.training.dense import DenseChain
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
+from enlist.training.turns import Turns
 
 STACK_BYTES = 5 * 2**20
 """Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
@@ -34,6 +36,8 @@ SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
 EVALUATION_PART = 4 * EVALUATION_BATCH
 PRELOAD = "enlist.training.workers"
+ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
+LOGGER = logging.getLogger("enlist")
 
 Request = tuple[str, tuple[Any, ...]]
 
@@ -42,6 +46,9 @@ class Trainer:
     """Trains clients and evaluates models.
 
     workers    processes; 0 trains in this process
+
+    A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
+    three times in a row, training fails with an error.
 
     `models` holds the models that tasks may start from, by version; `train` yields each task's report and update in
     the order of the tasks.
@@ -69,11 +76,11 @@ class Trainer:
         self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.slots = [self.updates[0]]
         self.engine = Engine(job) if workers == 0 else None
-        self.turn: Any = context(PRELOAD).Value("q", 0) if workers else None
+        self.turns = Turns(PRELOAD) if workers else None
         self.workers: list[_Worker] = []
         try:
             for _ in range(workers):
-                self.workers.append(_Worker(job, self.models, self.updates, self.turn))
+                self.workers.append(self._hired())
         except BaseException:
             self.close()
             raise
@@ -149,8 +156,10 @@ class Trainer:
             worker.ask_to_end()
         patience = time.monotonic() + 2.0
         for worker in self.workers:
-            worker.close(max(0.0, patience - time.monotonic()))
+            worker.end(max(0.0, patience - time.monotonic()))
         self.workers = []
+        if self.turns is not None:
+            self.turns.close()
 
     def __enter__(self) -> Trainer:
         return self
@@ -163,82 +172,91 @@ class Trainer:
             worker.attach(self.models, self.updates)
 
     def _run(self, requests: Sequence[Request]) -> list[Any]:
-        """Answers in the order of the requests.
+        """Answers in the order of the requests."""
+        if self.engine is not None:
+            with one_thread():
+                return [_answered(self.engine, self.models, self.updates, request) for request in requests]
+        answers: dict[int, Any] = {}
+        missing = list(range(len(requests)))
+        for _ in range(REPLACED + 1):
+            self._replace_the_dead()
+            for place, answer in self._shared_out([requests[number] for number in missing]):
+                answers[missing[place]] = answer
+            missing = [number for number in missing if number not in answers]
+            if not missing:
+                return [answers[number] for number in range(len(requests))]
+        raise next(worker for worker in self.workers if worker.dead).died(ADVICE)
+
+    def _shared_out(self, requests: Sequence[Request]) -> list[tuple[int, Any]]:
+        """The answers of all workers; those of one that dies are lacking.
 
         Every worker gets the whole list and takes the next request that nobody has taken yet: the load is balanced,
         and this process, which would steal a core from them, wakes only when a worker has found the list empty.
         """
-        if self.engine is not None:
-            with one_thread():
-                return [_answered(self.engine, self.models, self.updates, request) for request in requests]
-        answers: list[Any] = [None] * len(requests)
-        with self.turn.get_lock():
-            self.turn.value = 0
-        order = pickle.dumps(("work", requests), protocol=pickle.HIGHEST_PROTOCOL)
-        for worker in self.workers:
-            worker.give(order)
-        waiting = {worker.connection: worker for worker in self.workers}
+        assert self.turns is not None
+        each = self.turns.deal(len(requests))
+        order = pickle.dumps(("work", (requests, each)), protocol=pickle.HIGHEST_PROTOCOL)
+        waiting = {worker.connection: worker for worker in self.workers if worker.give(order)}
+        found: list[tuple[int, Any]] = []
+        failure: Exception | None = None
         while waiting:
             for connection in multiprocessing.connection.wait(list(waiting)):
-                for number, answer in waiting.pop(connection).take():  # type: ignore[call-overload]
-                    answers[number] = answer
-        return answers
+                answers = waiting.pop(connection).take()
+                if isinstance(answers, Exception):
+                    failure = failure or answers
+                    self.turns.drop()  # nobody needs to begin with anything else
+                else:
+                    found += answers
+        if failure is not None:
+            raise EnlistError(f"training failed in a worker process: {failure}") from failure
+        return found
+
+    def _hired(self) -> _Worker:
+        return _Worker("a training worker", _work, self.job, self.models, self.updates, self.turns, preload=PRELOAD)
+
+    def _replace_the_dead(self) -> None:
+        for place, worker in enumerate(self.workers):
+            if not worker.dead:  # asking the system whether it is alive would take its time in every round
+                continue
+            if worker.hopeless:
+                raise worker.died(ADVICE)
+            worker.end()
+            LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
+            self.workers[place] = self._hired()
 
 
-class _Worker:
+class _Worker(Child):
     """One process with an engine, as its master sees it."""
 
-    def __init__(self, job: Job, models: Vectors, updates: Vectors, turn: Any) -> None:
-        start = context(PRELOAD)
-        self.connection, theirs = start.Pipe()
-        self.process = start.Process(target=_work, args=(theirs, job, models, updates, turn), daemon=True)  # type: ignore[attr-defined]
-        self.process.start()
-        theirs.close()
+    dead = False
 
     def attach(self, models: Vectors, updates: Vectors) -> None:
         """Hand over larger places for models and updates."""
         try:
             self.connection.send(("attach", (models, updates)))
         except OSError:
-            raise self._died() from None
+            self.dead = True
 
-    def give(self, order: bytes) -> None:
-        """Hand over a list of requests."""
+    def give(self, order: bytes) -> bool:
+        """Hand over a list of requests; whether it was taken."""
         try:
             self.connection.send_bytes(order)
         except OSError:
-            raise self._died() from None
+            self.dead = True
+        return not self.dead
 
-    def take(self) -> list[tuple[int, Any]]:
-        """The requests that this worker took, by number, and its answers."""
+    def take(self) -> Any:
+        """The requests that this worker took, by number, with its answers, or an exception; none if it is dead."""
         try:
-            answers = self.connection.recv()
+            return self.connection.recv()
         except (EOFError, OSError):
-            raise self._died() from None
-        if isinstance(answers, Exception):
-            raise EnlistError(f"training failed in a worker process: {answers}") from answers
-        found: list[tuple[int, Any]] = answers
-        return found
+            self.dead = True
+            return []
 
     def ask_to_end(self) -> None:
         """Ask the process to end after what it is doing."""
         with contextlib.suppress(OSError):
             self.connection.send(("end", ()))
-
-    def close(self, patience: float) -> None:
-        """Wait for the end of the process, and make sure of it."""
-        self.process.join(timeout=patience)
-        if self.process.is_alive():
-            self.process.kill()
-            self.process.join()
-        self.connection.close()
-
-    def _died(self) -> EnlistError:
-        self.process.join(timeout=1.0)
-        return EnlistError(
-            f"a worker process died (exit code {self.process.exitcode}); if it ran out of memory, use fewer workers; "
-            "in a script of your own, call this below `if __name__ == '__main__':`. The last checkpoint is intact."
-        )
 
 
 def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[Task]]:
@@ -307,8 +325,7 @@ def _in_slot(task: Task, slot: int) -> Task:
     return Task(task.client, task.start, task.stop, task.steps, task.round, task.version, slot)
 
 
-def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turn: Any) -> None:
-    serve_parent()
+def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turns: Turns) -> None:
     yield_to_parent()
     torch.set_num_threads(1)
     keep_freed_memory()
@@ -323,19 +340,9 @@ def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turn: An
         if kind == "attach":
             models, updates = content
             continue
+        requests, each = content
         try:
-            taken = _turns(turn, len(content))
-            connection.send([(number, _answered(engine, models, updates, content[number])) for number in taken])
+            taken = turns.taken(len(requests), each)
+            connection.send([(number, _answered(engine, models, updates, requests[number])) for number in taken])
         except Exception as error:
             connection.send(EnlistError(f"{type(error).__name__}: {error}"))
-
-
-def _turns(turn: Any, count: int) -> Iterator[int]:
-    """Numbers below `count` that no other worker has been given."""
-    while True:
-        with turn.get_lock():
-            number = turn.value
-            turn.value = number + 1
-        if number >= count:
-            return
-        yield number

@@ -1,4 +1,4 @@
-"""Worker processes: how they are started, and that they never outlive whoever started them."""
+"""How processes are started, and that they never outlive whoever started them."""
 
 from __future__ import annotations
 
@@ -11,18 +11,26 @@ import signal
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
+
+from enlist.processes.leftovers import claim
+
+BEAT = 0.5
+"""Seconds between two signs of life of a process that is watched."""
 
 
 def context(preload: str | None = None) -> multiprocessing.context.BaseContext:
     """How to start processes: from a server that has imported `preload` already, or afresh where there is none.
 
-    Forking this process itself is never done: it may hold threads and locks.
+    Forking this process itself is never done: it may hold threads and locks. What earlier programs of ours that were
+    killed have left behind is removed first.
 
     >>> context().get_start_method() in ("forkserver", "spawn")
     True
     """
     if sys.platform == "win32":
         return multiprocessing.get_context("spawn")
+    claim()
     server = multiprocessing.get_context("forkserver")
     if preload is not None:
         server.set_forkserver_preload(["__main__", preload])
@@ -45,22 +53,31 @@ def one_core() -> Iterator[None]:
         yield
 
 
-def serve_parent() -> None:
+def serve_parent(beat: Any = None) -> None:
     """Leave Ctrl-C to the main process, which then ends its workers; and do not outlive it if it is killed.
+
+    beat   a shared number that is counted up as long as this process runs, whatever it computes
 
     >>> child = context().Process(target=serve_parent)
     >>> child.start(), child.join(), child.exitcode
     (None, None, 0)
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    if beat is not None:
+        beat.value = 1
+    threading.Thread(target=_end_with_parent, args=(beat,), daemon=True).start()
 
 
-def _end_with_parent() -> None:
+def _end_with_parent(beat: Any) -> None:
     parent = multiprocessing.parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+    if parent is None:
+        return
+    while True:
+        parent.join(None if beat is None else BEAT)
+        if not parent.is_alive():
+            os._exit(1)
+        if beat is not None:
+            beat.value += 1
 
 
 def keep_freed_memory() -> bool:

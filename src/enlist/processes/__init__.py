@@ -1,0 +1,22 @@
+"""Worker processes: how they are started, watched and replaced; nothing of them outlives whoever started them."""
+
+from __future__ import annotations
+
+from enlist.processes.children import REPLACED, Child, patience
+from enlist.processes.leftovers import clean, temporary_folder
+from enlist.processes.pool import in_processes
+from enlist.processes.starting import context, keep_freed_memory, one_core, serve_parent, yield_to_parent
+
+__all__ = [
+    "REPLACED",
+    "Child",
+    "clean",
+    "context",
+    "in_processes",
+    "keep_freed_memory",
+    "one_core",
+    "patience",
+    "serve_parent",
+    "temporary_folder",
+    "yield_to_parent",
+]
