@@ -15,7 +15,7 @@ from enlist.data import Dataset, Samples
 from enlist.runs.scores import comparison_rows
 from enlist.runs.tables import PARTICIPATIONS, read_run
 from enlist.simulation import Config, Population, Simulation, build, load
-from enlist.simulation.comparison import Comparison, compare
+from enlist.simulation.comparison import Comparison
 from enlist.training.workers import one_thread
 
 Part = tuple[list[str], bool]
@@ -114,7 +114,7 @@ def selection() -> Part:
     config = load(str(files("enlist.cli") / "demo.toml"))
     comparison = Comparison(config, ("random", "oort", "bsfl", "fedsuv"), seeds=10, first_seed=300)
     with tempfile.TemporaryDirectory() as folder:
-        ended = compare(comparison, folder, jobs=os.cpu_count() or 1)
+        ended = comparison.run(folder, jobs=os.cpu_count() or 1)
         runs = [read_run(comparison.folder(Path(folder), key), PARTICIPATIONS) for key in ended.finished]
     rows = comparison_rows(runs)
     lines = ["", "| selector | speed-up over random | seeds that reached it |", "|---|---|---|"]

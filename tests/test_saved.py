@@ -21,7 +21,7 @@ from enlist.personal.config import load as load_personal
 from enlist.runs import RunFolder, read_run
 from enlist.runs.personal import find_personal, read_personal
 from enlist.simulation import Recorder, Simulation, load
-from enlist.simulation.comparison import Comparison, compare
+from enlist.simulation.comparison import Comparison
 from enlist.studies.running import Reproduction
 from enlist.testing import transcript
 
@@ -86,7 +86,7 @@ def test_a_comparison_runs_what_is_missing(release: str, tmp_path: Path) -> None
     with reading(release, "comparison"):
         config = load(place / "runs" / "random" / "0" / "config.json")
         kept = {path: path.stat().st_mtime_ns for path in place.rglob("rounds.csv")}
-        ended = compare(Comparison(config, ("random", "oort"), 2, 0), place)
+        ended = Comparison(config, ("random", "oort"), 2, 0).run(place)
         assert not ended.failed
         assert len(ended.finished) == 4
         assert kept == {path: path.stat().st_mtime_ns for path in kept}

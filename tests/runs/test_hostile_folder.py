@@ -20,7 +20,8 @@ from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs import RunFolder, read_run
 from enlist.simulation import Callback, Config, load
-from enlist.simulation.comparison import Comparison, compare
+from enlist.simulation.comparison import Comparison
+from enlist.simulation.jobs import How
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from simulation_helpers import Kill, checkpoint, config, contents, continue_run
@@ -247,18 +248,18 @@ def test_a_finished_run_that_was_tampered_with(name: str, mutation: str, whole: 
 def test_the_same_in_a_comparison(whole: Path, tmp_path: Path) -> None:
     comparison = Comparison(config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), ("random",), seeds=1)
     folder = tmp_path / "comparison"
-    assert not compare(comparison, folder).failed
+    assert not comparison.run(folder).failed
     run = folder / "runs" / "random" / "0"
     kept = (run / "rounds.csv").read_bytes()
     digit_changed(run / "rounds.csv", tmp_path)
-    assert "rounds.csv was changed after the run was finished" in compare(comparison, folder).failed["random", 0]
+    assert "rounds.csv was changed after the run was finished" in comparison.run(folder).failed["random", 0]
     (run / "rounds.csv").write_bytes(kept)
-    assert not compare(comparison, folder).failed
+    assert not comparison.run(folder).failed
     header = json.loads((folder / "comparison.json").read_text())
     (folder / "comparison.json").write_text(json.dumps({**header, "seeds": 7}))
     with pytest.raises(StateFileError, match=r"comparison\.json was changed"):
-        compare(comparison, folder)
-    assert not compare(comparison, folder, accept_changes=True).failed
+        comparison.run(folder)
+    assert not comparison.run(folder, how=How(accept_changes=True)).failed
 
 
 @pytest.mark.parametrize("part", ["runs", "runs/random", "runs/random/0"])
@@ -266,11 +267,11 @@ def test_a_comparison_does_not_follow_links(part: str, tmp_path: Path) -> None:
     comparison = Comparison(config(data={"clients": 8}, rounds={"rounds": 1, "k": 3}), ("random",), seeds=1)
     folder, outside = tmp_path / "comparison", tmp_path / "outside"
     outside.mkdir()
-    compare(comparison, folder)
+    comparison.run(folder)
     shutil.rmtree(folder / part)
     (folder / part).symlink_to(outside, target_is_directory=True)
     with contextlib.suppress(StateFileError):
-        assert "is a symbolic link" in compare(comparison, folder).failed["random", 0]
+        assert "is a symbolic link" in comparison.run(folder).failed["random", 0]
     assert not list(outside.iterdir())
 
 
@@ -349,7 +350,7 @@ def test_a_changed_configuration_is_named_by_its_key(half: Path, tmp_path: Path)
 
 
 def accepting(folder: Path, settings: Config) -> None:
-    from enlist.simulation.comparison import run_in
+    from enlist.simulation.jobs import run_in
 
     run_in(folder, settings, accept_changes=True)
 

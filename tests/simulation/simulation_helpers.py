@@ -21,7 +21,7 @@ from enlist.devices import Devices, Intervals, Latency
 from enlist.records import Feedback
 from enlist.runs import RunFolder, folder
 from enlist.simulation import Callback, Config, Population, Recorder, Simulation, build, parse
-from enlist.simulation.comparison import run_in
+from enlist.simulation.jobs import run_in
 from enlist.streams import Streams
 
 SMALL: dict[str, Any] = {

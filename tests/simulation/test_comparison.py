@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from enlist.errors import EnlistError, InputError
-from enlist.simulation.comparison import Comparison, compare, remember, run_in
+from enlist.simulation.comparison import Comparison, remember
+from enlist.simulation.jobs import run_in
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import config, contents
@@ -42,14 +43,14 @@ def everything(root: Path) -> dict[str, dict[str, bytes]]:
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("reference") / "comparison"
-    ended = compare(Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), root)
+    ended = Comparison(SETTINGS, ("random", "oort:paper"), seeds=2).run(root)
     assert ended.failed == {}
     return root
 
 
 def test_the_number_of_jobs_changes_no_byte(reference: Path, tmp_path: Path) -> None:
     ticks = Ticks()
-    ended = compare(Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), tmp_path / "two", jobs=2, tick=ticks)
+    ended = Comparison(SETTINGS, ("random", "oort:paper"), seeds=2).run(tmp_path / "two", jobs=2, tick=ticks)
     assert sorted(ended.finished) == [("oort:paper", 0), ("oort:paper", 1), ("random", 0), ("random", 1)]
     assert all(result["status"] == "finished" and result["rounds"] == 3 for result in ended.finished.values())
     found = everything(tmp_path / "two")
@@ -75,11 +76,11 @@ def test_an_interrupted_comparison_goes_on_with_what_is_missing(reference: Path,
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        compare(comparison, root, tick=interrupt)
+        comparison.run(root, tick=interrupt)
     done = {path: path.stat().st_mtime_ns for path in root.glob("runs/random/0/**/*") if path.is_file()}
     assert root / "runs/random/0/result.json" in done
     ticks = Ticks()
-    ended = compare(comparison, root, tick=ticks)
+    ended = comparison.run(root, tick=ticks)
     assert len(ended.finished) == 4
     assert ("random", 0) not in ticks.with_status("running")
     assert {path: path.stat().st_mtime_ns for path in done} == done
@@ -88,7 +89,7 @@ def test_an_interrupted_comparison_goes_on_with_what_is_missing(reference: Path,
 
 def test_nothing_runs_when_nothing_is_missing(reference: Path) -> None:
     ticks = Ticks()
-    ended = compare(Comparison(SETTINGS, ("random", "oort:paper"), seeds=2), reference, jobs=2, tick=ticks)
+    ended = Comparison(SETTINGS, ("random", "oort:paper"), seeds=2).run(reference, jobs=2, tick=ticks)
     assert len(ended.finished) == 4
     assert ticks.with_status("running") == []
 
@@ -104,7 +105,7 @@ def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
     comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort"), seeds=1)
     flag.write_text("random")
     ticks = Ticks()
-    ended = compare(comparison, tmp_path / "c", jobs=2 if times == 1 else 1, tick=ticks)
+    ended = comparison.run(tmp_path / "c", jobs=2 if times == 1 else 1, tick=ticks)
     again = "(exit code 3); another one takes its place and goes on with its run"
     if times == 1:
         assert (sorted(ended.finished), ended.failed) == (sorted(comparison.runs()), {})
@@ -115,23 +116,23 @@ def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
         assert caplog.text.count(again) == 4
         assert sorted(ticks.with_status("failed")) == sorted(comparison.runs())
         flag.unlink()
-        assert not compare(comparison, tmp_path / "c").failed
-    compare(comparison, tmp_path / "undisturbed")
+        assert not comparison.run(tmp_path / "c").failed
+    comparison.run(tmp_path / "undisturbed")
     assert everything(tmp_path / "c") == everything(tmp_path / "undisturbed")
 
 
 def test_a_run_that_fails_is_reported_and_the_others_finish(tmp_path: Path) -> None:
     settings = config(data={"clients": 6, "validation": 0}, rounds={"rounds": 2, "k": 2})
-    ended = compare(Comparison(settings, ("random", "darts-ucb", "oort"), seeds=1), tmp_path / "c")
+    ended = Comparison(settings, ("random", "darts-ucb", "oort"), seeds=1).run(tmp_path / "c")
     assert sorted(ended.finished) == [("oort", 0), ("random", 0)]
     assert "data.validation is 0" in ended.failed["darts-ucb", 0]
 
 
 def test_selectors_and_seeds_may_be_added(reference: Path, tmp_path: Path) -> None:
     root = tmp_path / "c"
-    compare(Comparison(SETTINGS, ("random",), seeds=1), root)
-    compare(Comparison(SETTINGS, ("random",), seeds=2), root)
-    ended = compare(Comparison(SETTINGS, ("oort:paper",), seeds=2), root)
+    Comparison(SETTINGS, ("random",), seeds=1).run(root)
+    Comparison(SETTINGS, ("random",), seeds=2).run(root)
+    ended = Comparison(SETTINGS, ("oort:paper",), seeds=2).run(root)
     assert sorted(ended.finished) == [("oort:paper", 0), ("oort:paper", 1)]
     assert everything(root) == everything(reference)
     known = json.loads((root / "comparison.json").read_text())
@@ -139,8 +140,8 @@ def test_selectors_and_seeds_may_be_added(reference: Path, tmp_path: Path) -> No
 
 
 def test_fewer_seeds_later_do_not_hide_the_seeds_there_are(tmp_path: Path) -> None:
-    compare(Comparison(SETTINGS, ("random",), seeds=2), tmp_path / "c")
-    compare(Comparison(SETTINGS, ("oort",), seeds=1), tmp_path / "c")
+    Comparison(SETTINGS, ("random",), seeds=2).run(tmp_path / "c")
+    Comparison(SETTINGS, ("oort",), seeds=1).run(tmp_path / "c")
     assert json.loads((tmp_path / "c" / "comparison.json").read_text())["seeds"] == 2
 
 
@@ -148,7 +149,7 @@ def test_another_configuration_is_refused(reference: Path) -> None:
     values = SETTINGS.model_dump(mode="json")
     values["rounds"]["k"] = 2
     with pytest.raises(InputError, match="holds another comparison; continue it with its own configuration, or name"):
-        compare(Comparison(type(SETTINGS)(**values), ("random",), seeds=1), reference)
+        Comparison(type(SETTINGS)(**values), ("random",), seeds=1).run(reference)
 
 
 def test_other_settings_of_a_selector_are_another_configuration(tmp_path: Path) -> None:
@@ -179,26 +180,26 @@ def test_folders_that_are_something_else(tmp_path: Path) -> None:
     comparison = Comparison(SETTINGS, ("random",), seeds=1)
     (tmp_path / "thesis.txt").write_text("mine")
     with pytest.raises(InputError, match="is not empty and holds no comparison; name a new folder"):
-        compare(comparison, tmp_path)
+        comparison.run(tmp_path)
     with pytest.raises(InputError, match="cannot be written"):
-        compare(comparison, tmp_path / "thesis.txt")
+        comparison.run(tmp_path / "thesis.txt")
     with pytest.raises(InputError, match="cannot be written"):
-        compare(comparison, tmp_path / "thesis.txt" / "below")
+        comparison.run(tmp_path / "thesis.txt" / "below")
 
 
 @pytest.mark.parametrize("text", ["", '{"selectors": ["random"],', "[]", "{}"])
 def test_a_damaged_comparison_is_reported(tmp_path: Path, text: str) -> None:
     (tmp_path / "comparison.json").write_text(text)
     with pytest.raises(EnlistError, match="comparison"):
-        compare(Comparison(SETTINGS, ("random",), seeds=1), tmp_path)
+        Comparison(SETTINGS, ("random",), seeds=1).run(tmp_path)
 
 
 def test_a_damaged_result_is_reported_or_made_again(tmp_path: Path) -> None:
     comparison = Comparison(SETTINGS, ("random",), seeds=1)
-    compare(comparison, tmp_path / "c")
+    comparison.run(tmp_path / "c")
     (tmp_path / "c" / "runs" / "random" / "0" / "result.json").write_text("{")
     try:
-        ended = compare(comparison, tmp_path / "c")
+        ended = comparison.run(tmp_path / "c")
     except EnlistError:
         return
     assert ended.finished["random", 0]["rounds"] == 3
@@ -218,13 +219,13 @@ def test_nonsense_is_refused_before_anything_runs(
     tmp_path: Path, selectors: tuple[str, ...], seeds: int, jobs: int, message: str
 ) -> None:
     with pytest.raises(InputError, match=message):
-        compare(Comparison(SETTINGS, selectors, seeds), tmp_path / "c", jobs=jobs)
+        Comparison(SETTINGS, selectors, seeds).run(tmp_path / "c", jobs=jobs)
     assert not (tmp_path / "c").exists()
 
 
 def test_populations_that_cannot_be_built_are_an_error_not_a_hang(tmp_path: Path) -> None:
     settings = config(data={"clients": 5000})
-    ended = compare(Comparison(settings, ("random", "oort"), seeds=2), tmp_path / "c")
+    ended = Comparison(settings, ("random", "oort"), seeds=2).run(tmp_path / "c")
     assert not ended.finished
     assert set(ended.failed) == {(name, seed) for name in ("random", "oort") for seed in (0, 1)}
     assert all("client" in reason for reason in ended.failed.values())

@@ -14,14 +14,13 @@ CONFIG = {"data": {"clients": 8}, "rounds": {"rounds": 3, "k": 3}, "evaluation":
 
 def test_a_simulation_is_that_of_a_comparison_and_is_not_run_twice(tmp_path: Path) -> None:
     from enlist.simulation.comparison import Comparison as Simulations
-    from enlist.simulation.comparison import compare
     from enlist.simulation.config import parse
 
     settings = {"selector": "oort:paper", "config": CONFIG}
     first = simulation(settings, 4, tmp_path / "a")
     again = simulation(settings, 4, tmp_path / "a")
     comparison = Simulations(parse(CONFIG, "config"), ("oort:paper",), seeds=1, first_seed=4)
-    other = compare(comparison, tmp_path / "b").finished["oort:paper", 4]
+    other = comparison.run(tmp_path / "b").finished["oort:paper", 4]
     assert first["accuracy"].tolist() == again["accuracy"].tolist()
     assert first["accuracy"][-1] == other["accuracy"]
     assert first["selected"].sum() == 9

@@ -14,62 +14,83 @@ from rich.markup import escape
 from enlist import checks, files
 from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
 from enlist.cli.report import LEGEND, WIDTH, fitting
-from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Trust
+from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Quiet, Trust, chosen_device, trackers
+from enlist.runs.printing import plural
+
+Selectors = Annotated[
+    str,
+    typer.Option(
+        help="Methods, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as label=method."
+    ),
+]
 
 if TYPE_CHECKING:
-    from enlist.simulation.comparison import Comparison, Ended
+    from enlist.simulation.comparison import Comparison
+    from enlist.simulation.jobs import Ended, How
 
 
 def compare(
     config: ConfigFile,
-    selectors: Annotated[str, typer.Option(help="Names, or name:preset, with commas.")] = "random,oort,bsfl,fedsuv",
-    seeds: Annotated[int, typer.Option(help="Runs per selector; every selector meets the same populations.")] = 3,
+    selectors: Selectors = "random,oort,bsfl,fedsuv",
+    seeds: Annotated[int, typer.Option(help="Runs per method; every method meets the same populations.")] = 5,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
     changes: Changes = None,
     target: Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")] = None,
+    baseline: Annotated[
+        str | None, typer.Option(help="The method that speed-ups are over, by its label; random if not given.")
+    ] = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder; if it holds this comparison already, only missing runs are run.")
     ] = None,
+    workers: Annotated[int, typer.Option(help="Processes that train each run; 0 for the one of the run.")] = 0,
+    device: Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")] = "cpu",
+    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
+    mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
+    wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Compare selectors on the same populations: time to accuracy, with intervals over seeds, and a report.
+    """Compare methods on the same populations: time to accuracy, with intervals over seeds, and a report.
 
     CONFIG is a TOML file; docs/configuration.md lists every key.
 
-    Example: [bold]enlist compare examples/quickstart.toml --selectors random,oort,bsfl --seeds 10[/]
+    Example: [bold]enlist compare examples/quickstart.toml --selectors random,oort,oort+penalty=1,mine:Own[/]
     """
     needs_sim("compare")
     from enlist.simulation.comparison import Comparison
     from enlist.simulation.config import load
+    from enlist.simulation.jobs import How
 
-    names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
-    comparison = Comparison(load(config, changes or [], trust=trust), names, seeds, first_seed)
+    comparison = Comparison(load(config, changes or [], trust=trust), selectors, seeds, first_seed)
     comparison.check()
+    if baseline is not None:
+        checks.one_of("--baseline", baseline, comparison.labels)
     checks.whole("--jobs", jobs, minimum=0)
-    console = open_console(WIDTH)
+    console = open_console(WIDTH, quiet)
     folder = output or numbered("compare")
     words = ["enlist", "compare", str(config), "--selectors", selectors, "--seeds", str(seeds)]
     words += ["--first-seed", str(first_seed), "--output", str(folder)]
     words += [word for change in changes or [] for word in ("--set", change)]
     words += [] if target is None else ["--target", str(target)]
     again = shlex.join([*words, "--trust"] if trust else words)
-    ended = with_view(console, comparison, folder, jobs, again, accept_changes)
-    finish(console, comparison, ended, folder, target, f"{config.stem}: {len(names)} selectors, {seeds} seeds")
+    how = How(workers, chosen_device(device), trackers(tensorboard, mlflow, wandb), accept_changes)
+    ended = with_view(console, comparison, folder, jobs, again, how)
+    title = f"{config.stem}: {plural(len(comparison.labels), 'method')}, {plural(seeds, 'seed')}"
+    finish(console, comparison, ended, folder, target, title, baseline)
 
 
 def with_view(
-    console: Console, comparison: Comparison, folder: Path, jobs: int, again: str, accept_changes: bool = False
+    console: Console, comparison: Comparison, folder: Path, jobs: int, again: str, how: How | None = None
 ) -> Ended:
     """Run under the live view; Ctrl-C says how to go on."""
     from enlist.cli.live import View
-    from enlist.simulation.comparison import compare as compare_all
 
     view = View(console, comparison)
     try:
         with view.progress:
-            return compare_all(comparison, folder, jobs or cores(), view.tick, accept_changes=accept_changes)
+            return comparison.run(folder, jobs or cores(), view.tick, how)
     except KeyboardInterrupt:
         console.print(
             f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
@@ -78,23 +99,31 @@ def with_view(
 
 
 def finish(
-    console: Console, comparison: Comparison, ended: Ended, folder: Path, target: float | None, title: str
+    console: Console,
+    comparison: Comparison,
+    ended: Ended,
+    folder: Path,
+    target: float | None,
+    title: str,
+    baseline: str | None = None,
 ) -> None:
     """Table, files and report of a comparison; runs that failed are named."""
     for (selector, seed), reason in ended.failed.items():
         console.print(
-            f"[bold red]failed:[/] {selector}, seed {seed}: {escape(reason)}", highlight=False, soft_wrap=True
+            f"[bold red]failed:[/] {escape(selector)}, seed {seed}: {escape(reason)}", highlight=False, soft_wrap=True
         )
     kept = [comparison.folder(folder, key) for key in comparison.runs() if key in ended.finished]
     if not kept:
         console.print("no run was finished; nothing to compare.")
         raise typer.Exit(1)
-    publish(console, kept, folder, target, title)
+    publish(console, kept, folder, target, title, baseline)
     if ended.failed:
         raise typer.Exit(1)
 
 
-def publish(console: Console, runs: Sequence[Path], folder: Path, target: float | None, title: str) -> None:
+def publish(
+    console: Console, runs: Sequence[Path], folder: Path, target: float | None, title: str, baseline: str | None = None
+) -> None:
     """Print the table; write the report, with the scores as JSON beside it."""
     from enlist.report.runs import write_report
     from enlist.runs.printing import comparison_table
@@ -102,7 +131,7 @@ def publish(console: Console, runs: Sequence[Path], folder: Path, target: float 
     from enlist.runs.tables import PARTICIPATIONS, read_run
 
     tables = [read_run(path, PARTICIPATIONS) for path in runs]
-    rows = comparison_rows(tables, target)
+    rows = comparison_rows(tables, target, baseline=baseline)
     console.print(fitting(console, comparison_table(rows), title))
     console.print(LEGEND, style="dim")
-    say_where(console, write_report(tables, files.inside(folder, "report"), title, target))
+    say_where(console, write_report(tables, files.inside(folder, "report"), title, target, baseline=baseline))

@@ -23,10 +23,10 @@ if TYPE_CHECKING:
     from enlist.simulation.config import Config
 
 
-def open_console(width: int = 120) -> Console:
+def open_console(width: int = 120, quiet: bool = False) -> Console:
     """A console that is wide enough for our tables when its output goes into a pipe or a file."""
-    console = Console()
-    return console if console.is_terminal else Console(width=width)
+    console = Console(quiet=quiet)
+    return console if console.is_terminal else Console(width=width, quiet=quiet)
 
 
 def say_where(console: Console, page: Path) -> None:

@@ -8,6 +8,7 @@ from types import FrameType
 from typing import Any, Protocol
 
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist.runs.printing import duration, level
@@ -35,7 +36,7 @@ class Bar(Callback):
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.progress.add_task(config.selector.name, total=config.rounds.rounds, state="")
+        self.task = self.progress.add_task(escape(config.selector.title), total=config.rounds.rounds, state="")
 
     def __enter__(self) -> Bar:
         self.progress.start()
@@ -90,13 +91,13 @@ class View:
             console=console,
             disable=not console.is_terminal,
         )
-        width = max(len(name) for name in comparison.selectors)
+        width = max(len(name) for name in comparison.labels)
         total = comparison.seeds * comparison.config.rounds.rounds
         self.tasks = {
-            name: self.progress.add_task(name.ljust(width), total=total, state="waiting")
-            for name in comparison.selectors
+            name: self.progress.add_task(escape(name).ljust(width), total=total, state="waiting")
+            for name in comparison.labels
         }
-        self.states: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in comparison.selectors}
+        self.states: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in comparison.labels}
 
     def tick(self, selector: str, seed: int, state: dict[str, Any]) -> None:
         """Show how a run stands."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 from pathlib import Path
 from typing import Annotated, Any
@@ -19,6 +20,7 @@ Trust = Annotated[
 AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Go on though files of the folder were changed in the meantime.")
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 ConfigFile = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/configuration.md lists every key.")
 ]
@@ -35,6 +37,8 @@ def run(
     device: Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")] = "auto",
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
+    wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
@@ -47,17 +51,19 @@ def run(
     needs_sim("run")
     from enlist.cli.live import Bar, stopping_after_round
     from enlist.runs import RunFolder
-    from enlist.simulation import Callback, MLflow, Recorder, Simulation, TensorBoard, load
+    from enlist.simulation import Recorder, Simulation, load
+    from enlist.simulation.callbacks import tracker
 
     settings = load(config, changes or [], trust=trust)
-    console = open_console()
+    console = open_console(quiet=quiet)
     folder = output or (latest("run") if resume else numbered("run"))
     chosen = chosen_device(device)
     if workers and chosen != "cpu":
         raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
-    callbacks: list[Callback] = [MLflow()] if mlflow else []
-    callbacks += [TensorBoard(files.inside(folder, "tensorboard"))] if tensorboard else []
-    values, code = settings.model_dump(mode="json"), settings.code()
+    place = files.inside(folder) if os.path.lexists(folder) else folder
+    names = trackers(tensorboard, mlflow, wandb)
+    callbacks = [tracker(name, place, settings.selector.title) for name in names]
+    values, code = settings.recorded().model_dump(mode="json"), settings.code()
     with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
         if opened.finished():
             console.print(
@@ -71,7 +77,7 @@ def run(
                 console.print(f"resuming after round {simulation.round}")
             with bar, stopping_after_round(console, simulation):
                 result = simulation.run()
-    console.print(as_rich(summary(result), f"{settings.selector.name}, seed {settings.seed}"))
+    console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
     if result["status"] == "abandoned":
         console.print(
             "nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.",
@@ -102,6 +108,12 @@ def summary(result: dict[str, Any]) -> list[list[str]]:
         header += [f"rounds to {target}", f"time to {target}"]
         row += [str(result["rounds_to_target"] or "never"), "never" if reached is None else duration(reached)]
     return [header, row]
+
+
+def trackers(tensorboard: bool, mlflow: bool, wandb: bool) -> tuple[str, ...]:
+    """The names of the trackers that were asked for."""
+    wanted = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
+    return tuple(name for name, asked in wanted.items() if asked)
 
 
 def chosen_device(wanted: str) -> str:

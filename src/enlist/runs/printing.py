@@ -60,6 +60,15 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{value:.1g} %" if 0 < value < 0.5 * 10.0**-digits else f"{value:.{digits}f} %"
 
 
+def plural(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> plural(1, "seed"), plural(3, "seed")
+    ('1 seed', '3 seeds')
+    """
+    return f"{number:,} {noun}" + ("" if number == 1 else "s")
+
+
 def level(value: float, by: str = "accuracy") -> str:
     """A target or result: an accuracy in percent, a loss as it is.
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from enlist import files
 from enlist.errors import InputError
+from enlist.methods import Method
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
@@ -264,13 +265,22 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def _identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:
-    """Selector and seed; in a comparison the folder tells selectors apart, and the configuration how they are spelt."""
+    """Label and seed; in a comparison the folder tells methods apart, and the configuration how they are spelt."""
     place, section, seed = folder.absolute(), config.get("selector"), config.get("seed")
-    if isinstance(section, Mapping):
-        section = f"{section.get('name')}:{section['preset']}" if section.get("preset") else section.get("name")
-    selector = str(section or place.name)
+    label = _label(section) if isinstance(section, Mapping) else str(section or place.name)
     if len(place.parents) > 2 and (place.parents[2] / "comparison.json").exists():
-        told_apart = re.sub(r"\W+", "-", place.parent.name) != re.sub(r"\W+", "-", selector)
-        selector = place.parent.name if told_apart else selector
+        told_apart = re.sub(r"\W+", "-", place.parent.name) != re.sub(r"\W+", "-", label)
+        label = place.parent.name if told_apart else label
         seed = int(place.name) if place.name.isdigit() else seed
-    return selector, seed if isinstance(seed, int) else 0
+    return label, seed if isinstance(seed, int) else 0
+
+
+def _label(section: Mapping[str, Any]) -> str:
+    """The label of a method as a configuration describes it."""
+    settings = section.get("settings")
+    method: Method[Any] = Method(
+        str(section.get("name")),
+        preset=section.get("preset") or None,
+        settings=settings if isinstance(settings, Mapping) else {},
+    )
+    return str(section.get("label") or method.label)

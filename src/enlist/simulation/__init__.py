@@ -9,8 +9,9 @@
 from __future__ import annotations
 
 from enlist.simulation.callbacks import Callback, MLflow, Progress, Recorder, TensorBoard
-from enlist.simulation.comparison import Comparison, compare, run_in
+from enlist.simulation.comparison import Comparison, compare
 from enlist.simulation.config import Config, load, parse
+from enlist.simulation.jobs import run_in
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import ComparisonResult, Run
 from enlist.simulation.running import read, simulate

@@ -7,11 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from enlist import checks
 from enlist.errors import EnlistError, MissingExtraError, StateFileError
 from enlist.runs.folder import Checkpoint, RunFolder, Saves
 from enlist.typing import AnyArray
 
 Row = Mapping[str, Any]
+TRACKERS = ("mlflow", "tensorboard", "wandb")
 
 
 class Callback:
@@ -212,9 +214,68 @@ class MLflow(Callback):
         self.status = ""
 
 
+class WandB(Callback):
+    """Configuration and curves for Weights & Biases. Needs the extra `wandb`.
+
+    >>> from unittest.mock import MagicMock
+    >>> from enlist.simulation import Config, Simulation
+    >>> client = MagicMock()
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+    >>> _ = Simulation(config, callbacks=[WandB(client=client)]).run()
+    >>> client.init.return_value.log.call_count, client.init.return_value.finish.call_args
+    (2, call(exit_code=0))
+    """
+
+    def __init__(self, project: str = "enlist", name: str | None = None, client: Any = None) -> None:
+        if client is None:
+            try:
+                import wandb
+            except ImportError:
+                raise MissingExtraError("--wandb", "wandb") from None
+            client = wandb
+        self.client, self.project, self.name = client, project, name
+        self.run: Any = None
+        self.failed = True
+
+    def on_start(self, simulation: Any) -> None:
+        """Open a run with the configuration."""
+        settings = simulation.config.model_dump(mode="json")
+        self.run = self.client.init(project=self.project, name=self.name, config=settings, reinit="finish_previous")
+
+    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+        """One point per quantity that is known."""
+        self.run.log(_numbers(row), step=row["round"])
+
+    def on_finish(self, simulation: Any, result: Row) -> None:
+        """Remember that it ended well."""
+        self.failed = False
+
+    def close(self) -> None:
+        """Close the run."""
+        if self.run is not None:
+            self.run.finish(exit_code=int(self.failed))
+        self.run = None
+
+
+def tracker(name: str, folder: Path | None, label: str) -> Callback:
+    """The callback of a tracker by name, for commands: "tensorboard", "mlflow" or "wandb".
+
+    >>> tracker("clearml", None, "oort")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: tracker is 'clearml'. Allowed: mlflow, tensorboard, wandb.
+    """
+    checks.one_of("tracker", name, TRACKERS)
+    if name == "mlflow":
+        return MLflow()
+    if name == "wandb":
+        return WandB(name=label)
+    return TensorBoard(Path("tensorboard") / label if folder is None else folder / "tensorboard")
+
+
 def _numbers(row: Row) -> dict[str, float]:
     numbers = {name: float(value) for name, value in row.items() if isinstance(value, int | float)}
     return {name: value for name, value in numbers.items() if name != "round" and abs(value) < float("inf")}
 
 
-__all__ = ["Callback", "Checkpoint", "MLflow", "Progress", "Recorder", "TensorBoard"]
+__all__ = ["Callback", "Checkpoint", "MLflow", "Progress", "Recorder", "TensorBoard", "WandB", "tracker"]

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enlist import files, storage
-from enlist.errors import InputError, StateFileError
-from enlist.runs.digests import digest_of, report
+from enlist.errors import EnlistError, InputError, StateFileError
+from enlist.runs.digests import digest_of, first_difference, report
+from enlist.simulation.config import Config
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
@@ -22,11 +22,11 @@ def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -
     >>> from enlist.simulation import Config
     >>> from enlist.simulation.comparison import Comparison
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     remember(Comparison(Config(), ("random",)), Path(folder))
-    ...     remember(Comparison(Config(data={"clients": 9}), ("random",)), Path(folder))
+    ...     remember(Comparison(Config(), "random"), Path(folder))
+    ...     remember(Comparison(Config(data={"clients": 9}), "random"), Path(folder))
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: ... holds another comparison; continue it with its own configuration, or ...
+    enlist.errors.InputError: ... holds a comparison with data.clients = 100, and 9 was asked for; continue it ...
     """
     file, header = path / "comparison.json", _header(comparison)
     try:
@@ -42,15 +42,17 @@ def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -
 
 
 def _header(comparison: Comparison) -> dict[str, Any]:
-    """What comparison.json holds: whom it compares, on which seeds, with which settings, in which federation."""
-    chosen = comparison.config.selector
-    own = {"settings": chosen.settings, "preset": chosen.preset}
-    told = (chosen.settings or chosen.preset) and chosen.name in _kinds(comparison.selectors)
+    """What comparison.json holds: whom it compares, with which settings, on which seeds, in which federation."""
+    chosen = [comparison.config.with_method(method).recorded().selector for method in comparison.methods]
+    methods = {
+        label: section.model_dump(mode="json", exclude={"label"})
+        for label, section in zip(comparison.labels, chosen, strict=True)
+    }
     return {
-        "selectors": list(comparison.selectors),
+        "selectors": list(comparison.labels),
         "first_seed": comparison.first_seed,
         "seeds": comparison.seeds,
-        "settings": {chosen.name: own} if told else {},
+        "methods": methods,
         "config": comparison.config.model_dump(mode="json", exclude={"seed", "selector"}),
     }
 
@@ -58,17 +60,25 @@ def _header(comparison: Comparison) -> dict[str, Any]:
 def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[str, Any]:
     """The header of the folder with this one added, which must not say anything else of what was compared before."""
     known = read_table(file)
-    if known is None or any(type(known.get(name)) is not type(value) for name, value in header.items()):
+    if known is None or not {"selectors", "first_seed", "seeds", "config"} <= known.keys():
         raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
     digest = known.pop("digest", None)
     if digest not in (None, _digest(known)):  # version 0.1 wrote none
         report(file.parent, [f"{file.name} was changed by somebody"], accept_changes)
-    again = _kinds(known["selectors"]) & _kinds(header["selectors"])
-    same = all(known["settings"].get(name) == header["settings"].get(name) for name in again)
-    if known["config"] != header["config"] or not same:
-        raise InputError(
-            f"{file.parent} holds another comparison; continue it with its own configuration, or name a new folder."
-        )
+    known = _of_version_01(known) if "methods" not in known else known
+    if any(type(known.get(name)) is not type(value) for name, value in header.items()):
+        raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
+    again = {label: entry for label, entry in known["methods"].items() if label in header["methods"]}
+    for what, then, now in (
+        ("", _filled(known["config"]), header["config"]),
+        *((f"method '{label}': ", entry, header["methods"][label]) for label, entry in again.items()),
+    ):
+        found = first_difference(then, now)
+        if found is not None:
+            raise InputError(
+                f"{file.parent} holds a comparison with {what}{found.key} = {found.before!r}, and {found.now!r} was "
+                "asked for; continue it with its own configuration, or name a new folder."
+            )
     first = min(header["first_seed"], known["first_seed"])
     last = max(each["first_seed"] + each["seeds"] for each in (known, header))
     return {
@@ -76,17 +86,32 @@ def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[st
         "selectors": list(dict.fromkeys([*known["selectors"], *header["selectors"]])),
         "first_seed": first,
         "seeds": last - first,
-        "settings": {**known["settings"], **header["settings"]},
+        "methods": {**known["methods"], **header["methods"]},
     }
+
+
+def _filled(config: dict[str, Any]) -> dict[str, Any]:
+    """A configuration with the defaults of keys that came later."""
+    try:
+        parsed: Config = Config.parse(config, "comparison.json")
+    except EnlistError:
+        return config
+    return parsed.model_dump(mode="json", exclude={"seed", "selector"})
+
+
+def _of_version_01(known: dict[str, Any]) -> dict[str, Any]:
+    """Version 0.1 knew names with presets only, and kept the settings of the configuration's own selector."""
+    methods = {}
+    for text in known["selectors"]:
+        name, _, preset = str(text).partition(":")
+        own = dict(known.get("settings", {}).get(name, {}))
+        section = {"name": name, "preset": preset or own.get("preset"), "settings": own.get("settings", {})}
+        methods[str(text)] = {**section, "source": None}
+    return {**{key: value for key, value in known.items() if key != "settings"}, "methods": methods}
 
 
 def _digest(header: dict[str, Any]) -> str:
     return digest_of(json.dumps(header, sort_keys=True).encode())
-
-
-def _kinds(selectors: Iterable[str]) -> set[str]:
-    """Names without presets."""
-    return {name.partition(":")[0] for name in selectors}
 
 
 def read_table(path: Path) -> dict[str, Any] | None:

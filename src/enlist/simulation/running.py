@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from enlist import selectors
+from enlist.errors import InputError
 from enlist.runs import checkpoints
 from enlist.runs.folder import RunFolder
 from enlist.runs.tables import read_run
@@ -69,7 +70,7 @@ def simulate(
     >>> simulate(config, Oort.with_(penalty=1.0), seed=3)
     Run('oort+penalty=1.0', seed=3, 3 rounds, ...)
     """
-    settings = load(config) if isinstance(config, str | PathLike) else config
+    settings = configured(config)
     if selector is not None:
         settings = settings.with_method(selector, seed)
     elif seed is not None:
@@ -85,6 +86,19 @@ def simulate(
                     recorder.restore(simulation)
                 simulation.run()
     return read(folder, settings)
+
+
+def configured(config: AnyConfig) -> Config:
+    """A configuration, or the one in the file that is named.
+
+    >>> configured(Config(seed=3)).seed
+    3
+    """
+    if isinstance(config, str | PathLike):
+        return load(config)
+    if not isinstance(config, Config):
+        raise InputError(f"config is {config!r:.80}; pass an enlist.simulation.Config, or the path of a TOML file.")
+    return config
 
 
 def in_memory(

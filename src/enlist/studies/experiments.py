@@ -39,8 +39,8 @@ def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     """
     from enlist.runs.scores import times_selected
     from enlist.runs.tables import PARTICIPATIONS, read_run
-    from enlist.simulation.comparison import run_in
     from enlist.simulation.config import parse
+    from enlist.simulation.jobs import run_in
 
     config = parse(settings["config"], "config").with_method(settings["selector"], seed)
     bound = config.rounds.protocol == "safa"  # which no other selector may have
