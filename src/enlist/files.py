@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
@@ -151,6 +152,28 @@ def open_to_append(path: Path) -> TextIO:
             "copy in its place."
         )
     return os.fdopen(found, "a", encoding="utf-8", newline="")
+
+
+def claim(lock: TextIO) -> bool:
+    """Whether an open file is now locked for this process; False if another process holds it.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile("w") as lock:
+    ...     claim(lock)
+    True
+    """
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
 
 
 def write(path: Path, payload: bytes) -> None:

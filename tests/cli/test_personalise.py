@@ -167,7 +167,7 @@ def test_the_example_with_files_runs(place: Path, quick: None) -> None:
     code, output, _ = typed(str(example / "offices.toml"), *small)
     assert code == 0, output
     assert "test accuracy" in output
-    result = json.loads((place / "out" / "seed-0" / "0001-harbour" / "result.json").read_text())
+    result = json.loads((place / "out" / "seed-0" / "0000-harbour" / "result.json").read_text())
     assert result["combination"] == "harbour+station"
 
 

@@ -169,7 +169,7 @@ def test_every_target_in_turn_begins_with_what_others_found(tmp_path: Path, work
     )
     assert list(found) == list(workers.names)
     assert [target for target, _ in seen] == list(workers.names)
-    arms, values = learned(tmp_path / "all" / "w0")
+    arms, values = learned(tmp_path / "all" / "0000-w0")
     second = complete(whole.model_copy(update={"target": "w1"}), workers=workers, priors=[(arms, values)])
     assert found["w1"]["combination"] == second.result()["combination"]
     assert found["w1"]["estimate"] == second.result()["estimate"]

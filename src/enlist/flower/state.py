@@ -81,7 +81,12 @@ class Keeper:
         if resume is False and there:
             raise InputError(f"{path} already holds a run; leave resume out to continue it, or name a new folder.")
         wanted = _continued(saved, config)
-        return cls(RunFolder.open(path, wanted, resume=True, tables=FLOWER_TABLES, accept_changes=accept_changes))
+        folder = RunFolder.open(path, wanted, resume=True, tables=FLOWER_TABLES, accept_changes=accept_changes)
+        try:
+            return cls(folder)
+        except BaseException:
+            folder.close()
+            raise
 
     def restore(self) -> Checkpoint | None:
         """The last checkpoint, with all tables cut back to it."""

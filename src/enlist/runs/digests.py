@@ -66,6 +66,20 @@ def _same(before: Any, now: Any) -> bool:
     return bool(before == now or (before != before and now != now))  # NaN is not equal to itself
 
 
+def config_change(before: Any, now: Any) -> str:
+    """How a config.json differs from the one, as text, that a checkpoint holds.
+
+    >>> config_change('{"seed": 1}', {"seed": 2})
+    'config.json was changed since the checkpoint was made: seed is 2 and was 1'
+    """
+    try:
+        found = first_difference(json.loads(before), now)
+    except (TypeError, ValueError):
+        found = None
+    what = f"{found.key} is {found.now!r} and was {found.before!r}" if found else "it was written anew"
+    return f"config.json was changed since the checkpoint was made: {what}"
+
+
 class Running:
     """The SHA-256 of a file that only grows: fed with what is appended, it never has to be read again.
 

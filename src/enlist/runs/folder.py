@@ -13,7 +13,6 @@ import csv
 import io
 import json
 import os
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -83,9 +82,11 @@ class RunFolder:
         config: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
     ) -> None:
-        self.path, self.tables, self.config, self._lock = path, tables, config or {}, lock
+        self.path, self.tables, self._lock = path, tables, lock
+        self._config = json.dumps(config or {})  # as text, which costs a checkpoint less than a table of tables
         self.accept_changes, self.accepted, self.resumed = accept_changes, False, False
         self._files: dict[str, TextIO] = {}
+        self._wall: TextIO | None = None
         self._running: dict[str, Running] = {}
         self._fixed: dict[str, str] = {}
 
@@ -112,7 +113,8 @@ class RunFolder:
         except OSError as error:
             raise InputError(f"{folder} cannot be written ({error.strerror}); name another folder.") from None
         try:
-            _claim(lock, folder)
+            if not files.claim(lock):
+                raise InputError(f"{folder} is being written by another process; wait for it, or end it.")
             _examine(folder, tables)
             saved = folder / "config.json"
             there = files.has_file(saved)
@@ -192,10 +194,13 @@ class RunFolder:
 
     def note_wall(self, round: int, seconds: float) -> None:
         """Append to wall.csv, which is outside the promise of equal bits."""
-        with self.writing(), files.open_to_append(self.path / "wall.csv") as file:
-            if not file.tell():
-                file.write("round,seconds\n")
-            file.write(f"{round},{seconds:.6f}\n")
+        with self.writing():
+            if self._wall is None:
+                self._wall = files.open_to_append(self.path / "wall.csv")
+                if not os.fstat(self._wall.fileno()).st_size:
+                    self._wall.write("round,seconds\n")
+            self._wall.write(f"{round},{seconds:.6f}\n")
+            self._wall.flush()
 
     def save(
         self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Weights,
@@ -223,7 +228,7 @@ class RunFolder:
                 _sync(partial / file_name)
             sums = {name: checksum(partial / name) for name in names}
             known = self._fixed | {table: self._digest(table) for table in self.tables}
-            own = {"config": self.config, "digests": {name: digest for name, digest in known.items() if digest}}
+            own = {"config": self._config, "digests": {name: digest for name, digest in known.items() if digest}}
             content = {**header, "round": round, "tables": lengths, "checksums": sums, "folder": own}
             storage.write(partial / "state", "run", content, dict(arrays))
             os.rename(partial, final)
@@ -250,7 +255,7 @@ class RunFolder:
         """Where the tables are to be cut; configuration, clients and tables that were changed are refused."""
         known, changes = checkpoint.digests, []
         if known.get("config.json", self._fixed["config.json"]) != self._fixed["config.json"]:
-            changes.append(_config_change(checkpoint.written.get("config"), _read(self.path / "config.json")))
+            changes.append(digests.config_change(checkpoint.written.get("config"), _read(self.path / "config.json")))
         clients = digest_of_file(self.path / "clients.csv")
         if clients and known.get("clients.csv", clients) != clients:
             changes.append("clients.csv was changed since the checkpoint was made")
@@ -274,10 +279,10 @@ class RunFolder:
     def close(self) -> None:
         """Release the files and the lock."""
         try:
-            for file in self._files.values():
+            for file in (*self._files.values(), *([self._wall] if self._wall else [])):
                 with contextlib.suppress(OSError):  # a full disk was reported when the rows were appended
                     file.close()
-            self._files = {}
+            self._files, self._wall = {}, None
         finally:
             self._lock.close()
 
@@ -342,23 +347,6 @@ def _examine(folder: Path, tables: Iterable[str]) -> None:
         files.check_tree(checkpoint)
 
 
-def _claim(lock: TextIO, folder: Path) -> None:
-    if sys.platform == "win32":
-        import msvcrt
-
-        try:
-            msvcrt.locking(lock.fileno(), msvcrt.LK_NBLCK, 1)
-        except OSError:
-            raise InputError(f"{folder} is being written by another process; wait for it, or end it.") from None
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        raise InputError(f"{folder} is being written by another process; wait for it, or end it.") from None
-
-
 def _same_config(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
     found = first_difference(saved, json.loads(json.dumps(given)))
     if found is not None and found.key.endswith(".source"):
@@ -371,12 +359,6 @@ def _same_config(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any
             f"{folder} holds a run with {found.key} = {found.before!r}, but {found.now!r} was asked for; resume it "
             "with its own configuration, or name a new folder."
         )
-
-
-def _config_change(before: Any, now: Any) -> str:
-    found = first_difference(before, now) if isinstance(before, Mapping) else None
-    what = f"{found.key} is {found.now!r} and was {found.before!r}" if found else "it was written anew"
-    return f"config.json was changed since the checkpoint was made: {what}"
 
 
 def _read(path: Path) -> dict[str, Any]:
