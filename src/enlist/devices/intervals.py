@@ -15,6 +15,8 @@ from enlist.typing import BoolArray, FloatArray, IntArray
 
 TICKS = 2.0**16
 """Ticks per second."""
+MOST_SESSIONS = 100_000_000
+"""Sessions of all clients together, at most: some gigabytes."""
 
 
 class Intervals(Availability):
