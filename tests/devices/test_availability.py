@@ -226,6 +226,7 @@ def test_options_are_found_by_kind() -> None:
         (lambda: Markov(mean_on=1e-300), "mean_on = 1e-300"),
         (lambda: Markov(mean_off=1e-300, period=1e300).draw(2, Streams(1)), "Shorten period"),
         (lambda: Markov(mean_on=1e300, period=1e300).draw(2, Streams(1)), "shorten the period"),
+        (lambda: Markov(mean_on=1.0, mean_off=1.7e308, period=1e15).draw(1, Streams(1)), "shorten the period"),
         (lambda: Bernoulli(slot=1e-300), "slot = 1e-300"),
         (lambda: Bernoulli(a=1e-12, b=1.0).draw(10, Streams(1)), "10 clients somebody is online never"),
         (

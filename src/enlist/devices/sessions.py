@@ -64,9 +64,10 @@ class Markov(AvailabilityOptions):
         extension = 0
         while bounds[:, -1].min() < self.period:
             sojourns = streams.generator("availability", number, extension).exponential(size=(rows, columns))
-            sojourns[:, 0::2] *= mean_even
-            sojourns[:, 1::2] *= mean_odd
-            bounds = np.concatenate([bounds, bounds[:, -1:] + np.cumsum(sojourns, axis=1)], axis=1)
+            with np.errstate(over="ignore"):  # what lasts longer than a number can say lasts to the end
+                sojourns[:, 0::2] *= mean_even
+                sojourns[:, 1::2] *= mean_odd
+                bounds = np.concatenate([bounds, bounds[:, -1:] + np.cumsum(sojourns, axis=1)], axis=1)
             extension += 1
         even = np.arange(bounds.shape[1] - 1) % 2 == 0
         online = (even == begins_on[:, None]) & (bounds[:, :-1] < self.period)
