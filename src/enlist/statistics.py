@@ -67,6 +67,7 @@ def bootstrap(statistic: Callable[..., float], *columns: ArrayLike, resamples: i
     Rows are resampled together, so pairs stay pairs. Percentiles are taken further out than 2.5 % and 97.5 %, at
     Φ(∓t·sqrt(n/(n−1))) with Student's t, because plain ones are too narrow for few seeds (the expanded percentile
     interval of Hesterberg, "What Teachers Should Know About the Bootstrap", 2015). A single seed has no interval.
+    Resamples of which the statistic is NaN are left out; if it is NaN of all of them, there is no interval either.
 
     >>> bootstrap(lambda a, b: a.std() / b.std(), [1.0, 3.0, 2.0, 4.0], [1.0, 3.0, 2.0, 4.0])
     Summary(mean=1.0, low=1.0, high=1.0)
@@ -80,6 +81,8 @@ def bootstrap(statistic: Callable[..., float], *columns: ArrayLike, resamples: i
     drawn = Streams(0).generator("bootstrap").integers(count, size=(resamples, count))
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.array([statistic(*(array[rows] for array in arrays)) for rows in drawn])
+    if np.isnan(values).all():
+        return Summary(value, math.nan, math.nan)
     low, high = np.nanquantile(values, [level, 1.0 - level])
     return Summary(value, float(low), float(high))
 

@@ -23,6 +23,7 @@ from enlist.data.partitions import (
     Natural,
     PowerLaw,
     Shards,
+    both,
     label_bins,
 )
 from enlist.data.partitions.base import log_gamma_draws, shares, sizes_by_weight
@@ -432,3 +433,11 @@ def test_a_hundred_thousand_clients_take_seconds():
     for partition in (Dirichlet(alpha=0.05, min_size=5), DirichletLogNormal(alpha=0.5, sigma=1.0)):
         assert len(partition.split(samples, 10, 100_000, Streams(1))) == 100_000
     assert time.perf_counter() - start < 20
+
+
+def test_more_shares_than_fit_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(both, "MOST_SHARES", 20)
+    samples = Samples(x=np.zeros((60, 1)), y=np.arange(60) % 5)
+    assert len(DirichletLogNormal().split(samples, 5, 4, Streams(1))) == 4
+    with pytest.raises(InputError, match=r"shares of 5 classes for each of 5 clients; .* Use at most 4 clients"):
+        DirichletLogNormal().split(samples, 5, 5, Streams(1))

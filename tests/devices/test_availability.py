@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from pathlib import Path
 
 import numpy as np
 import pydantic
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enlist.devices import Always, AnyAvailability, AvailabilityTrace, Bernoulli, Diurnal, Markov, Slots
+from enlist.devices import Always, AnyAvailability, AvailabilityTrace, Bernoulli, Diurnal, Markov, Slots, traces
 from enlist.devices import availability as module
 from enlist.devices.sessions import DAY, HOUR
 from enlist.errors import InputError
@@ -220,9 +221,59 @@ def test_options_are_found_by_kind() -> None:
         (lambda: Diurnal(sessions_per_day=1000, days=366).draw(1000, Streams(1)), "Lower days"),
         (lambda: Bernoulli().draw(0, Streams(1)), "clients is 0"),
         (lambda: Diurnal(swing=1.2), "swing = 1.2"),
+        (lambda: Diurnal(sessions_per_day=0, night_median=0), "so that nobody is ever online; raise one of them"),
+        (lambda: Diurnal(session_median=1e-300), "session_median = 1e-300"),
+        (lambda: Markov(mean_on=1e-300), "mean_on = 1e-300"),
+        (lambda: Markov(mean_off=1e-300, period=1e300).draw(2, Streams(1)), "Shorten period"),
+        (lambda: Markov(mean_on=1e300, period=1e300).draw(2, Streams(1)), "shorten the period"),
+        (lambda: Markov(mean_on=1.0, mean_off=1.7e308, period=1e15).draw(1, Streams(1)), "shorten the period"),
+        (lambda: Bernoulli(slot=1e-300), "slot = 1e-300"),
+        (lambda: Bernoulli(a=1e-12, b=1.0).draw(10, Streams(1)), "10 clients somebody is online never"),
+        (
+            lambda: Bernoulli(a=1.0, b=1e8).draw(10, Streams(1)),
+            r"once in .*e\+06 slots of 600 seconds.*raise a, lower b",
+        ),
+        (lambda: Bernoulli(a=1e308), r"a = 1e\+308"),
+        (lambda: Bernoulli(a=1e-309, b=1e-309).draw(3, Streams(1)), "somebody is online never"),
+        (lambda: Bernoulli(lookahead=100_000).draw(10**6, Streams(1)), "set lookahead to 2147 or less"),
+        (lambda: Slots(np.full(3, 0.5), 0.01, 5, Streams(1)).share(0.0, 1e5), "slots of 0.01 seconds; at most 65536"),
+        (lambda: Slots(np.full(3, 0.5), 5e-324, 5, Streams(1)).online(1.0), "cannot be counted that far"),
     ],
 )
 def test_mistakes_are_named(make: object, message: str) -> None:
     assert callable(make)
     with pytest.raises(InputError, match=message):
         make()
+
+
+def test_looking_for_somebody_is_bounded() -> None:
+    slots = Slots(np.full(1, 1e-15), 600.0, 5, Streams(1))
+    drawn = []
+    slots._drawn = lambda number: drawn.append(number) or np.zeros(1, dtype=bool)
+    assert slots.next_online(0.0) == math.inf
+    assert len(drawn) == module.MOST_SLOTS
+
+
+def test_a_trace_that_would_not_fit_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "sessions.csv"
+    path.write_text("client,start,end\n0,0,1\n0,2,3\n1,0,1\n")
+    monkeypatch.setattr(traces, "MOST_SESSIONS", 100)
+    assert len(AvailabilityTrace(path=path).draw(66, Streams(1))) == 66
+    with pytest.raises(InputError, match=r"100 clients have 150 sessions; at most 100 fit together. Take fewer"):
+        AvailabilityTrace(path=path).draw(100, Streams(1))
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [
+        ("0,0,1e-300\n", "a period is 1e-300 seconds"),
+        ("0,0,1e300\n", "shorten the period"),
+        ("0,1e300,1e301\n", "shorten the period"),
+        ("0,0,inf\n", "inf"),
+    ],
+)
+def test_absurd_times_in_a_trace_are_named(rows: str, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "sessions.csv"
+    path.write_text(f"client,start,end\n{rows}")
+    with pytest.raises(InputError, match=message):
+        AvailabilityTrace(path=path).draw(2, Streams(1))

@@ -15,7 +15,7 @@ import safetensors.numpy
 import torch
 
 from enlist.errors import InputError
-from enlist.personal import Config, Personalisation, complete, load, run_in
+from enlist.personal import Config, Personalisation, after, complete, load, run_in
 from enlist.personal.after import every_target, fine_tuning, fixed, personalise
 from enlist.personal.priors import learned
 from enlist.simulation import Callback
@@ -216,3 +216,28 @@ def test_configurations_come_from_files_with_changes(tmp_path: Path) -> None:
     (tmp_path / "bad.toml").write_text("= 3")
     with pytest.raises(InputError, match=r"bad\.toml is not valid TOML"):
         load(tmp_path / "bad.toml")
+
+
+def test_a_small_test_set_with_a_rare_class_has_results_and_intervals(tmp_path: Path) -> None:
+    few = task(FOUR, train=15, test=5)
+    summary = personalise(settings(), tmp_path / "run", workers=few)
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert written == summary
+    assert summary["gain_over_local"]["mean"] == summary[summary["model"]]["test"] - summary["local"]["test"]
+
+
+def test_results_are_written_before_intervals_are_computed(
+    tmp_path: Path, workers: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*arguments: Any) -> Any:
+        raise InputError("no interval")
+
+    monkeypatch.setattr(after, "gain", broken)
+    with pytest.raises(InputError, match="no interval"):
+        personalise(settings(), tmp_path / "run", workers=workers)
+    written = json.loads((tmp_path / "run" / "result.json").read_text())
+    assert written["stages"] == ["personalised", "local", "fedavg"]
+    assert (tmp_path / "run" / "model.safetensors").exists()
+    monkeypatch.undo()
+    summary = personalise(settings(), tmp_path / "run", workers=workers, resume=True)
+    assert summary["gain_over_local"]["low"] is not None

@@ -88,3 +88,21 @@ def test_a_gain_has_an_interval_that_holds_the_truth_and_knows_the_direction() -
     assert 0 < found.low < found.mean < found.high
     loss = gain(Metric.of("loss", 2), good, poor, targets)
     assert loss.mean > 0
+
+
+def test_resamples_that_lack_a_class_are_left_out() -> None:
+    targets = torch.tensor([0, 0, 0, 0, 0, 0, 0, 1])  # a third of all resamples lacks class 1: (7/8)^8
+    outputs = torch.tensor([0.1, 0.4, 0.2, 0.9, 0.3, 0.5, 0.0, 0.8])[:, None] * torch.tensor([[0.0, 1.0]])
+    found = gain(Metric.of("auc", 2), outputs, torch.zeros(8, 2), targets)
+    assert found.mean == pytest.approx(6 / 7 - 0.5)
+    assert -0.5 <= found.low < found.mean < found.high == 0.5
+
+
+def test_no_resample_with_both_classes_is_no_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    targets = torch.tensor([0, 1])
+    metric = Metric.of("auc", 2)
+    calls = iter([True])
+    monkeypatch.setattr(metric, "defined", lambda targets: next(calls, False))
+    found = gain(metric, targets[:, None] * torch.tensor([[0.0, 1.0]]), torch.zeros(2, 2), targets)
+    assert found.mean == 0.5
+    assert np.isnan([found.low, found.high]).all()

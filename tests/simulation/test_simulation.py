@@ -19,6 +19,8 @@ from enlist.devices import Failures
 from enlist.errors import InputError
 from enlist.records import Outcome
 from enlist.simulation import Config, Simulation, build
+from enlist.simulation.clock import Event, Kind
+from enlist.simulation.simulation import PATIENCE
 from enlist.streams import Streams
 from enlist.training.local import Task, batches
 from enlist.training.models import initialise
@@ -676,3 +678,15 @@ def test_workers_do_not_change_a_bit(protocol: str) -> None:
         assert torch.equal(model(simulation), model(first))
         assert repr(memory.rounds) == repr(remembered.rounds)
         assert repr(memory.participations) == repr(remembered.participations)
+
+
+def test_a_clock_too_far_on_to_count_minutes_still_goes_on() -> None:
+    """At 10^18 seconds a minute more is the same number: whoever waited for a busy client waited for ever."""
+    simulation = Simulation(config(data={"clients": 4}, rounds={"rounds": 1, "k": 2}))
+    simulation.now = 1e18
+    simulation.members = len(simulation.population)
+    simulation.queue.push(Event(math.inf, Kind.LOST, 1, 0))
+    simulation.population.availability.online = lambda now: np.arange(4) == 0  # type: ignore[method-assign]
+    available, _ = simulation._somebody()
+    assert simulation.now > 1e18 + PATIENCE
+    assert available.tolist() == [True, False, False, False]

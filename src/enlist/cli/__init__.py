@@ -20,14 +20,24 @@ def main() -> None:
     from rich.markup import escape
 
     from enlist.cli.app import app
+    from enlist.cli.console import silence, trouble_of
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")  # a terminal without our characters shows others, but does not fail
     try:
-        app()
-    except EnlistError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        try:
+            app()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        silence()  # whoever read the output has read enough
+        sys.exit(1)
+    except (EnlistError, OSError) as error:
+        trouble = trouble_of(error) if isinstance(error, OSError) else error
+        if trouble is None:
+            raise
+        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(trouble))}", highlight=False, soft_wrap=True)
         sys.exit(2)
 
 

@@ -1,11 +1,13 @@
-"""What commands share: a console of a decent width, folders that are made before the work, and a clean Ctrl-C."""
+"""What commands share: a console of a decent width, folders made before the work, a clean Ctrl-C, a full disk."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import importlib.util
 import json
 import os
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +19,12 @@ from rich.markup import escape
 from rich.table import Table
 
 from enlist import files
-from enlist.errors import InputError, MissingExtraError
+from enlist.errors import EnlistError, InputError, MissingExtraError
+
+FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
+BROKEN = {errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE}
+"""Errors of the machine. Any other one of the system is a mistake of ours, and shows its traceback."""
 
 if TYPE_CHECKING:
     from enlist.simulation.config import Config
@@ -47,12 +54,67 @@ def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
     if any(folder.iterdir()):
         raise InputError(f"{folder} already exists and is not empty; name a new folder with --output.")
     try:
-        yield folder
+        with writing_to(folder):
+            yield folder
     finally:
-        if not any(folder.iterdir()):
-            folder.rmdir()
-            if wanted is None and not any(folder.parent.iterdir()):
-                folder.parent.rmdir()
+        with contextlib.suppress(OSError):
+            if not any(folder.iterdir()):
+                folder.rmdir()
+                if wanted is None and not any(folder.parent.iterdir()):
+                    folder.parent.rmdir()
+
+
+@contextlib.contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """A full disk, or a folder that may not be written, is one sentence: where, why, and the way out."""
+    try:
+        yield
+    except OSError as error:
+        trouble = trouble_of(error, folder)
+        if trouble is None:
+            raise
+        raise trouble from error
+
+
+def trouble_of(error: OSError, folder: Path | None = None) -> EnlistError | None:
+    """What the machine refuses, as an error of ours; None if it is not the machine's doing."""
+    if error.errno not in FULL | FORBIDDEN | BROKEN:
+        return None
+    where: object = error.filename or folder or "a file"
+    if error.filename is None and _output_is_broken():
+        return EnlistError(f"the standard output cannot be written: {error.strerror}; send it somewhere else.")
+    way = "name another folder"
+    if error.errno in FULL:
+        left = f" (what {folder} holds is not complete: remove it)" if folder is not None else ""
+        way = f"make room{left}, or name a folder on another disk"
+    return EnlistError(f"{where} cannot be {_done(error)}: {error.strerror}; {way}, then try again.")
+
+
+def _done(error: OSError) -> str:
+    return "written" if error.errno in FULL or error.errno == errno.EROFS else "used"
+
+
+def _output_is_broken() -> bool:
+    """Whether the standard output takes nothing; then it is given up, so that Python does not try again at its end.
+
+    A failed write does not say of which file. A new line more on an output that works harms nobody.
+    """
+    try:
+        descriptor = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return False
+    try:
+        os.write(descriptor, b"\n")
+    except OSError:
+        silence()
+        return True
+    return False
+
+
+def silence() -> None:
+    """Give the standard output up."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_config(folder: Path, config: Config) -> None:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from enlist import checks
-from enlist.cli.console import cores, latest, needs_sim, numbered, open_console, say_where
+from enlist.cli.console import cores, latest, needs_sim, numbered, open_console, say_where, writing_to
 from enlist.cli.run import AcceptChanges
 
 if TYPE_CHECKING:
@@ -86,7 +86,8 @@ def reproduce(
                 f"stopped; what is finished is kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
             )
             raise typer.Exit(130) from None
-        page = write(work, command, processes)
+        with writing_to(folder):
+            page = write(work, command, processes)
         _show(console, work)
     if publish is not None:
         place = publish_study(folder, publish)[0].parent

@@ -19,6 +19,10 @@ REMEMBERED = 2**25
 """Bytes of slots that `Slots` keeps; they can always be drawn again."""
 SEARCHED = 2**25
 """Draws after which `Slots` gives up looking for anybody online, though never before 1000 slots."""
+MOST_SLOTS = 2**16
+"""Slots that are looked at for one question, at most: a second or two."""
+MOST_DRAWS = 2**31
+"""Draws for one question about the ends of sessions, at most: clients times `lookahead`."""
 
 
 class Availability(abc.ABC):
@@ -180,7 +184,7 @@ class Slots(Availability):
         first = self._number(now)
         if not self.chance.any():
             return np.inf
-        for number in range(first, first + max(SEARCHED // len(self), 1000)):
+        for number in range(first, first + min(max(SEARCHED // len(self), 1000), MOST_SLOTS)):
             if self._slot(number).any():
                 return max(number * self.length, now)
         return np.inf
@@ -192,16 +196,22 @@ class Slots(Availability):
 
     def _seconds_online(self, start: float, end: float) -> FloatArray:
         seconds = np.zeros(len(self))
-        for number in range(self._number(start), self._number(end) + 1):
+        first, last = self._number(start), self._number(end)
+        if last - first > MOST_SLOTS:
+            raise InputError(
+                f"a window of {end - start:g} seconds has {last - first} slots of {self.length:g} seconds; at most "
+                f"{MOST_SLOTS} are looked at: lengthen availability.slot, or shorten the deadline."
+            )
+        for number in range(first, last + 1):
             within = min((number + 1) * self.length, end) - max(number * self.length, start)
             seconds += max(within, 0.0) * self._slot(number)
         return seconds
 
     def _number(self, now: float) -> int:
         """The slot of a moment. Slot s begins at the float s · length, to which division alone would be unfaithful."""
-        number = int(moment(now) // self.length)
-        if number >= 2**52:
+        if moment(now) / self.length >= 2.0**52:
             raise InputError(f"the virtual time is {now}; slots of {self.length} seconds cannot be counted that far.")
+        number = int(now // self.length)
         while (number + 1) * self.length <= now:
             number += 1
         while number * self.length > now:
@@ -219,16 +229,17 @@ class Slots(Availability):
 class Bernoulli(AvailabilityOptions):
     """Each client is online with its own chance a_i ~ Beta(a, b), drawn anew every slot.
 
-    The shape of the Beta is an assumption: by default the mean is 0.6, the standard deviation 0.2.
+    The shape of the Beta is an assumption: by default the mean is 0.6, the standard deviation 0.2. A population of
+    which nobody is online for tens of thousands of slots is refused when it is drawn.
 
     >>> Bernoulli().draw(4, Streams(1)).uptime.round(2)
     array([0.39, 0.61, 0.51, 0.7 ])
     """
 
     kind: Literal["bernoulli"] = "bernoulli"
-    a: float = pydantic.Field(3.0, gt=0, description="First shape of the Beta distribution of the chances.")
-    b: float = pydantic.Field(2.0, gt=0, description="Second shape of the Beta distribution of the chances.")
-    slot: float = pydantic.Field(600.0, gt=0, description="Seconds after which everybody's state is drawn anew.")
+    a: float = pydantic.Field(3.0, gt=0, le=1e9, description="First shape of the Beta distribution of the chances.")
+    b: float = pydantic.Field(2.0, gt=0, le=1e9, description="Second shape of the Beta distribution of the chances.")
+    slot: float = pydantic.Field(600.0, ge=0.001, description="Seconds after which everybody's state is drawn anew.")
     lookahead: int = pydantic.Field(
         200,
         ge=1,
@@ -240,7 +251,24 @@ class Bernoulli(AvailabilityOptions):
         """The availability of `count` clients."""
         count = checks.whole("clients", count, minimum=1)
         chance = streams.generator("availability chance").beta(self.a, self.b, size=count)
+        self._check(chance)
         return Slots(chance, self.slot, self.lookahead, streams)
+
+    def _check(self, chance: FloatArray) -> None:
+        with np.errstate(divide="ignore"):
+            somebody = -float(np.expm1(np.log1p(-chance).sum()))
+        if somebody * MOST_SLOTS < 1.0:
+            seldom = f"once in {1.0 / somebody:.2g} slots of {self.slot:g} seconds" if somebody else "never"
+            raise InputError(
+                f"bernoulli with a = {self.a:g} and b = {self.b:g}: of {len(chance)} clients somebody is online "
+                f"{seldom}, and a run would look for them in vain; raise a, lower b, or take more clients."
+            )
+        if len(chance) * self.lookahead > MOST_DRAWS:
+            raise InputError(
+                f"bernoulli with lookahead = {self.lookahead} and {len(chance)} clients takes "
+                f"{len(chance) * self.lookahead:.2g} draws to say when sessions end; at most {MOST_DRAWS:.2g} are "
+                f"allowed: set lookahead to {MOST_DRAWS // len(chance)} or less."
+            )
 
 
 def moment(now: float) -> float:

@@ -15,6 +15,8 @@ from enlist.typing import BoolArray, FloatArray, IntArray
 
 TICKS = 2.0**16
 """Ticks per second."""
+MOST_SESSIONS = 100_000_000
+"""Sessions of all clients together, at most: some gigabytes."""
 
 
 class Intervals(Availability):
@@ -150,6 +152,8 @@ def _check_rows(clients: IntArray, starts: FloatArray, ends: FloatArray, period:
     count = checks.whole("clients", len(period), minimum=1)
     if not np.isfinite(period).all() or period.min() < 1.0 / TICKS:
         raise InputError(f"a period is {period.min()} seconds; it must be finite and above 0.")
+    if count * (period.max() + 1.0) >= 2.0**62 / TICKS:
+        raise InputError(f"{count} clients with periods up to {period.max()} seconds; shorten the period.")
     if not clients.shape == starts.shape == ends.shape:
         raise InputError(f"{clients.shape} clients, {starts.shape} starts and {ends.shape} ends; give one each a row.")
     if not len(clients):
@@ -160,8 +164,6 @@ def _check_rows(clients: IntArray, starts: FloatArray, ends: FloatArray, period:
     if wrong.any():
         row = int(np.flatnonzero(wrong)[0])
         raise InputError(f"row {row} is a session from {starts[row]} to {ends[row]}; give finite 0 <= start <= end.")
-    if count * (period.max() + 1.0) * TICKS >= 2.0**62:
-        raise InputError(f"{count} clients with periods up to {period.max()} seconds; shorten the period.")
     if ends.max() * TICKS >= 2.0**62:
         raise InputError(f"a session ends at {ends.max()} seconds; times must stay below {2.0**46:.0f}.")
 

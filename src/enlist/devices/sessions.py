@@ -9,14 +9,13 @@ import pydantic
 
 from enlist import checks
 from enlist.devices.availability import AvailabilityOptions
-from enlist.devices.intervals import Intervals
+from enlist.devices.intervals import MOST_SESSIONS, Intervals
 from enlist.errors import InputError
 from enlist.streams import Streams
 from enlist.typing import BoolArray, FloatArray, IntArray
 
 DAY = 86_400.0
 HOUR = 3_600.0
-MOST_SESSIONS = 100_000_000
 BLOCK = 2**20
 
 
@@ -31,7 +30,7 @@ class Markov(AvailabilityOptions):
     """
 
     kind: Literal["markov"] = "markov"
-    mean_on: float = pydantic.Field(3600.0, gt=0, description="Mean length of a session, seconds.")
+    mean_on: float = pydantic.Field(3600.0, ge=0.001, description="Mean length of a session, seconds.")
     mean_off: float = pydantic.Field(5400.0, gt=0, description="Mean length of a pause, seconds.")
     period: float = pydantic.Field(7 * DAY, gt=0, description="Seconds after which the drawn sessions repeat.")
 
@@ -65,9 +64,10 @@ class Markov(AvailabilityOptions):
         extension = 0
         while bounds[:, -1].min() < self.period:
             sojourns = streams.generator("availability", number, extension).exponential(size=(rows, columns))
-            sojourns[:, 0::2] *= mean_even
-            sojourns[:, 1::2] *= mean_odd
-            bounds = np.concatenate([bounds, bounds[:, -1:] + np.cumsum(sojourns, axis=1)], axis=1)
+            with np.errstate(over="ignore"):  # what lasts longer than a number can say lasts to the end
+                sojourns[:, 0::2] *= mean_even
+                sojourns[:, 1::2] *= mean_odd
+                bounds = np.concatenate([bounds, bounds[:, -1:] + np.cumsum(sojourns, axis=1)], axis=1)
             extension += 1
         even = np.arange(bounds.shape[1] - 1) % 2 == 0
         online = (even == begins_on[:, None]) & (bounds[:, :-1] < self.period)
@@ -89,7 +89,7 @@ class Diurnal(AvailabilityOptions):
 
     kind: Literal["diurnal"] = "diurnal"
     sessions_per_day: float = pydantic.Field(4.0, ge=0, le=1000, description="Mean number of short sessions per day.")
-    session_median: float = pydantic.Field(450.0, gt=0, description="Median length of a short session, seconds.")
+    session_median: float = pydantic.Field(450.0, ge=0.001, description="Median length of a short session, seconds.")
     session_sigma: float = pydantic.Field(
         1.5, ge=0, le=5, description="Standard deviation of the logarithm of a short session's length."
     )
@@ -108,6 +108,14 @@ class Diurnal(AvailabilityOptions):
         2.5, ge=0, le=24, description="Standard deviation of the clients' own hours, hours."
     )
     days: int = pydantic.Field(7, ge=1, le=366, description="Days after which the drawn sessions repeat.")
+
+    @pydantic.model_validator(mode="after")
+    def _somebody(self) -> Diurnal:
+        if self.sessions_per_day == 0 and self.night_median == 0:
+            raise ValueError(
+                "sessions_per_day and night_median are 0, so that nobody is ever online; raise one of them."
+            )
+        return self
 
     def draw(self, count: int, streams: Streams) -> Intervals:
         """The availability of `count` clients."""

@@ -18,7 +18,7 @@ from enlist import checks, unpickle
 from enlist.devices.availability import AvailabilityOptions
 from enlist.devices.devices import Devices
 from enlist.devices.generators import TimedOptions
-from enlist.devices.intervals import Intervals
+from enlist.devices.intervals import MOST_SESSIONS, Intervals
 from enlist.devices.tables import entries, numbers, read_columns
 from enlist.errors import InputError
 from enlist.streams import Streams
@@ -113,7 +113,13 @@ class AvailabilityTrace(AvailabilityOptions):
             raise InputError(f"{self.path} has a period of {period.min()} seconds; it must be above 0. Set `period`.")
         order = np.argsort(place, kind="stable")
         entry = np.arange(count) % len(period)
-        clients, index = _dealt_rows(np.bincount(place, minlength=len(period)), entry)
+        lengths = np.bincount(place, minlength=len(period))
+        if (sessions := int(lengths[entry].sum())) > MOST_SESSIONS:
+            raise InputError(
+                f"{self.path}: {count} clients have {sessions} sessions; at most {MOST_SESSIONS} fit together. Take "
+                "fewer clients, or a shorter trace."
+            )
+        clients, index = _dealt_rows(lengths, entry)
         return Intervals(clients, starts[order][index], ends[order][index], period[entry])
 
 

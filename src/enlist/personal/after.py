@@ -122,13 +122,16 @@ def personalise(
     if not all(run.finished for run in (candidates | baselines).values()):
         return first.result() | {"status": "stopped"}
     summary = first.result() | _summary(candidates, baselines, chosen)
-    if folder is not None:
-        final = candidates[chosen]
-        named = as_arrays(final.federation.layout.named(final.best))
-        with RunFolder.open(folder, config.model_dump(mode="json"), resume=True, tables=PERSONAL_TABLES) as opened:
-            with opened.writing():
-                storage.replace(folder / "model.safetensors", safetensors.numpy.save(named))
-            opened.write_result(summary)
+    if folder is None:
+        return summary | _gains(candidates[chosen], baselines)
+    final = candidates[chosen]
+    named = as_arrays(final.federation.layout.named(final.best))
+    with RunFolder.open(folder, config.model_dump(mode="json"), resume=True, tables=PERSONAL_TABLES) as opened:
+        with opened.writing():
+            storage.replace(folder / "model.safetensors", safetensors.numpy.save(named))
+        opened.write_result(summary)  # intervals come last: whatever becomes of them, what was trained is written
+        summary |= _gains(final, baselines)
+        opened.write_result(summary)
     return summary
 
 
@@ -290,22 +293,27 @@ def _best(candidates: Mapping[str, Personalisation]) -> str:
 def _summary(
     candidates: Mapping[str, Personalisation], baselines: Mapping[str, Personalisation], chosen: str
 ) -> dict[str, Any]:
-    """The names of all stages with what each came to, whose model is the final one, and what that gains."""
+    """The names of all stages with what each came to, and whose model is the final one."""
     stages = {name: _stage(run) for name, run in {**candidates, **baselines}.items()}
     for name in {"local", "fine_tuned"} & set(stages):
         stages[name]["communication"] = 0  # whoever trains alone needs no server
-    gains = {f"gain_over_{name}": _gain(candidates[chosen], run) for name, run in baselines.items()}
     total = sum(stages[name]["communication"] for name in candidates)
-    return {"stages": list(stages), **stages, "model": chosen, **gains, "total_communication": total}
+    return {"stages": list(stages), **stages, "model": chosen, "total_communication": total}
 
 
-def _gain(run: Personalisation, other: Personalisation) -> dict[str, float]:
+def _gains(final: Personalisation, baselines: Mapping[str, Personalisation]) -> dict[str, Any]:
+    """What the final model gains over each baseline."""
+    return {f"gain_over_{name}": _gain(final, run) for name, run in baselines.items()}
+
+
+def _gain(run: Personalisation, other: Personalisation) -> dict[str, float | None]:
     """By how much a run's best model beats another's on the target's test samples, with its interval over samples."""
     start, stop = run.workers.span("test", run.target)
     targets = run.federation.data["test"].y[start:stop]
     ours, theirs = (one.federation.outputs(one.best, one.target, "test") for one in (run, other))
     found = gain(run.metric, ours, theirs, targets)
-    return {"mean": found.mean, "low": found.low, "high": found.high}
+    known = np.isfinite(found.low)
+    return {"mean": found.mean, "low": found.low if known else None, "high": found.high if known else None}
 
 
 def _stage(run: Personalisation) -> dict[str, Any]:

@@ -71,6 +71,10 @@ class Metric:
         """Whether a smaller score is a better one."""
         return self.name == "loss"
 
+    def defined(self, targets: Tensor) -> bool:
+        """Whether these samples have a score at all: an AUC needs both classes among them."""
+        return self.name != "auc" or 0 < int((targets == 1).sum()) < len(targets)
+
     @property
     def worst(self) -> float:
         """A score that any other beats."""
@@ -94,6 +98,9 @@ class Metric:
 def gain(metric: Metric, outputs: Tensor, others: Tensor, targets: Tensor, resamples: int = 400) -> Summary:
     """By how much one model is better than another on the same samples, with a 95 % bootstrap interval over them.
 
+    A resample of a small set may lack a class, and then has no AUC: it is left out, and no other one is drawn in its
+    place. If more than half of them are left out, there is no interval.
+
     >>> targets = torch.tensor([0, 1] * 50)
     >>> good, none = targets[:, None] * torch.tensor([[0.0, 1.0]]), torch.zeros(100, 2)
     >>> gain(Metric.of("auc", 2), good, none, targets)
@@ -101,11 +108,18 @@ def gain(metric: Metric, outputs: Tensor, others: Tensor, targets: Tensor, resam
     """
     sign = -1.0 if metric.lower_is_better else 1.0
 
+    lacking = 0
+
     def difference(rows: AnyArray) -> float:
+        nonlocal lacking
         index = torch.from_numpy(rows.astype(np.int64))
+        if not metric.defined(targets.index_select(0, index)):
+            lacking += 1
+            return np.nan
         ours, theirs = (
             metric(found.index_select(0, index), targets.index_select(0, index)) for found in (outputs, others)
         )
         return sign * (ours - theirs)
 
-    return bootstrap(difference, np.arange(len(targets)), resamples=resamples)
+    found = bootstrap(difference, np.arange(len(targets)), resamples=resamples)
+    return Summary(found.mean, np.nan, np.nan) if 2 * lacking > resamples else found

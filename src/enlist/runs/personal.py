@@ -235,7 +235,7 @@ def gain_scores(runs: Sequence[PersonalTables]) -> dict[str, Any]:
         better = other - own if runs[0].lower_is_better else own - other
         scores[name], scores[f"{name}_gain"] = Summary.of(other.tolist()), Summary.of(better.tolist())
         within = results[0].get(f"gain_over_{name}")
-        if len(results) == 1 and within is not None:
+        if len(results) == 1 and within is not None and within["low"] is not None:
             scores[f"{name}_gain"] = Summary(float(better[0]), float(within["low"]), float(within["high"]))
     if "fedavg" in scores:
         scores["fedavg_communication"] = Summary.of([float(result["fedavg"]["communication"]) for result in results])

@@ -235,7 +235,10 @@ class Simulation:
                 return online, late
             coming = self.population.availability.next_online(self.now)
             coming = coming if coming > self.now else self.now + IDLE
-            self.now = min(coming, max(self.queue.next_time, self.now), patience + IDLE)
+            later = min(coming, max(self.queue.next_time, self.now), patience + IDLE)
+            self.now = max(
+                later, math.nextafter(self.now, math.inf)
+            )  # a minute after 30 billion years is the same time
 
     @property
     def busy(self) -> BoolArray:

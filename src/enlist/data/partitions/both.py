@@ -11,8 +11,12 @@ from enlist.data.dataset import Samples
 from enlist.data.partitions.base import Partition, check_room, label_bins, log_gamma_draws, shares, sizes_by_weight
 from enlist.data.partitions.quantity import lognormal_weights
 from enlist.data.partitions.shards import Shards
+from enlist.errors import InputError
 from enlist.streams import Streams
 from enlist.typing import BoolArray, FloatArray, IntArray
+
+MOST_SHARES = 2**28
+"""Shares of classes of all clients together, at most: two gigabytes."""
 
 
 class DirichletLogNormal(Partition):
@@ -53,6 +57,11 @@ class DirichletLogNormal(Partition):
         labels, _ = label_bins(samples.y, classes)
         sizes = sizes_by_weight(lognormal_weights(self.sigma, clients, streams), count, self.min_size)
         present, labels, supply = np.unique(labels, return_inverse=True, return_counts=True)
+        if clients * len(present) > MOST_SHARES:
+            raise InputError(
+                f"partition '{self.kind}' draws shares of {len(present)} classes for each of {clients} clients; "
+                f"at most {MOST_SHARES:,} fit together. Use at most {MOST_SHARES // len(present)} clients."
+            )
         rng = streams.generator("partition")
         tastes = log_gamma_draws(self.alpha * supply / count, (clients, len(present)), rng)
         shuffled = rng.permutation(count)
