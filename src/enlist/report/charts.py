@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ import numpy as np
 import vl_convert
 
 from enlist.arena.compare import Results
+from enlist.report.document import VEGA_LITE, cleaned, document
 from enlist.statistics import Summary
 
 Row = Mapping[str, Any]
@@ -96,13 +96,15 @@ def regret_chart(
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """A chart in our look as Vega-Lite; not validated, which takes longer than all else and is for tests.
+    """A chart in our look as Vega-Lite, its text cleaned: what every picture and page is made of.
+
+    It is not validated, which takes longer than all else and is for tests.
 
     >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
     >>> specification(regret_chart(rows, "A title"))["config"]["font"]
     'Helvetica Neue, Arial, sans-serif'
     """
-    return dict(styled(chart).to_dict(validate=False))
+    return dict(cleaned(styled(chart).to_dict(validate=False)))
 
 
 def styled(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
@@ -132,14 +134,28 @@ def save(chart: alt.TopLevelMixin, stem: Path, suffixes: Sequence[str] = (".png"
     ...     [path.name for path in save(regret_chart(rows, "A title"), Path(folder) / "regret")]
     ['regret.png', 'regret.svg', 'regret.html']
     """
-    look = styled(chart)
-    paths = {suffix: stem.with_suffix(suffix) for suffix in suffixes}
-    drawing = io.StringIO()
-    look.save(drawing, format="svg")
+    content = specification(chart)
+    paths = {suffix: stem.with_name(f"{stem.name}{suffix}") for suffix in suffixes}
+    drawing = vl_convert.vegalite_to_svg(content, vl_version=VEGA_LITE)
     if ".svg" in paths:
-        paths[".svg"].write_text(drawing.getvalue(), encoding="utf-8")
+        paths[".svg"].write_text(drawing, encoding="utf-8")
     if ".png" in paths:
-        paths[".png"].write_bytes(vl_convert.svg_to_png(drawing.getvalue(), scale=2.0))
+        paths[".png"].write_bytes(vl_convert.svg_to_png(drawing, scale=2.0))
     if ".html" in paths:
-        look.save(str(paths[".html"]), inline=True)
+        page = document(stem.name, "", '<div id="chart0"></div>', [content])
+        paths[".html"].write_text(page, encoding="utf-8")
     return list(paths.values())
+
+
+def file_names(names: Sequence[str]) -> list[str]:
+    """Parts of file names after something from outside, such as workers: short, of this folder, and all different.
+
+    >>> file_names(["office", "../office", ".. office"])
+    ['office', '---office', '---office-2']
+    """
+    found: list[str] = []
+    for name in names:
+        plain = "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name[:50])
+        number = next(n for n in range(1, len(names) + 2) if (plain if n == 1 else f"{plain}-{n}") not in found)
+        found.append(plain if number == 1 else f"{plain}-{number}")
+    return found

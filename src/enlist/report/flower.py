@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist.report.charts import NEUTRAL, PALETTE, Row
+from enlist.report.charts import NEUTRAL, PALETTE, Row, file_names
 from enlist.report.page import Section
 from enlist.report.training import HEIGHT, WIDTH
 from enlist.runs.printing import duration, percent
@@ -131,13 +131,12 @@ def shadow_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
     []
     """
     found = []
-    for run in runs:
-        table = shadow_table(run)
-        if table is None:
-            continue
+    tables = [(run, table) for run in runs if (table := shadow_table(run)) is not None]
+    stems = file_names([run.selector for run, _ in tables])
+    for (run, table), stem in zip(tables, stems, strict=True):
         charts: dict[str, alt.TopLevelMixin] = {}
         if rows := shadow_fifths(run, table):
-            charts[f"shadow-{run.selector}"] = shadow_chart(rows, "Who is asked, and who would be")
+            charts[f"shadow-{stem}"] = shadow_chart(rows, "Who is asked, and who would be")
         text = shadow_sentence(table, run.selector, float(np.nanmean(run.rounds["available"])))
         note = "The selector was told what came of Flower's choices, and recorded what it would have chosen itself."
         found.append((Section(f"{run.selector} in the shadow", text, charts=list(charts.values()), note=note), charts))

@@ -12,7 +12,7 @@ from typing import Any
 import altair as alt
 
 from enlist.errors import InputError
-from enlist.report.charts import save
+from enlist.report.charts import file_names, save
 from enlist.report.page import Section, write_page
 from enlist.report.personal_charts import (
     action_chart,
@@ -66,12 +66,12 @@ def write_personal_report(
     page = place if place.suffix == ".html" else place / "report.html"
     several = len(targets) > 1
     sections = [(_overview(targets), Charts())] if several else []
-    for target, own in targets.items():
+    stems = [f"{stem}-" for stem in file_names(list(targets))] if several else [""]
+    for (target, own), stem in zip(targets.items(), stems, strict=True):
         prefix = f"Worker {target}: " if several else ""
-        stem = f"{target}-" if several else ""
         for section, charts in (_result(own), _combination(own), _learning(own), _partners(own)):
             heading = prefix + (section.heading[0].lower() + section.heading[1:] if several else section.heading)
-            named = {_file_name(stem + name): chart for name, chart in charts.items()}
+            named = {stem + name: chart for name, chart in charts.items()}
             sections.append((dataclasses.replace(section, heading=heading), named))
     try:
         folder = page.parent / "charts"
@@ -79,9 +79,8 @@ def write_personal_report(
         for _, charts in sections:
             for name, chart in charts.items():
                 save(chart, folder / name, (".png", ".svg"))
-        for target, own in targets.items():
-            name = _file_name(f"{target}-overview" if several else "overview")
-            save(overview_chart(own, f"test {_metric(own)}"), folder / name, (".png",))
+        for own, stem in zip(targets.values(), stems, strict=True):
+            save(overview_chart(own, f"test {_metric(own)}"), folder / f"{stem}overview", (".png",))
         content = json.dumps({target: _scores(own) for target, own in targets.items()}, indent=1)
         (page.parent / "scores.json").write_text(content + "\n", encoding="utf-8")
         return write_page(page, title, lead(runs), [section for section, _ in sections])
@@ -350,7 +349,3 @@ def _count(summary: Summary | None) -> str:
 
 def _plural(number: int, noun: str) -> str:
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
-def _file_name(name: str) -> str:
-    return "".join(letter if letter.isalnum() or letter in "-_" else "-" for letter in name)
