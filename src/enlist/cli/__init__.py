@@ -16,10 +16,8 @@ def main() -> None:
             sys.exit(_version())
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "COMMAND")
         sys.exit(str(MissingExtraError(command, "cli")))
-    from rich.console import Console
-    from rich.markup import escape
-
     from enlist.cli.app import app
+    from enlist.cli.console import Terminal, say
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -27,7 +25,7 @@ def main() -> None:
     try:
         app()
     except EnlistError as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(error))}", highlight=False, soft_wrap=True)
+        say(Terminal(stderr=True, emoji=False), ("error:", "bold red"), f" {error}")
         sys.exit(2)
 
 

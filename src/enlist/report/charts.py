@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ def colours(names: Sequence[str]) -> alt.Scale:
     >>> colours(["bsfl", "random"]).range
     ['#0b6e99', '#8d99ae']
     """
-    free = iter(PALETTE * 4)
+    free = itertools.cycle(PALETTE)
     return alt.Scale(domain=list(names), range=[NEUTRAL.get(name) or next(free) for name in names])
 
 
