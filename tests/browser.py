@@ -14,10 +14,7 @@ from playwright.sync_api import Browser as Chromium
 from playwright.sync_api import Page, Playwright, sync_playwright
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
-HINT = (
-    "pages are tested in a real browser, and no chromium was found; as root on Debian or Ubuntu, `.ci/chromium` "
-    "installs it (apt-get install chromium); elsewhere put a program `chromium` on the PATH."
-)
+HINT = "no chromium was found, in which tests open pages: install it (on Debian: apt-get install chromium)."
 FLAGS = (
     "--no-sandbox",
     "--disable-gpu",
