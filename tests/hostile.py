@@ -6,8 +6,8 @@ SET = "window.__pwned=1"
 """What a payload does if it runs."""
 
 SCRIPTS = (
-    f"</SCRIPT><script>{SET}</script>",
-    f"</script ><script>{SET}</script>",
+    f"</SCRIPT><script>{SET}</SCRIPT>",
+    f"</sCripT\n><script>{SET}</sCripT>",
     f"<!--<script>{SET}",
     f"<img src=x onerror={SET}>",
     f'"><svg onload="{SET}">',

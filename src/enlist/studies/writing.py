@@ -92,7 +92,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
 
 
 def csv_text(table: Table) -> str:
-    """A table as CSV.
+    """A table as CSV; names keep their bytes, as in the tables of runs (`runs.tables` says why).
 
     >>> csv_text(Table("scores", "Scores", [{"rule": "ucb", "auc": 0.71234}, {"rule": "fixed", "auc": None}]))
     'rule,auc\\nucb,0.71234\\nfixed,\\n'
