@@ -3,12 +3,12 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test verify bench evidence clean
+.PHONY: demo test verify bench evidence chromium clean
 
 demo: $(VENV)/.demo
 	$(BIN)/enlist demo
 
-test: $(VENV)/.test
+test: $(VENV)/.test chromium
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -23,6 +23,9 @@ bench: $(VENV)/.test
 
 evidence: $(VENV)/.test
 	$(BIN)/python -m benchmarks.evidence --output docs
+
+chromium:
+	.ci/chromium
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)

@@ -135,7 +135,7 @@ def test_the_report_shows_the_table_and_three_charts(finished):
         assert f"<th>{name}</th>" in page
     for name in ("bsfl:paper", "random", "genie"):
         assert f"<td>{name}</td>" in page
-    assert page.count('vegaEmbed("#chart') == 3
+    assert page.count(' data-chart="chart') == 3
     assert page.count('<div id="chart') == 3
     assert "</html>" in page[-20:]
 
@@ -485,7 +485,7 @@ def test_pages_escape_what_they_are_given(tmp_path):
         assert raw not in page
     assert "&lt;i&gt;heading" in page
     assert "a &lt; b" in page
-    assert page.count("</script>") == 1, "a name can end the script"
+    assert page.count("</script>") == 3, "a name can end the script"  # a chart, the library, what draws
 
 
 def test_pages_are_written_in_utf_8(tmp_path):

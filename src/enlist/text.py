@@ -1,4 +1,4 @@
-"""Plain text: small tables for `repr`, names of functions, and names of files."""
+"""Plain text: what may be shown of text from outside, small tables for `repr`, names of functions and of files."""
 
 from __future__ import annotations
 
@@ -10,6 +10,53 @@ from typing import Any
 import numpy as np
 
 from enlist.typing import AnyArray
+
+HIDDEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
+"""Unicode's categories of what must not reach a terminal or a chart: controls, marks that turn or hide text, private
+use, halves of surrogate pairs, and separators of lines. Characters newer than this Python's tables may pass."""
+JOINERS = "\u200c\u200d"
+"""Formally marks that hide; but Persian needs the one, and emoji the other."""
+
+
+def printable(text: object, most: int | None = 200, keep: str = "") -> str:
+    """Text from outside (a name, a label, a reason) as it may be shown: in a terminal, a chart, a page or a log.
+
+    What would move a cursor, ring a bell, turn the direction of writing or end a line is written out, as Python writes
+    it; so names that differ still look different. The stored data keep the original: clean where text is shown.
+
+    Parameters
+    ----------
+    text
+        What to show; anything but a string is shown as `str` shows it.
+    most
+        Length of the result, in characters. Of longer text the beginning and the end are left. None for no bound.
+    keep
+        Characters to leave as they are, such as a line feed in a text of several lines.
+
+    >>> printable("ring\\x07 \\x1b[2J \\u202etxt.exe"), printable("Zürich 🚴")
+    ('ring\\\\x07 \\\\x1b[2J \\\\u202etxt.exe', 'Zürich 🚴')
+    >>> printable("a name that goes on and on", most=12)
+    'a name t… on'
+    """
+    shown = _cut(str(text), most)
+    if shown.isprintable():
+        return shown
+    return _cut("".join(letter if letter in keep else _visible(letter) for letter in shown), most)
+
+
+def _cut(text: str, most: int | None) -> str:
+    if most is None or len(text) <= most:
+        return text
+    end = (most - 1) // 3
+    return f"{text[: most - 1 - end]}…{text[len(text) - end :]}"
+
+
+def _visible(letter: str) -> str:
+    code = ord(letter)
+    never = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF  # Unicode says that these are no characters
+    if letter in JOINERS or not (never or unicodedata.category(letter) in HIDDEN):
+        return letter
+    return letter.encode("unicode_escape").decode("ascii")
 
 
 def plain_table(columns: Mapping[str, AnyArray]) -> str:
@@ -56,4 +103,4 @@ def place_name(position: int, name: str) -> str:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.3g}" if isinstance(value, float | np.floating) else str(value)
+    return f"{value:.3g}" if isinstance(value, float | np.floating) else printable(value)

@@ -114,7 +114,8 @@ def test_the_page_has_its_parts(tmp_path):
     scores = json.loads((tmp_path / "scores.json").read_text())
     assert scores["2"]["combination"] == "2+3"
     assert len(scores["2"]["scores"]["local_gain"]) == 3
-    assert "http" not in text.split("<script>")[0]  # nothing is fetched
+    assert "http:" not in text.split("<script")[0]  # nothing is fetched
+    assert "https:" not in text.split("<script")[0]
 
 
 def test_several_targets_are_told_apart(tmp_path):

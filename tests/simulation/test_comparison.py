@@ -105,7 +105,7 @@ def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
     comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort"), seeds=1)
     flag.write_text("random")
     ticks = Ticks()
-    ended = comparison.run(tmp_path / "c", jobs=2 if times == 1 else 1, tick=ticks)
+    ended = comparison.run(tmp_path / "c", jobs=2, tick=ticks)
     again = "(exit code 3); another one takes its place and goes on with its run"
     if times == 1:
         assert (sorted(ended.finished), ended.failed) == (sorted(comparison.runs()), {})

@@ -16,11 +16,8 @@ def main() -> None:
             sys.exit(_version())
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "COMMAND")
         sys.exit(str(MissingExtraError(command, "cli")))
-    from rich.console import Console
-    from rich.markup import escape
-
     from enlist.cli.app import app
-    from enlist.cli.console import silence, trouble_of
+    from enlist.cli.console import Terminal, say, silence, trouble_of
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -37,7 +34,7 @@ def main() -> None:
         trouble = trouble_of(error) if isinstance(error, OSError) else error
         if trouble is None:
             raise
-        Console(stderr=True).print(f"[bold red]error:[/] {escape(str(trouble))}", highlight=False, soft_wrap=True)
+        say(Terminal(stderr=True, emoji=False), ("error:", "bold red"), f" {trouble}")
         sys.exit(2)
 
 

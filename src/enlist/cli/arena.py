@@ -95,7 +95,7 @@ def arena(
 def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int) -> list[Results]:
     """Run comparisons under one progress bar, quiet in pipes."""
     bar = Progress(
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(bar_width=32),
         MofNCompleteColumn(),
         TextColumn("runs"),

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 
 from enlist import checks, files
-from enlist.cli.console import cores, needs_sim, numbered, open_console, say_where
+from enlist.cli.console import cores, needs_sim, numbered, open_console, say, say_where
 from enlist.cli.report import LEGEND, WIDTH, fitting
 from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Quiet, Trust, chosen_device, trackers
 from enlist.runs.printing import plural
@@ -92,9 +91,7 @@ def with_view(
         with view.progress:
             return comparison.run(folder, jobs or cores(), view.tick, how)
     except KeyboardInterrupt:
-        console.print(
-            f"stopped; finished runs are kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
-        )
+        say(console, f"stopped; finished runs are kept. Go on with: {again}")
         raise typer.Exit(130) from None
 
 
@@ -109,12 +106,10 @@ def finish(
 ) -> None:
     """Table, files and report of a comparison; runs that failed are named."""
     for (selector, seed), reason in ended.failed.items():
-        console.print(
-            f"[bold red]failed:[/] {escape(selector)}, seed {seed}: {escape(reason)}", highlight=False, soft_wrap=True
-        )
+        say(console, ("failed:", "bold red"), f" {selector}, seed {seed}: {reason}")
     kept = [comparison.folder(folder, key) for key in comparison.runs() if key in ended.finished]
     if not kept:
-        console.print("no run was finished; nothing to compare.")
+        say(console, "no run was finished; nothing to compare.")
         raise typer.Exit(1)
     publish(console, kept, folder, target, title, baseline)
     if ended.failed:

@@ -1,4 +1,10 @@
-"""What commands share: a console of a decent width, folders made before the work, a clean Ctrl-C, a full disk."""
+"""What commands share: a console of a decent width that shows names as they are, folders that are made before the
+work, a clean Ctrl-C, and a full disk.
+
+Names come from configurations, data, run folders and replies. In tables they go through `shown` and in lines through
+`say`, so that what looks like Rich's markup is printed as it stands. `Terminal` lets no control character through,
+whatever is printed.
+"""
 
 from __future__ import annotations
 
@@ -8,18 +14,21 @@ import importlib.util
 import json
 import os
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
 from rich.markup import escape
+from rich.segment import Segment
 from rich.table import Table
+from rich.text import Text
 
 from enlist import files
 from enlist.errors import EnlistError, InputError, MissingExtraError
+from enlist.text import printable
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
@@ -29,16 +38,48 @@ BROKEN = {errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENAMETOOLONG, errno.EMFIL
 if TYPE_CHECKING:
     from enlist.simulation.config import Config
 
+CELL = 80
+"""Characters of a cell of a table."""
+LINE = 4_000
+"""Characters of a line."""
+
+
+class Terminal(Console):
+    """A console that writes out control characters instead of sending them; colours and bars are Rich's own."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """What is to be printed, in pieces."""
+        for segment in super().render(renderable, options):
+            if segment.control or segment.text.isprintable() or segment.text == "\n":
+                yield segment
+            else:
+                yield Segment(printable(segment.text, None, keep="\n"), segment.style)
+
 
 def open_console(width: int = 120, quiet: bool = False) -> Console:
     """A console that is wide enough for our tables when its output goes into a pipe or a file."""
-    console = Console(quiet=quiet)
-    return console if console.is_terminal else Console(width=width, quiet=quiet)
+    console = Terminal(emoji=False, quiet=quiet)
+    return console if console.is_terminal else Terminal(emoji=False, width=width, quiet=quiet)
+
+
+def shown(text: object, most: int = CELL) -> str:
+    """A name from outside for a cell, a title or a line of its own: cleaned, and no markup."""
+    clean = printable(text, most, keep="\n")
+    return escape(f"{clean}.")[:-1]  # a last backslash would be doubled, in case that a tag follows
+
+
+def say(console: Console, *parts: str | tuple[str, str], style: str = "") -> None:
+    """Print one line, which may hold names from outside; a part is text, or text with a style of its own."""
+    line = Text(style=style)
+    for part in parts:
+        text, own = (part, "") if isinstance(part, str) else part
+        line.append(printable(text, LINE, keep="\n"), own)
+    console.print(line, soft_wrap=True)
 
 
 def say_where(console: Console, page: Path) -> None:
     """The last line of a command: where the report is."""
-    console.print(f"report: {page}", markup=False, highlight=False, soft_wrap=True)
+    say(console, f"report: {page}")
 
 
 @contextlib.contextmanager
@@ -133,22 +174,23 @@ def stopping(console: Console) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        console.print("stopped; nothing was written. The same command starts again from the beginning.")
+        say(console, "stopped; nothing was written. The same command starts again from the beginning.")
         raise typer.Exit(130) from None
 
 
 def as_rich(rows: Sequence[Sequence[str]], title: str, hidden: Sequence[str] = ()) -> Table:
     """A table for the terminal, the first row being its header; `hidden` columns are left out."""
     kept = [index for index, name in enumerate(rows[0]) if name not in hidden]
-    shown = Table(title=title, title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD)
+    table = Table(
+        title=shown(title, LINE), title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD
+    )
     for index in kept:
         first = index == 0
-        shown.add_column(
-            rows[0][index], justify="left" if first else "right", style="bold" if first else "", no_wrap=True
-        )
+        name, style = shown(rows[0][index]), "bold" if first else ""
+        table.add_column(name, justify="left" if first else "right", style=style, no_wrap=True)
     for row in rows[1:]:
-        shown.add_row(*(escape(row[index]) for index in kept))
-    return shown
+        table.add_row(*(shown(row[index]) for index in kept))
+    return table
 
 
 def numbered(kind: str) -> Path:

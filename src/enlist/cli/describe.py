@@ -10,11 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 from rich import box
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
-from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping, write_config
+from enlist.cli.console import (
+    LINE,
+    as_rich,
+    needs_sim,
+    new_folder,
+    open_console,
+    say_where,
+    shown,
+    stopping,
+    write_config,
+)
 from enlist.cli.run import Changes, ConfigFile, Trust
+from enlist.text import printable
 from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
@@ -102,7 +113,7 @@ def heading(config: Config, people: Population) -> str:
 def class_names(people: Population) -> list[str]:
     """Names of the classes; a regression has bins instead, which are numbered from 1."""
     first = 0 if people.classes else 1
-    return list(people.class_names) or [str(number + first) for number in range(people.counts.shape[1])]
+    return list(map(printable, people.class_names)) or [str(number + first) for number in range(people.counts.shape[1])]
 
 
 def client_tables(people: Population, columns: Mapping[str, AnyArray], width: int) -> list[Any]:
@@ -119,7 +130,7 @@ def client_tables(people: Population, columns: Mapping[str, AnyArray], width: in
         if hidden is not None:
             title = "Samples of each class" if people.classes else f"Samples of each class: {TENTHS}"
             legend = " · ".join(f"{number} {name}" for number, name in enumerate(names)) if heads != names else ""
-            return [as_rich(rows, title, hidden), *([f"[dim]{escape(legend)}[/]"] if legend else [])]
+            return [as_rich(rows, title, hidden), *([Text(legend, "dim")] if legend else [])]
     rows = dominant(people, columns)
     dispensable = ("online", "expected latency", "distance", "entropy")
     hidden = too_wide(rows, dispensable, width)
@@ -271,12 +282,14 @@ def publish(
 
 
 def _two_columns(rows: Sequence[tuple[str, str]], title: str) -> Table:
-    shown = Table(title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=False)
-    shown.add_column(style="bold", no_wrap=True)
-    shown.add_column()
+    table = Table(
+        title=shown(title, LINE), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, show_header=False
+    )
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
     for name, value in rows:
-        shown.add_row(escape(name), escape(value))
-    return shown
+        table.add_row(shown(name), shown(value, LINE))
+    return table
 
 
 def _rate(kilobits: float) -> str:

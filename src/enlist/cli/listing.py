@@ -7,12 +7,11 @@ from typing import Annotated, Any, get_args
 
 import typer
 from rich import box
-from rich.markup import escape
 from rich.table import Table
 
 from enlist.arena import SCENARIOS
 from enlist.arena.evidence import EVIDENCE
-from enlist.cli.console import needs_sim, open_console
+from enlist.cli.console import LINE, needs_sim, open_console, shown
 from enlist.errors import EnlistError, unknown
 from enlist.selectors import get, names
 from enlist.testing import population
@@ -48,11 +47,11 @@ def selectors() -> Table:
             kind = get(name)
             needs = ", ".join(sorted(kind(population(4)).needs)) or "nothing"
         except EnlistError as error:
-            table.add_row(name, "", "", escape(f"cannot be used: {error}"))
+            table.add_row(shown(name), "", "", shown(f"cannot be used: {error}", LINE))
             continue
         summary = (kind.__doc__ or "").strip().splitlines()[0] if kind.__doc__ else ""
         use = EVIDENCE[name].use if name in EVIDENCE else "you want the baseline" if name == "random" else summary
-        table.add_row(name, kind.reference, needs, use)
+        table.add_row(shown(name), *(shown(cell, LINE) for cell in (kind.reference, needs, use)))
     return table
 
 
@@ -74,7 +73,7 @@ def studies() -> Table:
     for name in names():
         study = get(name)
         scales = "\n".join(f"{scale.name}: {scale.about}" for scale in study.scales.values())
-        table.add_row(name, escape(study.reference), str(len(study.claims)), escape(scales))
+        table.add_row(shown(name), shown(study.reference, LINE), str(len(study.claims)), shown(scales, LINE))
     return table
 
 
@@ -85,7 +84,7 @@ def alternatives(what: str) -> Table:
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
     for options in classes:
         about = " ".join((options.__doc__ or "").strip().partition("\n\n")[0].split())
-        table.add_row(escape(str(options.model_fields[tag].default)), escape(about))
+        table.add_row(shown(options.model_fields[tag].default), shown(about, LINE))
     return table
 
 

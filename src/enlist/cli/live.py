@@ -8,14 +8,15 @@ from types import FrameType
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from enlist.cli.console import CELL, say
 from enlist.runs.printing import duration, level
 from enlist.simulation.callbacks import Callback, Row
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.config import Config
 from enlist.simulation.simulation import Simulation
+from enlist.text import printable
 
 ENDED = ("finished", "abandoned")
 """Of runs that are over; the latter because nobody could be asked any more."""
@@ -26,7 +27,7 @@ class Bar(Callback):
 
     def __init__(self, console: Console, config: Config) -> None:
         self.progress = Progress(
-            TextColumn("{task.description}"),
+            TextColumn("{task.description}", markup=False),
             BarColumn(bar_width=32),
             MofNCompleteColumn(),
             TextColumn("rounds"),
@@ -36,7 +37,7 @@ class Bar(Callback):
             console=console,
             disable=not console.is_terminal,
         )
-        self.task = self.progress.add_task(escape(config.selector.title), total=config.rounds.rounds, state="")
+        self.task = self.progress.add_task(printable(config.selector.title, CELL), total=config.rounds.rounds, state="")
 
     def __enter__(self) -> Bar:
         self.progress.start()
@@ -73,7 +74,7 @@ class stopping_after_round:  # noqa: N801
         if self.simulation.stopping:
             raise KeyboardInterrupt
         self.simulation.stopping = True
-        self.console.print("stopping after this round; Ctrl-C again stops at once.")
+        say(self.console, "stopping after this round; Ctrl-C again stops at once.")
 
 
 class View:
@@ -82,7 +83,7 @@ class View:
     def __init__(self, console: Console, comparison: Comparison) -> None:
         self.comparison = comparison
         self.progress = Progress(
-            TextColumn("{task.description}", style="bold"),
+            TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(bar_width=32),
             TextColumn("{task.percentage:>3.0f} %"),
             TextColumn("{task.fields[state]}"),
@@ -91,11 +92,12 @@ class View:
             console=console,
             disable=not console.is_terminal,
         )
-        width = max(len(name) for name in comparison.labels)
+        names = {name: printable(name, CELL) for name in comparison.labels}
+        width = max(map(len, names.values()))
         total = comparison.seeds * comparison.config.rounds.rounds
         self.tasks = {
-            name: self.progress.add_task(escape(name).ljust(width), total=total, state="waiting")
-            for name in comparison.labels
+            name: self.progress.add_task(shorter.ljust(width), total=total, state="waiting")
+            for name, shorter in names.items()
         }
         self.states: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in comparison.labels}
 

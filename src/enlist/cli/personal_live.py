@@ -7,9 +7,11 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from enlist.cli.console import CELL
 from enlist.personal.config import Config
 from enlist.personal.personalisation import Personalisation
 from enlist.simulation.callbacks import Callback, Row
+from enlist.text import printable
 
 
 class Bar:
@@ -22,10 +24,10 @@ class Bar:
         self.run: Personalisation | None = None
         self._stopping = False
         self.progress = Progress(
-            TextColumn("{task.description}", style="bold"),
+            TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(bar_width=32),
             TextColumn("{task.percentage:>3.0f} %"),
-            TextColumn("{task.fields[state]}"),
+            TextColumn("{task.fields[state]}", markup=False),
             TimeElapsedColumn(),
             TimeRemainingColumn(),
             console=console,
@@ -59,8 +61,9 @@ class Bar:
         share = (before + row["round"] / run.config.rounds.rounds) / (self.seeds * each)
         words = [f"{run.metric.name} {row['best_test']:.3f}", f"kept {row.get('arm') or 'nothing'}"]
         words.append(f"{row['cumulative_communication']:,} messages")
-        title = f"seed {self.number + 1}/{self.seeds} · worker {target} · {stage.replace('_', '-')}"
-        self.progress.update(self.task, description=title, completed=min(share, 1.0), state=" · ".join(words))
+        title = f"seed {self.number + 1}/{self.seeds} · worker {printable(target, CELL)} · {stage.replace('_', '-')}"
+        state = printable(" · ".join(words), CELL)
+        self.progress.update(self.task, description=title, completed=min(share, 1.0), state=state)
 
 
 class Stage(Callback):

@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from enlist import checks, files
-from enlist.cli.console import latest, needs_sim, new_folder, open_console
+from enlist.cli.console import latest, needs_sim, new_folder, open_console, say
 from enlist.cli.report import WIDTH, show_personal
 from enlist.cli.run import AcceptChanges, Changes, Trust
 from enlist.errors import InputError
@@ -105,8 +105,6 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        console.print(
-            f"stopped; what was done is kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
-        )
+        say(console, f"stopped; what was done is kept. Go on with: {again}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)

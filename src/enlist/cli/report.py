@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from enlist import files
-from enlist.cli.console import as_rich, new_folder, open_console, say_where
+from enlist.cli.console import CELL, LINE, as_rich, new_folder, open_console, say_where, shown
 from enlist.errors import InputError
+from enlist.text import printable
 
 DISPENSABLE = (
     "Jain",
@@ -76,7 +76,7 @@ def report(
     console.print(LEGEND, style="dim")
     for warning in (sentences.unfinished(begun), sentences.differences(begun)):
         if warning:
-            console.print(escape(warning), style="yellow")
+            console.print(shown(warning, LINE), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")
     if output is not None or len(runs) == 1:
         say_where(console, write_report(begun, output or files.inside(runs[0], "report"), name, target, window))
@@ -96,7 +96,7 @@ def show_personal(console: Console, folders: Sequence[Path], place: Path | None,
         raise InputError(f"no run in {', '.join(map(str, folders))} has finished a round yet; come back later.")
     console.print(fitting(console, personal_table(tables), lead(tables).removesuffix(".")))
     for own in targets.values():
-        console.print(escape(verdict(own)))
+        console.print(shown(verdict(own), LINE))
     name = title or "Personalised learning"
     if place is not None:
         say_where(console, write_personal_report(tables, place, name))
@@ -107,7 +107,8 @@ def show_personal(console: Console, folders: Sequence[Path], place: Path | None,
 
 def fitting(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:
     """The table for the terminal; a narrow one leaves out what the report has anyway."""
-    lines = [[folded(name) for name in rows[0]], *rows[1:]]
+    clean = [[printable(cell, CELL) for cell in row] for row in rows]
+    lines = [[folded(name) for name in clean[0]], *clean[1:]]
     hidden: list[str] = []
     for expendable in DISPENSABLE:
         columns = [column for column in zip(*lines, strict=True) if column[0] not in hidden]

@@ -11,9 +11,10 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from enlist import checks
-from enlist.cli.console import cores, latest, needs_sim, numbered, open_console, say_where, writing_to
+from enlist.cli.console import LINE, cores, latest, needs_sim, numbered, open_console, say, say_where, shown, writing_to
 from enlist.cli.run import AcceptChanges
 
 if TYPE_CHECKING:
@@ -77,21 +78,19 @@ def reproduce(
     command = shlex.join(words)
     again = shlex.join([*words, "--output", str(folder), "--resume"])
     with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
-        console.print(_outlook(work, processes), highlight=False)
+        console.print(shown(_outlook(work, processes), LINE), highlight=False)
         try:
             with _View(console, work) as view:
                 work.run(processes, view.tick)
         except KeyboardInterrupt:
-            console.print(
-                f"stopped; what is finished is kept. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
-            )
+            say(console, f"stopped; what is finished is kept. Go on with: {again}")
             raise typer.Exit(130) from None
         with writing_to(folder):
             page = write(work, command, processes)
         _show(console, work)
     if publish is not None:
         place = publish_study(folder, publish)[0].parent
-        console.print(f"published: {place}", markup=False, highlight=False, soft_wrap=True)
+        say(console, f"published: {place}")
     say_where(console, page)
     if work.failed:
         raise typer.Exit(1)
@@ -99,8 +98,6 @@ def reproduce(
 
 def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, jobs: int) -> None:
     """One experiment of each kind, as they end; exit status 1 if one failed."""
-    from rich.markup import escape
-
     from enlist.runs.printing import duration
     from enlist.studies.rehearsal import kinds, rehearse
 
@@ -112,9 +109,9 @@ def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, 
     )
     failed = 0
     for one in rehearse(experiments, rounds, jobs):
-        state = f"[red]failed[/]: {escape(one.reason)}" if one.reason else f"[green]fine[/], {duration(one.seconds)}"
-        name = escape(one.key.ljust(max(names.values())))
-        console.print(f"  [bold]{name}[/]  {escape(one.what)}  {state}", highlight=False, soft_wrap=True)
+        state, more = (("failed", "red"), one.reason) if one.reason else (("fine", "green"), duration(one.seconds))
+        name = one.key.ljust(max(names.values()))
+        say(console, "  ", (name, "bold"), f"  {one.what}  ", state, f"{':' if one.reason else ','} {more}")
         failed += bool(one.reason)
     if failed:
         console.print(f"{failed} of {len(names)} failed.", highlight=False)
@@ -163,25 +160,25 @@ class _View:
         failed = f"[red]{len(self.work.failed)} failed[/] · " if self.work.failed else ""
         total = len(self.work.experiments) + len(self.work.further)
         name = "further experiments" if self.work.further else "experiments"
-        self.progress.update(self.task, advance=1, total=total, description=name, state=f"{failed}{experiment.key}")
+        state = failed + shown(experiment.key)
+        self.progress.update(self.task, advance=1, total=total, description=name, state=state)
 
 
 def _show(console: Console, work: Reproduction) -> None:
     """The verdicts, and which experiments failed."""
     from rich import box
-    from rich.markup import escape
 
     from enlist.studies.verdicts import SMOKE, tally, verdict_rows
 
     for (key, seed), reason in work.failed.items():
-        console.print(f"[bold red]failed:[/] {key}, seed {seed}: {escape(reason)}", highlight=False, soft_wrap=True)
+        say(console, ("failed:", "bold red"), f" {key}, seed {seed}: {reason}")
     header, *rows = verdict_rows(work.judged)
     table = Table(*header, title=tally(work.judged), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
     table.columns[0].style = "bold"
     for column, share in zip(table.columns, (4, 3, 5, 2), strict=True):
         column.ratio = share
     for *cells, kind in rows:
-        table.add_row(*map(escape, cells), f"[{STYLES[kind]}]{kind}[/]")
+        table.add_row(*(shown(cell, LINE) for cell in cells), Text(kind, STYLES[kind]))
     console.print(table)
     if work.scale.name == "smoke":
         console.print(SMOKE.replace("`", "'"), style="yellow", highlight=False)

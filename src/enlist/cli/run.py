@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from enlist import checks, files
-from enlist.cli.console import as_rich, cores, latest, needs_sim, numbered, open_console
+from enlist.cli.console import as_rich, cores, latest, needs_sim, numbered, open_console, say
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -66,15 +66,13 @@ def run(
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
     with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
         if opened.finished():
-            console.print(
-                f"{folder} is finished already; see it with: enlist report {folder}", soft_wrap=True, markup=False
-            )
+            say(console, f"{folder} is finished already; see it with: enlist report {folder}")
             return
         recorder, bar = Recorder(opened), Bar(console, settings)
         count = 0 if chosen != "cpu" else cores() if workers is None else workers
         with Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen) as simulation:
             if resume and recorder.restore(simulation):
-                console.print(f"resuming after round {simulation.round}")
+                say(console, f"resuming after round {simulation.round}")
             with bar, stopping_after_round(console, simulation):
                 result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
@@ -84,15 +82,11 @@ def run(
             markup=False,
         )
     if result["status"] != "stopped":
-        console.print(
-            f"run: {folder}\nsee it with: enlist report {folder}", highlight=False, soft_wrap=True, markup=False
-        )
+        say(console, f"run: {folder}\nsee it with: enlist report {folder}")
         return
     words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
     again = shlex.join([*words, "--trust"] if trust else words)
-    console.print(
-        f"stopped after round {result['rounds']}. Go on with: {again}", highlight=False, soft_wrap=True, markup=False
-    )
+    say(console, f"stopped after round {result['rounds']}. Go on with: {again}")
     raise typer.Exit(130)
 
 

@@ -25,10 +25,28 @@ from enlist.flower.federation import Federation
 from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.flower.replaying import Decisions
 from enlist.runs.folder import Checkpoint, RunFolder
+from enlist.text import printable
 from enlist.typing import AnyArray
 
+
+class CleanLines(logging.Filter):
+    """Names and reasons that clients send cannot move the cursor, or begin a line of the log that looks like ours.
+
+    >>> record = logging.makeLogRecord({"msg": "node %d: %s", "args": (7, "fine\\nenlist round=9 \\x1b[2J")})
+    >>> CleanLines().filter(record), record.getMessage()
+    (True, 'node 7: fine\\\\nenlist round=9 \\\\x1b[2J')
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Clean a line; all are let through."""
+        record.msg, record.args = printable(record.getMessage(), LONGEST_LINE, keep="\t"), ()
+        return True
+
+
+LONGEST_LINE = 2_000
 LOGGER = logging.getLogger("flwr.enlist")
 """Below Flower's own logger, so that lines appear among Flower's."""
+LOGGER.addFilter(CleanLines())
 
 CHANGEABLE = (
     "k",

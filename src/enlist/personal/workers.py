@@ -13,6 +13,7 @@ from enlist.data.partitions import Partition
 from enlist.errors import InputError, unknown
 from enlist.personal.poison import PoisonOptions
 from enlist.streams import Streams
+from enlist.text import printable
 from enlist.training.engine import Placed
 from enlist.typing import AnyArray, IntArray
 
@@ -138,6 +139,12 @@ class Workers:
         """Workers from each one's samples by part; poison spoils training samples."""
         if len(names) < 2:
             raise InputError(f"there is {len(names)} worker; personalised learning needs the target and one other.")
+        for name in names:
+            if "\r" in name or any("\ud800" <= letter <= "\udfff" for letter in name):
+                raise InputError(
+                    f"worker '{printable(name)}' cannot be written into a table: its name holds a carriage return or "
+                    "half of a pair of surrogates; give it another one."
+                )
         train = list(held["train"])
         for kind in poison:
             for name in kind.workers:

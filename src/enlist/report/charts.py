@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import io
+import itertools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ import vl_convert
 
 from enlist import files
 from enlist.arena.compare import Results
+from enlist.report.document import VEGA_LITE, cleaned, document
 from enlist.statistics import Summary
 
 Row = Mapping[str, Any]
@@ -27,7 +28,7 @@ def colours(names: Sequence[str]) -> alt.Scale:
     >>> colours(["bsfl", "random"]).range
     ['#0b6e99', '#8d99ae']
     """
-    free = iter(PALETTE * 4)
+    free = itertools.cycle(PALETTE)
     return alt.Scale(domain=list(names), range=[NEUTRAL.get(name) or next(free) for name in names])
 
 
@@ -97,13 +98,15 @@ def regret_chart(
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:
-    """A chart in our look as Vega-Lite; not validated, which takes longer than all else and is for tests.
+    """A chart in our look as Vega-Lite, its text cleaned: what every picture and page is made of.
+
+    It is not validated, which takes longer than all else and is for tests.
 
     >>> rows = [{"selector": "random", "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5}]
     >>> specification(regret_chart(rows, "A title"))["config"]["font"]
     'Helvetica Neue, Arial, sans-serif'
     """
-    return dict(styled(chart).to_dict(validate=False))
+    return dict(cleaned(styled(chart).to_dict(validate=False)))
 
 
 def styled(chart: alt.TopLevelMixin) -> alt.TopLevelMixin:
@@ -133,16 +136,14 @@ def save(chart: alt.TopLevelMixin, stem: Path, suffixes: Sequence[str] = (".png"
     ...     [path.name for path in save(regret_chart(rows, "A title"), Path(folder) / "regret")]
     ['regret.png', 'regret.svg', 'regret.html']
     """
-    look = styled(chart)
-    paths = {suffix: stem.with_suffix(suffix) for suffix in suffixes}
-    drawing = io.StringIO()
-    look.save(drawing, format="svg")
+    content = specification(chart)
+    paths = {suffix: stem.with_name(f"{stem.name}{suffix}") for suffix in suffixes}
+    drawing = vl_convert.vegalite_to_svg(content, vl_version=VEGA_LITE)
     if ".svg" in paths:
-        files.write(paths[".svg"], drawing.getvalue().encode())
+        files.write(paths[".svg"], drawing.encode())
     if ".png" in paths:
-        files.write(paths[".png"], vl_convert.svg_to_png(drawing.getvalue(), scale=2.0))
+        files.write(paths[".png"], vl_convert.svg_to_png(drawing, scale=2.0))
     if ".html" in paths:
-        page = io.StringIO()
-        look.save(page, format="html", inline=True)
-        files.write(paths[".html"], page.getvalue().encode())
+        page = document(stem.name, "", '<div id="chart0"></div>', [content])
+        files.write(paths[".html"], page.encode())
     return list(paths.values())

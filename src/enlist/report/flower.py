@@ -14,6 +14,7 @@ from enlist.report.page import Section
 from enlist.report.training import HEIGHT, WIDTH
 from enlist.runs.printing import duration, percent
 from enlist.runs.tables import RunTables, Table, read_table
+from enlist.text import place_name
 from enlist.typing import AnyArray, BoolArray
 
 FIFTHS = ("fastest fifth", "second", "third", "fourth", "slowest fifth")
@@ -131,13 +132,11 @@ def shadow_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
     []
     """
     found = []
-    for run in runs:
-        table = shadow_table(run)
-        if table is None:
-            continue
+    tables = [(run, table) for run in runs if (table := shadow_table(run)) is not None]
+    for place, (run, table) in enumerate(tables):
         charts: dict[str, alt.TopLevelMixin] = {}
         if rows := shadow_fifths(run, table):
-            charts[f"shadow-{run.selector}"] = shadow_chart(rows, "Who is asked, and who would be")
+            charts[f"shadow-{place_name(place, run.selector)}"] = shadow_chart(rows, "Who is asked, and who would be")
         text = shadow_sentence(table, run.selector, float(np.nanmean(run.rounds["available"])))
         note = "The selector was told what came of Flower's choices, and recorded what it would have chosen itself."
         found.append((Section(f"{run.selector} in the shadow", text, charts=list(charts.values()), note=note), charts))

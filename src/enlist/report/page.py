@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-import html
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import altair as alt
-import vl_convert
 
 from enlist import files
 from enlist.report.charts import specification
+from enlist.report.document import document, escaped
 
 STYLE = """
 :root { color-scheme: light; }
@@ -56,44 +54,28 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     ...     "<h2>One</h2>" in page.read_text()
     True
     """
-    body, calls, number = [], [], 0
+    body: list[str] = [f'<h1>{escaped(title)}</h1><p class="lead">{escaped(lead)}</p>']
+    charts: list[Mapping[str, Any]] = []
     for section in sections:
-        body.append(f"<h2>{html.escape(section.heading)}</h2>")
+        body.append(f"<h2>{escaped(section.heading)}</h2>")
         if section.text:
-            body.append(f"<p>{html.escape(section.text)}</p>")
+            body.append(f"<p>{escaped(section.text)}</p>")
         if section.table:
             body.append(_table(section.table))
         if section.charts:
             body.append('<div class="charts">')
             for chart in section.charts:
-                body.append(f'<div id="chart{number}"></div>')
-                drawn = _safe(json.dumps(chart if isinstance(chart, Mapping) else specification(chart)))
-                calls.append(f'vegaEmbed("#chart{number}", {drawn}, {{actions: false, renderer: "svg"}});')
-                number += 1
+                body.append(f'<div id="chart{len(charts)}"></div>')
+                charts.append(chart if isinstance(chart, Mapping) else specification(chart))
             body.append("</div>")
         if section.note:
-            body.append(f'<p class="note">{html.escape(section.note)}</p>')
-    script = f"<script>{_script(calls)}</script>" if calls else ""
-    head = f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-    opening = f'<h1>{html.escape(title)}</h1><p class="lead">{html.escape(lead)}</p>'
+            body.append(f'<p class="note">{escaped(section.note)}</p>')
     path.parent.mkdir(parents=True, exist_ok=True)
-    page = f"{head}<style>{STYLE}</style><body>{opening}{''.join(body)}{script}</body></html>"
-    files.write(path, page.encode())
+    files.write(path, document(title, STYLE, "".join(body), charts).encode())
     return path
 
 
 def _table(rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in rows[0])
-    lines = ("".join(f"<td>{html.escape(cell)}</td>" for cell in row) for row in rows[1:])
+    head = "".join(f"<th>{escaped(cell)}</th>" for cell in rows[0])
+    lines = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows[1:])
     return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
-
-
-def _script(calls: Sequence[str]) -> str:
-    version = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-    bundle = vl_convert.javascript_bundle(vl_version=version)  # type: ignore[call-arg]
-    return _safe(str(bundle)) + "\n" + "\n".join(calls)
-
-
-def _safe(script: str) -> str:
-    """A closing tag inside a script would end it early."""
-    return script.replace("</script", "<\\/script")

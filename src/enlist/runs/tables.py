@@ -1,4 +1,10 @@
-"""The tables that a run leaves in its folder, read back: CSV as arrays, without any library for tables."""
+"""The tables that a run leaves in its folder, read back: CSV as arrays, without any library for tables.
+
+Cells hold what was given, byte for byte. That includes names that begin with =, +, - or @, which a spreadsheet takes
+for formulas: putting a quote before them would change names that other tables and programs look up, and numbers must
+stay numbers. Who opens tables of strangers in a spreadsheet imports such columns as text. What is shown of a name is
+cleaned where it is shown (`text.printable`).
+"""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ say in which of the small multiples it is drawn.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -50,7 +51,7 @@ class Look:
 
     def range(self, names: Sequence[str]) -> list[str]:
         """A colour for each name."""
-        free = iter([colour for colour in PALETTE if colour not in self.colours.values()] * 4)
+        free = itertools.cycle([colour for colour in PALETTE if colour not in self.colours.values()] or PALETTE)
         return [self.colours.get(name) or next(free) for name in names]
 
     def colour(self, names: Sequence[str], symbol: str = "stroke") -> alt.Color:

@@ -9,6 +9,7 @@ from typing import Any
 from enlist.runs.printing import duration
 from enlist.studies.claims import KINDS, Judged
 from enlist.studies.study import Figure, Study, Table
+from enlist.text import printable
 
 SMOKE = (
     "This is the scale `smoke`: it shows that the study runs, with far too few rounds and seeds to judge anything. "
@@ -127,5 +128,5 @@ def _cell(value: Any) -> str:
 
 
 def _markdown(rows: Sequence[Sequence[str]]) -> str:
-    lines = ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows]
+    lines = ["| " + " | ".join(printable(cell, None).replace("|", "\\|") for cell in row) + " |" for row in rows]
     return "\n".join([lines[0], "|" + "---|" * len(rows[0]), *lines[1:]])

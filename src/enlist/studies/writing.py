@@ -11,12 +11,12 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import altair as alt
 from altair.utils.schemapi import debug_mode
 
 from enlist import files, storage
 from enlist.errors import InputError
 from enlist.report.charts import specification
+from enlist.report.document import VEGA_LITE
 from enlist.report.page import Section, write_page
 from enlist.runs.printing import duration
 from enlist.studies.claims import Judged
@@ -24,8 +24,6 @@ from enlist.studies.drawing import draw
 from enlist.studies.running import Reproduction
 from enlist.studies.study import Experiment, Figure, Table
 from enlist.studies.verdicts import SMOKE, further_text, table_cells, tally, verdict_text
-
-VEGA_LITE = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
 
 
 def write(work: Reproduction, command: str, jobs: int) -> Path:
@@ -94,7 +92,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
 
 
 def csv_text(table: Table) -> str:
-    """A table as CSV.
+    """A table as CSV; names keep their bytes, as in the tables of runs (`runs.tables` says why).
 
     >>> csv_text(Table("scores", "Scores", [{"rule": "ucb", "auc": 0.71234}, {"rule": "fixed", "auc": None}]))
     'rule,auc\\nucb,0.71234\\nfixed,\\n'

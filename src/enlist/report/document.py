@@ -1,0 +1,120 @@
+"""An HTML document that opens offline, and in which nothing that comes from data is ever markup or script.
+
+Text is escaped. Charts are JSON in elements that browsers do not run, drawn by one fixed script; a content security
+policy allows that script and the library of charts by their digests, and nothing else: no other script, no network.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import hashlib
+import html
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import vl_convert
+
+from enlist.text import printable
+
+VEGA_LITE = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
+"""The version of Vega-Lite that Altair writes, as vl-convert names it."""
+LONGEST = 240
+"""Characters of a string in a chart."""
+CODE = {"calculate", "expr", "filter", "labelExpr", "test"}
+"""Keys of a specification whose strings are expressions, which must stay whole. None of them is made of data."""
+PARAGRAPH = 20_000
+"""Characters of a piece of text on a page."""
+
+# `ast` makes Vega interpret expressions instead of compiling them with `new Function`, so that the policy can do
+# without 'unsafe-eval': vl-convert's bundle of vega-embed carries vega-interpreter. A chart that fails says so.
+DRAW = """
+for (const data of document.querySelectorAll('script[data-chart]')) {
+  const place = document.getElementById(data.dataset.chart);
+  const options = {mode: 'vega-lite', ast: true, actions: false, renderer: 'svg'};
+  vegaEmbed(place, JSON.parse(data.textContent), options).catch(error => {
+    place.textContent = 'This chart cannot be drawn: ' + error.message;
+    console.error(error);
+  });
+}
+"""
+# Vega writes styles into the page while it draws, which is why inline styles are allowed; they reach no network either.
+POLICY = (
+    "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+    "form-action 'none'"
+)
+
+
+def document(title: str, style: str, body: str, charts: Sequence[Mapping[str, Any]] = ()) -> str:
+    """A whole page. `body` is HTML; the chart number 3 (from 0) goes into its element with the id "chart3".
+
+    >>> page = document("<One>", "", "<p>a</p>")
+    >>> page.count("<script"), "<title>&lt;One&gt;</title>" in page, "script-src 'none'" in page
+    (0, True, True)
+    """
+    scripts = [_library(), DRAW] if charts else []
+    data = "".join(
+        f'<script type="application/json" data-chart="chart{number}">{embedded(chart)}</script>'
+        for number, chart in enumerate(charts)
+    )
+    allowed = " ".join(map(_digest, scripts)) or "'none'"
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(scripts=allowed)}">'
+        f"<title>{escaped(title)}</title><style>{style}</style>"
+        f"<body>{body}{data}{''.join(f'<script>{script}</script>' for script in scripts)}</body></html>"
+    )
+
+
+def escaped(text: str) -> str:
+    """Text for a page: nothing in it is markup, and control characters are written out.
+
+    >>> escaped("</SCRIPT><b>\\x07 & co")
+    '&lt;/SCRIPT&gt;&lt;b&gt;\\\\x07 &amp; co'
+    """
+    return html.escape(printable(text, PARAGRAPH, keep="\n"))
+
+
+def embedded(value: Any) -> str:
+    """JSON that can stand inside a script element: no character of it can end the element or begin a comment.
+
+    >>> embedded({"name": "</SCRIPT><!-- &", "value": float("nan")})
+    '{"name": "\\\\u003c/SCRIPT\\\\u003e\\\\u003c!-- \\\\u0026", "value": null}'
+    """
+    # json.dumps writes all that is not ASCII as escapes, the separators U+2028 and U+2029 among it.
+    content = json.dumps(cleaned(value), allow_nan=False)
+    return content.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def cleaned(value: Any, most: int | None = LONGEST) -> Any:
+    """A chart's specification whose strings can be shown and whose numbers JSON knows: NaN and infinity become null.
+
+    The renderer of pictures ends the whole process at a control character, and Vega's parser fails at U+2028.
+
+    >>> cleaned({"values": [{"name": "ring\\x07", "at": float("inf")}]})
+    {'values': [{'name': 'ring\\\\x07', 'at': None}]}
+    """
+    if isinstance(value, str):
+        return printable(value, most, keep="\n")
+    if isinstance(value, Mapping):
+        return {name: cleaned(item, None if name in CODE else most) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [cleaned(item, most) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+@functools.cache
+def _library() -> str:
+    """Vega, Vega-Lite and vega-embed in one script; what would end its element early is written another way."""
+    bundle = str(vl_convert.javascript_bundle(vl_version=VEGA_LITE))  # type: ignore[call-arg]
+    return re.sub(r"<(?=/script|!--)", r"\\x3c", bundle.replace("\r\n", "\n"), flags=re.IGNORECASE)
+
+
+@functools.cache
+def _digest(script: str) -> str:
+    """How a policy names an inline script."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'"
