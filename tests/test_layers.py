@@ -10,6 +10,7 @@ import enlist
 ORDER = [
     "typing",
     "errors",
+    "locks",
     "checks",
     "settings",
     "text",

@@ -22,17 +22,20 @@ from enlist import checks
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, TellError
+from enlist.locks import Shared, exclusive
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING
 from enlist.typing import AnyArray, BoolArray, IntArray
 
 
-class Books:
+class Books(Shared):
     """Drives one selector.
 
     late   "drop": a client that is late is free for the next round, and its reply is ignored (`arrived` does nothing);
            "await": it stays busy until it arrives (`arrived`) or its selection expires
     log    a file to which every ask and tell is appended as one line of JSON; `replay` reads it
+
+    Several threads may share the books. The lock is the selector's, so others may use the selector itself meanwhile.
 
     >>> import enlist
     >>> books = Books(enlist.create("cs-ucb", enlist.Clients(count=5), seed=1))
@@ -53,8 +56,14 @@ class Books:
         self.open: dict[int, Replies] = {
             number: Replies.of(opening.selection, opening.outcome) for number, opening in waiting.items()
         }
+        self._lock = selector._lock
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = self.selector._lock
 
     @property
+    @exclusive
     def busy(self) -> BoolArray:
         """Clients that cannot be asked now: still working for an open round, or late and awaited."""
         busy = np.zeros(len(self.selector.clients), dtype=bool)
@@ -66,6 +75,7 @@ class Books:
                 busy[opening.selection.clients[opening.outcome == Outcome.LATE]] = True
         return busy
 
+    @exclusive
     def ask(
         self,
         available: ArrayLike | None = None,
@@ -109,12 +119,14 @@ class Books:
         )
         return selection
 
+    @exclusive
     def observe(self, available: ArrayLike | None, now: float) -> None:
         """Say who is available without asking."""
         self.selector.observe(available, now)
         online = self.selector.resolve_available(available)
         self._note("observe", available=_packed(online, len(self.selector.clients)), now=now)
 
+    @exclusive
     def join(self, more: Clients) -> IntArray:
         """Append clients; returns their positions."""
         positions = self.selector.join(more)
@@ -122,6 +134,7 @@ class Books:
         self._note("join", count=len(more), feature_names=list(more.feature_names), columns=columns)
         return positions
 
+    @exclusive
     def compact(self, keep: ArrayLike) -> IntArray:
         """Forget every client but those in `keep`; returns the old positions in their new order.
 
@@ -132,12 +145,14 @@ class Books:
         self._note("compact", keep=positions.tolist())
         return positions
 
+    @exclusive
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
         """Which of the clients that have arrived, in order of arrival, the server takes (if everybody trains)."""
         taken = self.selector.accept(arrivals, k)
         self._note("accept", arrivals=np.asarray(arrivals).tolist(), k=k)
         return taken
 
+    @exclusive
     def reply(
         self, selection: Selection, clients: ArrayLike, outcome: Outcome = Outcome.COMPLETED, **columns: ArrayLike
     ) -> None:
@@ -157,12 +172,14 @@ class Books:
         self.selector.check_columns(part)
         replies.note(part)
 
+    @exclusive
     def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
         """End the round `waited` seconds after it began: who has not replied is LATE, censored at that time."""
         feedback = self._replies(selection).feedback(checks.finite("waited", waited, 0.0))
         self.settle(selection, feedback, round)
         return feedback
 
+    @exclusive
     def settle(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
         """Tell the selector the outcomes of a whole selection at once."""
         told = len(selection) if feedback.clients is None else len(feedback.clients)
@@ -174,6 +191,7 @@ class Books:
         self.open.pop(selection.round, None)
         self._log_tell(selection, feedback, round)
 
+    @exclusive
     def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> bool:
         """A late reply has come after all: tell the true values. False if it no longer counts (dropped or expired)."""
         if self.late == "drop" or selection.round not in self.selector.openings:

@@ -30,6 +30,7 @@ from enlist.errors import (
     TellError,
     UnknownSelectionError,
 )
+from enlist.locks import Shared, exclusive
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
 from enlist.settings import NoSettings, build_settings
@@ -43,11 +44,15 @@ SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)
 
 
-class Selector(Generic[SettingsT, StateT]):
+class Selector(Shared, Generic[SettingsT, StateT]):
     """Decides which clients take part in a round, and learns from every round.
 
     Subclasses set `name`, and, where they have any, `Settings` (a frozen dataclass), `State` (a `State`), `needs`
     and `presets`; they override `choose` and, as far as they learn, `learn`, `amend`, `learn_round`, `watch`.
+
+    Several threads may share one: `ask`, `tell`, `observe`, `join`, `compact`, `accept`, `explain` and `save` run one
+    after the other, so no round number is given twice and no outcome is lost. Which thread comes first is chance:
+    selections are then as sound as ever, but a second run makes others. Hooks run with the lock held.
 
     >>> import enlist
     >>> selector = enlist.create("cs-ucb", enlist.Clients(count=4), seed=1)
@@ -134,6 +139,7 @@ class Selector(Generic[SettingsT, StateT]):
 
     # The contract.
 
+    @exclusive
     def ask(
         self,
         available: ArrayLike | None = None,
@@ -184,6 +190,7 @@ class Selector(Generic[SettingsT, StateT]):
         self.openings[selection.round] = Opening.of(selection)
         return selection
 
+    @exclusive
     def tell(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
         """Report outcomes of a selection, or of a part of it; late and out of order is fine.
 
@@ -225,11 +232,13 @@ class Selector(Generic[SettingsT, StateT]):
         if finished:
             del self.openings[selection.round]
 
+    @exclusive
     def observe(self, available: ArrayLike | None, now: float) -> None:
         """Say who is available without asking for a selection."""
         positions = self.resolve_available(available)
         self.watch(positions, checks.finite("now", now))
 
+    @exclusive
     def join(self, more: Clients) -> IntArray:
         """Append clients and keep what was learned; returns the new positions. Leaving is not being available."""
         if not isinstance(more, Clients):
@@ -245,6 +254,7 @@ class Selector(Generic[SettingsT, StateT]):
     def joined(self, before: int) -> None:
         """Hook: the clients from position `before` on are new; `state` has grown already."""
 
+    @exclusive
     def compact(self, keep: ArrayLike) -> IntArray:
         """Forget every client but those in `keep`; returns the old positions in their new order."""
         positions = checks.positions("keep", keep, len(self.clients))
@@ -266,6 +276,7 @@ class Selector(Generic[SettingsT, StateT]):
     def loaded(self) -> None:
         """Hook: `state` has just been read from a file; renew whatever is derived from it."""
 
+    @exclusive
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
         if not isinstance(selection, Selection):
@@ -277,6 +288,7 @@ class Selector(Generic[SettingsT, StateT]):
             **selection.terms,
         }
 
+    @exclusive
     def save(self, folder: str | PathLike[str]) -> None:
         """Write everything (settings, clients, state, generator, open selections) as JSON and npz; atomic."""
         storage.save(self, folder)
@@ -299,6 +311,7 @@ class Selector(Generic[SettingsT, StateT]):
         """Sorted positions from a mask, a list of positions, or None for everybody."""
         return checks.positions("available", available, len(self.clients))
 
+    @exclusive
     def __repr__(self) -> str:
         head = f"{type(self).__name__}({self.name!r}, clients={len(self.clients)}, round={self.round})"
         if not self.round:

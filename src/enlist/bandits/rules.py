@@ -17,6 +17,7 @@ from enlist import checks, storage
 from enlist.bandits.estimates import BetaPosterior, Estimates
 from enlist.bandits.sampling import rest, top_k, uniform, unseen_first
 from enlist.errors import InputError
+from enlist.locks import Shared, exclusive
 from enlist.settings import NoSettings, build_settings
 from enlist.state import State
 from enlist.typing import BoolArray, FloatArray, IntArray
@@ -25,8 +26,8 @@ SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)
 
 
-class Rule(Generic[SettingsT, StateT]):
-    """A bandit over `arms` arms: `choose(mask) -> arms`, `update(arms, rewards)`.
+class Rule(Shared, Generic[SettingsT, StateT]):
+    """A bandit over `arms` arms: `choose(mask) -> arms`, `update(arms, rewards)`; threads may share one.
 
     >>> rule = UCB(3, seed=1)
     >>> arm = rule.choose()
@@ -50,6 +51,7 @@ class Rule(Generic[SettingsT, StateT]):
         """The state before the first reward."""
         return self.State.create(self.arms)
 
+    @exclusive
     def choose(self, mask: ArrayLike | None = None, count: int = 1) -> IntArray:
         """Choose `count` distinct arms (all, if there are fewer) among those that `mask` allows."""
         allowed = checks.positions("mask", mask, self.arms)
@@ -62,6 +64,7 @@ class Rule(Generic[SettingsT, StateT]):
         """Indices into `allowed` of the `count` arms to play; there are more than `count` allowed."""
         raise NotImplementedError(f"{type(self).__name__} must define pick(allowed, count)")
 
+    @exclusive
     def update(self, arms: ArrayLike, rewards: ArrayLike) -> None:
         """Take in the rewards of distinct arms."""
         played = np.atleast_1d(np.asarray(arms))
@@ -108,6 +111,7 @@ class Rule(Generic[SettingsT, StateT]):
         """Of which arms a reward, or a prior, is known."""
         raise NotImplementedError(f"{type(self).__name__} must define rewarded()")
 
+    @exclusive
     def save(self, folder: str | PathLike[str]) -> None:
         """Write settings, state and generator as JSON and npz."""
         storage.save_rule(self, folder)
