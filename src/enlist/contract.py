@@ -157,7 +157,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         busy        mask or positions of clients that are available but still work for an earlier round: not chosen,
                     and yet seen by selectors that learn who is available
         now         the caller's clock in seconds; without one, time is counted in rounds
-        deadline    seconds after which a reply is late
+        deadline    seconds after which a reply is late; beyond 1e15 there is none
         forecast    probability for each client of being available in the next round window
         fresh       values measured just now for the clients that `candidates` named
         """
@@ -173,7 +173,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             k=checks.whole("k", k, minimum=0),
             population=len(self.clients),
             now=float(self.round + 1) if now is None else checks.finite("now", now),
-            deadline=checks.above_zero("deadline", deadline),
+            deadline=checks.seconds("deadline", deadline),
             forecast=None if forecast is None else checks.probabilities("forecast", forecast, len(self.clients)),
             fresh=None if fresh is None else self._checked_fresh(fresh),
         )

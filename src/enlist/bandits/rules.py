@@ -20,6 +20,7 @@ from enlist.errors import InputError
 from enlist.locks import Shared, exclusive
 from enlist.settings import NoSettings, build_settings
 from enlist.state import State
+from enlist.text import brief
 from enlist.typing import BoolArray, FloatArray, IntArray
 
 SettingsT = TypeVar("SettingsT")
@@ -66,17 +67,18 @@ class Rule(Shared, Generic[SettingsT, StateT]):
 
     @exclusive
     def update(self, arms: ArrayLike, rewards: ArrayLike) -> None:
-        """Take in the rewards of distinct arms."""
-        played = np.atleast_1d(np.asarray(arms))
+        """Take in the rewards of distinct arms; beyond 1e15 in magnitude they are cut to it."""
+        played = np.atleast_1d(checks.as_array("update", "arms", arms, None))
         if played.dtype == bool:
             raise InputError("arms is a mask; pass the positions of the arms, in the order of their rewards.")
         checks.positions("arms", played, self.arms)
         try:
             values = np.atleast_1d(np.asarray(rewards, dtype=float))
-        except (TypeError, ValueError):
-            raise InputError(f"rewards {rewards!r} must be numbers.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"rewards {brief(rewards)} must be numbers.") from None
         if values.shape != played.shape or not np.isfinite(values).all():
-            raise InputError(f"rewards {rewards!r} must be one finite number for each of {len(played)} arms.")
+            raise InputError(f"rewards {brief(rewards)} must be one finite number for each of {len(played)} arms.")
+        values = checks.bounded(values)
         self.check_rewards(values)
         self.advance()
         self.learn(played.astype(np.int64), values)

@@ -39,7 +39,7 @@ class _LatencyReward(Selector[SettingsT, CSStateT]):
     def rewards(self) -> FloatArray:
         """Mean reward of every client; without a deadline, the longest latency seen stands in."""
         latency = self.state.latency
-        scale = self.state.deadline or latency.longest or 1.0
+        scale = self.state.deadline or latency.slowest() or 1.0
         return np.where(latency.count > 0, 1.0 - np.minimum(latency.mean / scale, 1.0), 0.0)
 
     def begin_round(self, request: Request) -> None:
