@@ -18,6 +18,7 @@ ORDER = [
     "statistics",
     "processes",
     "unpickle",
+    "archives",
     "options",
     "clients",
     "records",

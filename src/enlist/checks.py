@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist.errors import InputError
-from enlist.text import brief
+from enlist.text import brief, brief_reason
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 MOST = 1e15
@@ -183,7 +183,7 @@ def as_array(owner: str, name: str, values: ArrayLike, dtype: type | None) -> An
         array: AnyArray = np.asarray(values, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         kind = "values" if dtype is None else dtype.__name__ + " values"
-        raise InputError(f"{owner}.{name} cannot be read as an array of {kind}: {error}") from None
+        raise InputError(f"{owner}.{name} cannot be read as an array of {kind}: {brief_reason(error)}") from None
     return array
 
 

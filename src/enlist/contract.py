@@ -279,8 +279,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     @exclusive
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
-        if not isinstance(selection, Selection):
-            raise InputError(f"explain got {type(selection).__name__}; pass the Selection that ask returned.")
+        selection = self._checked_selection(selection, "explain")
         return {
             "client": self.clients.names(selection.clients),
             "selected": self.counts.selected[selection.clients],
@@ -358,8 +357,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
                 self.learn(Told(opening.selection, feedback))
 
     def _opening(self, selection: Selection) -> Opening:
-        if not isinstance(selection, Selection):
-            raise InputError(f"tell got {type(selection).__name__}; pass the Selection that ask returned.")
+        selection = self._checked_selection(selection, "tell")
         opening = self.openings.get(selection.round)
         if opening is None:
             number = selection.round
@@ -376,6 +374,18 @@ class Selector(Shared, Generic[SettingsT, StateT]):
                 f"that selection of round {selection.round} is another selector's; tell that one."
             )
         return opening
+
+    def _checked_selection(self, selection: Selection, call: str) -> Selection:
+        if not isinstance(selection, Selection):
+            raise InputError(f"{call} got {type(selection).__name__}; pass the Selection that ask returned.")
+        opening = self.openings.get(selection.round) if isinstance(selection.round, int) else None
+        if opening is not None and selection is opening.selection:
+            return selection
+        number = checks.whole("selection.round", selection.round, minimum=-checks.MOST_WHOLE)
+        if selection.clients is None or not isinstance(selection.terms, Mapping):
+            raise InputError(f"{call} got a selection of round {number} that was made up; pass what ask returned.")
+        clients = checks.positions("selection.clients", selection.clients, len(self.clients))
+        return dataclasses.replace(selection, round=number, clients=clients)
 
     def _check_repeats(self, selection: Selection, told: Told, before: AnyArray, amending: BoolArray) -> None:
         wrong = np.where(amending, before != Outcome.LATE, before != PENDING)

@@ -42,6 +42,16 @@ def brief(value: Any, most: int = 80) -> str:
     return text
 
 
+def brief_reason(error: BaseException) -> str:
+    """What an error says, on one short line.
+
+    >>> brief_reason(ValueError("  wrong  and long: " + "x" * 1000))[:25]
+    'wrong and long: xxxxxxxxx'
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."
+
+
 def function_name(function: Callable[..., Any]) -> str:
     """A name for a function that is the same in every process; of an object that can be called, its type's.
 

@@ -59,6 +59,7 @@ class BSFLSettings:
         checks.one_of("solver", self.solver, SOLVERS)
         checks.one_of("rates", self.rates, ("round", "available"))
         checks.whole("steps", self.steps, minimum=1)
+        checks.finite("steps", self.steps, 1, 10**8)
         if self.shortest is not None:
             checks.above_zero("shortest", self.shortest)
 

@@ -124,8 +124,8 @@ class CSUCBQSettings:
         checks.finite("share", self.share, 0.0, 1.0)
         checks.finite("bonus_scale", self.bonus_scale, 0.0)
         if self.fractions is not None:
-            count = len(self.fractions) if np.ndim(self.fractions) == 1 else 0
-            object.__setattr__(self, "fractions", checks.probabilities("fractions", self.fractions, count))
+            given = checks.as_array("cs-ucb-q", "fractions", self.fractions, float)
+            object.__setattr__(self, "fractions", checks.probabilities("fractions", given, given.size))
 
 
 @dataclasses.dataclass

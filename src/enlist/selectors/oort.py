@@ -56,6 +56,7 @@ class OortSettings:
         checks.finite("threshold", self.threshold, 0.0, 100.0)
         checks.one_of("pacer", self.pacer, ("paper", "code"))
         checks.whole("pacer_step", self.pacer_step, minimum=1)
+        checks.finite("pacer_step", self.pacer_step, 1, 10**6)
         checks.finite("pool", self.pool, 0.0)
         checks.one_of("explore_by", self.explore_by, ("speed", "size"))
         checks.finite("sample_window", self.sample_window, 1.0)

@@ -197,7 +197,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
             if given not in names:
                 known = ", ".join(names) or "none"
                 raise InputError(
-                    f"selector 'rbcs-f': {kind}_feature is {given!r}; the clients have these features: {known}."
+                    f"selector 'rbcs-f': {kind}_feature is '{given:.80}'; the clients have these features: {known}."
                 )
             found: str | None = given
         else:

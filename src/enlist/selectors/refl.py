@@ -37,6 +37,7 @@ class REFLSettings:
         checks.finite("alpha", self.alpha, 0.0, 1.0)
         checks.finite("period", self.period, 1e-9)
         checks.whole("bins", self.bins, minimum=1)
+        checks.finite("bins", self.bins, 1, 10**4)
         checks.finite("fade", self.fade, 0.0, 1.0)
 
 

@@ -72,8 +72,8 @@ class SAFA(Selector[NoSettings, SAFAState]):
         return taken
 
     def _checked_arrivals(self, arrivals: ArrayLike) -> IntArray:
-        arrived = np.asarray(arrivals)
-        if arrived.dtype == bool and len(arrived):
+        arrived = checks.as_array("accept", "arrivals", arrivals, None)
+        if arrived.dtype == bool and arrived.size:
             raise InputError("arrivals is a mask; pass positions in order of arrival, for the first come first.")
         checks.positions("arrivals", arrived, len(self.clients))
         return arrived.astype(np.int64)
