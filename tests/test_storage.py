@@ -331,7 +331,7 @@ class Bomb:
 def test_a_pickle_in_the_arrays_is_refused_unread(saved):
     Bomb.exploded = False
     replace_arrays(saved, lambda arrays: arrays.update({"state/inverse_latency": np.array([Bomb()], dtype=object)}))
-    with pytest.raises(StateFileError, match="cannot be read: Object arrays cannot be loaded"):
+    with pytest.raises(StateFileError, match=r"cannot be read: .* Object arrays cannot be loaded"):
         enlist.load(saved)
     assert not Bomb.exploded
 

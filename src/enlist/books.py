@@ -21,18 +21,21 @@ from numpy.typing import ArrayLike
 from enlist import checks
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.errors import InputError, TellError
+from enlist.errors import InputError, TellError, unknown
+from enlist.locks import Shared, exclusive
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING
 from enlist.typing import AnyArray, BoolArray, IntArray
 
 
-class Books:
+class Books(Shared):
     """Drives one selector.
 
     late   "drop": a client that is late is free for the next round, and its reply is ignored (`arrived` does nothing);
            "await": it stays busy until it arrives (`arrived`) or its selection expires
     log    a file to which every ask and tell is appended as one line of JSON; `replay` reads it
+
+    Several threads may share the books. The lock is the selector's, so others may use the selector itself meanwhile.
 
     >>> import enlist
     >>> books = Books(enlist.create("cs-ucb", enlist.Clients(count=5), seed=1))
@@ -53,8 +56,14 @@ class Books:
         self.open: dict[int, Replies] = {
             number: Replies.of(opening.selection, opening.outcome) for number, opening in waiting.items()
         }
+        self._lock = selector._lock
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = self.selector._lock
 
     @property
+    @exclusive
     def busy(self) -> BoolArray:
         """Clients that cannot be asked now: still working for an open round, or late and awaited."""
         busy = np.zeros(len(self.selector.clients), dtype=bool)
@@ -66,6 +75,7 @@ class Books:
                 busy[opening.selection.clients[opening.outcome == Outcome.LATE]] = True
         return busy
 
+    @exclusive
     def ask(
         self,
         available: ArrayLike | None = None,
@@ -109,12 +119,14 @@ class Books:
         )
         return selection
 
+    @exclusive
     def observe(self, available: ArrayLike | None, now: float) -> None:
         """Say who is available without asking."""
         self.selector.observe(available, now)
         online = self.selector.resolve_available(available)
         self._note("observe", available=_packed(online, len(self.selector.clients)), now=now)
 
+    @exclusive
     def join(self, more: Clients) -> IntArray:
         """Append clients; returns their positions."""
         positions = self.selector.join(more)
@@ -122,6 +134,7 @@ class Books:
         self._note("join", count=len(more), feature_names=list(more.feature_names), columns=columns)
         return positions
 
+    @exclusive
     def compact(self, keep: ArrayLike) -> IntArray:
         """Forget every client but those in `keep`; returns the old positions in their new order.
 
@@ -132,12 +145,15 @@ class Books:
         self._note("compact", keep=positions.tolist())
         return positions
 
+    @exclusive
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
         """Which of the clients that have arrived, in order of arrival, the server takes (if everybody trains)."""
+        arrivals = checks.as_array("accept", "arrivals", arrivals, None)
         taken = self.selector.accept(arrivals, k)
         self._note("accept", arrivals=np.asarray(arrivals).tolist(), k=k)
         return taken
 
+    @exclusive
     def reply(
         self, selection: Selection, clients: ArrayLike, outcome: Outcome = Outcome.COMPLETED, **columns: ArrayLike
     ) -> None:
@@ -146,6 +162,7 @@ class Books:
         A reply that took longer than the deadline counts as LATE.
         """
         replies = self._replies(selection)
+        selection = replies.selection
         if outcome not in (Outcome.COMPLETED, Outcome.DROPPED, Outcome.FAILED):
             raise InputError(
                 f"reply got {Outcome(outcome).name}; who is silent when the round closes is LATE by itself."
@@ -157,16 +174,21 @@ class Books:
         self.selector.check_columns(part)
         replies.note(part)
 
+    @exclusive
     def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
         """End the round `waited` seconds after it began: who has not replied is LATE, censored at that time."""
         feedback = self._replies(selection).feedback(checks.finite("waited", waited, 0.0))
         self.settle(selection, feedback, round)
         return feedback
 
+    @exclusive
     def settle(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
         """Tell the selector the outcomes of a whole selection at once."""
-        told = len(selection) if feedback.clients is None else len(feedback.clients)
-        opening = self.selector.openings.get(selection.round)
+        opening = self.selector.openings.get(_number(selection))
+        if not isinstance(feedback, Feedback):
+            raise InputError(f"settle got {type(feedback).__name__} as feedback; pass enlist.Feedback(...).")
+        whole = 0 if opening is None else len(opening.selection)
+        told = whole if feedback.clients is None else feedback.clients.size
         if opening is not None and told < len(opening.pending):
             waiting = len(opening.pending)
             raise TellError(f"settle got {told} of {waiting} outcomes of round {selection.round}; use reply and close.")
@@ -174,20 +196,26 @@ class Books:
         self.open.pop(selection.round, None)
         self._log_tell(selection, feedback, round)
 
+    @exclusive
     def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> bool:
         """A late reply has come after all: tell the true values. False if it no longer counts (dropped or expired)."""
-        if self.late == "drop" or selection.round not in self.selector.openings:
+        if self.late == "drop" or _number(selection) not in self.selector.openings:
             return False
-        late = np.full(np.atleast_1d(np.asarray(clients)).shape, float(rounds_late))
+        positions = np.atleast_1d(checks.as_array("arrived", "clients", clients, None))
+        late = np.full(positions.shape, checks.finite("rounds_late", rounds_late, 0.0))
         feedback = _about(clients, Outcome.ARRIVED, {**columns, "rounds_late": late})
         self.selector.tell(selection, feedback)
         self._log_tell(selection, feedback, None)
         return True
 
     def _replies(self, selection: Selection) -> Replies:
-        if selection.round not in self.open:
-            raise TellError(f"round {selection.round} is not open in these books; it was closed or never asked here.")
-        return self.open[selection.round]
+        number = _number(selection)
+        if number not in self.open:
+            raise TellError(f"round {number} is not open in these books; it was closed or never asked here.")
+        replies = self.open[number]
+        if selection is not replies.selection and not _same(selection.clients, replies.selection.clients):
+            raise TellError(f"that selection of round {number} is not the one that was asked here; pass that one.")
+        return replies
 
     def _note(self, event: str, **entry: Any) -> None:
         if self.log is not None:
@@ -324,11 +352,31 @@ def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection
 
 
 def _about(clients: ArrayLike, outcome: Outcome, columns: Mapping[str, ArrayLike]) -> Feedback:
-    positions = np.atleast_1d(np.asarray(clients))
+    positions = np.atleast_1d(checks.as_array("reply", "clients", clients, None))
     if positions.dtype == bool:
         raise InputError("clients is a mask; pass the positions of those who replied.")
-    values: dict[str, Any] = {name: np.atleast_1d(np.asarray(column)) for name, column in columns.items()}
+    for name in columns:
+        if name not in ("latency", "censored", "rounds_late", *FEEDBACK_COLUMNS):
+            known = ("latency", "rounds_late", *FEEDBACK_COLUMNS)
+            raise unknown("column", name, known, owner="a reply")
+    values: dict[str, Any] = {
+        name: np.atleast_1d(checks.as_array("reply", name, column, None)) for name, column in columns.items()
+    }
     return Feedback(clients=positions, outcome=np.full(positions.shape, outcome), **values)
+
+
+def _number(selection: Selection) -> int:
+    """The round of what should be a selection."""
+    if not isinstance(selection, Selection):
+        raise InputError(f"the books got {type(selection).__name__}; pass the Selection that ask returned.")
+    return checks.whole("selection.round", selection.round, minimum=-checks.MOST_WHOLE)
+
+
+def _same(clients: Any, others: IntArray) -> bool:
+    try:
+        return bool(np.array_equal(clients, others))
+    except (TypeError, ValueError):
+        return False
 
 
 def _packed(positions: IntArray, count: int) -> str:

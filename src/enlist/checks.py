@@ -11,7 +11,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist.errors import InputError
+from enlist.text import brief, brief_reason
 from enlist.typing import AnyArray, FloatArray, IntArray
+
+MOST = 1e15
+"""Numbers that clients report or users set are at most so large. No loss, latency, sample count or gain comes near it
+(in seconds: 30 million years). Whole numbers up to it are exact in float64; squares (1e30) and sums of squares over a
+million clients (1e36) are finite even in float32, and so is every product of a dozen such values in float64."""
+LEAST = 1e-30
+"""A number that is closer to zero counts as zero: its inverse, and the square of that, stay finite."""
+MOST_FEATURE = 1e30
+"""The same for features: a data centre has more than 1e15 FLOPS."""
+MOST_WHOLE = 2**63 - 1
+"""Whole numbers are at most so large: they fit into 64 bits."""
+SHORTEST = 1e-9
+"""Seconds that a deadline has at least."""
 
 
 def whole(name: str, value: Any, minimum: int) -> int:
@@ -29,14 +43,16 @@ def whole(name: str, value: Any, minimum: int) -> int:
             raise TypeError
         number = operator.index(value)
     except TypeError:
-        raise InputError(f"{name} is {value!r}; it must be a whole number of at least {minimum}.") from None
+        raise InputError(f"{name} is {brief(value)}; it must be a whole number of at least {minimum}.") from None
     if number < minimum:
-        raise InputError(f"{name} is {number}; it must be a whole number of at least {minimum}.")
+        raise InputError(f"{name} is {brief(number)}; it must be a whole number of at least {minimum}.")
+    if number > MOST_WHOLE:
+        raise InputError(f"{name} is {brief(number)}; it must be a whole number of at most {MOST_WHOLE}.")
     return number
 
 
 def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = math.inf) -> float:
-    """A finite number within bounds.
+    """A finite number within bounds, and never beyond `MOST`.
 
     >>> finite("epsilon", 1.5, 0.0, 1.0)
     Traceback (most recent call last):
@@ -44,27 +60,45 @@ def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = m
     enlist.errors.InputError: epsilon is 1.5; it must be a number from 0.0 to 1.0.
     """
     number = _number(name, value)
-    if not (math.isfinite(number) and minimum <= number <= maximum):
-        if math.isinf(minimum) and math.isinf(maximum):
+    if not (abs(number) <= MOST and minimum <= number <= maximum):
+        if math.isfinite(number) and minimum <= number <= maximum:
+            allowed = f"a number of at most {MOST:g} in magnitude"
+        elif math.isinf(minimum) and math.isinf(maximum):
             allowed = "a finite number"
         elif math.isinf(maximum):
             allowed = f"a finite number of at least {minimum}"
         else:
             allowed = f"a number from {minimum} to {maximum}"
-        raise InputError(f"{name} is {value!r}; it must be {allowed}.")
+        raise InputError(f"{name} is {brief(value)}; it must be {allowed}.")
     return number
 
 
-def above_zero(name: str, value: Any) -> float:
-    """A number above zero; infinity is allowed.
+def above_zero(name: str, value: Any, *, least: float = LEAST) -> float:
+    """A finite number above zero, but not so close to it that its inverse is none.
 
-    >>> above_zero("deadline", float("inf"))
-    inf
+    >>> above_zero("ridge", 0.5)
+    0.5
+    >>> above_zero("ridge", float("inf"))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: ridge is inf; it must be a number above 0, from 1e-30 to 1e+15.
     """
     number = _number(name, value)
-    if not number > 0:
-        raise InputError(f"{name} is {value!r}; it must be above 0 (infinity if there is none).")
+    if not least <= number <= MOST:
+        raise InputError(f"{name} is {brief(value)}; it must be a number above 0, from {least:g} to {MOST:g}.")
     return number
+
+
+def seconds(name: str, value: Any) -> float:
+    """Seconds above zero; infinity, and whatever is beyond `MOST`, says that there is no limit.
+
+    >>> seconds("deadline", 60), seconds("deadline", float("inf")), seconds("deadline", 1e300)
+    (60.0, inf, inf)
+    """
+    number = _number(name, value)
+    if not number >= SHORTEST:
+        raise InputError(f"{name} is {brief(value)}; it must be above 0 (infinity if there is none).")
+    return number if number <= MOST else math.inf
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
@@ -75,10 +109,10 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     ...
     enlist.errors.InputError: solver is 'exakt'. Did you mean 'exact'? Allowed: alsa, exact.
     """
-    if value not in allowed:
-        nearest = difflib.get_close_matches(str(value), allowed, n=1, cutoff=0.5)
+    if not isinstance(value, str) or value not in allowed:
+        nearest = difflib.get_close_matches(brief(value), allowed, n=1, cutoff=0.5)
         hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-        raise InputError(f"{name} is {value!r}.{hint} Allowed: {', '.join(sorted(allowed))}.")
+        raise InputError(f"{name} is {brief(value)}.{hint} Allowed: {', '.join(sorted(allowed))}.")
     return str(value)
 
 
@@ -126,7 +160,7 @@ def probabilities(name: str, given: ArrayLike, count: int) -> FloatArray:
     """
     try:
         array = np.asarray(given, dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise InputError(f"{name} cannot be read as numbers; it needs one probability for each client.") from None
     if array.shape != (count,):
         raise InputError(f"{name} has shape {array.shape}; it needs one probability for each of {count} clients.")
@@ -147,14 +181,32 @@ def as_array(owner: str, name: str, values: ArrayLike, dtype: type | None) -> An
     """
     try:
         array: AnyArray = np.asarray(values, dtype=dtype)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         kind = "values" if dtype is None else dtype.__name__ + " values"
-        raise InputError(f"{owner}.{name} cannot be read as an array of {kind}: {error}") from None
+        raise InputError(f"{owner}.{name} cannot be read as an array of {kind}: {brief_reason(error)}") from None
+    return array
+
+
+def bounded(array: FloatArray, most: float = MOST) -> FloatArray:
+    """Finite numbers (or NaN) as they enter: cut to [-most, most], and zero where they are next to it.
+
+    This is the one place where values that nobody can mean are cut, so that sums, squares and ratios of them stay
+    finite for everybody else. An array without any such value is returned as it is.
+
+    >>> bounded(np.array([0.5, -1e300, np.nan, 5e-324]))
+    array([ 5.e-01, -1.e+15,     nan,  0.e+00])
+    """
+    size = np.abs(array)
+    if (size > most).any():
+        array = np.clip(array, -most, most)
+    faint = size < LEAST
+    if faint.any():
+        array = np.where(faint & (size > 0), 0.0, array)
     return array
 
 
 def number_column(owner: str, name: str, values: ArrayLike, count: int, *, missing: bool = False) -> FloatArray:
-    """One number for each of `count` clients; NaN stands for an unknown one if `missing` allows it.
+    """One number for each of `count` clients, cut as `bounded` does; NaN stands for an unknown one where allowed.
 
     >>> number_column("Feedback", "loss", [0.5, float("nan")], 2, missing=True)
     array([0.5, nan])
@@ -167,7 +219,7 @@ def number_column(owner: str, name: str, values: ArrayLike, count: int, *, missi
         where = int(np.flatnonzero(wrong)[0])
         allowed = "finite numbers, or NaN where unknown" if missing else "finite numbers"
         raise InputError(f"{owner}.{name}[{where}] is {array[where]}; allowed are {allowed}.")
-    return array
+    return bounded(array)
 
 
 def not_negative(owner: str, name: str, array: FloatArray) -> FloatArray:
@@ -186,8 +238,10 @@ def not_negative(owner: str, name: str, array: FloatArray) -> FloatArray:
 
 def _number(name: str, value: Any) -> float:
     if isinstance(value, bool | np.bool_ | str) or value is None:
-        raise InputError(f"{name} is {value!r}; it must be a number.")
+        raise InputError(f"{name} is {brief(value)}; it must be a number.")
     try:
         return float(value)
+    except OverflowError:
+        raise InputError(f"{name} is {brief(value)}; it must be a number of at most {MOST:g} in magnitude.") from None
     except (TypeError, ValueError):
-        raise InputError(f"{name} is {value!r}; it must be a number.") from None
+        raise InputError(f"{name} is {brief(value)}; it must be a number.") from None

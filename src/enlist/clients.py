@@ -12,12 +12,16 @@ from numpy.typing import ArrayLike
 
 from enlist import checks
 from enlist.errors import InputError
+from enlist.text import brief
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 CLIENT_COLUMNS = ("num_examples", "quality", "expected_latency", "expected_upload")
 """Optional columns of `Clients` with one number per client; all of them must be finite and not negative."""
 
 MOST_INT = np.iinfo(np.int64).max
+
+MOST_CLIENTS = 10**8
+"""So many clients at most, by design: state takes from 16 to some hundred bytes for each."""
 
 
 def _frozen(array: AnyArray) -> AnyArray:
@@ -33,13 +37,15 @@ def _counted(count: int | None, columns: Mapping[str, Any]) -> int:
         if not given:
             raise InputError("Clients got neither columns nor count; pass Clients(count=N) if nothing is known.")
         name, column = next(iter(given.items()))
-        if not hasattr(column, "__len__"):
-            raise InputError(f"Clients.{name} is {column!r}; it needs one value per client.")
+        if not hasattr(column, "__len__") or (isinstance(column, np.ndarray) and not column.ndim):
+            raise InputError(f"Clients.{name} is {brief(column)}; it needs one value per client.")
         count = len(column)
     if isinstance(count, bool) or not isinstance(count, int | np.integer):
-        raise InputError(f"Clients got count={count!r}; it must be a whole number.")
+        raise InputError(f"Clients got count={brief(count)}; it must be a whole number.")
     if count < 1:
-        raise InputError(f"Clients got count={count}; give at least one client.")
+        raise InputError(f"Clients got count={brief(count)}; give at least one client.")
+    if count > MOST_CLIENTS:
+        raise InputError(f"Clients got count={brief(count)}; at most {MOST_CLIENTS} clients are served.")
     return int(count)
 
 
@@ -55,6 +61,7 @@ def _feature_table(
         raise InputError(f"Clients.features has shape {table.shape}; it needs ({count}, number of features).")
     if not np.isfinite(table).all():
         raise InputError("Clients.features holds NaN or infinity; fill or drop those features first.")
+    table = checks.bounded(table, checks.MOST_FEATURE)
     titles = tuple(str(name) for name in names) or tuple(f"x{i}" for i in range(table.shape[1]))
     if len(titles) != table.shape[1]:
         raise InputError(f"Clients got {len(titles)} feature_names for {table.shape[1]} features; give one each.")
@@ -77,7 +84,8 @@ def _distinct_ids(values: ArrayLike, count: int) -> AnyArray:
 class Clients:
     """What is known of every client up front. Clients are positions 0..N-1; `ids` are their stable names.
 
-    Every column is optional, but at least one, or `count`, must say how many clients there are.
+    Every column is optional, but at least one, or `count`, must say how many clients there are. Numbers are cut to
+    1e15, features to 1e30 in magnitude.
 
     num_examples       samples each client holds, (N,)
     features           what is known of device and data, (N, d), named by `feature_names`

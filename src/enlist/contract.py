@@ -31,6 +31,7 @@ from enlist.errors import (
     UnknownSelectionError,
 )
 from enlist.importing import full_name
+from enlist.locks import Shared, exclusive
 from enlist.methods import WithSettings
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
@@ -45,11 +46,15 @@ SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)
 
 
-class Selector(Generic[SettingsT, StateT]):
+class Selector(Shared, Generic[SettingsT, StateT]):
     """Decides which clients take part in a round, and learns from every round.
 
     Subclasses set `name`, and, where they have any, `Settings` (a frozen dataclass), `State` (a `State`), `needs`
     and `presets`; they override `choose` and, as far as they learn, `learn`, `amend`, `learn_round`, `watch`.
+
+    Several threads may share one: `ask`, `tell`, `observe`, `join`, `compact`, `accept`, `explain` and `save` run one
+    after the other, so no round number is given twice and no outcome is lost. Which thread comes first is chance:
+    selections are then as sound as ever, but a second run makes others. Hooks run with the lock held.
 
     >>> import enlist
     >>> selector = enlist.create("cs-ucb", enlist.Clients(count=4), seed=1)
@@ -148,6 +153,7 @@ class Selector(Generic[SettingsT, StateT]):
 
     # The contract.
 
+    @exclusive
     def ask(
         self,
         available: ArrayLike | None = None,
@@ -165,7 +171,7 @@ class Selector(Generic[SettingsT, StateT]):
         busy        mask or positions of clients that are available but still work for an earlier round: not chosen,
                     and yet seen by selectors that learn who is available
         now         the caller's clock in seconds; without one, time is counted in rounds
-        deadline    seconds after which a reply is late
+        deadline    seconds after which a reply is late; beyond 1e15 there is none
         forecast    probability for each client of being available in the next round window
         fresh       values measured just now for the clients that `candidates` named
         """
@@ -181,7 +187,7 @@ class Selector(Generic[SettingsT, StateT]):
             k=checks.whole("k", k, minimum=0),
             population=len(self.clients),
             now=float(self.round + 1) if now is None else checks.finite("now", now),
-            deadline=checks.above_zero("deadline", deadline),
+            deadline=checks.seconds("deadline", deadline),
             forecast=None if forecast is None else checks.probabilities("forecast", forecast, len(self.clients)),
             fresh=None if fresh is None else self._checked_fresh(fresh),
         )
@@ -198,6 +204,7 @@ class Selector(Generic[SettingsT, StateT]):
         self.openings[selection.round] = Opening.of(selection)
         return selection
 
+    @exclusive
     def tell(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
         """Report outcomes of a selection, or of a part of it; late and out of order is fine.
 
@@ -239,11 +246,13 @@ class Selector(Generic[SettingsT, StateT]):
         if finished:
             del self.openings[selection.round]
 
+    @exclusive
     def observe(self, available: ArrayLike | None, now: float) -> None:
         """Say who is available without asking for a selection."""
         positions = self.resolve_available(available)
         self.watch(positions, checks.finite("now", now))
 
+    @exclusive
     def join(self, more: Clients) -> IntArray:
         """Append clients and keep what was learned; returns the new positions. Leaving is not being available."""
         if not isinstance(more, Clients):
@@ -259,6 +268,7 @@ class Selector(Generic[SettingsT, StateT]):
     def joined(self, before: int) -> None:
         """Hook: the clients from position `before` on are new; `state` has grown already."""
 
+    @exclusive
     def compact(self, keep: ArrayLike) -> IntArray:
         """Forget every client but those in `keep`; returns the old positions in their new order."""
         positions = checks.positions("keep", keep, len(self.clients))
@@ -280,10 +290,10 @@ class Selector(Generic[SettingsT, StateT]):
     def loaded(self) -> None:
         """Hook: `state` has just been read from a file; renew whatever is derived from it."""
 
+    @exclusive
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
-        if not isinstance(selection, Selection):
-            raise InputError(f"explain got {type(selection).__name__}; pass the Selection that ask returned.")
+        selection = self._checked_selection(selection, "explain")
         return {
             "client": self.clients.names(selection.clients),
             "selected": self.counts.selected[selection.clients],
@@ -291,6 +301,7 @@ class Selector(Generic[SettingsT, StateT]):
             **selection.terms,
         }
 
+    @exclusive
     def save(self, folder: str | PathLike[str]) -> None:
         """Write everything (settings, clients, state, generator, open selections) as JSON and npz; atomic."""
         storage.save(self, folder)
@@ -313,6 +324,7 @@ class Selector(Generic[SettingsT, StateT]):
         """Sorted positions from a mask, a list of positions, or None for everybody."""
         return checks.positions("available", available, len(self.clients))
 
+    @exclusive
     def __repr__(self) -> str:
         head = f"{type(self).__name__}({self.name!r}, clients={len(self.clients)}, round={self.round})"
         if not self.round:
@@ -359,8 +371,7 @@ class Selector(Generic[SettingsT, StateT]):
                 self.learn(Told(opening.selection, feedback))
 
     def _opening(self, selection: Selection) -> Opening:
-        if not isinstance(selection, Selection):
-            raise InputError(f"tell got {type(selection).__name__}; pass the Selection that ask returned.")
+        selection = self._checked_selection(selection, "tell")
         opening = self.openings.get(selection.round)
         if opening is None:
             number = selection.round
@@ -377,6 +388,18 @@ class Selector(Generic[SettingsT, StateT]):
                 f"that selection of round {selection.round} is another selector's; tell that one."
             )
         return opening
+
+    def _checked_selection(self, selection: Selection, call: str) -> Selection:
+        if not isinstance(selection, Selection):
+            raise InputError(f"{call} got {type(selection).__name__}; pass the Selection that ask returned.")
+        opening = self.openings.get(selection.round) if isinstance(selection.round, int) else None
+        if opening is not None and selection is opening.selection:
+            return selection
+        number = checks.whole("selection.round", selection.round, minimum=-checks.MOST_WHOLE)
+        if selection.clients is None or not isinstance(selection.terms, Mapping):
+            raise InputError(f"{call} got a selection of round {number} that was made up; pass what ask returned.")
+        clients = checks.positions("selection.clients", selection.clients, len(self.clients))
+        return dataclasses.replace(selection, round=number, clients=clients)
 
     def _check_repeats(self, selection: Selection, told: Told, before: AnyArray, amending: BoolArray) -> None:
         wrong = np.where(amending, before != Outcome.LATE, before != PENDING)

@@ -7,12 +7,14 @@ input, from either side, is an `InputError` that names the key, the value given,
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pydantic
 
+from enlist import checks
 from enlist.errors import InputError
+from enlist.text import brief
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass
@@ -28,6 +30,10 @@ class _Checked(ModelMetaclass):
             return super().__call__(*args, **values)
         except pydantic.ValidationError as error:
             raise InputError(explain(error, self, self.__name__)) from None  # type: ignore[arg-type]
+        except RecursionError:
+            raise InputError(
+                f"{self.__name__}: values are nested too deeply; a key holds a value or a table."
+            ) from None
 
 
 class Options(pydantic.BaseModel, metaclass=_Checked):
@@ -45,7 +51,20 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
     enlist.errors.InputError: Knobs: alpha = -1.0, but input should be greater than 0.
     """
 
-    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = pydantic.ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
+    most_number: ClassVar[float] = checks.MOST
+    """Numbers of these options are at most so large; whole numbers fit into 64 bits besides."""
+
+    @pydantic.model_validator(mode="after")
+    def _in_range(self) -> Self:
+        for name in type(self).model_fields:
+            for number in _numbers(getattr(self, name)):
+                if abs(number) > (checks.MOST_WHOLE if isinstance(number, int) else self.most_number):
+                    most = f"{checks.MOST_WHOLE}" if isinstance(number, int) else f"{self.most_number:g}"
+                    raise ValueError(f"{name} = {brief(number)}, but numbers go up to {most} in magnitude.")
+                if 0 < abs(number) < checks.LEAST:
+                    raise ValueError(f"{name} = {number!r}, but below {checks.LEAST:g} a number must be 0.")
+        return self
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], source: str) -> Any:
@@ -54,6 +73,15 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
             return cls.model_validate(values)
         except pydantic.ValidationError as error:
             raise InputError(explain(error, cls, source)) from None
+        except RecursionError:
+            raise InputError(f"{source}: values are nested too deeply; a key holds a value or a table.") from None
+
+
+def _numbers(value: Any) -> Iterator[int | float]:
+    """The numbers in a value: itself, or those of a flat sequence."""
+    for part in value if isinstance(value, tuple | list) else (value,):
+        if isinstance(part, int | float) and not isinstance(part, bool):
+            yield part
 
 
 def explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel], source: str) -> str:
@@ -80,10 +108,10 @@ def _line(detail: Any, model: type[pydantic.BaseModel]) -> str:
     location, given, kind = detail["loc"], detail["input"], detail["type"]
     owner, path = _resolve(model, location)
     if kind == "extra_forbidden":
-        name, known = str(location[-1]), sorted(owner.model_fields) if owner else []
+        name, known = str(location[-1])[:200], sorted(owner.model_fields) if owner else []
         nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
         hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-        return f"'{path}' is no known key.{hint} Known: {', '.join(known)}."
+        return f"'{path:.200}' is no known key.{hint} Known: {', '.join(known)}."
     if kind == "missing":
         return f"'{path}' is missing."
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -93,13 +121,13 @@ def _line(detail: Any, model: type[pydantic.BaseModel]) -> str:
         allowed = f" Allowed: {', '.join(sorted(known))}." if known else ""
         if kind == "union_tag_not_found":
             return f"{path or 'the table'} does not say which {key} it is.{allowed}"
-        nearest = difflib.get_close_matches(str(context["tag"]), known, n=1, cutoff=0.5)
+        nearest = difflib.get_close_matches(str(context["tag"])[:200], known, n=1, cutoff=0.5)
         hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-        return f"{path}.{key} = '{context['tag']}' is not known.{hint}{allowed}"
+        return f"{path}.{key} = '{context['tag']:.80}' is not known.{hint}{allowed}"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":
         return f"{path}: {message}" if path else message
-    return f"{path} = {given!r}, but {message[0].lower()}{message[1:]}."
+    return f"{path} = {brief(given)}, but {message[0].lower()}{message[1:]}."
 
 
 def _resolve(

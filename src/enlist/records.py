@@ -13,6 +13,7 @@ from numpy.typing import ArrayLike
 
 from enlist import checks
 from enlist.errors import InputError
+from enlist.text import brief
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 FEEDBACK_COLUMNS = ("num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "upload_latency")
@@ -57,7 +58,7 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RoundMetrics:
-    """What the server measured after a round; every value is optional.
+    """What the server measured after a round; every value is optional, and cut to 1e15 in magnitude.
 
     >>> RoundMetrics(accuracy=0.61, loss=1.2, duration=87.0).accuracy
     0.61
@@ -72,9 +73,16 @@ class RoundMetrics:
             value = getattr(self, field.name)
             if value is None:
                 continue
-            if not isinstance(value, int | float | np.number) or not math.isfinite(number := float(value)):
-                raise InputError(f"RoundMetrics.{field.name} is {value!r}; give a finite number, or None if unknown.")
-            object.__setattr__(self, field.name, number)
+            try:
+                known = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+                number = float(value) if known else math.nan
+            except (OverflowError, TypeError):
+                number = math.inf
+            if not math.isfinite(number):
+                raise InputError(
+                    f"RoundMetrics.{field.name} is {brief(value)}; give a finite number, or None if unknown."
+                )
+            object.__setattr__(self, field.name, float(checks.bounded(np.array(number))))
 
 
 @dataclasses.dataclass(frozen=True, eq=False, init=False)
@@ -93,7 +101,8 @@ class Feedback:
     accuracy_gain    accuracy on the client's data after its training minus before
     upload_latency   the part of latency that was upload
 
-    A column that nobody knows is None, a single unknown value NaN.
+    A column that nobody knows is None, a single unknown value NaN. Finite values of any size are taken, so that one
+    client cannot end a federation; beyond 1e15 in magnitude they are cut to it, and closer to 0 than 1e-30 they are 0.
 
     >>> Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.5, float("nan")]).latency
     array([3.5, nan])
@@ -215,7 +224,7 @@ class Feedback:
                 f"Feedback.latency[{where}] is {latency[where]} for a client that is {Outcome(outcome[where]).name}; "
                 "give finite seconds (a LATE client: the time waited, censored=True); NaN is for DROPPED and FAILED."
             )
-        return checks.not_negative("Feedback", "latency", latency), censored
+        return checks.bounded(checks.not_negative("Feedback", "latency", latency)), censored
 
     def with_outcome(self, outcome: ArrayLike) -> Feedback:
         """The same with other outcomes."""

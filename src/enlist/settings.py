@@ -6,7 +6,10 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from enlist.errors import InputError, unknown
+from enlist.text import brief
 
 
 @dataclasses.dataclass(frozen=True)
@@ -34,6 +37,17 @@ def build_settings(owner: Any, preset: str | None, given: Mapping[str, Any]) -> 
         raise unknown("preset", preset, owner.presets, owner=label)
     values = {**(owner.presets[preset] if preset is not None else {}), **given}
     try:
+        for field in dataclasses.fields(owner.Settings):
+            _check_kind(field, values.get(field.name, field.default))
         return owner.Settings(**values)
     except InputError as error:
         raise InputError(f"{label}: {error}") from None
+
+
+def _check_kind(field: dataclasses.Field[Any], value: Any) -> None:
+    """Switches are true or false and names are text: what no check of a class of settings looks at by itself."""
+    kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
+    if kind == "bool" and not isinstance(value, bool | np.bool_):
+        raise InputError(f"{field.name} is {brief(value)}; it must be true or false.")
+    if kind in ("str", "str | None") and not (isinstance(value, str) or (value is None and kind != "str")):
+        raise InputError(f"{field.name} is {brief(value)}; it must be text.")

@@ -139,6 +139,9 @@ def _matching(path: str, present: AnyArray | Scalar, saved: AnyArray | Scalar) -
         return saved.copy(order="K")  # as it was laid out, or products of it round otherwise
     if isinstance(saved, np.ndarray):
         raise StateFileError(f"the saved '{path}' is an array, but must be a single value.")
+    plain = int | float | str if present is None else (str if isinstance(present, str) else int | float)
+    if not (saved is None and present is None) and not isinstance(saved, plain):
+        raise StateFileError(f"the saved '{path}' is a {type(saved).__name__}, but must be like {present!r}.")
     return saved
 
 

@@ -6,26 +6,28 @@ the old one in a single step. Whoever is killed in between leaves the previous s
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import io
 import json
 import os
 import re
-import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from enlist import files
+from enlist import checks, files
+from enlist.archives import read_arrays
 from enlist.clients import Clients
-from enlist.errors import StateFileError, unknown
+from enlist.errors import EnlistError, StateFileError, unknown
 from enlist.records import Selection
 from enlist.rounds import Opening
 from enlist.state import State
+from enlist.text import brief, brief_reason
 from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from enlist.contract import Selector
 
 FORMAT_VERSION = 1
+ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.npz")
 OURS = re.compile(r"arrays-[0-9a-f]{16}\.npz|\.arrays-[0-9a-f]{16}\.npz\.\d+|\.state\.json\.\d+")
 """Files that an earlier save left in a folder, whole or torn; nothing else there is ever removed."""
 
@@ -100,18 +103,24 @@ def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[s
         )
     if document.pop("digest", None) != _digest(document):
         raise StateFileError(f"{path}/state.json was altered after it was saved; restore it from a copy.")
-    entry = document["arrays"]
+    entry = document.get("arrays")
+    if not isinstance(entry, dict):
+        entry = {}
+    name = entry.get("file")
+    if not isinstance(name, str) or not ARRAYS.fullmatch(name) or not isinstance(document.get("content"), dict):
+        raise StateFileError(f"{path}/state.json names no file of arrays; it was not written by Enlist.")
     try:
-        payload = (path / entry["file"]).read_bytes()
+        if not (path / name).is_file():  # a pipe would never end
+            raise OSError
+        payload = (path / name).read_bytes()
     except OSError:
-        raise StateFileError(f"{path}/{entry['file']} is missing or unreadable; restore it from a copy.") from None
-    if hashlib.sha256(payload).hexdigest() != entry["sha256"]:
-        raise StateFileError(f"{path}/{entry['file']} is truncated or was altered; restore it from a copy.")
+        raise StateFileError(f"{path}/{name} is missing or unreadable; restore it from a copy.") from None
+    if hashlib.sha256(payload).hexdigest() != entry.get("sha256"):
+        raise StateFileError(f"{path}/{name} is truncated or was altered; restore it from a copy.")
     try:
-        with np.load(io.BytesIO(payload), allow_pickle=False) as loaded:
-            return document["content"], {name: loaded[name] for name in loaded.files}
-    except (ValueError, zipfile.BadZipFile) as error:
-        raise StateFileError(f"{path}/{entry['file']} cannot be read: {error}") from None
+        return document["content"], read_arrays(io.BytesIO(payload))
+    except ValueError as error:
+        raise StateFileError(f"{path}/{name} cannot be read: {error}") from None
 
 
 def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
@@ -173,31 +182,59 @@ def load(
     Random('random', clients=9, round=0)
     """
     header, arrays = read(folder, "selector")
-    if header["selector"] != kind.name:
-        raise StateFileError(f"{folder} holds selector '{header['selector']}', not '{kind.name}'; use enlist.load.")
+    if header.get("selector") != kind.name:
+        found = brief(header.get("selector"))
+        raise StateFileError(f"{folder} holds selector {found}, not '{kind.name}'; use enlist.load.")
+    with _whole(folder):
+        return _selector(folder, kind, header, arrays, functions or {})
+
+
+def _selector(
+    folder: str | PathLike[str],
+    kind: type[SelectorT],
+    header: Mapping[str, Any],
+    arrays: Mapping[str, AnyArray],
+    functions: Mapping[str, Callable[..., Any]],
+) -> SelectorT:
     columns: dict[str, Any] = {
         name.removeprefix("clients/"): value for name, value in arrays.items() if name.startswith("clients/")
     }
+    if len(arrays["counts/selected"]) != header["count"]:
+        raise StateFileError(f"{folder} claims {brief(header['count'])} clients and counts others; restore a copy.")
     population = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
-    settings = _read_settings(folder, header["settings"], arrays, functions or {})
+    settings = _read_settings(folder, header["settings"], arrays, functions)
     selector = kind(population, seed=header["seed"], max_open=header["max_open"], **settings)
     selector.preset = header["preset"]
     _restore(selector.state, "state/", arrays, header["scalars"])
     _restore(selector.counts, "counts/", arrays, header["scalars"])
     selector.loaded()
-    selector.round = header["round"]
-    selector.last_k = header["last_k"]
+    selector.round = checks.whole("round", header["round"], minimum=0)
+    selector.last_k = checks.whole("last_k", header["last_k"], minimum=1)
     selector.rng.bit_generator.state = header["generator"]
     for entry in header["open"]:
-        number = entry["round"]
+        number = checks.whole("open round", entry["round"], minimum=1)
         terms = {name: arrays[f"open/{number}/terms/{name}"] for name in entry["terms"]}
-        clients = arrays[f"open/{number}/clients"]
+        clients = checks.positions("open clients", arrays[f"open/{number}/clients"], len(population))
+        outcome, credited = arrays[f"open/{number}/outcome"], arrays[f"open/{number}/credited"]
+        if any(len(column) != len(clients) for column in (outcome, credited, *terms.values())):
+            raise StateFileError(f"{folder}: the columns of open round {number} do not fit together; restore a copy.")
         for array in (clients, *terms.values()):
             array.setflags(write=False)
-        selection = Selection(number, clients, entry["deadline"], entry["now"], terms)
-        outcome, credited = arrays[f"open/{number}/outcome"], arrays[f"open/{number}/credited"]
-        selector.openings[number] = Opening(selection, outcome, credited, entry["metrics_told"])
+        selection = Selection(number, clients, float(entry["deadline"]), float(entry["now"]), terms)
+        selector.openings[number] = Opening(selection, outcome, credited, bool(entry["metrics_told"]))
     return selector
+
+
+@contextlib.contextmanager
+def _whole(folder: str | PathLike[str]) -> Iterator[None]:
+    """Entries that are missing or of another kind than was written: one sentence instead of whatever they cause."""
+    try:
+        yield
+    except EnlistError:
+        raise
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
+        reason = f"{type(error).__name__}: {brief_reason(error)}"
+        raise StateFileError(f"{folder} is no whole saved state ({reason}); restore it from a copy.") from error
 
 
 def saved_name(folder: str | PathLike[str]) -> str:
@@ -209,7 +246,7 @@ def saved_name(folder: str | PathLike[str]) -> str:
     ...     saved_name(folder)
     'random'
     """
-    return str(read(folder, "selector")[0]["selector"])
+    return str(read(folder, "selector")[0].get("selector"))
 
 
 def save_rule(rule: Rule[Any, Any], folder: str | PathLike[str]) -> None:
@@ -242,11 +279,12 @@ def load_rule(folder: str | PathLike[str], kind: type[RuleT]) -> RuleT:
     enlist.errors.StateFileError: no/such/folder holds no saved state: state.json is missing.
     """
     header, arrays = read(folder, "rule")
-    if header["rule"] != kind.name:
-        raise StateFileError(f"{folder} holds rule '{header['rule']}', not '{kind.name}'.")
-    rule = kind(header["arms"], **_read_settings(folder, header["settings"], arrays, {}))
-    _restore(rule.state, "state/", arrays, header["scalars"])
-    rule.rng.bit_generator.state = header["generator"]
+    if header.get("rule") != kind.name:
+        raise StateFileError(f"{folder} holds rule '{header.get('rule')}', not '{kind.name}'.")
+    with _whole(folder):
+        rule = kind(header["arms"], **_read_settings(folder, header["settings"], arrays, {}))
+        _restore(rule.state, "state/", arrays, header["scalars"])
+        rule.rng.bit_generator.state = header["generator"]
     return rule
 
 
@@ -305,15 +343,17 @@ def _read_settings(
 
 def _document(path: Path) -> dict[str, Any]:
     try:
+        if (path / "state.json").exists() and not (path / "state.json").is_file():
+            raise OSError("it is no plain file")
         text = (path / "state.json").read_text()
     except FileNotFoundError:
         raise StateFileError(f"{path} holds no saved state: state.json is missing.") from None
-    except (OSError, UnicodeDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise StateFileError(f"{path}/state.json cannot be read: {error}") from None
     try:
         document = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise StateFileError(f"{path}/state.json is truncated or not JSON: {error}") from None
+    except (ValueError, RecursionError) as error:
+        raise StateFileError(f"{path}/state.json is truncated or not JSON: {brief_reason(error)}") from None
     if not isinstance(document, dict):
         raise StateFileError(f"{path}/state.json is not a saved state.")
     return document

@@ -1,4 +1,4 @@
-"""Plain text: what may be shown of text from outside, small tables for `repr`, names of functions and of files."""
+"""Plain text: what may be shown from outside, values in messages, small tables, names of functions and files."""
 
 from __future__ import annotations
 
@@ -71,6 +71,34 @@ def plain_table(columns: Mapping[str, AnyArray]) -> str:
     widths = [max(map(len, column)) for column in cells]
     rows = zip(*cells, strict=True)
     return "\n".join("  " + "  ".join(map(str.rjust, row, widths)) for row in rows)
+
+
+def brief(value: Any, most: int = 80) -> str:
+    """How a message shows a value: its repr, cut in the middle where that is long, and never an error.
+
+    >>> brief(0.5), brief("x" * 1000, most=9), brief(10**5000)
+    ('0.5', "'xx...xx'", 'a whole number of 16610 bits')
+    """
+    if isinstance(value, int) and value.bit_length() > 8 * most:
+        return f"a whole number of {value.bit_length()} bits"
+    try:
+        text = repr(value)
+    except Exception:
+        return f"a {type(value).__name__}"
+    if len(text) > most:
+        kept = most // 2 - 1
+        text = f"{text[:kept]}...{text[-kept:]}"
+    return text
+
+
+def brief_reason(error: BaseException) -> str:
+    """What an error says, on one short line.
+
+    >>> brief_reason(ValueError("  wrong  and long: " + "x" * 1000))[:25]
+    'wrong and long: xxxxxxxxx'
+    """
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 200 else f"{text[:200]}..."
 
 
 def function_name(function: Callable[..., Any]) -> str:

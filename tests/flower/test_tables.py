@@ -181,11 +181,11 @@ def test_the_report_shows_the_difference(tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     text = (tmp_path / "report" / "report.html").read_text()
     assert "oort in the shadow" in text
-    assert (tmp_path / "report" / "charts" / "shadow-oort.png").exists()
+    assert (tmp_path / "report" / "charts" / "shadow-0000-oort.png").exists()
     [(section, charts)] = shadow_sections([read_run(tmp_path / "run")])
     assert section.text.startswith("Of 180 requests that Flower's sampling made, oort would have made")
     assert "by chance" in section.text
-    assert list(charts) == ["shadow-oort"]
+    assert list(charts) == ["shadow-0000-oort"]
 
 
 def test_a_shadow_that_was_cut_off(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enlist.bandits import staleness
 from enlist.bandits.annealing import annealing, check_sets, exhaustive
+from enlist.bandits.credible import absurd, credible, credible_extent, largest_credible
 from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
 from enlist.bandits.evidence import Evidence
 from enlist.bandits.extreme import BayesianExtremeExplore, ExtremeExplore
@@ -14,7 +15,7 @@ from enlist.bandits.maxmin import argmax_min_plus_sum, objective
 from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
 from enlist.bandits.queues import VirtualQueues, capped_shares
 from enlist.bandits.rules import UCB, DiscountedThompson, EpsilonGreedy, Rule, Thompson
-from enlist.bandits.sampling import rest, systematic, top_k, uniform, unseen_first, weighted
+from enlist.bandits.sampling import rest, systematic, top_k, uniform, unseen_first, weighted, weighted_by_logarithm
 from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
@@ -37,17 +38,21 @@ __all__ = [
     "Thompson",
     "Validity",
     "VirtualQueues",
+    "absurd",
     "annealing",
     "argmax_min_plus_sum",
     "best_subset",
     "capped_shares",
     "check_sets",
+    "credible",
+    "credible_extent",
     "dominated",
     "exhaustive",
     "feature_count",
     "front",
     "hypervolume",
     "in_time",
+    "largest_credible",
     "median_distance",
     "objective",
     "rbf",
@@ -59,4 +64,5 @@ __all__ = [
     "uniform",
     "unseen_first",
     "weighted",
+    "weighted_by_logarithm",
 ]

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from enlist.bandits.credible import credible
 from enlist.state import State, column
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -98,14 +99,18 @@ class RecentValues(State):
         """The values in the window, in no particular order."""
         return self.ring[: min(self.seen, len(self.ring))]
 
+    def credible(self) -> FloatArray:
+        """The values in the window without absurd ones: what a scale may be made of."""
+        return credible(self.values())
+
     def quantile(self, q: float, default: float, minimum: int = 1) -> float:
-        """A quantile of the window, or `default` while it holds fewer than `minimum` values."""
-        values = self.values()
+        """A quantile of the credible values, or `default` while there are fewer than `minimum`."""
+        values = self.credible()
         return float(np.quantile(values, q)) if len(values) >= minimum else default
 
     def scaled(self, values: FloatArray, low: float = 0.05, high: float = 0.95) -> FloatArray:
         """`values` mapped to [0, 1] between two running quantiles; 0.5 while these coincide."""
-        window = self.values()
+        window = self.credible()
         bottom, top = np.quantile(window, [low, high]) if len(window) else (0.0, 0.0)
         if not top > bottom:
             return np.where(np.isnan(values), np.nan, 0.5)

@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 
+from enlist.bandits.credible import APART, SMALL, credible_extent
 from enlist.bandits.estimates import Estimates
 from enlist.rounds import Told
 from enlist.typing import FloatArray
@@ -42,11 +43,17 @@ class MeanLatency(Estimates):
 
     longest: float = 0.0
 
+    def slowest(self) -> float:
+        """The longest latency seen, or, if that is absurd, the longest credible mean."""
+        if self.longest <= APART * SMALL:
+            return self.longest
+        return credible_extent(self.longest, self.mean[self.count > 0])
+
     def learn(self, told: Told) -> FloatArray:
         """Take in the latencies of told clients; returns what was credited, for `amend`."""
         self.longest = max(self.longest, float(np.nanmax(told.latency, initial=0.0)))
         expected = np.where(self.count[told.clients] > 0, self.mean[told.clients], np.nan)
-        latency = scored_latency(told, expected, self.longest)
+        latency = scored_latency(told, expected, self.slowest())
         known = ~np.isnan(latency)
         self.update(told.clients[known], latency[known])
         return latency

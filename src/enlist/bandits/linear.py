@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from enlist.bandits.credible import APART, SMALL, absurd
 from enlist.state import State
 from enlist.typing import AnyArray, FloatArray, IntArray
+
+MOST_DEVIATIONS = 1e3
+"""Beyond, a standardised feature says nothing: among a million clients, none can lie further out of the mean than that
+unless it was left out of it. One such row would outweigh all others in a regression."""
 
 
 @dataclasses.dataclass
@@ -112,12 +118,23 @@ class Standardiser(State):
 
     @classmethod
     def fit(cls, features: FloatArray, logarithmic: np.ndarray) -> Standardiser:
-        """Fit to the rows of `features`; columns marked `logarithmic` must not be negative."""
+        """Fit to the rows of `features`; columns marked `logarithmic` must not be negative.
+
+        Absurd values (see `bandits.credible`) are left out: one would leave no difference between all others.
+        """
         rows = np.where(logarithmic, np.log1p(np.maximum(features, 0.0)), features)
-        spread = rows.std(axis=0)
-        return cls(logarithmic=logarithmic, centre=rows.mean(axis=0), spread=np.where(spread > 0, spread, 1.0))
+        centre, spread = rows.mean(axis=0), rows.std(axis=0)
+        for place in np.flatnonzero(np.abs(features).max(axis=0, initial=0.0) > APART * SMALL):
+            kept = rows[~absurd(features[:, place], features[:, place]), place]
+            if len(kept) < len(rows):
+                centre[place], spread[place] = kept.mean(), kept.std()
+        return cls(logarithmic=logarithmic, centre=centre, spread=np.where(spread > 0, spread, 1.0))
 
     def apply(self, features: FloatArray) -> FloatArray:
-        """Standardised rows. Element by element, so a row does not depend on the others it comes with."""
+        """Standardised rows; what is absurd counts as the mean. A row does not depend on the others it comes with."""
         rows = np.where(self.logarithmic, np.log1p(np.maximum(features, 0.0)), features)
-        return np.asarray((rows - self.centre) / self.spread)
+        above = rows - self.centre
+        deviations = np.asarray(above / self.spread)
+        far = np.abs(deviations) > MOST_DEVIATIONS
+        far |= self.logarithmic & (above > math.log(APART)) & (rows > math.log1p(APART * SMALL))
+        return np.where(far, 0.0, deviations) if far.any() else deviations

@@ -17,16 +17,18 @@ from enlist import checks, storage
 from enlist.bandits.estimates import BetaPosterior, Estimates
 from enlist.bandits.sampling import rest, top_k, uniform, unseen_first
 from enlist.errors import InputError
+from enlist.locks import Shared, exclusive
 from enlist.settings import NoSettings, build_settings
 from enlist.state import State
+from enlist.text import brief
 from enlist.typing import BoolArray, FloatArray, IntArray
 
 SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)
 
 
-class Rule(Generic[SettingsT, StateT]):
-    """A bandit over `arms` arms: `choose(mask) -> arms`, `update(arms, rewards)`.
+class Rule(Shared, Generic[SettingsT, StateT]):
+    """A bandit over `arms` arms: `choose(mask) -> arms`, `update(arms, rewards)`; threads may share one.
 
     >>> rule = UCB(3, seed=1)
     >>> arm = rule.choose()
@@ -50,6 +52,7 @@ class Rule(Generic[SettingsT, StateT]):
         """The state before the first reward."""
         return self.State.create(self.arms)
 
+    @exclusive
     def choose(self, mask: ArrayLike | None = None, count: int = 1) -> IntArray:
         """Choose `count` distinct arms (all, if there are fewer) among those that `mask` allows."""
         allowed = checks.positions("mask", mask, self.arms)
@@ -62,18 +65,20 @@ class Rule(Generic[SettingsT, StateT]):
         """Indices into `allowed` of the `count` arms to play; there are more than `count` allowed."""
         raise NotImplementedError(f"{type(self).__name__} must define pick(allowed, count)")
 
+    @exclusive
     def update(self, arms: ArrayLike, rewards: ArrayLike) -> None:
-        """Take in the rewards of distinct arms."""
-        played = np.atleast_1d(np.asarray(arms))
+        """Take in the rewards of distinct arms; beyond 1e15 in magnitude they are cut to it."""
+        played = np.atleast_1d(checks.as_array("update", "arms", arms, None))
         if played.dtype == bool:
             raise InputError("arms is a mask; pass the positions of the arms, in the order of their rewards.")
         checks.positions("arms", played, self.arms)
         try:
             values = np.atleast_1d(np.asarray(rewards, dtype=float))
-        except (TypeError, ValueError):
-            raise InputError(f"rewards {rewards!r} must be numbers.") from None
+        except (TypeError, ValueError, OverflowError):
+            raise InputError(f"rewards {brief(rewards)} must be numbers.") from None
         if values.shape != played.shape or not np.isfinite(values).all():
-            raise InputError(f"rewards {rewards!r} must be one finite number for each of {len(played)} arms.")
+            raise InputError(f"rewards {brief(rewards)} must be one finite number for each of {len(played)} arms.")
+        values = checks.bounded(values)
         self.check_rewards(values)
         self.advance()
         self.learn(played.astype(np.int64), values)
@@ -108,6 +113,7 @@ class Rule(Generic[SettingsT, StateT]):
         """Of which arms a reward, or a prior, is known."""
         raise NotImplementedError(f"{type(self).__name__} must define rewarded()")
 
+    @exclusive
     def save(self, folder: str | PathLike[str]) -> None:
         """Write settings, state and generator as JSON and npz."""
         storage.save_rule(self, folder)

@@ -6,9 +6,14 @@ import numpy as np
 
 from enlist.typing import FloatArray, IntArray
 
+FAINTEST = -600.0
+"""Logarithm of the least weight that `weighted` is given."""
+
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     """Indices of the k largest scores in no particular order; ties at the border are drawn by `rng`. O(n).
+
+    A score of NaN counts as the lowest.
 
     >>> top_k(np.array([0.3, 0.9, 0.1, 0.7]), 2, np.random.default_rng(0))
     array([1, 3])
@@ -21,6 +26,8 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     above = np.flatnonzero(scores > border)
     ties = np.flatnonzero(scores == border)
     missing = k - len(above)
+    if len(ties) < missing:  # NaN sorts as the largest and equals nothing: whoever has no score comes last
+        return top_k(np.where(np.isnan(scores), -np.inf, scores), k, rng)
     if len(ties) > missing:
         ties = rng.choice(ties, missing, replace=False)
     return np.concatenate([above, ties])
@@ -72,6 +79,22 @@ def weighted(weights: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     positive = np.flatnonzero(weights > 0)
     keys = rng.exponential(size=len(positive)) / weights[positive]
     return np.sort(positive[top_k(-keys, k, rng)])
+
+
+def weighted_by_logarithm(logarithms: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
+    """`weighted` for weights exp(l), however far apart they are; -inf is never drawn.
+
+    The same draws as `weighted` makes of exp(l - max l) as long as none of these is too small for a float.
+
+    >>> weighted_by_logarithm(np.array([-np.inf, 0.0, -1e9, -1e9 + 50]), 2, np.random.default_rng(0)).tolist()
+    [1, 3]
+    """
+    possible = np.flatnonzero(logarithms > -np.inf)
+    given = logarithms[possible]
+    if not len(given) or float(given.min() - given.max()) > FAINTEST:
+        return weighted(np.exp(logarithms - (given.max() if len(given) else 0.0)), k, rng)
+    keys = np.log(rng.exponential(size=len(possible))) - (given - given.max())
+    return np.sort(possible[top_k(-keys, k, rng)])
 
 
 def systematic(inclusion: FloatArray, rng: np.random.Generator) -> IntArray:

@@ -6,6 +6,7 @@ import importlib.util
 import sys
 
 from enlist.errors import EnlistError, MissingExtraError
+from enlist.text import brief_reason
 
 
 def main() -> None:
@@ -36,6 +37,22 @@ def main() -> None:
             raise
         say(Terminal(stderr=True, emoji=False), ("error:", "bold red"), f" {trouble}")
         sys.exit(2)
+    except (MemoryError, RuntimeError) as error:
+        if not no_memory(error):
+            raise
+        said = f"there is not enough memory ({brief_reason(error)}); use fewer clients, samples, parameters or workers."
+        say(Terminal(stderr=True, emoji=False), ("error:", "bold red"), f" {said}")
+        sys.exit(2)
+
+
+def no_memory(error: BaseException) -> bool:
+    """Whether an error says that memory has run out; PyTorch has no class of its own for that on the CPU.
+
+    >>> no_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."))
+    True
+    """
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or "can't allocate memory" in text or "out of memory" in text
 
 
 def _version() -> int:

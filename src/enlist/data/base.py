@@ -40,6 +40,25 @@ class DatasetOptions(Options, abc.ABC):
         """Reads or draws the data; the same streams give the same data."""
 
 
+MOST_NUMBERS = 10**10
+"""Numbers that a data set may hold at most, by design: 40 GB of inputs."""
+
+
+def check_numbers(name: str, samples: int, width: int) -> None:
+    """Refuse a data set that is too large, before memory is taken for it.
+
+    >>> check_numbers("linear-regression", 10**12, 10)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: data set 'linear-regression' would hold 1,000,000,000,000 samples of 10 numbers, ...
+    """
+    if samples * width > MOST_NUMBERS:
+        raise InputError(
+            f"data set '{name}' would hold {samples:,} samples of {width:,} numbers, {4e-9 * samples * width:,.0f} GB; "
+            f"at most {MOST_NUMBERS:,} numbers are allowed: ask for fewer."
+        )
+
+
 class FileOptions(DatasetOptions):
     """Options of a data set that is read from files.
 

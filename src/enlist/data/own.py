@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import inspect
-import zipfile
-import zlib
 from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import pydantic
 
+from enlist.archives import read_arrays
 from enlist.data.base import DatasetOptions, FileOptions, divided
 from enlist.data.dataset import Dataset, Samples
 from enlist.data.parquet import read_parquet
@@ -34,11 +33,8 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
     enlist.errors.InputError: ...mine.npz holds the unknown array 'z'; known are x, y, users, also with test_ or ...
     """
     try:
-        if not zipfile.is_zipfile(path):
-            raise ValueError("it is no such archive, or it is truncated")
-        with np.load(path, allow_pickle=False) as file:
-            arrays = dict(file)
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        arrays = read_arrays(path)
+    except ValueError as error:
         raise InputError(f"{path} cannot be read as .npz: {error}.") from None
     known = {prefix + key for prefix in PREFIXES.values() for key in ("x", "y", "users")}
     for key in sorted(arrays.keys() - known):
@@ -97,7 +93,7 @@ class FromFile(FileOptions):
             raise InputError(f"{path} has no arrays x and y; these are the training samples.")
         train = parts["train"]
         whole = train.y.dtype.kind == "i"
-        classes = max(int(part.y.max(initial=0)) for part in parts.values()) + 1 if whole else 0
+        classes = _classes(parts, path) if whole else 0
         if "test" not in parts:
             groups = train.y if whole else np.zeros(len(train))
             rest, taken = divided(groups, self.test_share, streams.generator("data test"))
@@ -142,6 +138,20 @@ class FromFile(FileOptions):
             return Samples(x, y, users)
         except InputError as error:
             raise InputError(f"{path}: {error}") from None
+
+
+def _classes(parts: dict[str, Samples], path: Path) -> int:
+    """How many classes labels 0..C-1 have; labels that are something else, such as dates, are refused."""
+    labels = np.unique(np.concatenate([part.y.ravel() for part in parts.values()]))
+    if not len(labels):
+        return 1
+    low, high = int(labels[0]), int(labels[-1])
+    if high >= max(10 * len(labels), 1000):
+        raise InputError(
+            f"{path} has whole labels from {low} to {high}, {len(labels)} different ones; labels are classes and must "
+            "be 0, 1, ... C-1. Number the classes from 0, give them as text, or set regression = true for amounts."
+        )
+    return high + 1
 
 
 def _normalised(parts: dict[str, Samples]) -> dict[str, Samples]:

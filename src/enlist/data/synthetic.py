@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pydantic
 
-from enlist.data.base import DatasetOptions, divided
+from enlist.data.base import DatasetOptions, check_numbers, divided
 from enlist.data.dataset import Dataset, Samples
 from enlist.streams import Streams
 
@@ -32,6 +32,7 @@ class LinearRegression(DatasetOptions):
 
     def load(self, streams: Streams) -> Dataset:
         """Draws the data from the stream "data draw"."""
+        check_numbers(self.name, self.samples + self.test_samples, self.features)
         rng = streams.generator("data draw")
         weights, bias = rng.normal(size=self.features), rng.normal()
 
@@ -79,6 +80,8 @@ class FedProxSynthetic(DatasetOptions):
 
     def load(self, streams: Streams) -> Dataset:
         """Draws sizes from the stream "data sizes", and each user from a stream of its own."""
+        check_numbers(self.name, 50 * self.users, self.features)
+        check_numbers(self.name, self.classes, self.features)
         sizes = 50 + streams.generator("data sizes").lognormal(4, 2, self.users).astype(np.int64)
         deviations = np.arange(1, self.features + 1) ** -0.6  # square roots of Σ_jj
         owners = np.repeat(np.arange(self.users), sizes)

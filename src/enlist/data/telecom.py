@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pydantic
 
-from enlist.data.base import DatasetOptions
+from enlist.data.base import DatasetOptions, check_numbers
 from enlist.data.dataset import Dataset, Samples
 from enlist.streams import Streams
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -66,6 +66,7 @@ class Telecom(DatasetOptions):
 
     def load(self, streams: Streams) -> Dataset:
         """Draws the common structure from the stream "data draw" and each worker from its own."""
+        check_numbers(self.name, self.rows, self.features)
         rng = streams.generator("data draw")
         target = _unit(rng.normal(size=FACTORS))
         mixing = rng.normal(size=(FACTORS, self.features)) / np.sqrt(FACTORS)

@@ -27,7 +27,7 @@ class Deadline:
     """
 
     def __init__(self, seconds: float) -> None:
-        self._seconds = checks.above_zero("the deadline", seconds)
+        self._seconds = checks.seconds("the deadline", seconds)
 
     @property
     def seconds(self) -> float:

@@ -44,8 +44,8 @@ class Percentile:
     def __post_init__(self) -> None:
         checks.finite("percentile", self.percentile, 0.0, 100.0)
         checks.above_zero("factor", self.factor)
-        checks.above_zero("start", self.start)
-        checks.above_zero("least", self.least)
+        checks.seconds("start", self.start)
+        checks.seconds("least", self.least)
         checks.whole("window", self.window, minimum=1)
 
     def __call__(self, number: int, recent: Sequence[FloatArray]) -> float:
@@ -75,8 +75,8 @@ class MovingAverage:
         checks.above_zero("factor", self.factor)
         checks.finite("percentile", self.percentile, 0.0, 100.0)
         checks.finite("alpha", self.alpha, 0.0, 1.0)
-        checks.above_zero("start", self.start)
-        checks.above_zero("least", self.least)
+        checks.seconds("start", self.start)
+        checks.seconds("least", self.least)
 
     def __call__(self, number: int, recent: Sequence[FloatArray]) -> float:
         """Seconds that round `number` waits."""
@@ -115,7 +115,7 @@ def checked(policy: float | Policy | None) -> float | Policy | None:
     """
     if policy is None or callable(policy):
         return policy
-    return checks.above_zero("deadline", policy)
+    return checks.seconds("deadline", policy)
 
 
 def described(policy: float | Policy | None) -> float | str | None:

@@ -116,7 +116,7 @@ class Personalising(Strategy):
         self.score_key, self.lower_is_better, self.weight_key = score_key, lower_is_better, weighted_by_key
         self.folder, self.accept_changes = folder, accept_changes
         self.terms = Terms(k=1, deadline=deadline, patience=patience, identify="always", min_nodes=min_nodes)
-        self.deadline = checks.above_zero("deadline", deadline)
+        self.deadline = checks.seconds("deadline", deadline)
         self.stopper: Stopper = (Never() if stopping is None else stopping).start(lower_is_better)
         self.meter = self.reward.start()
         self.federation = Federation(Source.of("random", None, None, seed))

@@ -19,9 +19,9 @@ from enlist.personal.rules import AnyRule, FixedRule, UCBRule
 from enlist.personal.sections import AnyWeights, ArmsSection, Failures, SampleWeights, WorkersSection
 from enlist.personal.stopping import AnyStopping, Never
 from enlist.personal.workers import Workers
-from enlist.simulation.config import check_code, read
+from enlist.simulation.config import MOST_ROUNDS, check_code, read
 from enlist.streams import Streams
-from enlist.training.local import LocalTraining
+from enlist.training.local import MOST_EPOCHS, LocalTraining
 from enlist.training.models import AnyModel, Thesis
 
 
@@ -51,10 +51,10 @@ class RoundsSection(Options):
     FixedEpochs(epochs=4, kind='fixed')
     """
 
-    rounds: int = pydantic.Field(20, ge=1, description="Rounds at most.")
+    rounds: int = pydantic.Field(20, ge=1, le=MOST_ROUNDS, description="Rounds at most.")
     epochs: AnyEpochs = pydantic.Field(FixedEpochs(), description="Epochs per round: a number, or a table.")
     pretrain: int = pydantic.Field(
-        6, ge=0, description="Epochs that every worker trains before the first round; 0 leaves it out."
+        6, ge=0, le=MOST_EPOCHS, description="Epochs that every worker trains before the first round; 0 leaves it out."
     )
     start: Literal["own", "average", "target"] = pydantic.Field(
         "own",
@@ -78,7 +78,7 @@ class Priors(Options):
     """
 
     folder: Path | None = pydantic.Field(None, description="Folder of the earlier run, of this target or another.")
-    weight: int = pydantic.Field(1, ge=1, description="How many rewards an earlier estimate is worth.")
+    weight: int = pydantic.Field(1, ge=1, le=10**9, description="How many rewards an earlier estimate is worth.")
 
 
 class Elimination(Options):
@@ -103,7 +103,10 @@ class After(Options):
     baselines: bool = pydantic.Field(True, description="Train local-only and federated averaging for comparison.")
     retrain: bool = pydantic.Field(False, description="Train anew with the best combination fixed.")
     fine_tune: int = pydantic.Field(
-        0, ge=0, description="Epochs at most that the target then trains alone from the best model; 0 leaves it out."
+        0,
+        ge=0,
+        le=MOST_ROUNDS,
+        description="Epochs at most that the target then trains alone from the best model; 0 leaves it out.",
     )
     grow: int = pydantic.Field(
         0, ge=0, description="How many times at most a larger combination is tried, made of good pairs."

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 import pydantic
 
 from enlist.options import Options
+from enlist.training.local import MOST_EPOCHS
 
 
 class Pacer:
@@ -55,7 +56,7 @@ class EpochOptions(Options):
     4
     """
 
-    epochs: int = pydantic.Field(6, ge=1, description="Epochs per round.")
+    epochs: int = pydantic.Field(6, ge=1, le=MOST_EPOCHS, description="Epochs per round.")
 
     def start(self) -> Pacer:
         """A pacer at its beginning."""
@@ -85,7 +86,7 @@ class StableEpochs(EpochOptions):
     """
 
     kind: Literal["stable"] = "stable"
-    epochs: int = pydantic.Field(12, ge=1, description="Epochs per round at most.")
+    epochs: int = pydantic.Field(12, ge=1, le=MOST_EPOCHS, description="Epochs per round at most.")
     tolerance: float = pydantic.Field(
         0.01, gt=0, lt=1, description="Relative fall of the local loss from epoch to epoch below which a worker stops."
     )

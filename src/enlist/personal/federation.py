@@ -19,7 +19,7 @@ from enlist.streams import Streams
 from enlist.training.aggregation import BufferMerge, Mean
 from enlist.training.engine import Engine, Job, Placed, refused
 from enlist.training.flat import Vectors
-from enlist.training.local import LocalTraining, Report, Task
+from enlist.training.local import LocalTraining, Report, Task, check_work
 from enlist.training.models import ModelOptions, initialise
 
 LATE = "it did not answer"
@@ -163,6 +163,7 @@ class Federation:
         tasks = []
         for slot, worker in enumerate(members):
             start, stop = self.workers.span("train", worker)
+            check_work("epochs", epochs, stop - start)
             steps = epochs * math.ceil((stop - start) / self.training.batch)
             stream = worker + epoch * len(self.workers)  # an epoch that is trained by itself has a stream of its own
             # Rounds of the engine begin with 1, and pre-training comes first.

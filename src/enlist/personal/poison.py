@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import pydantic
@@ -21,6 +21,7 @@ class PoisonOptions(Options, abc.ABC):
     ['kind', 'workers']
     """
 
+    most_number: ClassVar[float] = 1e100
     kind: str
     workers: tuple[str, ...] = pydantic.Field(min_length=1, description="Names of the workers that do it.")
 

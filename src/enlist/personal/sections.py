@@ -35,6 +35,7 @@ class WorkersSection(Options):
     count: int = pydantic.Field(
         0,
         ge=0,
+        le=10**6,
         description="Workers: the first so many users, all if 0; samples that belong to nobody are spread over them.",
     )
     partition: AnyPartition = pydantic.Field(Dirichlet(), description="How they are spread over `count` workers.")

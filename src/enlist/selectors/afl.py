@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import top_k, uniform, weighted
+from enlist.bandits import top_k, uniform, weighted_by_logarithm
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.state import State, column
@@ -80,18 +80,18 @@ class AFL(Selector[AFLSettings, AFLState]):
         weights = self._weights(value, count - math.floor(self.settings.alpha1 * count + 1e-9))
         spare = self.settings.alpha3 * request.k + 1e-9
         explorers = math.floor(spare) + int(self.rng.uniform() < spare % 1.0)
-        drawn = weighted(weights, max(request.k - explorers, 0), self.rng)
+        drawn = weighted_by_logarithm(weights, max(request.k - explorers, 0), self.rng)
         others = np.delete(np.arange(count), drawn)
         rest = others[uniform(len(others), request.k - len(drawn), self.rng)]
-        return request.pick(np.concatenate([drawn, rest]), value=value, weight=weights)
+        return request.pick(np.concatenate([drawn, rest]), value=value, weight=np.exp(weights))
 
     def _weights(self, value: FloatArray, keep: int) -> FloatArray:
-        """exp(alpha2 (v - max v)) for the `keep` largest values, 0 for the others."""
+        """Logarithms alpha2 (v - max v) for the `keep` largest values, -inf for the others."""
         valued = np.flatnonzero(~np.isnan(value))
         kept = valued[top_k(value[valued], keep, self.rng)]
-        weights = np.zeros(len(value))
+        weights = np.full(len(value), -np.inf)
         if len(kept):
-            weights[kept] = np.exp(self.settings.alpha2 * (value[kept] - value[kept].max()))
+            weights[kept] = self.settings.alpha2 * (value[kept] - value[kept].max())
         return weights
 
     def learn(self, told: Told) -> FloatArray | None:

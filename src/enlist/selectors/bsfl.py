@@ -8,7 +8,17 @@ from collections.abc import Callable
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import annealing, argmax_min_plus_sum, capped_shares, check_sets, exhaustive, scored_latency
+from enlist.bandits import (
+    annealing,
+    argmax_min_plus_sum,
+    capped_shares,
+    check_sets,
+    credible,
+    credible_extent,
+    exhaustive,
+    scored_latency,
+)
+from enlist.bandits.credible import APART, SMALL
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
@@ -50,6 +60,7 @@ class BSFLSettings:
         checks.one_of("solver", self.solver, SOLVERS)
         checks.one_of("rates", self.rates, ("round", "available"))
         checks.whole("steps", self.steps, minimum=1)
+        checks.finite("steps", self.steps, 1, 10**8)
         if self.shortest is not None:
             checks.above_zero("shortest", self.shortest)
 
@@ -135,10 +146,21 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
 
     def speed(self) -> FloatArray:
         """Mean of shortest latency / latency, per client."""
-        shortest = self.settings.shortest if self.settings.shortest is not None else self.state.shortest
+        shortest, pulls = self._shortest(), np.maximum(self.state.pulls, 1)
         if not np.isfinite(shortest):
             return np.zeros(len(self.clients))
-        return np.minimum(shortest * self.state.inverse_latency / np.maximum(self.state.pulls, 1), 1.0)
+        return np.minimum(shortest * self.state.inverse_latency / pulls, 1.0)
+
+    def _shortest(self) -> float:
+        """The latency without training: as set, else the shortest seen, unless that is absurd."""
+        if self.settings.shortest is not None:
+            return self.settings.shortest
+        tried, shortest = self.state.pulls > 0, self.state.shortest
+        if not np.isfinite(shortest) or shortest * APART * SMALL >= 1.0:
+            return shortest
+        speeds = self.state.inverse_latency[tried] / self.state.pulls[tried]
+        fastest = credible_extent(1.0 / shortest, speeds)
+        return shortest if fastest * shortest >= 1.0 - 1e-9 else 1.0 / fastest
 
     def bonus(self, k: int) -> FloatArray:
         """The confidence width of Eq. 12."""
@@ -170,8 +192,9 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
             quality = 1.0 if self.clients.quality is None else self.clients.quality
             return capped_shares(self.clients.num_examples * quality, float(k))
         if kind == "loss" and not np.isnan(self.state.loss).all():
-            # Clients whose loss is unknown count as if they had the largest one seen.
-            losses = np.where(np.isnan(self.state.loss), np.nanmax(self.state.loss), self.state.loss)
+            # Clients whose loss is unknown count as if they had the largest credible one.
+            known = self.state.loss[~np.isnan(self.state.loss)]
+            losses = np.where(np.isnan(self.state.loss), credible(known).max(), self.state.loss)
             return capped_shares(np.maximum(losses, 1e-12), float(k))
         return np.full(count, share)
 

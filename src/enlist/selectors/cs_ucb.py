@@ -40,7 +40,7 @@ class _LatencyReward(Selector[SettingsT, CSStateT]):
     def rewards(self) -> FloatArray:
         """Mean reward of every client; without a deadline, the longest latency seen stands in."""
         latency = self.state.latency
-        scale = self.state.deadline or latency.longest or 1.0
+        scale = self.state.deadline or latency.slowest() or 1.0
         return np.where(latency.count > 0, 1.0 - np.minimum(latency.mean / scale, 1.0), 0.0)
 
     def begin_round(self, request: Request) -> None:
@@ -126,8 +126,8 @@ class CSUCBQSettings:
         checks.finite("share", self.share, 0.0, 1.0)
         checks.finite("bonus_scale", self.bonus_scale, 0.0)
         if self.fractions is not None:
-            count = len(self.fractions) if np.ndim(self.fractions) == 1 else 0
-            object.__setattr__(self, "fractions", checks.probabilities("fractions", self.fractions, count))
+            given = checks.as_array("cs-ucb-q", "fractions", self.fractions, float)
+            object.__setattr__(self, "fractions", checks.probabilities("fractions", given, given.size))
 
 
 @dataclasses.dataclass

@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import Validity, top_k
+from enlist.bandits import Validity, credible, top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.state import State
@@ -56,7 +56,8 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
     >>> selector.ask(k=2).clients
     array([0, 2])
 
-    Differs from the paper: the validity model is that of `fedsuv`, with standardised features and an intercept.
+    Differs from the paper: the validity model is that of `fedsuv`, with standardised features and an intercept; max n
+    leaves out absurd numbers, and who declares one counts as the largest.
     """
 
     name = "cu-cs"
@@ -87,7 +88,8 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
     def choose(self, request: Request) -> Choice:
         assert self.clients.num_examples is not None
         mean, bonus = self.state.validity.interval(request.of(self.rows), self.settings.delta)
-        size = request.of(self.clients.num_examples) / max(float(self.clients.num_examples.max()), 1e-12)
+        largest = max(float(credible(self.clients.num_examples).max()), 1e-12)
+        size = np.minimum(request.of(self.clients.num_examples) / largest, 1.0)
         score = mean + bonus + self.settings.size_weight * size
         return request.pick(top_k(score, request.k, self.rng), mean=mean, bonus=bonus, size=size)
 

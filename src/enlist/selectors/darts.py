@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import Estimates, RecentValues, uniform, unseen_first
+from enlist.bandits import Estimates, RecentValues, absurd, uniform, unseen_first
 from enlist.contract import Choice, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import RoundMetrics, Selection
@@ -19,7 +19,7 @@ from enlist.typing import FloatArray, IntArray
 @dataclasses.dataclass(frozen=True)
 class DartsSettings:
     """c: width of the bonus; epsilon: share of random rounds; initial_rounds: random rounds at the start;
-    reward: "quantile" (between running quantiles), "shift" (x+1)/2, "clip" max(x, 0) or "raw";
+    reward: "quantile" (between running quantiles), "shift" (x+1)/2 and "clip" max(x, 0), both cut to [0, 1], or "raw";
     count: what narrows the bonus, "observed" rewards or times "selected"; first_reward: use round 1's accuracy itself.
 
     >>> DartsSettings().c
@@ -108,15 +108,17 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
         if before is None and not self.settings.first_reward:
             return
         gain = metrics.accuracy - (before or 0.0)
-        self.state.rewards.update(completed, np.full(len(completed), self._scaled(gain)))
+        reward = self._scaled(gain)
+        if not absurd(np.array([gain]), self.state.gains.values())[0]:  # nobody has earned an absurd gain
+            self.state.rewards.update(completed, np.full(len(completed), reward))
 
     def _scaled(self, gain: float) -> float:
         if self.settings.reward == "quantile":
             self.state.gains.add(np.array([gain]))
             return float(self.state.gains.scaled(np.array([gain]))[0])
         if self.settings.reward == "shift":
-            return (gain + 1.0) / 2.0
-        return max(gain, 0.0) if self.settings.reward == "clip" else gain
+            return (min(max(gain, -1.0), 1.0) + 1.0) / 2.0
+        return min(max(gain, 0.0), 1.0) if self.settings.reward == "clip" else gain
 
     def summary(self) -> dict[str, FloatArray]:
         return {"mean": self.state.rewards.mean, "bonus": self._bonus()}

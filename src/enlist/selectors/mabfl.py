@@ -98,7 +98,7 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         self.state.recent.add(raw[known])
         # A lost round teaches the floor. A reply without the value, or a client cut off early, counts as what is
         # expected of it: it did nothing wrong, but as long as it counted as untried, it would be asked for ever.
-        floor = min(float(self.state.recent.values().min(initial=0.0)), 0.0) if self.settings.scale == "raw" else 0.0
+        floor = min(float(self.state.recent.credible().min(initial=0.0)), 0.0) if self.settings.scale == "raw" else 0.0
         told_nothing = told.cut_off | (told.completed & ~known)
         reward = np.where(told_nothing, self._expected(told.clients), np.where(known, self._scaled(raw), floor))
         self.rule.learn(told.clients, reward)
@@ -115,7 +115,7 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
 
     def _expected(self, clients: IntArray) -> FloatArray:
         """The present estimates; of clients without any reward, the middle of what others bring."""
-        values, recent = self.rule.values()[clients], self.state.recent.values()
+        values, recent = self.rule.values()[clients], self.state.recent.credible()
         if self.settings.scale != "raw":
             middle = np.full(len(clients), 0.5)
         else:

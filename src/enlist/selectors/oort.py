@@ -7,7 +7,7 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import RecentValues, rest, top_k, uniform, weighted
+from enlist.bandits import RecentValues, absurd, credible, rest, top_k, uniform, weighted
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Outcome
@@ -57,6 +57,7 @@ class OortSettings:
         checks.finite("threshold", self.threshold, 0.0, 100.0)
         checks.one_of("pacer", self.pacer, ("paper", "code"))
         checks.whole("pacer_step", self.pacer_step, minimum=1)
+        checks.finite("pacer_step", self.pacer_step, 1, 10**6)
         checks.finite("pool", self.pool, 0.0)
         checks.one_of("explore_by", self.explore_by, ("speed", "size"))
         checks.finite("sample_window", self.sample_window, 1.0)
@@ -243,9 +244,10 @@ class Oort(Selector[OortSettings, OortState]):
         return request.of(everywhere)
 
     def _scaled(self, utility: FloatArray) -> FloatArray:
-        ceiling = np.partition(utility, rank := min(int(len(utility) * self.settings.clip), len(utility) - 1))[rank]
-        floor = 0.999 * float(utility.min())
-        spread = max(float(utility.max()) - floor, 1e-4)
+        known = credible(utility)
+        ceiling = np.partition(known, rank := min(int(len(known) * self.settings.clip), len(known) - 1))[rank]
+        floor = 0.999 * float(known.min())
+        spread = max(float(known.max()) - floor, 1e-4)
         return np.asarray((np.minimum(utility, ceiling) - floor) / spread)
 
     def _exploit(self, score: FloatArray, slots: int) -> IntArray:
@@ -301,17 +303,19 @@ class Oort(Selector[OortSettings, OortState]):
         utility = told.samples(self.clients) * told.column("loss_rms")
         replied = done & ~np.isnan(utility)
         known = replied & newest
+        # What others are given, or the pacer looks at, must not follow from one absurd value.
+        summed = replied & ~absurd(utility, np.concatenate([utility, state.utility]))
         if state.told_round != told.selection.round:
             state.told_round, state.told_utility, state.told_replies = told.selection.round, 0.0, 0
-        state.told_utility += float(utility[replied].sum())
-        state.told_replies += int(replied.sum())
+        state.told_utility += float(utility[summed].sum())
+        state.told_replies += int(summed.sum())
         state.utility[told.clients[known]] = utility[known]
         state.last_round[told.clients[known]] = told.selection.round
         flags = told.selection.terms.get("exploited")
         if flags is not None:
             exploited = flags[np.searchsorted(told.selection.clients, told.clients)] > 0
-            state.exploited_utility += float(utility[replied & exploited].sum())
-            state.exploited_replies += int((replied & exploited).sum())
+            state.exploited_utility += float(utility[summed & exploited].sum())
+            state.exploited_replies += int((summed & exploited).sum())
 
     def summary(self) -> dict[str, FloatArray]:
         return {"utility": self.state.utility, "duration": self.state.duration}

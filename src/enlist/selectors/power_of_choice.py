@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import checks
-from enlist.bandits import uniform, unseen_first, weighted
+from enlist.bandits import credible, uniform, unseen_first, weighted
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
@@ -69,8 +69,8 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
     array([3, 5])
 
     Differs from the paper: clients without examples are candidates only where others do not suffice. A client that
-    was selected and never reported a loss counts as the mean of the known ones, so that one that always fails is
-    neither preferred nor shut out.
+    was selected and never reported a loss counts as the mean of the credible known ones, so that one that always fails
+    is neither preferred nor shut out.
     """
 
     name = "power-of-choice"
@@ -108,7 +108,7 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
         loss = self.state.loss[candidates]
         unknown = np.isnan(loss)
         unseen = unknown & (self.counts.selected[candidates] == 0)
-        known = self.state.loss[~np.isnan(self.state.loss)]
+        known = credible(self.state.loss[~np.isnan(self.state.loss)])
         middle = float(known.mean()) if len(known) else 0.0
         chosen = unseen_first(np.where(unknown, middle, loss), unseen, request.k, self.rng)
         return Choice(candidates[chosen], {"loss": loss[chosen]})

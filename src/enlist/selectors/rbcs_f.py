@@ -7,7 +7,8 @@ import dataclasses
 import numpy as np
 
 from enlist import checks
-from enlist.bandits import RidgePerClient, VirtualQueues, argmax_min_plus_sum
+from enlist.bandits import RidgePerClient, VirtualQueues, argmax_min_plus_sum, credible_extent
+from enlist.bandits.credible import APART, SMALL
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
@@ -161,12 +162,21 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
         latency = told.latency
         self.state.longest = max(self.state.longest, float(np.nanmax(latency, initial=0.0)))
         # Lost without a deadline: as slow as the slowest, or it would look quick for ever.
-        return np.where(np.isnan(latency), self.state.longest or np.nan, latency)
+        unknown = np.isnan(latency)
+        return np.where(unknown, self._longest() or np.nan, latency) if unknown.any() else latency
 
     def _scale(self, deadline: float) -> float:
         if not self.settings.normalised:
             return 1.0
-        return deadline if np.isfinite(deadline) else self.state.longest or 1.0
+        return deadline if np.isfinite(deadline) else self._longest() or 1.0
+
+    def _longest(self) -> float:
+        """The longest latency seen, unless it is absurd: then the longest credible prediction."""
+        if self.state.longest <= APART * SMALL:
+            return self.state.longest
+        return credible_extent(
+            self.state.longest, self.state.latency.predict(self._context(slice(None), self.round))[0]
+        )
 
     def _context(self, clients: IntArray | slice, number: int) -> FloatArray:
         """The contexts (n, 3) of these clients as they were in round `number`."""
@@ -189,7 +199,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
             if given not in names:
                 known = ", ".join(names) or "none"
                 raise InputError(
-                    f"selector 'rbcs-f': {kind}_feature is {given!r}; the clients have these features: {known}."
+                    f"selector 'rbcs-f': {kind}_feature is '{given:.80}'; the clients have these features: {known}."
                 )
             found: str | None = given
         else:

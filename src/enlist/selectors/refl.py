@@ -9,6 +9,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.bandits import top_k
+from enlist.bandits.credible import APART, SMALL
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Outcome, RoundMetrics, Selection
@@ -37,6 +38,7 @@ class REFLSettings:
         checks.finite("alpha", self.alpha, 0.0, 1.0)
         checks.finite("period", self.period, 1e-9)
         checks.whole("bins", self.bins, minimum=1)
+        checks.finite("bins", self.bins, 1, 10**4)
         checks.finite("fade", self.fade, 0.0, 1.0)
 
 
@@ -166,8 +168,10 @@ class REFL(Selector[REFLSettings, REFLState]):
     def begin_round(self, request: Request) -> None:
         state, alpha = self.state, self.settings.alpha
         latest = state.waited if state.duration is None else state.duration
-        if latest is not None:
-            state.length = latest if state.length is None else (1 - alpha) * latest + alpha * state.length
+        if latest is not None and state.length is None:
+            state.length = latest
+        elif latest is not None and latest <= APART * max(state.length or 0.0, SMALL):  # else absurd: no news
+            state.length = (1 - alpha) * latest + alpha * (state.length or 0.0)
         state.duration, state.waited = None, None
 
     def choose(self, request: Request) -> Choice:

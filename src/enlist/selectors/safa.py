@@ -11,6 +11,7 @@ from enlist import checks
 from enlist.bandits import MeanLatency, top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
+from enlist.locks import exclusive
 from enlist.records import Selection
 from enlist.settings import NoSettings
 from enlist.state import State, column, nested
@@ -59,6 +60,7 @@ class SAFA(Selector[NoSettings, SAFAState]):
     trains_all = True
     State = SAFAState
 
+    @exclusive
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
         """The clients to take, most wanted first, of those that have arrived, in order of arrival; once a round."""
         arrived = self._checked_arrivals(arrivals)
@@ -70,8 +72,8 @@ class SAFA(Selector[NoSettings, SAFAState]):
         return taken
 
     def _checked_arrivals(self, arrivals: ArrayLike) -> IntArray:
-        arrived = np.asarray(arrivals)
-        if arrived.dtype == bool and len(arrived):
+        arrived = checks.as_array("accept", "arrivals", arrivals, None)
+        if arrived.dtype == bool and arrived.size:
             raise InputError("arrivals is a mask; pass positions in order of arrival, for the first come first.")
         checks.positions("arrivals", arrived, len(self.clients))
         return arrived.astype(np.int64)

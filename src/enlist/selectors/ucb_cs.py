@@ -125,7 +125,7 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
         state.recent.add(loss)
 
     def _loss(self) -> FloatArray:
-        recent = self.state.recent.values()
+        recent = self.state.recent.credible()
         middle = float(recent.mean()) if len(recent) else 0.0
         return np.where(self.state.weight > 0, self.state.mean, middle)
 
@@ -133,7 +133,7 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
         """The confidence widths for the choice of round `number`: the round before it has age 0."""
         gamma, past = self.settings.gamma, number - 1
         rounds = float(past) if gamma == 1.0 else (1.0 - gamma**past) / (1.0 - gamma)
-        recent = self.state.recent.values()
+        recent = self.state.recent.credible()
         sigma = float(recent.std()) if len(recent) else 0.0
         width = self.settings.bonus_scale * sigma * math.sqrt(2.0 * math.log(max(rounds, 1.0)))
         # 1/sqrt(N_i) by logarithms: after some thousand rounds N_i itself would be zero.

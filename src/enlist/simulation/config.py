@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import math
 import tomllib
@@ -13,6 +14,7 @@ from typing import Any, Literal
 import pydantic
 
 from enlist import files, selectors
+from enlist.clients import MOST_CLIENTS
 from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, LabelNoise
 from enlist.devices import (
     Always,
@@ -30,10 +32,14 @@ from enlist.methods import Method
 from enlist.options import Options
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
+from enlist.text import brief_reason
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.local import LocalTraining
 from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.server import AnyServer, FedAvg
+
+MOST_ROUNDS = 10**9
+"""Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
 
 class SelectorSection(Options):
@@ -111,7 +117,7 @@ class DataSection(Options):
 
     dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
     clients: int = pydantic.Field(
-        100, ge=0, description="Clients in the population; 0 takes every user of a natural partition."
+        100, ge=0, le=MOST_CLIENTS, description="Clients in the population; 0 takes every user of a natural partition."
     )
     partition: AnyPartition = pydantic.Field(Dirichlet(), description="Who holds what: a kind, or a table.")
     validation: float = pydantic.Field(
@@ -159,11 +165,11 @@ class RoundsSection(Options):
     13
     """
 
-    rounds: int = pydantic.Field(100, ge=1, description="Rounds to run.")
+    rounds: int = pydantic.Field(100, ge=1, le=MOST_ROUNDS, description="Rounds to run.")
     seconds: float | None = pydantic.Field(None, gt=0, description="Stop when this much virtual time has passed.")
-    k: int = pydantic.Field(10, ge=1, description="Updates wanted per round.")
+    k: int = pydantic.Field(10, ge=1, le=MOST_CLIENTS, description="Updates wanted per round.")
     over_commit: float = pydantic.Field(
-        1.0, ge=1, description="Ask this many times k clients and go on with the first k replies."
+        1.0, ge=1, le=1000, description="Ask this many times k clients and go on with the first k replies."
     )
     deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
     protocol: Literal["synchronous", "safa"] = pydantic.Field(
@@ -457,12 +463,17 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, An
     """
     file = Path(path)
     try:
+        if file.exists() and not file.is_file() and not file.is_dir():  # a pipe or a device might never end
+            raise OSError(errno.EINVAL, "It is no plain file")
         text = file.read_text(encoding="utf-8") if folder_of(file) is None else files.read(file, follow=True).decode()
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}. Examples are in examples/.") from None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, json.JSONDecodeError) as error:
-        raise InputError(f"{file} is not valid TOML: {error}") from None
+    except RecursionError:
+        raise InputError(f"{file} nests values too deeply; a key holds a value or a table.") from None
+    except ValueError as error:  # whatever the parsers raise, and Python of numbers with thousands of digits
+        kind = "JSON" if file.suffix == ".json" else "TOML"
+        raise InputError(f"{file} is not valid {kind}: {brief_reason(error)}") from None
     if not isinstance(values, dict):
         raise InputError(f"{file} holds a {type(values).__name__}; a configuration is a table of sections.")
     for change in changes:
@@ -485,6 +496,8 @@ def _apply(values: dict[str, Any], change: str) -> None:
         value = tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
         value = text  # a bare word is a string
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"--set {path} cannot be read: {brief_reason(error)}") from None
     table = values
     *parents, last = path.strip().split(".")
     for parent in parents:

@@ -4,13 +4,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import ClassVar
 
 import numpy as np
 import pydantic
 
+from enlist.errors import InputError
 from enlist.options import Options
 from enlist.streams import Streams
 from enlist.typing import IntArray
+
+MOST_EPOCHS = 10**6
+"""Passes over the samples of a client in a round, at most."""
+MOST_WORK = 10**9
+"""Samples that one client runs through in a round, at most: a plan of 8 GB."""
 
 
 class LocalTraining(Options):
@@ -22,8 +29,9 @@ class LocalTraining(Options):
     6
     """
 
+    most_number: ClassVar[float] = 1e30
     batch: int = pydantic.Field(20, ge=1, description="Samples per step.")
-    epochs: int = pydantic.Field(1, ge=1, description="Passes over a client's samples per round.")
+    epochs: int = pydantic.Field(1, ge=1, le=MOST_EPOCHS, description="Passes over a client's samples per round.")
     steps: int | None = pydantic.Field(None, ge=1, description="Steps per round instead of epochs, for every client.")
     lr: float = pydantic.Field(0.05, gt=0, description="Learning rate of the clients.")
     lr_decay: float = pydantic.Field(1.0, gt=0, le=1, description="Factor on the learning rate from round to round.")
@@ -48,15 +56,33 @@ class LocalTraining(Options):
 
     def work(self, sizes: IntArray) -> IntArray:
         """Samples that clients of these sizes run through in one round, (n,)."""
+        largest = int(sizes.max(initial=0))
         if self.steps is None:
+            check_work("epochs", self.epochs, largest)
             return self.epochs * sizes
+        check_work("steps", self.steps, min(self.batch, largest))
         per_epoch = -(-sizes // self.batch)
         whole, rest = np.divmod(self.steps, per_epoch)
-        return np.asarray(whole * sizes + np.minimum(rest * self.batch, sizes))
+        return np.asarray(whole * sizes + np.minimum(rest * min(self.batch, largest), sizes))
 
     def rate(self, round: int) -> float:
         """The learning rate in this round (the first is 1)."""
         return float(self.lr * self.lr_decay ** (round - 1))
+
+
+def check_work(name: str, times: int, samples: int) -> None:
+    """Refuse rounds in which a client runs through more samples than can be planned.
+
+    >>> check_work("epochs", 10**8, 500)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: epochs = 100000000 of 500 samples are 50000000000 in a round, a plan of 400 GB; ...
+    """
+    if times * samples > MOST_WORK:
+        raise InputError(
+            f"{name} = {times} of {samples} samples are {times * samples} in a round, a plan of "
+            f"{8e-9 * times * samples:.0f} GB; at most {MOST_WORK} are allowed."
+        )
 
 
 @dataclasses.dataclass(frozen=True)

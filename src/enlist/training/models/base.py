@@ -12,6 +12,9 @@ from enlist.errors import InputError
 from enlist.options import Options
 from enlist.streams import Streams
 
+MOST_PARAMETERS = 2**31
+"""Parameters of a model at most, by design: 8 GB of weights, of which a round keeps several copies."""
+
 
 class ModelOptions(Options, abc.ABC):
     """Options of a model: what a configuration says of it, and `build`, which makes the module.
@@ -46,9 +49,36 @@ def initialise(options: ModelOptions, shape: tuple[int, ...], classes: int, stre
     >>> all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters()))
     True
     """
+    if options.name != "python":  # a module of the user's own is made once, and only once
+        check_size(options, shape, classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(streams.number("model"))
         return options.build(tuple(shape), classes)
+
+
+def check_size(options: ModelOptions, shape: tuple[int, ...], classes: int) -> None:
+    """Refuse a model that is too large, before memory is taken for it: it is built without any.
+
+    >>> from enlist.training.models.dense import MLP
+    >>> check_size(MLP(hidden=(10**9,)), (784,), 10)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: model 'mlp' would have 795,000,000,010 parameters (3180.0 GB); at most ...
+    """
+    try:
+        with torch.device("meta"), torch.random.fork_rng(devices=[]):
+            parameters = sum(part.numel() for part in options.build(tuple(shape), classes).parameters())
+    except InputError:
+        raise
+    except (RuntimeError, OverflowError, TypeError) as error:
+        if "overflow" not in str(error).lower():
+            raise
+        raise InputError(f"model '{options.name}' is too large to be counted; lower its sizes.") from None
+    if parameters > MOST_PARAMETERS:
+        raise InputError(
+            f"model '{options.name}' would have {parameters:,} parameters ({4e-9 * parameters:.1f} GB); at most "
+            f"{MOST_PARAMETERS:,} are allowed: lower its sizes, or those of the samples."
+        )
 
 
 def inputs(shape: tuple[int, ...]) -> int:

@@ -64,8 +64,10 @@ class CNN(ModelOptions):
 
     name: Literal["cnn"] = "cnn"
     channels: tuple[Width, ...] = pydantic.Field((16, 32), min_length=1, description="Channels of each convolution.")
-    kernel: int = pydantic.Field(5, ge=1, description="Height and width of the convolutions, in pixels.")
-    padding: int = pydantic.Field(2, ge=0, description="Zeros around every image, in pixels; 2 keeps its size.")
+    kernel: int = pydantic.Field(5, ge=1, le=1000, description="Height and width of the convolutions, in pixels.")
+    padding: int = pydantic.Field(
+        2, ge=0, le=1000, description="Zeros around every image, in pixels; 2 keeps its size."
+    )
     hidden: tuple[Width, ...] = pydantic.Field((64,), description="Neurons of each hidden dense layer.")
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
@@ -87,8 +89,10 @@ class CNNDropout(ModelOptions):
 
     name: Literal["cnn-dropout"] = "cnn-dropout"
     channels: tuple[Width, ...] = pydantic.Field((32, 64), min_length=1, description="Channels of each convolution.")
-    kernel: int = pydantic.Field(3, ge=1, description="Height and width of the convolutions, in pixels.")
-    padding: int = pydantic.Field(1, ge=0, description="Zeros around every image, in pixels; 1 keeps its size.")
+    kernel: int = pydantic.Field(3, ge=1, le=1000, description="Height and width of the convolutions, in pixels.")
+    padding: int = pydantic.Field(
+        1, ge=0, le=1000, description="Zeros around every image, in pixels; 1 keeps its size."
+    )
     hidden: tuple[Width, ...] = pydantic.Field((128,), description="Neurons of each hidden dense layer.")
     dropout: tuple[float, float] = pydantic.Field(
         (0.25, 0.5), description="Share of values dropped after the convolutions and after hidden dense layers."

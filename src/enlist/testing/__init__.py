@@ -21,105 +21,13 @@ from typing import Any
 
 import numpy as np
 
-from enlist.clients import Clients
-from enlist.contract import Selector
 from enlist.errors import TellError
-from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics
 from enlist.selectors import get
-from enlist.typing import BoolArray
+from enlist.testing.extremes import one_absurd_client
+from enlist.testing.world import SelectorType, available, feedback, population, transcript
 
-SelectorType = type[Selector[Any, Any]]
-
-
-def population(count: int, seed: int = 0, first_id: int = 0) -> Clients:
-    """Clients that carry every column a selector may need.
-
-    >>> len(population(5))
-    5
-    """
-    rng = np.random.default_rng((seed, count, first_id))
-    return Clients(
-        ids=np.arange(first_id, first_id + count),
-        num_examples=rng.integers(10, 500, count),
-        features=rng.lognormal(size=(count, 3)),
-        feature_names=["cpu flops", "bandwidth", "data size"],
-        quality=rng.uniform(0.2, 1.0, count),
-        expected_latency=rng.lognormal(1.0, 0.5, count),
-        expected_upload=rng.uniform(0.05, 0.2, count),
-    )
-
-
-def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feedback:
-    """Replies to a selection that depend on nothing but its round, its clients and the seed.
-
-    With `troubled`, some clients are late (cut off, or past the deadline), dropped or failed, and some values are NaN.
-
-    >>> feedback(Selection(1, np.array([3, 5]), deadline=10.0)).latency.shape
-    (2,)
-    """
-    count = len(selection)
-    rng = np.random.default_rng((seed, selection.round))
-    latency = rng.uniform(0.5, 9.5, count) + 0.01 * (selection.clients % 7)
-    outcome = np.full(count, Outcome.COMPLETED)
-    censored = np.zeros(count, dtype=bool)
-    columns = {
-        "num_examples": rng.integers(10, 90, count).astype(float),
-        "loss": rng.uniform(0.1, 3.0, count),
-        "loss_rms": rng.uniform(0.1, 3.0, count),
-        "accuracy": rng.uniform(0.1, 0.9, count),
-        "accuracy_gain": rng.normal(0.02, 0.02, count),
-        "upload_latency": 0.2 * latency,
-    }
-    if troubled:
-        fate = rng.uniform(size=count)
-        outcome[fate < 0.2] = Outcome.LATE
-        outcome[(fate >= 0.2) & (fate < 0.3)] = Outcome.DROPPED
-        outcome[(fate >= 0.3) & (fate < 0.35)] = Outcome.FAILED
-        censored = outcome == Outcome.LATE
-        latency[(fate >= 0.2) & (fate < 0.35)] = np.nan
-        for values in columns.values():
-            values[rng.uniform(size=count) < 0.1] = np.nan
-    return Feedback(outcome=outcome, latency=latency, censored=censored, **columns)
-
-
-def transcript(
-    selector: Selector[Any, Any], rounds: int, k: int = 4, seed: int = 0, troubled: bool = True
-) -> list[list[int]]:
-    """Drive a selector for some rounds with uneven availability, late replies and amendments; who was selected.
-
-    >>> import enlist
-    >>> transcript(enlist.create("random", population(6), seed=1), rounds=2, k=2)
-    [[2, 3], [0, 3]]
-    """
-    chosen = []
-    for _ in range(rounds):
-        number = selector.round + 1
-        mask = _available(len(selector.clients), number, seed)
-        picked = selector.ask(mask, k, now=10.0 * number, deadline=10.0)
-        chosen.append(picked.clients.tolist())
-        report = feedback(picked, seed, troubled)
-        metrics = RoundMetrics(accuracy=0.3 + 0.001 * number + 0.01 * math.sin(number), loss=1.0, duration=9.0)
-        if troubled and number % 5 == 0:
-            continue  # never told: it stays open until it expires
-        selector.tell(picked, report, metrics)
-        late = picked.clients[report.outcome == Outcome.LATE]
-        if len(late) and number % 2:
-            latency = np.full(len(late), 9.75)
-            values = dict.fromkeys(("loss", "loss_rms", "accuracy", "accuracy_gain"), np.full(len(late), 0.5))
-            arrived = Feedback(
-                clients=late,
-                outcome=np.full(len(late), Outcome.ARRIVED),
-                latency=latency,
-                rounds_late=np.ones(len(late)),
-                upload_latency=0.1 * latency,
-                **values,
-            )
-            selector.tell(picked, arrived)
-    return chosen
-
-
-def _available(count: int, number: int, seed: int) -> BoolArray:
-    return np.random.default_rng((seed, 77, number)).uniform(size=count) < 0.7
+__all__ = ["CHECKS", "SelectorType", "feedback", "population", "run", "run_all", "transcript"]
 
 
 def distinct_and_available(kind: SelectorType) -> None:
@@ -129,7 +37,7 @@ def distinct_and_available(kind: SelectorType) -> None:
     """
     selector = kind(population(30), seed=3)
     for number in range(1, 40):
-        mask = _available(30, number, 5)
+        mask = available(30, number, 5)
         k = number % 9
         picked = selector.ask(mask, k, now=float(number), deadline=10.0)
         clients = picked.clients
@@ -162,8 +70,8 @@ def nobody_available(kind: SelectorType) -> None:
     >>> nobody_available(get("random"))
     """
     selector = kind(population(10), seed=1)
-    for available, k in (([], 3), (None, 0), (np.zeros(10, bool), 2)):
-        picked = selector.ask(available, k, deadline=10.0)
+    for online, k in (([], 3), (None, 0), (np.zeros(10, bool), 2)):
+        picked = selector.ask(online, k, deadline=10.0)
         assert len(picked) == 0, f"chose {picked.clients} of nobody"
         selector.tell(picked, Feedback(), RoundMetrics(accuracy=0.4))
     assert len(selector.ask(k=3, deadline=10.0)) > 0, "chose nobody after empty rounds"
@@ -354,6 +262,7 @@ CHECKS: dict[str, Callable[[SelectorType], None]] = {
         save_load_continue,
         missing_values,
         only_failures,
+        one_absurd_client,
         never_told,
         join_and_leave,
         explained,
