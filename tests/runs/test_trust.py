@@ -96,7 +96,10 @@ def test_a_received_folder_runs_nothing(
     with RunFolder.open("one", load("own.toml").model_dump(mode="json"), resume=False, code=["a:B"]):
         pass
     other_user(place, monkeypatch)
-    more = {"compare": ["--selectors", "random", "--seeds", "1", "--jobs", "1"], "run": ["--workers", "0"]}
+    more: dict[str, list[str]] = {
+        "compare": ["--selectors", "random", "--seeds", "1", "--jobs", "1"],
+        "run": ["--workers", "0"],
+    }
     words = [command, "one/config.json", *more.get(command, ["--batch-sizes", "8", "--rounds", "1"])]
     _, error = typed(*words)
     assert isinstance(error, TrustError)
@@ -148,6 +151,8 @@ def test_describe_does_not_import_the_model(place: Path, monkeypatch: pytest.Mon
     other_user(place, monkeypatch)
     assert typed("describe", "seen/config.json", "--output", "again")[1] is None
     assert not (place / "imported").exists()
+    for folder in ("seen", "again"):  # describing is not vouching
+        assert isinstance(typed("run", f"{folder}/config.json", "--workers", "0")[1], TrustError)
 
 
 def test_describe_asks_about_data_that_is_code(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:

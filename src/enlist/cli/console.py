@@ -158,13 +158,13 @@ def silence() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def write_config(folder: Path, config: Config) -> None:
-    """Leave the configuration in a new folder; if it names code, marked as this user's."""
+def write_config(folder: Path, config: Config, ran: bool) -> None:
+    """Leave the configuration in a new folder; if it names code, and that ran, marked as this user's."""
     from enlist.runs import trust
 
     values = config.model_dump(mode="json")
     files.write(folder / "config.json", (json.dumps(values, indent=1) + "\n").encode())
-    if config.code():
+    if ran and config.code():
         trust.vouch(folder, json.loads(json.dumps(values)))
 
 

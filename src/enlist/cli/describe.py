@@ -260,7 +260,7 @@ def publish(
     from enlist.report.page import Section, write_page
 
     _write_csv(folder / "clients.csv", columns)
-    write_config(folder, config)
+    write_config(folder, config, ran=False)  # nobody was asked whether its code may run
     (folder / "charts").mkdir()
     drawn = charts(people, columns)
     for group in drawn.values():

@@ -142,7 +142,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
     ]
     _write_csv(folder / "profile.csv", summary)
     _write_csv(folder / "measurements.csv", [_measured(one) for one in result.measurements])
-    write_config(folder, config)
+    write_config(folder, config, ran=True)
     drawn = profile_charts(result, parts)
     (folder / "charts").mkdir()
     for name, chart in drawn.items():
