@@ -57,13 +57,14 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
 
     @pydantic.model_validator(mode="after")
     def _in_range(self) -> Self:
-        for name in type(self).model_fields:
+        for name, field in type(self).model_fields.items():
+            above_zero = any(getattr(bound, "gt", None) == 0 for bound in field.metadata)
             for number in _numbers(getattr(self, name)):
                 if abs(number) > (checks.MOST_WHOLE if isinstance(number, int) else self.most_number):
                     most = f"{checks.MOST_WHOLE}" if isinstance(number, int) else f"{self.most_number:g}"
                     raise ValueError(f"{name} = {brief(number)}, but numbers go up to {most} in magnitude.")
-                if 0 < abs(number) < checks.LEAST:
-                    raise ValueError(f"{name} = {number!r}, but below {checks.LEAST:g} a number must be 0.")
+                if above_zero and number < checks.LEAST:  # its inverse would be none
+                    raise ValueError(f"{name} = {number!r}, but it must be at least {checks.LEAST:g}.")
         return self
 
     @classmethod

@@ -79,7 +79,7 @@ def test_share_of_slots_by_hand() -> None:
 def test_nobody_ever() -> None:
     assert Slots(np.zeros(3), 10.0, 5, Streams(1)).next_online(3.0) == math.inf
     with pytest.raises(InputError, match="cannot be counted that far"):
-        Slots(np.ones(3), 10.0, 5, Streams(1)).online(1e18)
+        Slots(np.ones(3), 0.01, 5, Streams(1)).online(1e15)
 
 
 @pytest.mark.parametrize("options", GENERATED)

@@ -124,10 +124,10 @@ def test_every_key_is_on_the_page_with_its_description() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "| `k` | whole number | `10` | ≥ 1 | Updates wanted per round. |",
+        "| `k` | whole number | `10` | ≥ 1, ≤ 1e+08 | Updates wanted per round. |",
         "| `seconds` | number | – | > 0 | Stop when this much virtual time has passed. |",
         "| `momentum` | number | `0.0` | ≥ 0, < 1 | Momentum, which starts from zero in every round. |",
-        "| `hidden` | list of whole numbers | `[200]` | each ≥ 1 | Neurons of each hidden layer. |",
+        "| `hidden` | list of whole numbers | `[200]` | each ≥ 1, ≤ 1e+09 | Neurons of each hidden layer. |",
         "| `clients` | whole number | required | ≥ 1 | How many. |",
         "| `clients` | list of whole numbers | required | at least 1 | Their positions. |",
         '| `late` | text | – | `"drop"`, `"use"` | Updates that come too late: thrown away, or used when they come (as '

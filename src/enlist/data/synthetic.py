@@ -83,6 +83,7 @@ class FedProxSynthetic(DatasetOptions):
         check_numbers(self.name, 50 * self.users, self.features)
         check_numbers(self.name, self.classes, self.features)
         sizes = 50 + streams.generator("data sizes").lognormal(4, 2, self.users).astype(np.int64)
+        check_numbers(self.name, int(sizes.sum()), self.features)
         deviations = np.arange(1, self.features + 1) ** -0.6  # square roots of Σ_jj
         owners = np.repeat(np.arange(self.users), sizes)
         x, y = np.empty((len(owners), self.features), np.float32), np.empty(len(owners), np.int64)

@@ -51,7 +51,10 @@ INTRODUCTION = f"""\
 
 A run is described by one TOML file. Every key below may be left out unless it is marked as required, so an empty file
 is a valid run. Unknown keys, wrong types and values out of bounds are refused before anything runs, with the nearest
-key that exists.
+key that exists. Numbers are finite, at most 1e15 in magnitude (in `training` 1e30), and those above 0 at least 1e-30.
+A run is refused before memory is taken for it if it would need more than 2^31 parameters, 10^10 numbers of a data set
+that is drawn, 10^8 clients, or 10^9 samples that one client runs through in a round; the message says how much it
+would be.
 
 ```toml
 {EXAMPLE}```

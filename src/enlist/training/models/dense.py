@@ -14,7 +14,7 @@ from torch import nn
 from enlist.errors import InputError
 from enlist.training.models.base import ModelOptions, inputs, outputs
 
-Width = Annotated[int, pydantic.Field(ge=1, le=2**31)]
+Width = Annotated[int, pydantic.Field(ge=1, le=10**9)]
 """Number of neurons of a layer."""
 
 
