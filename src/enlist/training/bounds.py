@@ -1,0 +1,59 @@
+"""A bound that is relative to what was usual lately: for lengths of updates, and for distances from the aggregate."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+WINDOW = 100
+"""So many of the last values make up what is usual."""
+ENOUGH = 10
+"""So many values must be known before one is judged by those before it alone."""
+
+
+class RunningBound:
+    """`factor` times the median of the last values that were within it; 0 bounds nothing.
+
+    The median does not follow a minority, and values beyond the bound never enter it. With fewer than half of all
+    values hostile it stays where honest ones are, even if a single round has more.
+
+    >>> bound = RunningBound(3.0)
+    >>> bound.judge([1.0, 1.2, 0.9, 50.0])  # nothing is known yet: they are judged by each other
+    [True, True, True, False]
+    >>> bound.limit()
+    3.0
+    >>> RunningBound(0.0).limit()
+    inf
+    """
+
+    def __init__(self, factor: float) -> None:
+        self.factor = factor
+        self.values: deque[float] = deque(maxlen=WINDOW)
+
+    @property
+    def ready(self) -> bool:
+        """Whether a single value can be judged."""
+        return not self.factor or len(self.values) >= ENOUGH
+
+    def limit(self, present: Sequence[float] = ()) -> float:
+        """The largest value that is within the bound, if these come now; infinite if nothing is known."""
+        known = [*self.values, *(value for value in present if math.isfinite(value))]
+        return self.factor * statistics.median_low(known) if self.factor and known else math.inf
+
+    def judge(self, values: Sequence[float]) -> list[bool]:
+        """Whether each of these is within the bound; those that are count from now on."""
+        limit = self.limit(() if self.ready else values)
+        within = [value <= limit for value in values]
+        if self.factor:
+            self.values.extend(value for value, good in zip(values, within, strict=True) if good)
+        return within
+
+    def state(self) -> list[float]:
+        """What a checkpoint holds."""
+        return list(self.values)
+
+    def restore(self, values: Iterable[float]) -> None:
+        """Continue from what `state` returned."""
+        self.values = deque(values, maxlen=WINDOW)
