@@ -40,7 +40,7 @@ class RunningBound:
     def limit(self, present: Sequence[float] = ()) -> float:
         """The largest value that is within the bound, if these come now; infinite if nothing is known."""
         known = [*self.values, *(value for value in present if math.isfinite(value))]
-        return self.factor * statistics.median_low(known) if self.factor and known else math.inf
+        return (self.factor * statistics.median_low(known) if self.factor and known else 0.0) or math.inf
 
     def judge(self, values: Sequence[float]) -> list[bool]:
         """Whether each of these is within the bound; those that are count from now on."""
