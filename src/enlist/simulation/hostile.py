@@ -337,9 +337,10 @@ class Hostility:
         others = train([task for task in tasks if (task.client, task.round) not in plotted])
         for task in tasks:
             report, update = plotted.get((task.client, task.round)) or next(others)
-            for table in self.of(task.client, task.round):
-                if report.error:
-                    break
+            tables = [] if report.error else self.of(task.client, task.round)
+            if tables:
+                update = update.clone()  # the trainer's memory is used again, and not all of it is overwritten
+            for table in tables:
                 if isinstance(table, Replay):
                     update.copy_(self.first.setdefault(task.client, update.clone()))
                 else:

@@ -76,7 +76,9 @@ class Server:
     def begin(self) -> None:
         """Start collecting the updates of a round."""
         self.aggregator: Aggregator = self.settings.aggregation.start(self.layout.size, self.memory)
-        self.buffers = BufferMerge(self.layout.buffer_size, self.layout.counter_size)
+        self.buffers = BufferMerge(
+            self.layout.buffer_size, self.layout.counter_size, robust=not self.aggregator.streaming
+        )
         self.fresh = 0
         self.senders: list[int] = []
 
@@ -110,7 +112,7 @@ class Server:
             yield dataclasses.replace(report, error=reason or self._too_long(given, limit)), update
 
     def _reasons(self, answers: Sequence[tuple[Report, Vectors]]) -> list[str]:
-        """Why each of some updates is refused, or nothing; the others count as usual from now on."""
+        """Why each of some updates is refused, or nothing."""
         reasons = [report.error or refused(update, self.layout) or _claim(report) for report, update in answers]
         if not self.lengths.factor:
             return reasons

@@ -222,6 +222,9 @@ class ClippedToMedian(Collected):
 class BufferMerge:
     """Buffers of the updates of a round: float buffers (batch-norm statistics) by weighted mean, counters by maximum.
 
+    robust    the median of every number takes the place of the mean, as beside robust aggregations: else a hostile
+              client would spoil the model through its buffers
+
     >>> merge = BufferMerge(buffers=1, counters=1)
     >>> merge.add(torch.tensor([1.0]), torch.tensor([7]), 10.0)
     >>> merge.add(torch.tensor([4.0]), torch.tensor([5]), 20.0)
@@ -231,8 +234,9 @@ class BufferMerge:
     (tensor([3.]), tensor([7]))
     """
 
-    def __init__(self, buffers: int, counters: int) -> None:
+    def __init__(self, buffers: int, counters: int, robust: bool = False) -> None:
         self.sum, self.total = torch.zeros(buffers), 0.0
+        self.middle = Trimmed(buffers, 0.5) if robust and buffers else None
         self.counters: Tensor | None = None
         self.shapes = (buffers,), (counters,)
 
@@ -243,7 +247,10 @@ class BufferMerge:
             raise InputError(f"an update has buffers and counters of shapes {given}; the model needs {self.shapes}.")
         if not (math.isfinite(weight) and weight >= 0):
             raise InputError(f"the weight of an update is {weight!r}; it must be a finite number of at least 0.")
-        self.sum.add_(buffers, alpha=weight)
+        if self.middle is not None:
+            self.middle.take(buffers, 1.0, weight)
+        else:
+            self.sum.add_(buffers, alpha=weight)
         self.total += weight
         self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
 
@@ -255,7 +262,10 @@ class BufferMerge:
 
     def into(self, buffers: Tensor, counters: Tensor) -> None:
         """Write the outcome over the model's own; without updates of any weight, float buffers stay as they are."""
-        if self.total:
+        middle = None if self.middle is None else self.middle.result()
+        if middle is not None:
+            buffers.copy_(middle)
+        elif self.total:
             torch.div(self.sum, self.total, out=buffers)
         if self.counters is not None:
             counters.copy_(torch.maximum(counters, self.counters))

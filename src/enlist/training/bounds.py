@@ -7,22 +7,24 @@ import statistics
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-WINDOW = 100
-"""So many of the last values make up what is usual."""
+WINDOW = 50
+"""So many of the last values make up what is usual: few enough to follow a model whose updates grow in the first rounds,
+enough for hostile clients not to be the majority by chance."""
 ENOUGH = 10
 """So many values must be known before one is judged by those before it alone."""
 
 
 class RunningBound:
-    """`factor` times the median of the last values that were within it; 0 bounds nothing.
+    """`factor` times the median of the last values; 0 bounds nothing.
 
-    The median does not follow a minority, and values beyond the bound never enter it. With fewer than half of all
-    values hostile it stays where honest ones are, even if a single round has more.
+    The median does not follow a minority: with fewer than half of the last values hostile it stays where honest ones
+    are, even if a single round has more. Values beyond the bound count too. Without them, a bound that is too low once
+    would stay so for good, because it would never learn of what it refuses.
 
     >>> bound = RunningBound(3.0)
     >>> bound.judge([1.0, 1.2, 0.9, 50.0])  # nothing is known yet: they are judged by each other
     [True, True, True, False]
-    >>> bound.limit()
+    >>> bound.limit()  # three times the lower one of the middle two
     3.0
     >>> RunningBound(0.0).limit()
     inf
@@ -43,12 +45,11 @@ class RunningBound:
         return (self.factor * statistics.median_low(known) if self.factor and known else 0.0) or math.inf
 
     def judge(self, values: Sequence[float]) -> list[bool]:
-        """Whether each of these is within the bound; those that are count from now on."""
+        """Whether each of these is within the bound; they all count from now on."""
         limit = self.limit(() if self.ready else values)
-        within = [value <= limit for value in values]
         if self.factor:
-            self.values.extend(value for value, good in zip(values, within, strict=True) if good)
-        return within
+            self.values.extend(value for value in values if math.isfinite(value))
+        return [value <= limit for value in values]
 
     def state(self) -> list[float]:
         """What a checkpoint holds."""
