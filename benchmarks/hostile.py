@@ -157,9 +157,7 @@ def table(heading: str, columns: Iterable[str], rows: Iterable[tuple[str, Iterab
 
 def accuracies(results: Results, selector: str) -> str:
     """The table of a selector."""
-    rows = (
-        (server, [cell(over_seeds(results, attack, server, selector)) for attack in ATTACKS]) for server in SERVERS
-    )
+    rows = ((server, [cell(over_seeds(results, attack, server, selector)) for attack in ATTACKS]) for server in SERVERS)
     return table("aggregation", ATTACKS, rows)
 
 

@@ -191,16 +191,18 @@ class Lie(HostileOptions):
             "latency": (),
         }[self.about]
         most = 1.0 if self.about == "accuracy" else math.inf
-        return dataclasses.replace(report, **{name: min(self.told(getattr(report, name)), most) for name in names})
+        claims: dict[str, Any] = {name: min(self.told(getattr(report, name)), most) for name in names}
+        return dataclasses.replace(report, **claims)
 
 
 class Collude(HostileOptions):
     """All clients of the table whose updates come in together send the same vector, made from their own updates.
 
-    how = "inner-product": -factor * mean (Xie, Koyejo, Gupta: Fall of Empires: Breaking Byzantine-tolerant SGD by
-    Inner Product Manipulation, UAI 2019). how = "little": mean - z * standard deviation of every number (Baruch, Baruch,
-    Goldberg: A Little Is Enough: Circumventing Defenses for Distributed Learning, NeurIPS 2019); if z is not given, the
-    paper's: with n updates, m of them colluding, and s = floor(n / 2 + 1) - m, Φ(z) = (n - m - s) / (n - m).
+    inner-product   -factor * mean. Xie, Koyejo, Gupta: Fall of Empires: Breaking Byzantine-tolerant SGD by Inner
+                    Product Manipulation, UAI 2019.
+    little          mean - z * standard deviation, of every number. Baruch, Baruch, Goldberg: A Little Is Enough:
+                    Circumventing Defenses for Distributed Learning, NeurIPS 2019. If z is not given, it is the paper's:
+                    with n updates, m of them colluding, and s = floor(n / 2 + 1) - m, Φ(z) = (n - m - s) / (n - m).
 
     >>> round(Collude(share=0.3, how="little").distance(10, 3), 3)  # Φ(z) = 4 / 7
     0.18
@@ -210,7 +212,9 @@ class Collude(HostileOptions):
     how: Literal["inner-product", "little"] = pydantic.Field(
         "inner-product", description="Push against the mean, or move it by as little as nobody notices."
     )
-    factor: float = pydantic.Field(1.0, gt=0, le=1e30, description="inner-product: the mean is multiplied by minus this.")
+    factor: float = pydantic.Field(
+        1.0, gt=0, le=1e30, description="inner-product: the mean is multiplied by minus this."
+    )
     z: float | None = pydantic.Field(
         None, ge=0, le=100, description="little: distance from the mean in standard deviations."
     )
@@ -233,17 +237,7 @@ class Collude(HostileOptions):
 
 
 AnyHostile = Annotated[
-    LabelFlip
-    | NoiseFeatures
-    | SignFlip
-    | Scaled
-    | Noise
-    | Replay
-    | NotANumber
-    | Infinite
-    | Huge
-    | Lie
-    | Collude,
+    LabelFlip | NoiseFeatures | SignFlip | Scaled | Noise | Replay | NotANumber | Infinite | Huge | Lie | Collude,
     pydantic.Field(discriminator="kind"),
 ]
 """Type of a field that holds any table of hostile clients."""
@@ -289,13 +283,15 @@ class Hostility:
                 wanted = int(table.share * self.count + 0.5)
                 if wanted > len(free):
                     raise InputError(
-                        f"[[hostile]] wants {wanted} more of {self.count} clients, but {len(free)} are left; use smaller "
-                        "shares, or the same group for tables about the same clients."
+                        f"[[hostile]] wants {wanted} more of {self.count} clients, but {len(free)} are left; use "
+                        "smaller shares, or the same group for tables about the same clients."
                     )
                 found[name], free = np.sort(free[:wanted]), free[wanted:]
         for name in names:
             if name not in found:
-                raise InputError(f"group '{name}' of [[hostile]] does not say who is in it; give share or clients once.")
+                raise InputError(
+                    f"group '{name}' of [[hostile]] does not say who is in it; give share or clients once."
+                )
         return [found[name] for name in names]
 
     def of(self, client: int, round: int) -> list[HostileOptions]:
@@ -366,7 +362,7 @@ class Hostility:
             found |= {(task.client, task.round): answer for task, answer in zip(mine, answers, strict=True)}
         return found
 
-    def told(self, about: str, truth: FloatArray, clients: IntArray, round: int) -> FloatArray:
+    def told(self, about: str, truth: AnyArray, clients: IntArray, round: int) -> FloatArray:
         """What clients that were asked in this round say of a value."""
         told = np.array(truth, dtype=float)
         for place, client in enumerate(clients.tolist()):

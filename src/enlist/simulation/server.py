@@ -20,7 +20,6 @@ from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
 from enlist.typing import FloatArray
 
-
 SUMMED = 1000.0
 """From this norm_bound on, sums of updates are looked at first."""
 SHARE = 100.0
@@ -128,7 +127,9 @@ class Server:
         if given <= limit:
             return ""
         bound = self.settings.norm_bound
-        return f"the update is {given:.3g} long, over norm_bound = {bound:g} times the running median {limit / bound:.3g}"
+        return (
+            f"the update is {given:.3g} long, over norm_bound = {bound:g} times the running median {limit / bound:.3g}"
+        )
 
     def add(self, client: int, report: Report, update: Vectors) -> None:
         """Take in one update that was examined, in client order."""
@@ -170,8 +171,8 @@ class Server:
         for client, gap, within in zip(self.senders, far, self.distances.judge(far), strict=True):
             if not within:
                 self.distrusted[client] = (
-                    f"distrusted: the update is {gap:.3g} away from the aggregate, over distrust = {factor:g} times the "
-                    f"running median {usual:.3g}"
+                    f"distrusted: the update is {gap:.3g} away from the aggregate, over distrust = {factor:g} times "
+                    f"the running median {usual:.3g}"
                 )
 
     def _take(self, client: int, update: Vectors, samples: float, discount: float = 1.0) -> None:

@@ -29,6 +29,7 @@ from enlist.training.aggregators import (
 )
 from enlist.training.robust import CentredClipping, Closest, QuantileClipped, Weiszfeld
 
+
 class AggregationOptions(Options, abc.ABC):
     """Options of an aggregation: `start` gives what collects the updates of one round.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import abc
 import math
 import statistics
+from collections.abc import Sequence
 from typing import Literal
 
 import torch
@@ -79,6 +80,7 @@ class Aggregator(abc.ABC):
 
     def remember(self, result: Tensor) -> None:
         """The round ends with this aggregate; kinds that learn from round to round change their memory."""
+        return
 
     def distances(self, result: Tensor) -> list[float]:
         """How far each update lies from the aggregate, in the order in which they came; empty if none were kept."""
@@ -216,7 +218,12 @@ class ClippedToMedian(Collected):
         mean = RunningMean(self.parameters, self.weights, statistics.median(map(length, self.updates)))
         for update, samples, discount in zip(self.updates, self.samples, self.discounts, strict=True):
             mean.take(update, samples, discount)
-        return mean.result()
+        found = mean.result()
+        if found is None or math.isfinite(float(found.sum())):
+            return found
+        parts = self.shares(self.weights)  # more than half are so long that their sum overflows
+        factors = [part * shrinking(length(one), mean.norm) for part, one in zip(parts, self.updates, strict=True)]
+        return weighted_mean(self.updates, factors, sum(parts))
 
 
 class BufferMerge:
@@ -292,6 +299,19 @@ def acceptable(update: Tensor, parameters: int) -> str | None:
         return None
     unknown = int(update.isnan().sum())
     return f"the update holds {wrong} of {parameters} numbers that are not finite ({unknown} of them NaN)"
+
+
+def weighted_mean(updates: Sequence[Tensor], factors: Sequence[float], whole: float | None = None) -> Tensor:
+    """Sum of updates times factors, divided by `whole`, or by the sum of the factors; no sum overflows.
+
+    >>> weighted_mean([torch.tensor([3e38]), torch.tensor([1e38])], [30.0, 10.0])
+    tensor([2.5000e+38])
+    """
+    total = sum(factors) if whole is None else whole
+    mean = torch.zeros_like(updates[0])
+    for update, factor in zip(updates, factors, strict=True):
+        mean.add_(update, alpha=factor / total)
+    return mean
 
 
 def too_long(update: Tensor) -> str | None:

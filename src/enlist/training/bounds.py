@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 WINDOW = 50
-"""So many of the last values make up what is usual: few enough to follow a model whose updates grow in the first rounds,
-enough for hostile clients not to be the majority by chance."""
+"""So many of the last values make up what is usual: few enough to follow a model whose updates grow in the first
+rounds, enough for hostile clients not to be the majority by chance."""
 ENOUGH = 10
 """So many values must be known before one is judged by those before it alone."""
 

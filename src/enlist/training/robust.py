@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from enlist.training import aggregators
-from enlist.training.aggregators import Collected, Trimmed, Weights, length, shrinking
+from enlist.training.aggregators import Collected, Trimmed, Weights, length, shrinking, weighted_mean
 from enlist.typing import FloatArray
 
 CLOSE = 1e-6
@@ -72,8 +72,8 @@ class Weiszfeld(Collected):
     z <- sum b_i u_i / sum b_i,  b_i = p_i / max(ν, |z - u_i|).
 
     Pillutla, Kakade, Harchaoui: Robust Aggregation for Federated Learning, IEEE Transactions on Signal Processing 2022.
-    Differs from the paper: it begins at the median of every coordinate, which no single update can move far, not at
-    the mean, and ends early when it stands still.
+    Differs from the paper: it does not begin at the mean, which a single update can move anywhere, but at the mean of
+    the updates shortened around the median of every coordinate, and it ends early when it stands still.
 
     >>> median = Weiszfeld(1, "uniform", iterations=100, smoothing=1e-6)
     >>> for value in (1.0, 2.0, 1000.0):
@@ -91,10 +91,7 @@ class Weiszfeld(Collected):
         parts = self.shares(self.weights)
         if not sum(parts):
             return None
-        start = Trimmed(self.parameters, 0.5)
-        start.updates = self.updates
-        point = start.result()
-        assert point is not None
+        point = self._start(parts)
         for _ in range(self.iterations):
             far = self.distances(point)
             after = weighted_mean(
@@ -104,6 +101,18 @@ class Weiszfeld(Collected):
             if step <= CLOSE * float(np.median(far)):
                 break
         return point
+
+    def _start(self, parts: Sequence[float]) -> Tensor:
+        """Not the median itself: that may be one of the updates, and Weiszfeld's algorithm leaves those only slowly."""
+        medians = Trimmed(self.parameters, 0.5)
+        medians.updates = self.updates
+        middle = medians.result()
+        assert middle is not None
+        far = self.distances(middle)
+        usual = float(np.median(far))
+        factors = [part * shrinking(gap, usual) for part, gap in zip(parts, far, strict=True)]
+        mean = weighted_mean(self.updates, factors, sum(parts))
+        return mean.add_(middle, alpha=1.0 - sum(factors) / sum(parts))
 
 
 class QuantileClipped(Collected):
@@ -208,19 +217,6 @@ class CentredClipping(QuantileClipped):
         """Let the radius follow, and keep the aggregate."""
         super().remember(result)
         self.memory["centre"].copy_(result)
-
-
-def weighted_mean(updates: Sequence[Tensor], factors: Sequence[float], whole: float | None = None) -> Tensor:
-    """Sum of updates times factors, divided by `whole`, or by the sum of the factors; no sum overflows.
-
-    >>> weighted_mean([torch.tensor([3e38]), torch.tensor([1e38])], [30.0, 10.0])
-    tensor([2.5000e+38])
-    """
-    total = sum(factors) if whole is None else whole
-    mean = torch.zeros_like(updates[0])
-    for update, factor in zip(updates, factors, strict=True):
-        mean.add_(update, alpha=factor / total)
-    return mean
 
 
 def squared_distances(updates: Sequence[Tensor]) -> FloatArray:
