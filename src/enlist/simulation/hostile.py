@@ -23,7 +23,7 @@ from enlist.errors import InputError
 from enlist.streams import Streams
 from enlist.training import attacks
 from enlist.training.attacks import Attack
-from enlist.training.flat import Vectors
+from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -225,7 +225,9 @@ class Collude(HostileOptions):
             return self.z
         honest = updates - colluding
         needed = updates // 2 + 1 - colluding
-        return min(float(norm.ppf((honest - needed) / honest)), MOST_Z) if needed > 0 and honest else MOST_Z
+        if needed <= 0:
+            return MOST_Z
+        return min(max(float(norm.ppf((honest - needed) / honest)), 0.0), MOST_Z)
 
     def agreed(self, updates: Sequence[Tensor], count: int) -> Tensor:
         """What they all send, of `count` clients whose updates come in together."""
@@ -327,7 +329,9 @@ class Hostility:
         x = np.concatenate([part.x.astype(held.x.dtype, copy=False) for part in parts])
         return Samples(x, np.concatenate([part.y.astype(held.y.dtype, copy=False) for part in parts])), places
 
-    def sent(self, tasks: Sequence[Task], train: Train) -> Iterator[tuple[Report, Vectors]]:
+    def sent(
+        self, tasks: Sequence[Task], train: Train, layout: Layout | None = None
+    ) -> Iterator[tuple[Report, Vectors]]:
         """What the server gets from the clients of these tasks, in their order; valid until the next is taken."""
         plotted = self._plotted(tasks, train)
         others = train([task for task in tasks if (task.client, task.round) not in plotted])
@@ -342,6 +346,8 @@ class Hostility:
                 else:
                     table.act(update, task, self.streams)
                 report = table.claim(report)
+            if tables and layout is not None:
+                layout.clear_gaps(update)
             yield report, update
 
     def _plotted(self, tasks: Sequence[Task], train: Train) -> dict[tuple[int, int], tuple[Report, Vectors]]:
@@ -375,7 +381,7 @@ class Hostility:
         """What a checkpoint holds: the updates that are replayed."""
         return {
             f"hostile/{client}/{part}": getattr(update, part)
-            for client, update in self.first.items()
+            for client, update in sorted(self.first.items())
             for part in ("parameters", "buffers", "counters")
         }
 

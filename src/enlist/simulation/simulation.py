@@ -339,7 +339,7 @@ class Simulation:
 
     def _sent(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         train = self.trainer.train
-        return self.hostility.sent(tasks, train) if self.hostility else train(tasks)
+        return self.hostility.sent(tasks, train, self.server.layout) if self.hostility else train(tasks)
 
     def claimed(self, about: str, truth: Any, clients: IntArray) -> Any:
         """What clients that were asked in this round say of a value."""
