@@ -85,6 +85,27 @@ def _numbers(value: Any) -> Iterator[int | float]:
             yield part
 
 
+class GrownOptions(Options):
+    """Options with keys that came after version 0.1. They are written down only if they are set, so that what an older
+    version has written says the same thing, and its runs can be continued.
+
+    >>> class Knobs(GrownOptions):
+    ...     LATER = frozenset({"beta"})
+    ...     alpha: float = 0.5
+    ...     beta: float = 1.0
+    >>> Knobs().model_dump(), Knobs(beta=2.0).model_dump()
+    ({'alpha': 0.5}, {'alpha': 0.5, 'beta': 2.0})
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset()
+
+    @pydantic.model_serializer(mode="wrap")
+    def _written(self, handler: pydantic.SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields = type(self).model_fields
+        same = {name for name in self.LATER if getattr(self, name) == fields[name].default}
+        return {name: value for name, value in handler(self).items() if name not in same}
+
+
 def explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel], source: str) -> str:
     """All that is wrong, one line each.
 

@@ -47,6 +47,8 @@ def unions() -> list[tuple[str, str, type[Options]]]:
         found = []
         for key, field in model.model_fields.items():
             inner, name = classes(field.annotation), f"{path}.{key}".strip(".")
+            if len(inner) > 1 and get_origin(field.annotation) is tuple:
+                continue  # a list of tables has no short form
             if len(inner) > 1:
                 tags = [next(f.default for f in one.model_fields.values() if tag(f)) for one in inner]
                 found += [(name, word, one) for word, one in zip(tags, inner, strict=True)]

@@ -14,7 +14,7 @@ from hypothesis.extra.numpy import arrays
 from scipy import stats
 
 from enlist.errors import InputError
-from enlist.training import aggregation
+from enlist.training import aggregators
 from enlist.training.aggregation import (
     AGGREGATIONS,
     AggregationOptions,
@@ -111,7 +111,7 @@ def test_trimmed_mean_counts_a_share_that_binary_fractions_miss() -> None:
 def test_blocks_do_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     updates = np.random.default_rng(2).normal(size=(7, 100)).astype(np.float32)
     whole = aggregated(TrimmedMean(share=0.3), updates)
-    monkeypatch.setattr(aggregation, "BLOCK", 50)
+    monkeypatch.setattr(aggregators, "BLOCK", 50)
     assert np.array_equal(aggregated(TrimmedMean(share=0.3), updates), whole)
 
 

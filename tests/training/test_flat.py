@@ -135,3 +135,15 @@ def test_a_module_without_buffers_has_empty_vectors() -> None:
     vectors = FlatModule(nn.Linear(2, 1)).vectors
     assert vectors.buffers.shape == vectors.counters.shape == (0,)
     assert vectors.parameters.shape == (2 * ALIGNMENT,)
+
+
+def test_gaps_are_cleared_and_nothing_else() -> None:
+    layout = Layout.of(nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)))
+    vectors = Vectors.zeros(layout)
+    for tensor in (vectors.parameters, vectors.buffers, vectors.counters):
+        tensor.fill_(1)
+    layout.clear_gaps(vectors)
+    assert all((tensor == 1).all() for tensor in layout.named(vectors).values())
+    assert int(vectors.parameters.sum()) == 3 * 2 + 2 + 2 + 2
+    assert int(vectors.buffers.sum()) == 4
+    assert int(vectors.counters.sum()) == 1

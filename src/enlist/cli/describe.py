@@ -90,7 +90,7 @@ def described(config: Config) -> tuple[Population, dict[str, AnyArray], Descript
     if not config.model.code():
         module = initialise(config.model, people.shape, people.classes, Streams(config.seed))
         size = 4 * Layout.of(module).numbers
-    labels = people.samples["train"].y
+    labels = people.samples["train"].y[: people.offsets[-1]]  # without the spoiled copies of hostile clients
     shards = Shards(order=np.arange(len(labels)), offsets=people.offsets)
     columns = people.columns(size)
     return people, columns, describe_partition(labels, shards, people.classes)

@@ -9,7 +9,7 @@ import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pydantic
 
@@ -29,9 +29,10 @@ from enlist.devices import (
 from enlist.errors import EnlistError, InputError
 from enlist.importing import source_digest
 from enlist.methods import Method
-from enlist.options import Options
+from enlist.options import GrownOptions, Options
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
+from enlist.simulation.hostile import AnyHostile
 from enlist.text import brief_reason
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.local import LocalTraining
@@ -42,13 +43,14 @@ MOST_ROUNDS = 10**9
 """Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
 
-class SelectorSection(Options):
+class SelectorSection(GrownOptions):
     """Who decides: any form of a method, as a table.
 
     >>> SelectorSection(name="oort", settings={"penalty": 1.0}).method().label
     'oort+penalty=1.0'
     """
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"label", "source"})
     name: str = pydantic.Field(
         "random", description="A selector (`enlist list selectors` shows them), or a class of yours, 'module:Class'."
     )
@@ -142,20 +144,52 @@ class DataSection(Options):
         return {"kind": given} if isinstance(given, str) else given
 
 
-class ServerSection(Options):
+class ServerSection(GrownOptions):
     """What the server does with updates.
 
     >>> ServerSection().optimiser.kind
     'fedavg'
     """
 
+    LATER: ClassVar[frozenset[str]] = frozenset({"norm_bound", "distrust", "exclude"})
+
     optimiser: AnyServer = pydantic.Field(FedAvg(), description="How the mean update changes the model.")
     aggregation: AnyAggregation = pydantic.Field(Mean(), description="How updates become one.")
+    norm_bound: float = pydantic.Field(
+        1e4,
+        ge=0,
+        description="Updates longer than this many times the running median of lengths are refused; 0 refuses none. "
+        "From 1000 on, updates are looked at one by one only once a sum of some looks wrong; below, always.",
+    )
+    distrust: float = pydantic.Field(
+        0.0,
+        ge=0,
+        description="Clients whose update lies farther from the aggregate than this many times the running median of "
+        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody.",
+    )
+    exclude: int = pydantic.Field(
+        0,
+        ge=0,
+        description="Rounds for which a client is not asked after its second refused or distrusted update in a row, "
+        "twice as long the next time; 0 asks everybody again.",
+    )
 
     @pydantic.field_validator("optimiser", "aggregation", mode="before")
     @classmethod
     def _kind(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _bounds(self) -> ServerSection:
+        for name in ("norm_bound", "distrust"):
+            if 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)} would refuse more than half; use 0, or at least 1.")
+        if self.distrust and self.aggregation.start(1).streaming:
+            raise ValueError(
+                f"distrust needs the updates of a round side by side, and '{self.aggregation.kind}' adds them up; use "
+                "another aggregation, or norm_bound."
+            )
+        return self
 
 
 class RoundsSection(Options):
@@ -277,13 +311,15 @@ class Evaluation(Options):
         return self
 
 
-class Config(Options):
+class Config(GrownOptions):
     """A whole run.
 
     >>> config = Config(rounds={"rounds": 20, "k": 5}, selector={"name": "oort"})
     >>> config.rounds.k, config.data.dataset.name
     (5, 'digits')
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"hostile"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
     selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
@@ -298,6 +334,7 @@ class Config(Options):
     server: ServerSection = pydantic.Field(ServerSection(), description="What the server does with updates.")
     rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
+    hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
 
     @pydantic.field_validator("devices", "availability", mode="before")
     @classmethod

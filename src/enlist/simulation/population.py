@@ -15,6 +15,7 @@ from enlist.data.noise import noisy_labels, quality
 from enlist.devices import Availability, Devices, feature_table, matched_order
 from enlist.errors import InputError
 from enlist.simulation.config import Config
+from enlist.simulation.hostile import Hostility, Spoiled
 from enlist.streams import Streams
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -29,6 +30,8 @@ class Population:
     counts        (N, C) samples of each class that each client holds, as labelled
     utility       (N,) how much there is to learn from a client: samples x quality x (1 + label entropy)
     work          (N,) samples that a client runs through in a round
+    hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
+    spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
 
     >>> from enlist.simulation.config import Config
     >>> population = build(Config(data={"clients": 20, "partition": "iid"}))
@@ -49,6 +52,8 @@ class Population:
     devices: Devices
     availability: Availability
     clients: Clients
+    hostile: AnyArray | None = None
+    spoiled: Spoiled = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -57,6 +62,14 @@ class Population:
     def sizes(self) -> IntArray:
         """Samples that each client holds, (N,)."""
         return np.diff(self.offsets)
+
+    def span(self, client: int, round: int) -> tuple[int, int]:
+        """Where the samples lie that a client trains on if it is asked in this round."""
+        start, stop = self.offsets[client : client + 2].tolist()
+        for since, place in self.spoiled.get(client, ()):
+            if round >= since:
+                start, stop = place, place + stop - start
+        return start, stop
 
     def columns(self, model_bytes: int) -> dict[str, AnyArray]:
         """What clients.csv holds of each client."""
@@ -73,7 +86,7 @@ class Population:
         }
         if self.counts.shape[1] <= 100:
             described |= {f"class_{label}": self.counts[:, label] for label in range(self.counts.shape[1])}
-        return described
+        return described if self.hostile is None else {**described, "hostile": self.hostile}
 
 
 def build(config: Config, dataset: Dataset | None = None) -> Population:
@@ -112,6 +125,8 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     )
     if config.membership.joining >= len(shards):
         raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; keep some.")
+    hostility = Hostility(config.hostile, len(shards), streams)
+    held, spoiled = hostility.spoil(held, shards.offsets, data.classes)
     parts = {"train": held, "test": data.test} | ({} if validation is None else {"validation": validation})
     return Population(
         name=data.name,
@@ -126,5 +141,14 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         work=config.training.work(shards.sizes).astype(float),
         devices=devices,
         availability=config.availability.draw(len(shards), streams),
-        clients=Clients(num_examples=shards.sizes, quality=good, features=features, feature_names=names),
+        clients=Clients(
+            num_examples=hostility.told("num_examples", shards.sizes, np.arange(len(shards)), 1)
+            if hostility
+            else shards.sizes,
+            quality=good,
+            features=features,
+            feature_names=names,
+        ),
+        hostile=hostility.kinds() if hostility else None,
+        spoiled=spoiled,
     )

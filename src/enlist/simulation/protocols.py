@@ -6,12 +6,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from enlist.bandits.staleness import adaptive_target
@@ -20,7 +20,6 @@ from enlist.records import Outcome, Selection
 from enlist.simulation.clock import Event
 from enlist.simulation.server import Late
 from enlist.simulation.waiting import Waited
-from enlist.training.engine import refused
 from enlist.training.flat import Vectors
 from enlist.training.local import Report, Task
 from enlist.typing import AnyArray, IntArray
@@ -82,20 +81,32 @@ class Synchronous:
 
     def collect(self, tasks: Sequence[Task]) -> dict[int, Report]:
         """Train and take in the updates; a report with an error tells whose update was refused."""
-        server, trainer = self.simulation.server, self.simulation.trainer
-        batch = self.simulation.config.training.batch
+        simulation, server = self.simulation, self.simulation.server
+        batch = simulation.config.training.batch
         weights = [server.aggregator.weight(task.samples(batch)) for task in tasks]
+        if None in weights or simulation.hostility or server.one_by_one:
+            return self._one_by_one(tasks)
         reports: dict[int, Report] = {}
-        if None in weights:
-            for task, (report, update) in zip(tasks, trainer.train(tasks), strict=True):
-                reports[task.client] = dataclasses.replace(report, error=server.add(report, update))
-            return reports
+        lengths = []
         counted = {task.client: weight for task, weight in zip(tasks, weights, strict=True) if weight is not None}
-        for group, answers, total in trainer.reduce(tasks, list(counted.values())):
+        for group, answers, total in simulation.trainer.reduce(tasks, list(counted.values())):
             good = [task.client for task, report in zip(group, answers, strict=True) if not report.error]
             if good:
-                server.add_sum(total, sum(counted[client] for client in good), len(good))
+                weight = sum(counted[client] for client in good)
+                server.add_sum(total, weight, len(good))
+                lengths.append(math.sqrt(float(torch.dot(total.parameters, total.parameters))) / (weight or 1.0))
             reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
+        if server.looks_wrong(lengths):
+            server.begin()
+            return self._one_by_one(tasks)
+        return reports
+
+    def _one_by_one(self, tasks: Sequence[Task]) -> dict[int, Report]:
+        reports: dict[int, Report] = {}
+        for task, (report, update) in zip(tasks, self.simulation.received(tasks), strict=True):
+            reports[task.client] = report
+            if not report.error:
+                self.simulation.server.add(task.client, report, update)
         return reports
 
     def weight(self, client: int, report: Report, discount: float = 1.0) -> float:
@@ -199,11 +210,10 @@ class Safa(Synchronous):
     def collect(self, tasks: Sequence[Task]) -> dict[int, Report]:
         """Train, and keep the clients' models for the cache."""
         reports = {}
-        for task, (report, update) in zip(tasks, self.simulation.trainer.train(tasks), strict=True):
-            reason = report.error or refused(update, self.simulation.server.layout)
-            if not reason:
+        for task, (report, update) in zip(tasks, self.simulation.received(tasks), strict=True):
+            if not report.error:
                 self.trained[task.client] = self._model(task.client, update)
-            reports[task.client] = dataclasses.replace(report, error=reason)
+            reports[task.client] = report
         return reports
 
     def joined(self, positions: IntArray) -> None:
@@ -255,7 +265,8 @@ class Safa(Synchronous):
         """The cache weighted by numbers of samples; entries that are one global model are added once."""
         simulation = self.simulation
         members = np.arange(simulation.members)
-        share = simulation.population.sizes[members] / simulation.population.sizes[members].sum()
+        sizes = simulation.claimed("num_examples", simulation.population.sizes[members], members)
+        share = sizes / sizes.sum()
         total = Vectors.zeros(simulation.server.layout)
         for version in np.unique(self.cached[members][self.cached[members] >= 0]).tolist():
             model = simulation.trainer.models[simulation.versions.slot(version)]

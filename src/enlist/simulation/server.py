@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,10 +13,18 @@ import torch
 from enlist.bandits import staleness
 from enlist.simulation.config import ServerSection
 from enlist.training.aggregation import Aggregator, BufferMerge
+from enlist.training.aggregators import MOST_SAMPLES, length
+from enlist.training.bounds import RunningBound
 from enlist.training.engine import refused
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
 from enlist.typing import FloatArray
+
+SUMMED = 1000.0
+"""From this norm_bound on, sums of updates are looked at first."""
+SHARE = 100.0
+"""A sum looks wrong if its mean update is longer than norm_bound / SHARE times the usual. So no update beyond the bound
+is overlooked that weighs a hundredth of the sum, unless it is cancelled out."""
 
 
 @dataclasses.dataclass(eq=False)
@@ -36,14 +46,16 @@ class Late:
 class Server:
     """Holds the global model and changes it once a round.
 
+    lengths      judges updates one by one, by their length
+    glance       judges sums of updates, as long as none looks wrong: cheaper, and enough for a generous bound
+    distances    judges updates by their distance from the aggregate; who is far from it is `distrusted`
+
     >>> from enlist.simulation.config import ServerSection
     >>> layout = Layout.of(torch.nn.Linear(1, 1))
     >>> server = Server(ServerSection(), layout, Vectors.zeros(layout))
-    >>> server.begin()
     >>> update = Vectors.zeros(layout)
     >>> _ = update.parameters.fill_(2.0)
-    >>> server.add(Report(samples=10.0), update)
-    ''
+    >>> server.add(3, Report(samples=10.0), update)
     >>> server.finish([], "refl")
     []
     >>> server.model.parameters[0].item()
@@ -53,21 +65,76 @@ class Server:
     def __init__(self, settings: ServerSection, layout: Layout, model: Vectors) -> None:
         self.settings, self.layout, self.model = settings, layout, model
         self.optimiser = settings.optimiser.start(layout.size)
+        self.memory = settings.aggregation.memory(layout.size)
+        self.lengths = RunningBound(settings.norm_bound)
+        self.glance = RunningBound(settings.norm_bound / SHARE)
+        self.distances = RunningBound(settings.distrust)
+        self.distrusted: dict[int, str] = {}
         self.begin()
 
     def begin(self) -> None:
         """Start collecting the updates of a round."""
-        self.aggregator: Aggregator = self.settings.aggregation.start(self.layout.size)
-        self.buffers = BufferMerge(self.layout.buffer_size, self.layout.counter_size)
+        self.aggregator: Aggregator = self.settings.aggregation.start(self.layout.size, self.memory)
+        self.buffers = BufferMerge(
+            self.layout.buffer_size, self.layout.counter_size, robust=not self.aggregator.streaming
+        )
         self.fresh = 0
+        self.senders: list[int] = []
 
-    def add(self, report: Report, update: Vectors) -> str:
-        """Take in one update, in client order; returns why it was refused, or nothing."""
-        reason = report.error or refused(update, self.layout)
-        if not reason:
-            self._take(update, report.samples)
-            self.fresh += 1
-        return reason
+    @property
+    def one_by_one(self) -> bool:
+        """Whether every update must be looked at: the bound is tight, or a sum has looked wrong before."""
+        return 0 < self.settings.norm_bound < SUMMED or bool(self.lengths.values)
+
+    def examined(self, answers: Iterator[tuple[Report, Vectors]]) -> Iterator[tuple[Report, Vectors]]:
+        """Reports that say why an update is refused, if it is; updates are valid until the next one is taken.
+
+        As long as too little is known of lengths, all updates are kept, and judged by each other.
+        """
+        if self.lengths.ready:
+            for report, update in answers:
+                yield dataclasses.replace(report, error=self._reasons([(report, update)])[0]), update
+            return
+        kept = [(report, update.clone()) for report, update in answers]
+        for (report, update), reason in zip(kept, self._reasons(kept), strict=True):
+            yield dataclasses.replace(report, error=reason), update
+
+    def examined_late(self, answers: Iterator[tuple[Report, Vectors]]) -> Iterator[tuple[Report, Vectors]]:
+        """The same for late updates; if only sums were looked at so far, they are judged by these."""
+        if self.lengths.values:
+            yield from self.examined(answers)
+            return
+        limit = SHARE * self.glance.limit()
+        for report, update in answers:
+            reason = report.error or refused(update, self.layout) or _claim(report)
+            given = 0.0 if reason else length(update.parameters)
+            yield dataclasses.replace(report, error=reason or self._too_long(given, limit)), update
+
+    def _reasons(self, answers: Sequence[tuple[Report, Vectors]]) -> list[str]:
+        """Why each of some updates is refused, or nothing."""
+        reasons = [report.error or refused(update, self.layout) or _claim(report) for report, update in answers]
+        if not self.lengths.factor:
+            return reasons
+        good = [number for number, reason in enumerate(reasons) if not reason]
+        lengths = [length(answers[number][1].parameters) for number in good]
+        limit = self.lengths.limit(() if self.lengths.ready else lengths)
+        self.lengths.judge(lengths)
+        for number, given in zip(good, lengths, strict=True):
+            reasons[number] = self._too_long(given, limit)
+        return reasons
+
+    def _too_long(self, given: float, limit: float) -> str:
+        if given <= limit:
+            return ""
+        bound = self.settings.norm_bound
+        return (
+            f"the update is {given:.3g} long, over norm_bound = {bound:g} times the running median {limit / bound:.3g}"
+        )
+
+    def add(self, client: int, report: Report, update: Vectors) -> None:
+        """Take in one update that was examined, in client order."""
+        self._take(client, update, report.samples)
+        self.fresh += 1
 
     def add_sum(self, total: Vectors, weight: float, count: int) -> None:
         """Take in the sum of `count` updates that were multiplied by their weights."""
@@ -75,21 +142,59 @@ class Server:
         self.buffers.add_sum(total.buffers, total.counters, weight)
         self.fresh += count
 
+    def looks_wrong(self, lengths: Sequence[float]) -> bool:
+        """Whether any of these lengths of mean updates is so unusual that updates must be looked at one by one."""
+        return not all(self.glance.judge(lengths))
+
     def finish(self, late: list[Late], weighting: str) -> list[float]:
         """Take in late updates and change the model; returns the weight that each late update got."""
         weights = self._staleness(late, weighting)
         for entry, weight in zip(late, weights, strict=True):
-            self._take(entry.update, entry.report.samples, weight)
+            self._take(entry.client, entry.update, entry.report.samples, weight)
         change = self.aggregator.result()
+        self.distrusted = {}
         if change is not None:
+            self._judge(change)
+            self.aggregator.remember(change)
             self.optimiser.step(self.model.parameters, change)
             self.buffers.into(self.model.buffers, self.model.counters)
         self.begin()
         return weights
 
-    def _take(self, update: Vectors, samples: float, discount: float = 1.0) -> None:
+    def _judge(self, change: torch.Tensor) -> None:
+        """Find out whom to distrust."""
+        if not self.distances.factor:
+            return
+        far = self.aggregator.distances(change)
+        factor = self.distances.factor
+        usual = self.distances.limit(() if self.distances.ready else far) / factor
+        for client, gap, within in zip(self.senders, far, self.distances.judge(far), strict=True):
+            if not within:
+                self.distrusted[client] = (
+                    f"distrusted: the update is {gap:.3g} away from the aggregate, over distrust = {factor:g} times "
+                    f"the running median {usual:.3g}"
+                )
+
+    def _take(self, client: int, update: Vectors, samples: float, discount: float = 1.0) -> None:
         self.aggregator.add(update.parameters, samples, discount)
         self.buffers.add(update.buffers, update.counters, discount * samples)
+        if discount:
+            self.senders.append(client)
+
+    def state(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
+        """What a checkpoint holds besides the model: what is usual, and the memories of optimiser and aggregation."""
+        bounds = {"lengths": self.lengths, "glance": self.glance, "distances": self.distances}
+        tensors = {f"server/{name}": tensor for name, tensor in self.optimiser.state().items()}
+        tensors |= {f"aggregation/{name}": tensor.clone() for name, tensor in self.memory.items()}
+        return {name: bound.state() for name, bound in bounds.items()}, tensors
+
+    def restore(self, header: dict[str, Any], tensors: dict[str, torch.Tensor]) -> None:
+        """Continue from what `state` returned; version 0.1 had no bounds."""
+        for name, bound in (("lengths", self.lengths), ("glance", self.glance), ("distances", self.distances)):
+            bound.restore(header.get(name, ()))
+        self.optimiser.restore(under("server/", tensors))
+        for name, tensor in self.memory.items():
+            tensor.copy_(tensors[f"aggregation/{name}"])
 
     def _staleness(self, late: list[Late], weighting: str) -> list[float]:
         if not late:
@@ -129,3 +234,19 @@ class Versions:
     def keep(self, versions: set[int]) -> None:
         """Forget all others."""
         self.slots = {version: slot for version, slot in self.slots.items() if version in versions}
+
+
+def under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
+    """The entries whose names begin with `prefix`, without it.
+
+    >>> under("a/", {"a/x": 1, "b/x": 2})
+    {'x': 1}
+    """
+    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _claim(report: Report) -> str:
+    """Why the samples that a client says it has trained on cannot be true, or nothing."""
+    if 0 <= report.samples <= MOST_SAMPLES:
+        return ""
+    return f"the client claims to have trained on {report.samples:g} samples; at most {MOST_SAMPLES:g} are believed"

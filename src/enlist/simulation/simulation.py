@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,14 +26,16 @@ from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation.callbacks import Callback, Checkpoint, Row
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
+from enlist.simulation.hostile import Hostility
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
 from enlist.simulation.rows import NOTHING, Seen
-from enlist.simulation.server import Late, Server, Versions
+from enlist.simulation.server import Late, Server, Versions, under
+from enlist.simulation.trust import Trust
 from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
 from enlist.streams import Streams
-from enlist.training.engine import Job, Placed, refused
-from enlist.training.flat import FlatModule
+from enlist.training.engine import Job, Placed
+from enlist.training.flat import FlatModule, Vectors
 from enlist.training.local import Report, Task
 from enlist.training.models import initialise
 from enlist.training.workers import Trainer, one_thread
@@ -71,6 +73,8 @@ class Simulation:
         self.config, self.callbacks = config, tuple(callbacks)
         self.streams = Streams(config.seed)
         self.population = build(config) if population is None else population
+        self.hostility = Hostility(config.hostile, len(self.population), self.streams)
+        self.trust = Trust(len(self.population), config.server.exclude)
         self.members = len(self.population) - config.membership.joining
         self.gone = self._leaving()
         known = self.population.clients
@@ -159,6 +163,7 @@ class Simulation:
         late += self._arrived(waited.stale)
         good = [entry for entry in late if not entry.report.error]
         weights = dict(zip((entry.client for entry in good), self.protocol.merge(good), strict=True))
+        self._judge(picked, waited, reports, late)
         start, self.now = self.now, waited.ended
         self._forget_old()
         self.trainer.put(self.versions.slot(self.round), self.server.model)
@@ -253,7 +258,7 @@ class Simulation:
         if not (available & ~busy).any():
             self.abandoned = True
         return self.books.ask(
-            available,
+            self.trust.without(available, busy, self.round, self.config.rounds.k),
             self.protocol.asked(),
             now=self.now,
             deadline=self.deadline.seconds,
@@ -275,12 +280,12 @@ class Simulation:
 
     def _measure(self, clients: IntArray) -> Feedback:
         """Losses of the present model on the samples of some clients, for selectors that look before they choose."""
-        offsets, slot = self.population.offsets, self.versions.slot(self.round - 1)
-        spans = [(int(offsets[client]), int(offsets[client + 1])) for client in clients]
+        slot = self.versions.slot(self.round - 1)
+        spans = [self.population.span(client, self.round) for client in clients.tolist()]
         self.looked_at = len(clients)
         answers = self.trainer.spans(slot, "train", spans)
         losses = [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
-        return Feedback(clients=clients, loss=losses)
+        return Feedback(clients=clients, loss=self.claimed("loss", np.array(losses, dtype=float), clients))
 
     def _schedule(self, picked: Selection) -> Schedule:
         """The future of the selected clients, which nobody is told."""
@@ -311,7 +316,7 @@ class Simulation:
         return np.where((share >= least) & (possible >= 1), share, 1.0)
 
     def _task(self, client: int, round: int, share: float, version: int) -> Task:
-        start, stop = self.population.offsets[client : client + 2].tolist()
+        start, stop = self.population.span(client, round)
         steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
         return Task(client, start, stop, steps, round, version, 0)
 
@@ -326,6 +331,33 @@ class Simulation:
             if report.error:
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
         return reports
+
+    def received(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+        """Train; reports as clients make them, with why the server refuses an update, and updates as clients send them.
+
+        An update is valid until the next one is taken.
+        """
+        return self.server.examined(self._sent(tasks))
+
+    def _sent(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+        train = self.trainer.train
+        return self.hostility.sent(tasks, train, self.server.layout) if self.hostility else train(tasks)
+
+    def claimed(self, about: str, truth: Any, clients: IntArray) -> Any:
+        """What clients that were asked in this round say of a value."""
+        return self.hostility.told(about, truth, clients, self.round) if self.hostility else truth
+
+    def _judge(self, picked: Selection, waited: Waited, reports: dict[int, Report], late: list[Late]) -> None:
+        """Whoever the server distrusts has FAILED; of late ones the selector knows already, only trust suffers."""
+        for client, reason in self.server.distrusted.items():
+            if client in reports:
+                reports[client] = dataclasses.replace(reports[client], error=reason)
+                waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
+        if not self.config.server.exclude:
+            return
+        came = [*reports.items(), *((entry.client, entry.report) for entry in late)]
+        bad = {client: bool(report.error) or client in self.server.distrusted for client, report in came}
+        self.trust.note(bad, self.round)
 
     def _shares(self, picked: Selection) -> Any:
         population, clients = self.population, picked.clients
@@ -345,11 +377,10 @@ class Simulation:
             share = float(self._shares(selection)[position])
             tasks.append(self._task(event.client, event.round, share, self.protocol.old_version(event)))
         arrived = []
-        for event, (report, update) in zip(events, self.trainer.train(tasks), strict=True):
+        for event, (report, update) in zip(events, self.server.examined_late(self._sent(tasks)), strict=True):
             selection = openings[event.round].selection
             lateness = self.round - event.round
             latency = event.time - selection.now
-            report = dataclasses.replace(report, error=report.error or refused(update, self.server.layout))
             late = Late(event.client, event.round, lateness, report, update.clone(), latency)
             arrived.append(late)
             if report.error:
@@ -357,7 +388,8 @@ class Simulation:
             self.protocol.late(late, between_rounds)
             values = {name: [getattr(report, name)] for name in ("loss", "loss_rms", "accuracy", "accuracy_gain")}
             values["num_examples"] = [report.samples]
-            self.books.arrived(selection, event.client, rounds_late=lateness, latency=[latency], **values)
+            told = self.hostility.told("latency", np.array([latency]), np.array([event.client]), event.round)
+            self.books.arrived(selection, event.client, rounds_late=lateness, latency=told, **values)
         return arrived
 
     def _forget_old(self) -> None:
@@ -393,7 +425,8 @@ class Simulation:
         duration, outcome = waited.seconds, waited.outcome
         late = outcome == Outcome.LATE
         lost = (outcome == Outcome.DROPPED) | (outcome == Outcome.FAILED)
-        latency = np.where(lost, np.nan, np.where(late, duration, schedule.latency))
+        claimed = self.claimed("latency", schedule.latency, picked.clients)
+        latency = np.where(lost, np.nan, np.where(late, duration, claimed))
         told = [reports.get(client, NOTHING) for client in picked.clients.tolist()]
         replied = outcome == Outcome.COMPLETED
         values = [
@@ -407,13 +440,14 @@ class Simulation:
         server = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
         finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
-        self.deadline.observe(schedule.latency[replied])
+        self.deadline.observe(claimed[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
         """What a checkpoint holds besides the selector: header, arrays, and tensors and the model by name."""
         layout = self.server.layout
-        tensors = {f"server/{name}": tensor for name, tensor in self.server.optimiser.state().items()}
+        bounds, tensors = self.server.state()
+        tensors |= self.hostility.state()
         for version, slot in self.versions.slots.items():
             model = self.trainer.models[slot]
             tensors |= {
@@ -430,8 +464,9 @@ class Simulation:
             "members": self.members,
             "deadline": self.deadline.state(),
             "abandoned": self.abandoned,
+            "bounds": bounds,
         }
-        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()}
+        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.trust.state()
         own_header, own_arrays, own_tensors = self.protocol.state()
         header["protocol"] = own_header
         weights = {"model": layout.named(self.server.model), "tensors": tensors | own_tensors}
@@ -444,7 +479,9 @@ class Simulation:
         self.selector = type(self.selector).load(checkpoint.folder / "selector")
         self.books = Books(self.selector, late=self.books.late)
         self.server.layout.load_named(model, self.server.model)
-        self.server.optimiser.restore(_under("server/", tensors))
+        self.server.restore(header.get("bounds", {}), tensors)
+        self.hostility.restore(tensors)
+        self.trust.restore(arrays)
         self.round, self.now = header["round"], header["now"]
         self.length = math.nan if header["length"] is None else header["length"]
         self.accuracy = math.nan if header["accuracy"] is None else header["accuracy"]
@@ -453,11 +490,11 @@ class Simulation:
         self.reached = {"rounds": rounds, "time": math.nan if time is None else time}
         self.members, self.abandoned = header["members"], header["abandoned"]
         self.deadline.restore(header["deadline"])
-        self.queue = Queue.of(_under("queue/", arrays))
+        self.queue = Queue.of(under("queue/", arrays))
         self.versions = Versions()
         for version in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("version/")}):
             old = self.server.model.clone()
-            saved = _under(f"version/{version}/", tensors)
+            saved = under(f"version/{version}/", tensors)
             for part in ("parameters", "buffers", "counters"):
                 getattr(old, part).copy_(saved[part])
             self.trainer.put(self.versions.slot(version), old)
@@ -491,7 +528,3 @@ def _as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
 
 def _as_tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:
     return {name: torch.from_numpy(values) for name, values in arrays.items()}
-
-
-def _under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
-    return {name.removeprefix(prefix): value for name, value in values.items() if name.startswith(prefix)}

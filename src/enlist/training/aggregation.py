@@ -1,76 +1,33 @@
 """Aggregation: how the updates of a round become one. Robust kinds withstand a few clients that send anything.
 
-Means are summed in float32, in the order in which updates come (the simulator's order is fixed), and divided
-once at the end: the same updates give the same bits, at the cost of one vector. A float64 sum would cost two more and
-add nothing, as updates themselves are float32.
+A breakdown point is the share of the updates of a round below which hostile clients cannot move the aggregate
+arbitrarily far. It is a share of the updates that came in, not of the clients there are: of ten clients drawn from a
+population of which 30 % are hostile, five or more are hostile in one round out of eight.
+
+These are the options; the aggregators themselves are in `aggregators.py` and `robust.py`.
 """
 
 from __future__ import annotations
 
 import abc
-import math
-import statistics
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 import pydantic
 import torch
 from torch import Tensor
 
-from enlist.errors import InputError
 from enlist.options import Options
-
-BLOCK = 2**22
-"""Numbers that are sorted at a time: bounds the memory of robust kinds beyond the updates themselves."""
-
-Weights = Literal["samples", "uniform"]
-
-
-class Aggregator(abc.ABC):
-    """Collects updates, (parameters,) each; `result` may be asked for at any time, and more may be added after it.
-
-    >>> aggregator = Mean().start(2)
-    >>> aggregator.result() is None
-    True
-    >>> aggregator.add(torch.tensor([1.0, 1.0]), 10.0)
-    >>> aggregator.add(torch.tensor([4.0, 1.0]), 20.0)
-    >>> aggregator.result(), aggregator.streaming
-    (tensor([3., 1.]), True)
-    """
-
-    streaming = True
-    """Whether memory does not grow with the number of updates."""
-
-    def __init__(self, parameters: int) -> None:
-        self.parameters = parameters
-
-    def add(self, update: Tensor, samples: float, discount: float = 1.0) -> None:
-        """Take in one update, which may be overwritten afterwards.
-
-        samples     what it was trained on; its weight, unless updates weigh alike
-        discount    what it counts relative to others whatever the weights: below 1 for late updates
-        """
-        if update.shape != (self.parameters,):
-            raise InputError(f"an update has shape {tuple(update.shape)}; the model needs ({self.parameters},).")
-        for name, value in (("samples", samples), ("discount", discount)):
-            if not (math.isfinite(value) and value >= 0):
-                raise InputError(f"{name} of an update is {value!r}; it must be a finite number of at least 0.")
-        self.take(update, float(samples), float(discount))
-
-    def weight(self, samples: float, discount: float = 1.0) -> float | None:
-        """What an update counts in a sum; None if updates must be added one by one."""
-        return None
-
-    def add_sum(self, total: Tensor, weight: float) -> None:
-        """Take in the sum of some updates, each multiplied by its `weight`, and the sum of these weights."""
-        raise InputError(f"{type(self).__name__} needs updates one by one; call add for each.")
-
-    @abc.abstractmethod
-    def take(self, update: Tensor, samples: float, discount: float) -> None:
-        """`add`, after its checks."""
-
-    @abc.abstractmethod
-    def result(self) -> Tensor | None:
-        """The aggregate, a new vector; None if nothing of any weight was added."""
+from enlist.training.aggregators import (
+    Aggregator,
+    BufferMerge,
+    ClippedToMedian,
+    RunningMean,
+    Trimmed,
+    Weights,
+    acceptable,
+)
+from enlist.training.robust import CentredClipping, Closest, QuantileClipped, Weiszfeld
 
 
 class AggregationOptions(Options, abc.ABC):
@@ -82,129 +39,17 @@ class AggregationOptions(Options, abc.ABC):
 
     kind: str
 
+    def memory(self, parameters: int) -> dict[str, Tensor]:
+        """What is remembered from round to round, as it is before the first; nothing by default."""
+        return {}
+
     @abc.abstractmethod
-    def start(self, parameters: int) -> Aggregator:
-        """An empty aggregator for updates of so many parameters."""
-
-
-class RunningMean(Aggregator):
-    """Weighted mean Σ p u / Σ p in one pass; updates longer than `norm` are scaled down to it.
-
-    >>> mean = RunningMean(2, "uniform", norm=5.0)
-    >>> mean.add(torch.tensor([6.0, 8.0]), 1.0)  # of length 10
-    >>> mean.result()
-    tensor([3., 4.])
-    """
-
-    def __init__(self, parameters: int, weights: Weights, norm: float = math.inf) -> None:
-        super().__init__(parameters)
-        self.weights, self.norm = weights, norm
-        self.sum, self.total = torch.zeros(parameters), 0.0
-
-    def weight(self, samples: float, discount: float = 1.0) -> float | None:
-        """Its samples, or 1 if all count alike."""
-        return discount * self._counts(samples) if math.isinf(self.norm) else None
-
-    def add_sum(self, total: Tensor, weight: float) -> None:
-        """Add to the sum."""
-        self.sum.add_(total)
-        self.total += weight
-
-    def take(self, update: Tensor, samples: float, discount: float) -> None:
-        """Add to the sum."""
-        weight = discount * self._counts(samples)
-        factor = 1.0 if math.isinf(self.norm) else shrinking(length(update), self.norm)
-        self.sum.add_(update, alpha=weight * factor)
-        self.total += weight
-
-    def _counts(self, samples: float) -> float:
-        return samples if self.weights == "samples" else 1.0
-
-    def result(self) -> Tensor | None:
-        """The mean so far."""
-        return self.sum / self.total if self.total else None
-
-
-class Collected(Aggregator):
-    """Keeps a copy of every update, for kinds that need all of them at once.
-
-    >>> Collected.streaming
-    False
-    """
-
-    streaming = False
-
-    def __init__(self, parameters: int) -> None:
-        super().__init__(parameters)
-        self.updates: list[Tensor] = []
-        self.samples: list[float] = []
-        self.discounts: list[float] = []
-
-    def take(self, update: Tensor, samples: float, discount: float) -> None:
-        """Keep a copy."""
-        if discount:
-            self.updates.append(update.clone())
-            self.samples.append(samples)
-            self.discounts.append(discount)
-
-
-class Trimmed(Collected):
-    """In every coordinate, the mean without the smallest and the largest values: `share` of them on either side.
-
-    At least one value is left, or two if their number is even: a share of 0.5 gives the median. Values weigh alike.
-
-    >>> trimmed = Trimmed(1, share=0.25)
-    >>> for value in (1.0, 2.0, 6.0, 1000.0):
-    ...     trimmed.add(torch.tensor([value]), 1.0)
-    >>> trimmed.result()
-    tensor([4.])
-    """
-
-    def __init__(self, parameters: int, share: float) -> None:
-        super().__init__(parameters)
-        self.share = share
-
-    def result(self) -> Tensor | None:
-        """The trimmed mean so far."""
-        count = len(self.updates)
-        if not count:
-            return None
-        cut = min(math.floor(self.share * count + 1e-9), (count - 1) // 2)
-        found = torch.empty(self.parameters)
-        width = max(1, BLOCK // count)
-        for start in range(0, self.parameters, width):
-            part = torch.stack([update[start : start + width] for update in self.updates], dim=1)
-            part.numpy().sort(axis=1)  # in place; many times faster than PyTorch's
-            found[start : start + width] = part[:, cut : count - cut].mean(dim=1)
-        return found
-
-
-class ClippedToMedian(Collected):
-    """Weighted mean of updates, those longer than the median length scaled down to it.
-
-    >>> clipped = ClippedToMedian(1, "uniform")
-    >>> for value in (1.0, 2.0, 1000.0):
-    ...     clipped.add(torch.tensor([value]), 1.0)
-    >>> clipped.result()  # (1 + 2 + 2) / 3
-    tensor([1.6667])
-    """
-
-    def __init__(self, parameters: int, weights: Weights) -> None:
-        super().__init__(parameters)
-        self.weights = weights
-
-    def result(self) -> Tensor | None:
-        """The mean so far, with the median length so far."""
-        if not self.updates:
-            return None
-        mean = RunningMean(self.parameters, self.weights, statistics.median(map(length, self.updates)))
-        for update, samples, discount in zip(self.updates, self.samples, self.discounts, strict=True):
-            mean.take(update, samples, discount)
-        return mean.result()
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
+        """An empty aggregator for updates of so many parameters; it changes `memory` when the round ends."""
 
 
 class Mean(AggregationOptions):
-    """Weighted mean of the updates: by samples (FedAvg), or all alike.
+    """Weighted mean of the updates: by samples (FedAvg), or all alike. Breakdown point 0: one update decides.
 
     >>> Mean(weights="uniform").start(2).streaming
     True
@@ -213,13 +58,15 @@ class Mean(AggregationOptions):
     kind: Literal["mean"] = "mean"
     weights: Weights = pydantic.Field("samples", description="What an update weighs: its samples, or all alike.")
 
-    def start(self, parameters: int) -> Aggregator:
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
         """An empty aggregator."""
         return RunningMean(parameters, self.weights)
 
 
 class Median(AggregationOptions):
     """Median of every coordinate (Yin et al. 2018); of an even number of updates, the mean of the middle two.
+
+    Breakdown point 1/2.
 
     >>> aggregator = Median().start(1)
     >>> for value in (1.0, 3.0, 1000.0):
@@ -230,13 +77,15 @@ class Median(AggregationOptions):
 
     kind: Literal["median"] = "median"
 
-    def start(self, parameters: int) -> Aggregator:
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
         """An empty aggregator."""
         return Trimmed(parameters, 0.5)
 
 
 class TrimmedMean(AggregationOptions):
     """Mean of every coordinate without its smallest and largest values (Yin et al. 2018).
+
+    Breakdown point `share`: with 0.2 of ten updates, three hostile ones are one too many.
 
     >>> TrimmedMean(share=0.1).start(1).streaming
     False
@@ -247,13 +96,15 @@ class TrimmedMean(AggregationOptions):
         0.2, ge=0, lt=0.5, description="Share of the updates left out on either side, rounded down."
     )
 
-    def start(self, parameters: int) -> Aggregator:
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
         """An empty aggregator."""
         return Trimmed(parameters, self.share)
 
 
 class ClippedMean(AggregationOptions):
     """Weighted mean; updates that are longer than `norm` (Euclidean length) are scaled down to it.
+
+    One update moves the aggregate by its weight times `norm` at most, or with norm = 0 while more than half are honest.
 
     >>> ClippedMean(norm=1.0).start(2).streaming, ClippedMean().start(2).streaming
     (True, False)
@@ -263,14 +114,127 @@ class ClippedMean(AggregationOptions):
     norm: float = pydantic.Field(0.0, ge=0, description="Longest update; 0 means the median length of the round.")
     weights: Weights = pydantic.Field("samples", description="What an update weighs: its samples, or all alike.")
 
-    def start(self, parameters: int) -> Aggregator:
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
         """An empty aggregator."""
         return (
             RunningMean(parameters, self.weights, self.norm) if self.norm else ClippedToMedian(parameters, self.weights)
         )
 
 
-AnyAggregation = Annotated[Mean | Median | TrimmedMean | ClippedMean, pydantic.Field(discriminator="kind")]
+class Krum(AggregationOptions):
+    """The update with the nearest neighbours (Blanchard et al. 2017), and no other: robust, but wasteful.
+
+    With n updates, f = share * n of them hostile, an update's score is the sum of the squared distances to its
+    n - f - 2 nearest others; the lowest score wins. Holds while 2 f + 2 < n.
+
+    >>> aggregator = Krum().start(1)
+    >>> for value in (1.0, 1.2, 1.1, 9.0, -50.0):
+    ...     aggregator.add(torch.tensor([value]), 1.0)
+    >>> aggregator.result()
+    tensor([1.1000])
+    """
+
+    kind: Literal["krum"] = "krum"
+    share: float = pydantic.Field(0.3, ge=0, lt=0.5, description="Share of the updates that may be hostile.")
+
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
+        """An empty aggregator."""
+        return Closest(parameters, self.share, single=True)
+
+
+class MultiKrum(AggregationOptions):
+    """Mean of the n - f updates with the lowest scores of Krum (Blanchard et al. 2017). Holds while 2 f + 2 < n.
+
+    >>> aggregator = MultiKrum(share=0.4).start(1)
+    >>> for value in (1.0, 1.2, 1.1, 9.0, -50.0):
+    ...     aggregator.add(torch.tensor([value]), 1.0)
+    >>> aggregator.result()
+    tensor([1.1000])
+    """
+
+    kind: Literal["multi-krum"] = "multi-krum"
+    share: float = pydantic.Field(0.3, ge=0, lt=0.5, description="Share of the updates that may be hostile.")
+
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
+        """An empty aggregator."""
+        return Closest(parameters, self.share, single=False)
+
+
+class GeometricMedian(AggregationOptions):
+    """The point with the least sum of distances to the updates (RFA, Pillutla et al. 2022). Breakdown point 1/2.
+
+    >>> aggregator = GeometricMedian().start(2)
+    >>> for value in ([0.0, 0.0], [1.0, 0.0], [0.0, 1.0], [1e6, 1e6]):
+    ...     aggregator.add(torch.tensor(value), 1.0)
+    >>> aggregator.result()  # of four corners, the crossing of the diagonals
+    tensor([0.5000, 0.5000])
+    """
+
+    kind: Literal["geometric-median"] = "geometric-median"
+    weights: Weights = pydantic.Field("uniform", description="What an update weighs: its samples, or all alike.")
+    iterations: int = pydantic.Field(30, ge=1, description="Most steps of Weiszfeld's algorithm.")
+    smoothing: float = pydantic.Field(1e-6, gt=0, description="Shorter distances count as this one (ν).")
+
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
+        """An empty aggregator."""
+        return Weiszfeld(parameters, self.weights, self.iterations, self.smoothing)
+
+
+class BoundedMean(AggregationOptions):
+    """Weighted mean; longer updates are scaled down to a bound that follows a quantile of lengths from round to round.
+
+    The bound grows or shrinks by exp(-rate * (b - quantile)), b the share of the updates within it (Andrew et al.
+    2021); it begins as the quantile of the first round. One round with many hostile clients moves it by little.
+
+    >>> BoundedMean().memory(3)
+    {'bound': tensor(0., dtype=torch.float64)}
+    """
+
+    kind: Literal["bounded-mean"] = "bounded-mean"
+    quantile: float = pydantic.Field(0.5, gt=0, lt=1, description="Share of the updates that the bound leaves alone.")
+    rate: float = pydantic.Field(0.2, gt=0, le=2, description="How fast the bound follows.")
+    weights: Weights = pydantic.Field("samples", description="What an update weighs: its samples, or all alike.")
+
+    def memory(self, parameters: int) -> dict[str, Tensor]:
+        """The bound; 0 before the first round."""
+        return {"bound": torch.zeros((), dtype=torch.float64)}
+
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
+        """An empty aggregator."""
+        known = self.memory(parameters) if memory is None else memory
+        return QuantileClipped(parameters, self.weights, self.quantile, self.rate, known)
+
+
+class CentredClip(AggregationOptions):
+    """Centred clipping (Karimireddy et al. 2021): v <- v + mean of (u - v), each shortened to the radius, from the
+    aggregate v of the last round on. Breakdown point 1/2, and history tells a majority of one round from the usual.
+
+    The radius follows a quantile of the distances as the bound of "bounded-mean" does.
+
+    >>> sorted(CentredClip().memory(3))
+    ['bound', 'centre']
+    """
+
+    kind: Literal["centred-clipping"] = "centred-clipping"
+    iterations: int = pydantic.Field(3, ge=1, description="Steps of v in a round.")
+    quantile: float = pydantic.Field(0.5, gt=0, lt=1, description="Share of the updates within the radius.")
+    rate: float = pydantic.Field(0.2, gt=0, le=2, description="How fast the radius follows.")
+    weights: Weights = pydantic.Field("uniform", description="What an update weighs: its samples, or all alike.")
+
+    def memory(self, parameters: int) -> dict[str, Tensor]:
+        """The last aggregate, and the radius; 0 before the first round."""
+        return {"centre": torch.zeros(parameters), "bound": torch.zeros((), dtype=torch.float64)}
+
+    def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
+        """An empty aggregator."""
+        known = self.memory(parameters) if memory is None else memory
+        return CentredClipping(parameters, self.weights, self.iterations, self.quantile, self.rate, known)
+
+
+AnyAggregation = Annotated[
+    Mean | Median | TrimmedMean | ClippedMean | BoundedMean | CentredClip | GeometricMedian | Krum | MultiKrum,
+    pydantic.Field(discriminator="kind"),
+]
 """Type of a field that holds any aggregation's options."""
 
 AGGREGATIONS: dict[str, type[AggregationOptions]] = {
@@ -278,88 +242,14 @@ AGGREGATIONS: dict[str, type[AggregationOptions]] = {
     "median": Median,
     "trimmed-mean": TrimmedMean,
     "clipped-mean": ClippedMean,
+    "bounded-mean": BoundedMean,
+    "centred-clipping": CentredClip,
+    "geometric-median": GeometricMedian,
+    "krum": Krum,
+    "multi-krum": MultiKrum,
 }
 """Kind in a configuration -> options class."""
 
-
-class BufferMerge:
-    """Buffers of the updates of a round: float buffers (batch-norm statistics) by weighted mean, counters by maximum.
-
-    >>> merge = BufferMerge(buffers=1, counters=1)
-    >>> merge.add(torch.tensor([1.0]), torch.tensor([7]), 10.0)
-    >>> merge.add(torch.tensor([4.0]), torch.tensor([5]), 20.0)
-    >>> buffers, counters = torch.zeros(1), torch.tensor([2])
-    >>> merge.into(buffers, counters)
-    >>> buffers, counters
-    (tensor([3.]), tensor([7]))
-    """
-
-    def __init__(self, buffers: int, counters: int) -> None:
-        self.sum, self.total = torch.zeros(buffers), 0.0
-        self.counters: Tensor | None = None
-        self.shapes = (buffers,), (counters,)
-
-    def add(self, buffers: Tensor, counters: Tensor, weight: float) -> None:
-        """Take in the buffers of one update; a weight of 0 counts for counters only."""
-        given = tuple(buffers.shape), tuple(counters.shape)
-        if given != self.shapes:
-            raise InputError(f"an update has buffers and counters of shapes {given}; the model needs {self.shapes}.")
-        if not (math.isfinite(weight) and weight >= 0):
-            raise InputError(f"the weight of an update is {weight!r}; it must be a finite number of at least 0.")
-        self.sum.add_(buffers, alpha=weight)
-        self.total += weight
-        self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
-
-    def add_sum(self, buffers: Tensor, counters: Tensor, weight: float) -> None:
-        """Take in a sum of buffers times their weights, the largest counters, and the sum of the weights."""
-        self.sum.add_(buffers)
-        self.total += weight
-        self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
-
-    def into(self, buffers: Tensor, counters: Tensor) -> None:
-        """Write the outcome over the model's own; without updates of any weight, float buffers stay as they are."""
-        if self.total:
-            torch.div(self.sum, self.total, out=buffers)
-        if self.counters is not None:
-            counters.copy_(torch.maximum(counters, self.counters))
-
-
-def acceptable(update: Tensor, parameters: int) -> str | None:
-    """Why an update cannot be used, or None if it can: it must have so many numbers, all of them finite.
-
-    >>> acceptable(torch.zeros(3), 3)
-    >>> acceptable(torch.zeros(4), 3)
-    'the update has shape (4,); the model needs (3,)'
-    >>> acceptable(torch.tensor([0.0, float("nan"), float("inf")]), 3)
-    'the update holds 2 of 3 numbers that are not finite (1 of them NaN)'
-    """
-    if update.shape != (parameters,):
-        return f"the update has shape {tuple(update.shape)}; the model needs ({parameters},)"
-    if not update.is_floating_point():
-        return f"the update holds {update.dtype}; the model needs {torch.float32}"
-    if math.isfinite(float(update.sum())):
-        return None
-    # A sum of finite numbers may overflow, so the slow way decides.
-    wrong = parameters - int(torch.isfinite(update).sum())
-    if not wrong:
-        return None
-    unknown = int(update.isnan().sum())
-    return f"the update holds {wrong} of {parameters} numbers that are not finite ({unknown} of them NaN)"
-
-
-def length(update: Tensor) -> float:
-    """Euclidean length, in float64, where squares of float32 numbers do not overflow.
-
-    >>> f"{length(torch.tensor([3e30, 4e30])):.4g}"
-    '5e+30'
-    """
-    return float(torch.linalg.vector_norm(update, dtype=torch.float64))
-
-
-def shrinking(given: float, most: float) -> float:
-    """Factor that brings a length down to `most`; 1 if it is no longer than that.
-
-    >>> shrinking(10.0, 5.0), shrinking(1.0, 5.0)
-    (0.5, 1.0)
-    """
-    return most / given if given > most else 1.0
+__all__ = ["AGGREGATIONS", "AggregationOptions", "Aggregator", "AnyAggregation", "BufferMerge", "acceptable"]
+__all__ += ["BoundedMean", "CentredClip", "ClippedMean", "GeometricMedian", "Krum", "Mean", "Median", "MultiKrum"]
+__all__ += ["TrimmedMean"]

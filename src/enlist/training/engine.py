@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from enlist.data.dataset import Samples
 from enlist.streams import Streams
-from enlist.training.aggregation import acceptable
+from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together
 from enlist.training.flat import FlatModule, Layout, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
@@ -286,10 +286,14 @@ def _moved(data: Placed, device: torch.device) -> Placed:
 
 
 def refused(update: Vectors, layout: Layout) -> str:
-    """Why an update cannot be used (wrong shape, NaN, infinity), or nothing.
+    """Why an update cannot be used (wrong shape, NaN, infinity, or so long that sums overflow), or nothing.
 
-    >>> refused(Vectors(torch.tensor([math.nan]), torch.zeros(0), torch.zeros(0)), Layout((), (), ()))
-    '...'
+    >>> layout = Layout.of(nn.Linear(3, 2))
+    >>> refused(Vectors(torch.full((32,), 3e38), torch.zeros(0), torch.zeros(0)), layout)
+    'an update is 1.7e+39 long; a mean takes up to 1e+18, so that no sum overflows'
     """
     parts = ((update.parameters, layout.size), (update.buffers, layout.buffer_size))
-    return next((reason for tensor, size in parts if (reason := acceptable(tensor, size))), "")
+    for tensor, size in parts:
+        if reason := acceptable(tensor, size) or too_long(tensor):
+            return reason
+    return ""

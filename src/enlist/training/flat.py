@@ -90,6 +90,16 @@ class Layout:
         """How many numbers one message with this model carries."""
         return sum(math.prod(place.shape) for place in (*self.parameters, *self.buffers))
 
+    def clear_gaps(self, model: Vectors) -> None:
+        """Set to zero what lies between the tensors: it belongs to none of them, and is not saved."""
+        groups = (self.parameters, model.parameters), (self.buffers, model.buffers), (self.counters, model.counters)
+        for places, vector in groups:
+            end = 0
+            for place in places:
+                vector[..., end : place.start] = 0
+                end = place.start + math.prod(place.shape)
+            vector[..., end:] = 0
+
     def named(self, model: Vectors) -> dict[str, Tensor]:
         """A state dict, contiguous copies, as plain PyTorch loads it."""
         groups = (self.parameters, model.parameters), (self.buffers, model.buffers), (self.counters, model.counters)
