@@ -245,7 +245,7 @@ def large(client: int, factor: float, **sections: Any) -> tuple[Config, Any]:
 @pytest.mark.parametrize("workers", [0, 2])
 def test_a_client_that_diverges_is_refused_although_updates_are_summed(workers: int) -> None:
     settings, population = large(3, 1e6)
-    simulation, memory = run(settings, population=population, workers=workers)
+    _, memory = run(settings, population=population, workers=workers)
     failed = {(row["round"], row["client"]) for row in memory.participations if row["outcome"] == "failed"}
     assert failed == {(number, 3) for number in (1, 2, 3, 4)}
     assert "over norm_bound = 10000 times the running median" in memory.participations[3]["reason"]
