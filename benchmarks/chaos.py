@@ -1,9 +1,9 @@
-"""A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME] [--output docs/reliability.md]
+"""A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME]
 
 Kills runs at random moments and at chosen file events, damages folders and saved states, and feeds nonsense to
 configurations and selectors. A violation is a resumed run that differs by a byte, an error that is not an EnlistError,
 an error that changed a selector, a silent change, or a hang. Every trial has a number of its own that is drawn from
---seed, printed with each violation, and repeats it: `--only NAME --number N`.
+--seed, printed with each violation, and repeats it: `--only NAME --number N`. docs/reliability.md has the last table.
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 
 import enlist
+from benchmarks import chaos
 from benchmarks.selectors import footprint, measure
 from benchmarks.simulations import Part, learning, long_run, scale, selection
 from enlist.arena import Comparison, Reward, Rules, Scenario, Summary, World, compare, play
@@ -147,6 +148,14 @@ def soak() -> Part:
     return lines, holds
 
 
+def kills_and_damage() -> Part:
+    """Runs killed and continued, folders and states damaged, configurations and calls fuzzed: no violation.
+
+    A quarter of the trials of docs/reliability.md, which says what a violation is.
+    """
+    return chaos.table(seed=2, share=0.25, only=None)
+
+
 def _traced() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -162,6 +171,7 @@ PARTS: dict[str, Callable[[], Part]] = {
     "long-run": long_run,
     "selection": selection,
     "learning": learning,
+    "chaos": kills_and_damage,
 }
 
 
