@@ -46,19 +46,8 @@ def tested() -> tuple[list[str], bool]:
     files = [file for group in TESTS.values() for file in group]
     with tempfile.TemporaryDirectory() as place:
         found = Path(place) / "tests.xml"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-n",
-            "auto",
-            "-m",
-            "not verify",
-            f"--junitxml={found}",
-            *files,
-        ]
-        subprocess.run(command, check=False, stdout=subprocess.DEVNULL)
+        options = ["-q", "-n", "auto", "-m", "not verify", f"--junitxml={found}"]
+        subprocess.run([sys.executable, "-m", "pytest", *options, *files], check=False, stdout=subprocess.DEVNULL)
         cases = ElementTree.parse(found).getroot().iter("testcase")
         count: Counter[str] = Counter()
         failed: Counter[str] = Counter()
@@ -89,8 +78,8 @@ through. Made in {minutes:.0f} minutes on {cores} cores by
 
 Runs are killed and continued, folders and states are damaged, configurations and calls are fuzzed. A violation is a
 continued run that differs by a byte, a foreign exception, an error that changed a selector, a change that nobody
-noticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N` repeats it. `make verify`
-runs a quarter of them.
+noticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N` repeats it. `make
+verify` runs a quarter of them.
 
 {trials}
 
