@@ -28,8 +28,8 @@ SHORTEST = 1e-9
 """Seconds that a deadline has at least."""
 
 
-def whole(name: str, value: Any, minimum: int) -> int:
-    """A whole number of at least `minimum`.
+def whole(name: str, value: Any, minimum: int, maximum: int = MOST_WHOLE) -> int:
+    """A whole number of at least `minimum` and at most `maximum`.
 
     >>> whole("k", 3, minimum=0)
     3
@@ -46,8 +46,8 @@ def whole(name: str, value: Any, minimum: int) -> int:
         raise InputError(f"{name} is {brief(value)}; it must be a whole number of at least {minimum}.") from None
     if number < minimum:
         raise InputError(f"{name} is {brief(number)}; it must be a whole number of at least {minimum}.")
-    if number > MOST_WHOLE:
-        raise InputError(f"{name} is {brief(number)}; it must be a whole number of at most {MOST_WHOLE}.")
+    if number > maximum:
+        raise InputError(f"{name} is {brief(number)}; it must be a whole number of at most {maximum}.")
     return number
 
 
