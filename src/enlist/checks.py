@@ -52,7 +52,7 @@ def whole(name: str, value: Any, minimum: int, maximum: int = MOST_WHOLE) -> int
 
 
 def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = math.inf) -> float:
-    """A finite number within bounds, and never beyond `MOST`.
+    """A finite number within bounds; without an upper bound, at most `MOST` in magnitude.
 
     >>> finite("epsilon", 1.5, 0.0, 1.0)
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = m
     enlist.errors.InputError: epsilon is 1.5; it must be a number from 0.0 to 1.0.
     """
     number = _number(name, value)
-    if not (abs(number) <= MOST and minimum <= number <= maximum):
+    if not (abs(number) <= (MOST if math.isinf(maximum) else math.inf) and minimum <= number <= maximum):
         if math.isfinite(number) and minimum <= number <= maximum:
             allowed = f"a number of at most {MOST:g} in magnitude"
         elif math.isinf(minimum) and math.isinf(maximum):
