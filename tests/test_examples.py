@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.runs.folder import TABLES
+from enlist.runs.columns import TABLES
 from enlist.simulation import Config, Simulation, build, load
 
 ROOT = Path(__file__).parents[1]

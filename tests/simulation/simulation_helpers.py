@@ -52,9 +52,9 @@ class Memory(Callback):
         self.rounds: list[Any] = []
         self.participations: list[Any] = []
 
-    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
-        self.rounds.append(dict(row))
-        self.participations += [dict(entry) for entry in participations]
+    def on_round(self, simulation: Simulation, record: Any) -> None:
+        self.rounds.append(dict(record.row))
+        self.participations += [dict(entry) for entry in record.participations]
 
     def told(self, round: int) -> dict[int, str]:
         """Client -> outcome that was told in a round."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from enlist.flower.federation import Federation, Report
 from enlist.records import Outcome, Selection
-from enlist.runs.folder import TABLES
+from enlist.runs.columns import TABLES
 
 EVENTS = ("round", "time", "kind", "node", "client", "text")
 SHADOW = ("round", "client", "asked", "wanted", "outcome", "latency")

@@ -26,20 +26,11 @@ from enlist import files, storage
 from enlist.errors import InputError, StateFileError
 from enlist.runs import checkpoints, digests, trust
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
+from enlist.runs.columns import TABLES
 from enlist.runs.digests import Running, digest_of, digest_of_file, first_difference
 from enlist.runs.environment import environment
 from enlist.typing import AnyArray
 
-ROUNDS = (
-    "round", "start", "duration", "end", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
-    "deadline", "accuracy", "loss", "validation_accuracy", "validation_loss", "train_loss", "bytes_down", "bytes_up",
-)  # fmt: skip
-PARTICIPATIONS = (
-    "round", "selected_in", "client", "outcome", "latency", "censored", "download", "compute", "upload", "samples",
-    "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain", "rounds_late", "weight",
-    "reason",
-)  # fmt: skip
-TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
 FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "result.json", "model.safetensors")
 """Files of a run folder besides its tables."""
 FIRST_FILES = ("lock", ".config.json.", trust.ORIGIN, f".{trust.ORIGIN}.")
@@ -399,4 +390,4 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["TABLES", "Checkpoint", "RunFolder", "Saves", "Weights", "accepting_changes"]
+__all__ = ["Checkpoint", "RunFolder", "Saves", "Weights", "accepting_changes"]

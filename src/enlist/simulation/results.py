@@ -18,13 +18,14 @@ from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.runs import ordered, write_report
 from enlist.report.training import curve_chart, curve_rows
-from enlist.runs.folder import PARTICIPATIONS, ROUNDS
+from enlist.runs.columns import PARTICIPATIONS, ROUNDS, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import comparison_table, duration, level
 from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
 from enlist.runs.tables import RunTables
-from enlist.simulation.callbacks import Callback, Row
+from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
+from enlist.simulation.rows import RoundRecord
 from enlist.statistics import Summary, paired_difference
 from enlist.typing import AnyArray
 
@@ -247,26 +248,27 @@ class ComparisonResult:
         return _as_html(comparison_table(self.rows))
 
 
-class Memory(Callback):
+class Memory(Callback[Recordable, RoundRecord]):
     """Keeps the rows of a run in memory, for a run without a folder.
 
+    >>> from enlist.simulation import Simulation
     >>> memory = Memory()
-    >>> memory.on_round(None, {"round": 1}, [])
-    >>> memory.rounds
-    [{'round': 1}]
+    >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), callbacks=[memory]).run()
+    >>> [row["asked"] for row in memory.rounds], memory.result["status"]
+    ([3, 3], 'finished')
     """
 
     def __init__(self) -> None:
-        self.rounds: list[Row] = []
-        self.participations: list[Row] = []
-        self.result: Row | None = None
+        self.rounds: list[RoundRow] = []
+        self.participations: list[Participation] = []
+        self.result: Result | None = None
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: RoundRecord) -> None:
         """Keep the rows."""
-        self.rounds.append(row)
-        self.participations += participations
+        self.rounds.append(record.row)
+        self.participations += record.participations
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Keep the result."""
         self.result = result
 
