@@ -143,6 +143,7 @@ def checkpoint(path: Path) -> Path:
 def contents(path: Path) -> dict[str, bytes]:
     """Every byte that a run promises to reproduce: tables, result, model, state and selector."""
     files = [path / name for name in (*TABLES, "result.json", "config.json")]
+    files += sorted(path.glob("reasons.csv"))  # none if there was nothing to choose by
     files += sorted(file for file in checkpoint(path).rglob("*") if file.is_file())
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from simulation_helpers import config
 
+import enlist
+from enlist.runs import columns, folder
 from enlist.runs.columns import PARTICIPATIONS, ROUNDS
-from enlist.simulation import Simulation
+from enlist.runs.tables import read_table
+from enlist.simulation import Callback, Simulation, simulate
+
+sys.path.insert(0, str(Path(__file__).parent))
+from simulation_helpers import Kill, assert_same, config, continue_run
 
 
 def test_the_record_of_a_round_holds_together() -> None:
-    settings = config(selector={"name": "oort"}, rounds={"k": 4, "late": "use", "deadline": 0.5})
+    settings = config(selector={"name": "oort"}, data={"clients": 20}, rounds={"k": 4, "late": "use", "deadline": 0.5})
     with Simulation(settings) as simulation:
         records = [simulation.step() for _ in range(3)]
     for number, record in enumerate(records, start=1):
@@ -28,3 +36,82 @@ def test_the_record_of_a_round_holds_together() -> None:
     with pytest.raises(dataclasses.FrozenInstanceError):
         records[0].row = {"round": 9}  # type: ignore[misc]
     assert np.isfinite(records[-1].row["end"])
+
+
+LATE: dict[str, Any] = {
+    "selector": {"name": "oort"},
+    "devices": {"kind": "phones"},
+    "failures": {"crash": 0.1},
+    "rounds": {"rounds": 4, "k": 4, "over_commit": 1.5, "late": "use", "deadline": "percentile"},
+}
+
+
+class Killer(Callback):
+    def __init__(self, round: int) -> None:
+        self.round = round
+
+    def on_round(self, simulation: Simulation, record: Any) -> None:
+        if record.row["round"] == self.round:
+            raise Kill
+
+
+def test_reasons_of_a_killed_run_are_the_same_byte_for_byte(tmp_path: Path) -> None:
+    """Late updates, crashes, a kill before the first checkpoint and another after it, two workers."""
+    settings = config(**LATE)
+    continue_run(tmp_path / "whole", settings)
+    for number, eager in ((1, False), (3, True)):
+        with pytest.raises(Kill):
+            continue_run(tmp_path / "killed", settings, Killer(number), eager=eager)
+    continue_run(tmp_path / "killed", settings, workers=2)
+    assert_same(tmp_path / "whole", tmp_path / "killed")
+    kept = read_table(tmp_path / "killed" / "reasons.csv")
+    asked = read_table(tmp_path / "killed" / "participations.csv")
+    fresh = asked["round"] == asked["selected_in"]
+    assert {"late", "arrived"} <= set(asked["outcome"]), "the run is to have late updates"
+    assert list(kept) == ["round", "client", "utility", "staleness", "slowness", "score", "exploited"]
+    for name in ("round", "client"):
+        assert kept[name].tolist() == asked[name][fresh].tolist()
+
+
+def test_rounds_without_terms_leave_no_reasons(tmp_path: Path) -> None:
+    """Darts draws its first rounds at random; there is a file from the first round on that has terms."""
+    settings = config(
+        selector={"name": "darts-ucb", "settings": {"initial_rounds": 2, "epsilon": 0.0}}, data={"validation": 0.1}
+    )
+    simulate(settings, folder=tmp_path / "darts")
+    assert set(read_table(tmp_path / "darts" / "reasons.csv")["round"]) == {3.0, 4.0}
+    simulate(settings, "random", folder=tmp_path / "random")
+    assert not (tmp_path / "random" / "reasons.csv").exists()
+
+
+def test_reasons_can_be_switched_off_and_have_a_largest_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings = config(selector={"name": "cs-ucb"}, evaluation={"reasons": False})
+    assert settings.model_dump()["evaluation"]["reasons"] is False
+    assert "reasons" not in config().model_dump()["evaluation"], "what version 0.1 wrote says the same"
+    simulate(settings, folder=tmp_path / "off")
+    assert not (tmp_path / "off" / "reasons.csv").exists()
+    monkeypatch.setitem(folder.LARGEST, "reasons.csv", 150)
+    simulate(settings.replace("evaluation.reasons=true"), folder=tmp_path / "on")
+    assert 150 <= (tmp_path / "on" / "reasons.csv").stat().st_size < 400
+    assert set(read_table(tmp_path / "on" / "reasons.csv")["round"]) < {1.0, 2.0, 3.0, 4.0}
+
+
+class Odd(enlist.Selector):
+    """Its terms change, and have names that are hard to write down."""
+
+    name = "odd"
+
+    def choose(self, request: Any) -> Any:
+        terms = {"client": request.available * 1.5, 'a, "b"\n c': request.available * 2.0}
+        if self.round == 2:
+            terms = {"new": request.available * 1.0, **terms}
+        return request.pick(np.arange(request.k), **terms)
+
+
+def test_terms_of_any_name_fit_into_the_table(tmp_path: Path) -> None:
+    simulate(config(rounds={"rounds": 2, "k": 2}), Odd, folder=tmp_path / "run")
+    table = read_table(tmp_path / "run" / "reasons.csv")
+    assert list(table) == ["round", "client", "client_term", 'a, "b" c'], "the first round names the columns"
+    assert table["client"].tolist() == [0, 1, 0, 1]
+    assert table["client_term"].tolist() == [0, 1.5, 0, 1.5]
+    assert "reasons.csv" in columns.OPEN

@@ -99,6 +99,23 @@ class Participation(TypedDict, total=False):
     """Why it failed."""
 
 
+class Reason(TypedDict):
+    """A row of reasons.csv: the terms by which a client was chosen, one column each, named by the selector.
+
+    >>> list(Reason.__annotations__)
+    ['round', 'client']
+    """
+
+    round: int
+    """In which the client was asked."""
+    client: int
+    """Its position."""
+
+
 ROUNDS = tuple(RoundRow.__annotations__)
 PARTICIPATIONS = tuple(Participation.__annotations__)
-TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
+TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS, "reasons.csv": tuple(Reason.__annotations__)}
+OPEN = frozenset({"reasons.csv"})
+"""Tables with further columns, which their first row names."""
+LARGEST = {"reasons.csv": 50_000_000}
+"""Bytes after which nothing more is appended to a table."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from enlist.records import Outcome, Selection
 from enlist.runs.columns import Participation, RoundRow
+from enlist.runs.reasons import reason_rows
 from enlist.simulation.server import Late
 from enlist.simulation.waiting import Schedule, Waited
 from enlist.training.local import Report
@@ -51,7 +52,10 @@ class RoundRecord:
 
     def tables(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Table -> the rows that this round adds to it."""
-        return {"participations.csv": self.participations, "rounds.csv": [self.row]}
+        found: dict[str, Sequence[Mapping[str, Any]]] = {"participations.csv": self.participations}
+        if self.reasons:
+            found["reasons.csv"] = reason_rows(self.row["round"], self.selection.clients.tolist(), self.reasons)
+        return {**found, "rounds.csv": [self.row]}
 
 
 @dataclasses.dataclass(eq=False)

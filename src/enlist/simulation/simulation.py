@@ -174,7 +174,7 @@ class Simulation:
         participations = seen.participations(self.protocol.weight) + seen.arrivals(weights)
         sent = (len(picked) + self.looked_at, len(reports) + len(late))
         row = seen.row(start, int(available.sum()), measured, self.model_bytes, *sent)
-        return RoundRecord(picked, row, participations, picked.terms)
+        return RoundRecord(picked, row, participations, picked.terms if self.config.evaluation.reasons else None)
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
