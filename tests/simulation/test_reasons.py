@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import enlist
-from enlist.runs import columns, folder
+from enlist.runs import folder
 from enlist.runs.columns import PARTICIPATIONS, ROUNDS
 from enlist.runs.tables import read_table
 from enlist.simulation import Callback, Simulation, simulate
@@ -114,4 +114,3 @@ def test_terms_of_any_name_fit_into_the_table(tmp_path: Path) -> None:
     assert list(table) == ["round", "client", "client_term", 'a, "b" c'], "the first round names the columns"
     assert table["client"].tolist() == [0, 1, 0, 1]
     assert table["client_term"].tolist() == [0, 1.5, 0, 1.5]
-    assert "reasons.csv" in columns.OPEN

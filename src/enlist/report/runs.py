@@ -203,7 +203,8 @@ def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
         return []
     if run.classes:
         counts = np.stack([run.clients[name] for name in run.classes], axis=1)
-        charts["classes"] = class_heatmap(counts, "Which classes clients hold")
+        classes = [name.removeprefix("class_") for name in run.classes]
+        charts["classes"] = class_heatmap(counts, "Which classes clients hold", classes, run.names)
     charts["sizes"] = size_histogram(told, "How much clients hold")
     return [(Section("Data", sentences.data(run), charts=list(charts.values()), note=_of_seed(runs)), charts)]
 

@@ -97,6 +97,8 @@ class Participation(TypedDict, total=False):
     """What it counted in the mean; missing for medians."""
     reason: str | None
     """Why it failed."""
+    user: str
+    """Whose samples these are; only where every client is a user of the data set."""
 
 
 class Reason(TypedDict):
@@ -113,7 +115,9 @@ class Reason(TypedDict):
 
 
 ROUNDS = tuple(RoundRow.__annotations__)
-PARTICIPATIONS = tuple(Participation.__annotations__)
+USER = "user"
+"""The last column of clients.csv and participations.csv, where clients are users with ids; read as text."""
+PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name != USER)
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS, "reasons.csv": tuple(Reason.__annotations__)}
 OPEN = frozenset({"reasons.csv"})
 """Tables with further columns, which their first row names."""

@@ -27,7 +27,7 @@ from enlist import files, storage
 from enlist.errors import InputError, StateFileError
 from enlist.runs import checkpoints, digests, trust
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
-from enlist.runs.columns import LARGEST, OPEN, TABLES
+from enlist.runs.columns import LARGEST, OPEN, TABLES, USER
 from enlist.runs.digests import Running, digest_of, digest_of_file, first_difference
 from enlist.runs.environment import environment
 from enlist.typing import AnyArray
@@ -149,8 +149,13 @@ class RunFolder:
             self._running[table].update(text)
 
     def write_clients(self, columns: Mapping[str, AnyArray]) -> None:
-        """Write clients.csv, once: a run that is continued leaves it as it is."""
+        """Write clients.csv, once: a run that is continued leaves it as it is. Users are in participations.csv too."""
         path = self.path / "clients.csv"
+        if USER in columns:
+            table, before = "participations.csv", self.tables["participations.csv"]
+            self.tables = {**self.tables, table: (*before, USER)}
+            if self._length(table) == len(_lines([before])):  # a header, and nothing below
+                self._cut(table, 0)
         if path.name in self._fixed:
             return
         if not (self.resumed and files.has_file(path)):
@@ -335,6 +340,7 @@ class RunFolder:
         file = self._open(table)
         if os.fstat(file.fileno()).st_size > length:
             os.ftruncate(file.fileno(), length)
+            self._headers.pop(table, None)
         if self._running.setdefault(table, Running()).length != length:
             self._running[table] = Running.of(file)
         self._file(table)

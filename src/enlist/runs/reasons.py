@@ -5,11 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from enlist.runs.columns import TABLES
 from enlist.typing import AnyArray
 
 OWN = TABLES["reasons.csv"]
 """Columns that are no terms."""
+MOST_ROWS = 500_000
+"""Choices of which a run without a folder keeps the reasons; about as many as fit into the file."""
 DIGITS = ".6g"
 """Terms are kept to be read and drawn; with all their digits they would take twice the place."""
 
@@ -31,6 +35,20 @@ def reason_rows(round: int, clients: Sequence[int], terms: Mapping[str, AnyArray
         for client, *cells in zip(clients, *columns, strict=True)
         if names
     ]
+
+
+def reason_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, AnyArray]:
+    """Rows as columns of numbers, as reasons.csv is read; the first row names them.
+
+    >>> import numpy as np
+    >>> reason_table(reason_rows(3, [4, 7], {"mean": np.array([0.5, np.nan])}))["mean"]
+    array([0.5, nan])
+    """
+    cells = {name: [row.get(name) for row in rows] for name in (rows[0] if rows else ())}
+    return {
+        name: np.array([np.nan if cell is None else cell for cell in column]).astype(float)
+        for name, column in cells.items()
+    }
 
 
 def _column(term: str) -> str:

@@ -18,9 +18,10 @@ from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.runs import ordered, write_report
 from enlist.report.training import curve_chart, curve_rows
-from enlist.runs.columns import PARTICIPATIONS, ROUNDS, Participation, RoundRow
+from enlist.runs.columns import PARTICIPATIONS, ROUNDS, USER, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import comparison_table, duration, level
+from enlist.runs.reasons import MOST_ROWS, reason_table
 from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
 from enlist.runs.tables import RunTables
 from enlist.simulation.callbacks import Callback, Recordable, Result
@@ -261,12 +262,15 @@ class Memory(Callback[Recordable, RoundRecord]):
     def __init__(self) -> None:
         self.rounds: list[RoundRow] = []
         self.participations: list[Participation] = []
+        self.reasons: list[Mapping[str, Any]] = []
         self.result: Result | None = None
 
     def on_round(self, simulation: Recordable, record: RoundRecord) -> None:
         """Keep the rows."""
         self.rounds.append(record.row)
         self.participations += record.participations
+        if len(self.reasons) < MOST_ROWS:
+            self.reasons += record.tables().get("reasons.csv", ())
 
     def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Keep the result."""
@@ -274,7 +278,8 @@ class Memory(Callback[Recordable, RoundRecord]):
 
     def tables(self, label: str, config: Config, clients: Mapping[str, AnyArray]) -> RunTables:
         """The tables, as they would be read from a folder."""
-        participations = columns_of(self.participations, PARTICIPATIONS)
+        named = (*PARTICIPATIONS, USER) if USER in clients else PARTICIPATIONS
+        participations = columns_of(self.participations, named)
         return RunTables(
             label,
             config.seed,
@@ -283,6 +288,7 @@ class Memory(Callback[Recordable, RoundRecord]):
             {name: _number(values) for name, values in participations.items()},
             {name: _number(np.asarray(values)) for name, values in clients.items()},
             self.result,
+            kept=reason_table(self.reasons),
         )
 
 

@@ -15,7 +15,7 @@ from enlist.runs.reasons import reason_rows
 from enlist.simulation.server import Late
 from enlist.simulation.waiting import Schedule, Waited
 from enlist.training.local import Report
-from enlist.typing import FloatArray
+from enlist.typing import AnyArray, FloatArray
 
 OUTCOMES, NOTHING = tuple(Outcome), Report()
 REASON = 200
@@ -79,9 +79,11 @@ class Seen:
     waited: Waited
     reports: dict[int, Report]
     late_updates: list[Late]
+    users: AnyArray | None = None
 
     def participations(self, weigh: Callable[[int, Report], float]) -> list[Participation]:
         """One row per client that was asked."""
+        users = self.users
         found: list[dict[str, Any]] = []
         schedule, waited = self.schedule, self.waited
         latency, download = schedule.latency.tolist(), schedule.download.tolist()
@@ -97,6 +99,8 @@ class Seen:
                 "outcome": outcome.name.lower(),
                 "censored": outcome is Outcome.LATE,
             }
+            if users is not None:
+                row["user"] = str(users[client])
             if outcome is Outcome.COMPLETED:
                 parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
                 row |= {**parts, "upload": upload[position], **_reported(report), "weight": weigh(client, report)}
@@ -121,6 +125,7 @@ class Seen:
                 **_reported(entry.report),
                 "weight": weights.get(entry.client, 0.0),
                 "reason": _reason(entry.report.error),
+                **({} if self.users is None else {"user": str(self.users[entry.client])}),
             }
             for entry in self.late_updates
         ]

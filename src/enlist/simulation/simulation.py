@@ -170,7 +170,7 @@ class Simulation:
         self.trainer.put(self.versions.slot(self.round), self.server.model)
         measured = self._evaluate()
         self._tell(picked, schedule, waited, reports, measured)
-        seen = Seen(self.round, picked, schedule, waited, reports, late)
+        seen = Seen(self.round, picked, schedule, waited, reports, late, self.population.users)
         participations = seen.participations(self.protocol.weight) + seen.arrivals(weights)
         sent = (len(picked) + self.looked_at, len(reports) + len(late))
         row = seen.row(start, int(available.sum()), measured, self.model_bytes, *sent)
