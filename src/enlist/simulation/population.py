@@ -166,7 +166,5 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         ),
         hostile=hostility.kinds() if hostility else None,
         spoiled=spoiled,
-        users=None
-        if users is None
-        else np.array([printable(users[first]) for first in shards.order[shards.offsets[:-1]]]),
+        users=users,
     )
