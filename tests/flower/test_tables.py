@@ -23,6 +23,7 @@ from enlist.report.flower import shadow_sections, shadow_table
 from enlist.runs import read_run
 from enlist.runs.scores import run_scores, times_selected
 from enlist.runs.tables import read_table
+from enlist.runs.why import why
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, model, node_of, reply, run, selecting
@@ -81,6 +82,12 @@ def test_reasons_name_the_clients_that_were_asked(tmp_path: Path) -> None:
     for name in ("round", "client"):
         assert kept[name].tolist() == asked[name][fresh].tolist()
     assert np.isfinite(kept["score"]).all()
+    first = int(kept["client"][0])
+    tables = read_run(tmp_path / "run")
+    name = tables.names[first]
+    found = why(tables, 1, client=name)
+    assert found.columns["client"].tolist() == [first]
+    assert found.sentences[1].startswith(f"Client {first} ({name}) was drawn to explore")
     federation(tmp_path / "shadow", rounds=2, shadow=True)
     federation(tmp_path / "without", rounds=2, reasons=False)
     assert not [name for name in ("shadow", "without") if (tmp_path / name / "reasons.csv").exists()]
