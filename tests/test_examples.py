@@ -96,7 +96,8 @@ def test_everything_marked_on_the_page_works_in_its_order(place: Path) -> None:
 
 def test_the_python_example_of_the_simulation_page_works(place: Path) -> None:
     """As a script of its own, because worker processes import it again."""
-    [(_, _, code)] = pieces(ROOT / "docs" / "simulation.md")
+    [(_, _, asked), (_, _, code)] = pieces(ROOT / "docs" / "simulation.md")
+    exec(compile(asked, "simulation.md", "exec"), {})
     (place / "example.py").write_text(code)
     command = [sys.executable, "-W", "error", "example.py"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
