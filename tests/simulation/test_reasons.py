@@ -74,13 +74,12 @@ def test_reasons_of_a_killed_run_are_the_same_byte_for_byte(tmp_path: Path) -> N
 
 
 def test_rounds_without_terms_leave_no_reasons(tmp_path: Path) -> None:
-    """Darts draws its first rounds at random; there is a file from the first round on that has terms."""
-    settings = config(
-        selector={"name": "darts-ucb", "settings": {"initial_rounds": 2, "epsilon": 0.0}}, data={"validation": 0.1}
-    )
-    simulate(settings, folder=tmp_path / "darts")
-    assert set(read_table(tmp_path / "darts" / "reasons.csv")["round"]) == {3.0, 4.0}
-    simulate(settings, "random", folder=tmp_path / "random")
+    """There is a file from the first round on that has terms."""
+    run = simulate(config(), Later, folder=tmp_path / "later")
+    assert set(read_table(tmp_path / "later" / "reasons.csv")["round"]) == {3.0, 4.0}
+    assert run.reasons["share"].tolist() == simulate(config(), Later).reasons["share"].tolist(), "in memory the same"
+    assert "without weighing them" in run.why(2).sentences[0]
+    simulate(config(), "random", folder=tmp_path / "random")
     assert not (tmp_path / "random" / "reasons.csv").exists()
 
 
@@ -94,6 +93,16 @@ def test_reasons_can_be_switched_off_and_have_a_largest_size(tmp_path: Path, mon
     simulate(settings.replace("evaluation.reasons=true"), folder=tmp_path / "on")
     assert 150 <= (tmp_path / "on" / "reasons.csv").stat().st_size < 400
     assert set(read_table(tmp_path / "on" / "reasons.csv")["round"]) < {1.0, 2.0, 3.0, 4.0}
+
+
+class Later(enlist.Selector):
+    """It has terms from the third round on."""
+
+    name = "later"
+
+    def choose(self, request: Any) -> Any:
+        terms = {"share": request.available / 3} if self.round > 2 else {}
+        return request.pick(np.arange(request.k), **terms)
 
 
 class Odd(enlist.Selector):
@@ -114,3 +123,17 @@ def test_terms_of_any_name_fit_into_the_table(tmp_path: Path) -> None:
     assert list(table) == ["round", "client", "client_term", 'a, "b" c'], "the first round names the columns"
     assert table["client"].tolist() == [0, 1, 0, 1]
     assert table["client_term"].tolist() == [0, 1.5, 0, 1.5]
+
+
+def test_darts_tells_its_rewards_and_when_it_explores() -> None:
+    settings = config(
+        selector={"name": "darts-ucb", "settings": {"initial_rounds": 2, "epsilon": 0.0}}, data={"validation": 0.1}
+    )
+    run = simulate(settings)
+    explored = run.reasons.query("exploited == 0")
+    assert set(explored["round"]) == {1, 2}
+    assert "was drawn to explore, not for its score" in run.why(2).sentences[1]
+    assert "was drawn to explore" not in " ".join(run.why(4).sentences)
+    last = run.reasons.drop_duplicates("client", keep="last").set_index("client")["mean"]
+    told = run.by_client.set_index("client")["reward"].dropna()
+    assert told.to_dict() == last.to_dict()

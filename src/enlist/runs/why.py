@@ -195,7 +195,7 @@ class _Choice:
             return f"{line}, drawn with equal chances."
         if self._full:
             return f"{line}; reasons.csv was full before this round, so the terms of its choice are not kept."
-        return f"{line} without weighing them: it drew them at random to explore, or needed everybody who was not busy."
+        return f"{line} without weighing them: it drew them at random, or needed everybody who was not busy."
 
     @property
     def _full(self) -> bool:
@@ -295,13 +295,14 @@ class _Choice:
         count = int(self.before[row])
         if not rounds:
             return "it was the first round"
-        span = f"in the {rounds} rounds before" if rounds > 1 else "in the round before"
+        if rounds == 1:
+            return f"it had {'' if count else 'not '}been asked in the round before"
+        span = f"in the {rounds} rounds before"
         if not count:
             return f"it had never been asked {span}"
         often = {1: "once", 2: "twice"}.get(count, f"{count} times")
         last = int(self.earlier[1][self.earlier[0] == row].max())
-        when = f", {'last ' if count > 1 else ''}in round {last}" if rounds > 1 else ""
-        return f"it had been asked {often} {span}{when}"
+        return f"it had been asked {often} {span}, {'last ' if count > 1 else ''}in round {last}"
 
     def name(self, row: int) -> str:
         """The client as a sentence calls it."""
