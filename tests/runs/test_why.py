@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from enlist.cli.app import app
 from enlist.errors import InputError
 from enlist.runs.example import example_run, write_run
-from enlist.runs.tables import RunTables
+from enlist.runs.tables import RunTables, read_run
 from enlist.runs.why import why
 from enlist.simulation import Run, simulate
 
@@ -113,6 +113,19 @@ def test_user_ids_name_clients() -> None:
     assert said(run, 5, "user:3").startswith("Client 11 (3) was")
     with pytest.raises(InputError, match="or a user id such as 'u0'"):
         why(run, 5, "nobody")
+
+
+def test_a_folder_that_was_edited_is_named_or_does_no_harm(tmp_path: Path) -> None:
+    run = example_run("oort")
+    config = {**run.config, "membership": {"joins": [{"round": "soon"}], "leaves": 7}}
+    folder = write_run(dataclasses.replace(run, config=config, selector="oort"), tmp_path / "run")
+    table = folder / "reasons.csv"
+    table.write_text(table.read_text().replace("speed", "sp\x1b[2Jeed", 1))
+    assert said(read_run(folder), 5, 7).startswith("Client 7 was not chosen: 9 of 12 clients were available")
+    assert "\x1b" not in repr(why(read_run(folder), 5))
+    table.write_text(table.read_text().replace("9.", "nine", 1))
+    with pytest.raises(InputError, match=r"reasons\.csv is damaged: column .* holds text; run it again"):
+        why(read_run(folder), 5)
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,13 @@ from enlist.simulation import Callback, Simulation, simulate
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import Kill, assert_same, config, continue_run
+
+
+@pytest.fixture(scope="module", autouse=True)
+def quick_disk() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fsync", lambda descriptor: None)
+        yield
 
 
 def test_the_record_of_a_round_holds_together() -> None:

@@ -25,6 +25,7 @@ import numpy as np
 from enlist import files
 from enlist.errors import InputError
 from enlist.methods import Method
+from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
@@ -152,7 +153,11 @@ class RunTables:
         """Why clients were asked: round, client and the terms of the choice; empty if nothing was kept."""
         if self.kept is not None or self.folder is None or not files.has_file(self.folder / "reasons.csv"):
             return dict(self.kept or {})
-        table = _checked(self.folder / "reasons.csv", ("round", "client"))
+        path = self.folder / "reasons.csv"
+        table = _checked(path, ("round", "client"))
+        for name, column in table.items():
+            if column.dtype.kind != "f":
+                raise InputError(f"{path} is damaged: column '{printable(name, 40)}' holds text; run it again.")
         told = table["round"] <= (self.rounds["round"][-1] if len(self.rounds["round"]) else -math.inf)
         return {name: column[told] for name, column in table.items()}
 

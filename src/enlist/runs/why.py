@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import html
 import math
@@ -129,7 +130,8 @@ class _Choice:
         if number not in known:
             has = f"rounds {known[0]:g} to {known[-1]:g}" if len(known) else "no finished round yet"
             raise InputError(f"round {number} is not in {run.folder or run.name}; it has {has}.")
-        self.row = {name: values[known == number][0] for name, values in run.rounds.items()}
+        self.row = {name: int(np.nan_to_num(run.rounds[name][known == number][0])) for name in ("asked", "available")}
+        self.selector = printable(run.selector, 80)
         told = run.participations
         self.mine: BoolArray = (told["selected_in"] == number) & (told["round"] == number)
         self.asked: IntArray = run.who[self.mine]
@@ -150,7 +152,7 @@ class _Choice:
         order = [place.get(client, -1) for client in self.run.clients["client"][self.asked].tolist()]
         if not mine.any():
             return {}
-        return {name: np.append(kept[name][mine], np.nan)[order] for name in names}
+        return {printable(name, 40): np.append(kept[name][mine], np.nan)[order] for name in names}
 
     def _check_kept(self) -> None:
         """Refuse a run that keeps no reasons, unless there were none."""
@@ -172,7 +174,7 @@ class _Choice:
 
     @property
     def _everybody(self) -> bool:
-        return bool(self.row["asked"] >= self.row["available"])
+        return self.row["asked"] >= self.row["available"]
 
     def columns(self) -> dict[str, AnyArray]:
         """A row per client that was asked."""
@@ -185,8 +187,8 @@ class _Choice:
 
     def told(self) -> str:
         """The round in a sentence."""
-        asked, available = (int(self.row[name]) for name in ("asked", "available"))
-        line = f"Round {self.number}: {self.run.selector} asked {asked:,} of {available:,} available clients"
+        asked, available = self.row["asked"], self.row["available"]
+        line = f"Round {self.number}: {self.selector} asked {asked:,} of {available:,} available clients"
         if self.terms or not asked:
             return f"{line}."
         if self._everybody:
@@ -245,13 +247,15 @@ class _Choice:
 
     def not_chosen(self, row: int) -> str:
         """What is known of why a client was not asked."""
-        name, away = self.name(row), self._away(row)
+        name, away = self.name(row), ""
+        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):  # of a folder that was edited
+            away = self._away(row)
         if away:
             return f"{name} was not chosen: {away}."
-        busy, asked = self._busy(row), int(self.row["asked"])
+        busy, asked = self._busy(row), self.row["asked"]
         history = f"{self.history(row)[0].upper()}{self.history(row)[1:]}."
-        there, count = int(self.row["available"]), self.run.count
-        how = f"drawn among the {asked}" if self._plain else f"among the {asked} that {self.run.selector} preferred"
+        there, count = self.row["available"], self.run.count
+        how = f"drawn among the {asked}" if self._plain else f"among the {asked} that {self.selector} preferred"
         if busy:
             return f"{name} was not chosen: {busy}. {history}"
         if there >= count:
