@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.runs.folder import TABLES
+from enlist.runs.columns import TABLES
 from enlist.simulation import Config, Simulation, build, load
 
 ROOT = Path(__file__).parents[1]
@@ -96,7 +96,8 @@ def test_everything_marked_on_the_page_works_in_its_order(place: Path) -> None:
 
 def test_the_python_example_of_the_simulation_page_works(place: Path) -> None:
     """As a script of its own, because worker processes import it again."""
-    [(_, _, code)] = pieces(ROOT / "docs" / "simulation.md")
+    [(_, _, asked), (_, _, code)] = pieces(ROOT / "docs" / "simulation.md")
+    exec(compile(asked, "simulation.md", "exec"), {})
     (place / "example.py").write_text(code)
     command = [sys.executable, "-W", "error", "example.py"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
@@ -107,10 +108,11 @@ def test_the_python_example_of_the_simulation_page_works(place: Path) -> None:
 
 def test_every_column_of_the_tables_is_explained() -> None:
     page = (ROOT / "docs" / "simulation.md").read_text()
-    tables = re.split(r"^`(\w+\.csv)`:$", page, flags=re.M)
+    tables = re.split(r"^`(\w+\.csv)`.*:$", page, flags=re.M)
     shown = dict(zip(tables[1::2], tables[2::2], strict=True))
     for table, columns in TABLES.items():
-        assert named(shown[table]) == list(columns), table
+        further = {"participations.csv": ["user"], "reasons.csv": []}.get(table, [])
+        assert named(shown[table]) == [*columns, *further], table
     clients = build(Config(data={"clients": 4})).columns(model_bytes=4)
     assert named(shown["clients.csv"])[:-1] == [*clients][: len(clients) - 10 + 1]
 

@@ -47,7 +47,7 @@ def edit(path: Path) -> None:
     path.write_text(text.replace("1", "2", 1) if "1" in text else text[:-1])
 
 
-@pytest.mark.parametrize("name", ["rounds.csv", "participations.csv", "events.csv", "shadow.csv"])
+@pytest.mark.parametrize("name", ["rounds.csv", "participations.csv", "reasons.csv", "events.csv", "shadow.csv"])
 def test_an_edited_table_is_refused_unless_that_is_accepted(name: str, folder: Path) -> None:
     edit(folder / name)
     with pytest.raises(StateFileError, match=name):

@@ -36,8 +36,8 @@ FINISHED = ("result.json", "digests.json", *TOP)
 
 
 class Assassin(Callback):
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        if row["round"] == 2:
+    def on_round(self, simulation: Any, record: Any) -> None:
+        if record.row["round"] == 2:
             raise Kill
 
 

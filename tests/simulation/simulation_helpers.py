@@ -52,9 +52,9 @@ class Memory(Callback):
         self.rounds: list[Any] = []
         self.participations: list[Any] = []
 
-    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
-        self.rounds.append(dict(row))
-        self.participations += [dict(entry) for entry in participations]
+    def on_round(self, simulation: Simulation, record: Any) -> None:
+        self.rounds.append(dict(record.row))
+        self.participations += [dict(entry) for entry in record.participations]
 
     def told(self, round: int) -> dict[int, str]:
         """Client -> outcome that was told in a round."""
@@ -143,6 +143,7 @@ def checkpoint(path: Path) -> Path:
 def contents(path: Path) -> dict[str, bytes]:
     """Every byte that a run promises to reproduce: tables, result, model, state and selector."""
     files = [path / name for name in (*TABLES, "result.json", "config.json")]
+    files += sorted(path.glob("reasons.csv"))  # none if there was nothing to choose by
     files += sorted(file for file in checkpoint(path).rglob("*") if file.is_file())
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 

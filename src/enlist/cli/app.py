@@ -17,6 +17,7 @@ from enlist.cli.profile import profile
 from enlist.cli.report import report
 from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
+from enlist.cli.why import why
 
 app = typer.Typer(
     name="enlist",
@@ -33,6 +34,7 @@ app.command()(compare)
 app.command()(personalise)
 app.command()(reproduce)
 app.command()(report)
+app.command()(why)
 app.command()(describe)
 app.command()(profile)
 app.command()(arena)

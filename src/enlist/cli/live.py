@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Protocol
 
@@ -12,9 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from enlist.cli.console import CELL, say
 from enlist.runs.printing import duration, level
-from enlist.simulation.callbacks import Callback, Row
+from enlist.simulation.callbacks import Callback
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.config import Config
+from enlist.simulation.rows import RoundRecord
 from enlist.simulation.simulation import Simulation
 from enlist.text import printable
 
@@ -46,7 +46,7 @@ class Bar(Callback):
     def __exit__(self, *failure: object) -> None:
         self.progress.stop()
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
         by = "accuracy" if simulation.population.classes else "loss"
         state = f"{by} {level(getattr(simulation, by), by)} · {duration(simulation.now)} virtual"
         self.progress.update(self.task, completed=simulation.round, state=state)

@@ -43,6 +43,7 @@ def with_selector(
     shadow: bool = False,
     poll: float = 1.0,
     accept_changes: bool = False,
+    reasons: bool = True,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
@@ -72,6 +73,7 @@ def with_selector(
     poll        longest pause between two looks for replies, in seconds
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
+    reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -103,6 +105,7 @@ def with_selector(
         shadow=shadow,
         poll=poll,
         accept_changes=accept_changes,
+        reasons=reasons,
     )
     wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

@@ -34,6 +34,7 @@ from enlist.report.participation import (
     selection_chart,
     selection_rows,
 )
+from enlist.report.reasons import reason_sections
 from enlist.report.skew import class_heatmap, size_histogram
 from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
 from enlist.runs.printing import comparison_table, target_name
@@ -79,6 +80,7 @@ def write_report(
         _results(started, rows, given=target is not None, window=window),
         *_learning(started, rows, window),
         _selected(started),
+        *reason_sections(started),
         _outcomes(started, rows),
         *shadow_sections(started),
         *_data(started),
@@ -203,7 +205,8 @@ def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
         return []
     if run.classes:
         counts = np.stack([run.clients[name] for name in run.classes], axis=1)
-        charts["classes"] = class_heatmap(counts, "Which classes clients hold")
+        classes = [name.removeprefix("class_") for name in run.classes]
+        charts["classes"] = class_heatmap(counts, "Which classes clients hold", classes, run.names)
     charts["sizes"] = size_histogram(told, "How much clients hold")
     return [(Section("Data", sentences.data(run), charts=list(charts.values()), note=_of_seed(runs)), charts)]
 

@@ -90,11 +90,14 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
         return DartsState(rewards=Estimates.create(len(self.clients)), gains=RecentValues.of(256))
 
     def choose(self, request: Request) -> Choice:
-        if self.round <= self.settings.initial_rounds or self.rng.uniform() < self.settings.epsilon:
-            return request.pick(uniform(len(request.available), request.k, self.rng))
         mean, bonus = request.of(self.state.rewards.mean), request.of(self._bonus())
-        unseen = request.of(self.counts.selected) == 0
-        return request.pick(unseen_first(mean + bonus, unseen, request.k, self.rng), mean=mean, bonus=bonus)
+        count = len(request.available)
+        if self.round <= self.settings.initial_rounds or self.rng.uniform() < self.settings.epsilon:
+            chosen, exploited = uniform(count, request.k, self.rng), np.zeros(count)
+        else:
+            unseen = request.of(self.counts.selected) == 0
+            chosen, exploited = unseen_first(mean + bonus, unseen, request.k, self.rng), np.ones(count)
+        return request.pick(chosen, mean=mean, bonus=bonus, exploited=exploited)
 
     def _bonus(self) -> FloatArray:
         pulls = self.counts.selected if self.settings.count == "selected" else self.state.rewards.count

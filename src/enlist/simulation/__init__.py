@@ -14,6 +14,7 @@ from enlist.simulation.config import Config, load, parse
 from enlist.simulation.jobs import run_in
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import ComparisonResult, Run
+from enlist.simulation.rows import RoundRecord
 from enlist.simulation.running import read, simulate
 from enlist.simulation.simulation import Simulation, placed
 
@@ -26,6 +27,7 @@ __all__ = [
     "Population",
     "Progress",
     "Recorder",
+    "RoundRecord",
     "Run",
     "Simulation",
     "TensorBoard",

@@ -292,18 +292,23 @@ class Membership(Options):
         return sum(join.clients for join in self.joins)
 
 
-class Evaluation(Options):
-    """When the model is tested.
+class Evaluation(GrownOptions):
+    """When the model is tested, and what is kept to understand the run.
 
     >>> Evaluation(target=0.8).every
     5
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"reasons"})
 
     every: int = pydantic.Field(5, ge=1, description="Test the model every so many rounds, and after the last.")
     target: float | None = pydantic.Field(
         None, gt=0, description="The accuracy (in a regression, the loss) whose time is reported."
     )
     stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
+    reasons: bool = pydantic.Field(
+        True, description="Keep why clients were chosen, in reasons.csv, which grows to 50 MB at most."
+    )
 
     @pydantic.model_validator(mode="after")
     def _matters(self) -> Evaluation:

@@ -25,11 +25,12 @@ from enlist.errors import EnlistError, StateFileError
 from enlist.processes import REPLACED, Child, keep_freed_memory
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
-from enlist.simulation.callbacks import Callback, Recorder, Row, tracker
+from enlist.simulation.callbacks import Callback, Recorder, tracker
 from enlist.simulation.config import Config
 from enlist.simulation.header import read_table
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Run
+from enlist.simulation.rows import RoundRecord
 from enlist.simulation.running import in_memory
 from enlist.simulation.simulation import Simulation, placed
 from enlist.streams import Streams
@@ -153,10 +154,12 @@ class Pulse(Callback):
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
-        self.send, self.sent, self.accuracy = send, 0.0, None
+        self.send, self.sent = send, 0.0
+        self.accuracy: float | None = None
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
         """Send, if the last message is old enough."""
+        row = record.row
         self.accuracy = row.get("accuracy", self.accuracy)
         now = time.monotonic()
         if now - self.sent >= PULSE:
@@ -209,7 +212,7 @@ def _do(job: Job, people: Shared, how: How, pulse: Pulse) -> tuple[dict[str, Any
     """One run; its result, and the run itself if it has no folder."""
     population, data = people
     place = None if job.folder is None else files.inside(job.folder)
-    callbacks = [pulse, *(tracker(name, place, job.config.selector.title) for name in how.trackers)]
+    callbacks: list[Callback] = [pulse, *(tracker(name, place, job.config.selector.title) for name in how.trackers)]
     settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
     if job.folder is None:
         run = in_memory(job.config, callbacks, **settings)

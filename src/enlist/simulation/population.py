@@ -12,11 +12,14 @@ from enlist.data import Dataset, Samples, Shards
 from enlist.data.base import divided
 from enlist.data.describe import class_counts, distance, label_entropy
 from enlist.data.noise import noisy_labels, quality
+from enlist.data.partitions.natural import Natural
 from enlist.devices import Availability, Devices, feature_table, matched_order
 from enlist.errors import InputError
+from enlist.runs.columns import USER
 from enlist.simulation.config import Config
 from enlist.simulation.hostile import Hostility, Spoiled
 from enlist.streams import Streams
+from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 
@@ -32,6 +35,7 @@ class Population:
     work          (N,) samples that a client runs through in a round
     hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
     spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
+    users         (N,) ids of the users that clients are; None if the partition is not by user
 
     >>> from enlist.simulation.config import Config
     >>> population = build(Config(data={"clients": 20, "partition": "iid"}))
@@ -54,6 +58,7 @@ class Population:
     clients: Clients
     hostile: AnyArray | None = None
     spoiled: Spoiled = dataclasses.field(default_factory=dict)
+    users: AnyArray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -85,8 +90,15 @@ class Population:
             "uptime": self.availability.uptime,
         }
         if self.counts.shape[1] <= 100:
-            described |= {f"class_{label}": self.counts[:, label] for label in range(self.counts.shape[1])}
-        return described if self.hostile is None else {**described, "hostile": self.hostile}
+            described |= {f"class_{name}": self.counts[:, label] for label, name in enumerate(self._class_titles())}
+        if self.hostile is not None:
+            described["hostile"] = self.hostile
+        return described if self.users is None else {**described, USER: self.users}
+
+    def _class_titles(self) -> list[str]:
+        """Names of the classes, else their numbers; of a regression, numbers of tenths."""
+        names = [printable(name) for name in self.class_names]
+        return names if len(set(names)) == self.counts.shape[1] else [*map(str, range(self.counts.shape[1]))]
 
 
 def build(config: Config, dataset: Dataset | None = None) -> Population:
@@ -125,6 +137,9 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     )
     if config.membership.joining >= len(shards):
         raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; keep some.")
+    users: AnyArray | None = None
+    if isinstance(config.data.partition, Natural) and train.users is not None:
+        users = np.array([printable(user) for user in train.users[shards.order[shards.offsets[:-1]]].tolist()])
     hostility = Hostility(config.hostile, len(shards), streams)
     held, spoiled = hostility.spoil(held, shards.offsets, data.classes)
     parts = {"train": held, "test": data.test} | ({} if validation is None else {"validation": validation})
@@ -151,4 +166,5 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         ),
         hostile=hostility.kinds() if hostility else None,
         spoiled=spoiled,
+        users=users,
     )

@@ -145,7 +145,7 @@ class Safa(Synchronous):
     >>> from enlist.simulation import Config, Simulation
     >>> config = Config(data={"clients": 8}, rounds={"k": 3, "protocol": "safa"}, selector={"name": "safa"})
     >>> simulation = Simulation(config)
-    >>> simulation.step()[0]["asked"], simulation.protocol.lag.max()
+    >>> simulation.step().row["asked"], simulation.protocol.lag.max()
     (8, np.int64(1))
     """
 

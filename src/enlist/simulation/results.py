@@ -18,16 +18,21 @@ from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.runs import ordered, write_report
 from enlist.report.training import curve_chart, curve_rows
-from enlist.runs.folder import PARTICIPATIONS, ROUNDS
+from enlist.runs.clients import by_client
+from enlist.runs.columns import PARTICIPATIONS, ROUNDS, USER, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import comparison_table, duration, level
+from enlist.runs.reasons import MOST_ROWS, reason_table
 from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
 from enlist.runs.tables import RunTables
-from enlist.simulation.callbacks import Callback, Row
+from enlist.runs.why import Why, why
+from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
+from enlist.simulation.rows import RoundRecord
 from enlist.statistics import Summary, paired_difference
 from enlist.typing import AnyArray
 
+TABLES = ("rounds", "participations", "clients", "reasons")
 Weights = Mapping[str, AnyArray]
 """Name of a parameter or buffer -> its values."""
 
@@ -84,12 +89,10 @@ class Run:
         return self._load()
 
     def table(self, name: str, library: str | None = None) -> Any:
-        """A table ("rounds", "participations" or "clients") as a data frame of pandas, polars, or plain arrays."""
-        tables = {"rounds": self.tables.rounds, "participations": self.tables.participations}
-        tables["clients"] = self.tables.clients
-        if name not in tables:
-            raise unknown("table", name, tables, owner="a run")
-        return frame(tables[name], library)
+        """A table ("rounds", "participations", "clients" or "reasons") as a data frame of pandas, polars or arrays."""
+        if name not in TABLES:
+            raise unknown("table", name, TABLES, owner="a run")
+        return frame(getattr(self.tables, name), library)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
@@ -122,6 +125,33 @@ class Run:
         """Virtual seconds until the test accuracy (in a regression, the loss) met `target`; infinite if never."""
         reached = time_to(self.tables, target, window, measure([self.tables]))
         return math.inf if reached is None else reached.seconds
+
+    @functools.cached_property
+    def by_client(self) -> Any:
+        """One row per client: how often it was asked, completed and late, its mean loss, accuracy and latency, and the
+        reward that the selector has learned, as far as they are known; as a data frame.
+
+        >>> from enlist.simulation import Config, simulate
+        >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="ucb")
+        >>> list(simulate(config).by_client)
+        ['client', 'asked', 'completed', 'late', 'loss', 'accuracy', 'latency', 'reward']
+        """
+        return frame(by_client(self.tables))
+
+    @functools.cached_property
+    def reasons(self) -> Any:
+        """One row per client and round in which it was asked: the terms of the choice, as a data frame."""
+        return frame(self.tables.reasons)
+
+    def why(self, round: int, client: int | str | None = None) -> Why:
+        """Why clients were asked in a round, or why one (a position, or a user id) was or was not: a table and words.
+
+        >>> from enlist.simulation import Config, simulate
+        >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="cs-ucb")
+        >>> print(simulate(config).why(3, client=1).sentences[0])
+        Round 3: cs-ucb asked 4 of 10 available clients.
+        """
+        return why(self.tables, round, client)
 
     def plot(self, along: str = "time") -> alt.TopLevelMixin:
         """Accuracy over virtual time, or over rounds (along="rounds"), as an Altair chart."""
@@ -247,32 +277,37 @@ class ComparisonResult:
         return _as_html(comparison_table(self.rows))
 
 
-class Memory(Callback):
+class Memory(Callback[Recordable, RoundRecord]):
     """Keeps the rows of a run in memory, for a run without a folder.
 
+    >>> from enlist.simulation import Simulation
     >>> memory = Memory()
-    >>> memory.on_round(None, {"round": 1}, [])
-    >>> memory.rounds
-    [{'round': 1}]
+    >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), callbacks=[memory]).run()
+    >>> [row["asked"] for row in memory.rounds], memory.result["status"]
+    ([3, 3], 'finished')
     """
 
     def __init__(self) -> None:
-        self.rounds: list[Row] = []
-        self.participations: list[Row] = []
-        self.result: Row | None = None
+        self.rounds: list[RoundRow] = []
+        self.participations: list[Participation] = []
+        self.reasons: list[Mapping[str, Any]] = []
+        self.result: Result | None = None
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: RoundRecord) -> None:
         """Keep the rows."""
-        self.rounds.append(row)
-        self.participations += participations
+        self.rounds.append(record.row)
+        self.participations += record.participations
+        if len(self.reasons) < MOST_ROWS:
+            self.reasons += record.tables().get("reasons.csv", ())
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Keep the result."""
         self.result = result
 
     def tables(self, label: str, config: Config, clients: Mapping[str, AnyArray]) -> RunTables:
         """The tables, as they would be read from a folder."""
-        participations = columns_of(self.participations, PARTICIPATIONS)
+        named = (*PARTICIPATIONS, USER) if USER in clients else PARTICIPATIONS
+        participations = columns_of(self.participations, named)
         return RunTables(
             label,
             config.seed,
@@ -281,6 +316,7 @@ class Memory(Callback):
             {name: _number(values) for name, values in participations.items()},
             {name: _number(np.asarray(values)) for name, values in clients.items()},
             self.result,
+            kept=reason_table(self.reasons),
         )
 
 

@@ -124,7 +124,7 @@ def in_memory(
     memory = Memory()
     simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
     simulation.run()
-    clients, server = simulation.population.columns(simulation.model_bytes), simulation.server
+    clients, server = simulation.columns(), simulation.server
     weights = {name: tensor.numpy() for name, tensor in server.layout.named(server.model).items()}
     shape, classes = simulation.population.shape, simulation.population.classes
     model = functools.partial(_model, config, weights, shape, classes)

@@ -23,14 +23,15 @@ from enlist.books import Books
 from enlist.errors import InputError
 from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.simulation.callbacks import Callback, Checkpoint, Row
+from enlist.runs.folder import Saves
+from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
 from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Hostility
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
-from enlist.simulation.rows import NOTHING, Seen
+from enlist.simulation.rows import NOTHING, RoundRecord, Seen
 from enlist.simulation.server import Late, Server, Versions, under
 from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
 from enlist.streams import Streams
@@ -39,7 +40,7 @@ from enlist.training.flat import FlatModule, Vectors
 from enlist.training.local import Report, Task
 from enlist.training.models import initialise
 from enlist.training.workers import Trainer, one_thread
-from enlist.typing import BoolArray, IntArray
+from enlist.typing import AnyArray, BoolArray, IntArray
 
 PATIENCE = 30 * 86400.0
 """Virtual seconds without any client that can be asked, after which a run gives up."""
@@ -116,9 +117,9 @@ class Simulation:
                 for callback in self.callbacks:
                     callback.on_start(self)
                 while not self.finished and not self.stopping:
-                    row, participations = self.step()
+                    record = self.step()
                     for callback in self.callbacks:
-                        callback.on_round(self, row, participations)
+                        callback.on_round(self, record)
                 result = self.result()
                 for callback in self.callbacks:
                     callback.on_finish(self, result)
@@ -150,7 +151,7 @@ class Simulation:
     def _tells_accuracy(self) -> bool:
         return bool(self.selector.needs & {"round.accuracy", "round.loss"})
 
-    def step(self) -> tuple[Row, list[Row]]:
+    def step(self) -> RoundRecord:
         """One round: ask, wait, train what came back, change the model, and tell."""
         self.round += 1
         self._welcome()
@@ -169,11 +170,11 @@ class Simulation:
         self.trainer.put(self.versions.slot(self.round), self.server.model)
         measured = self._evaluate()
         self._tell(picked, schedule, waited, reports, measured)
-        seen = Seen(self.round, picked, schedule, waited, reports, late)
+        seen = Seen(self.round, picked, schedule, waited, reports, late, self.population.users)
         participations = seen.participations(self.protocol.weight) + seen.arrivals(weights)
         sent = (len(picked) + self.looked_at, len(reports) + len(late))
         row = seen.row(start, int(available.sum()), measured, self.model_bytes, *sent)
-        return row, participations
+        return RoundRecord(picked, row, participations, picked.terms if self.config.evaluation.reasons else None)
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
@@ -445,6 +446,14 @@ class Simulation:
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
         self.deadline.observe(claimed[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
+
+    def columns(self) -> dict[str, AnyArray]:
+        """What clients.csv holds of each client."""
+        return self.population.columns(self.model_bytes)
+
+    def parts(self) -> dict[str, Saves]:
+        """What saves itself into a checkpoint, by name."""
+        return {"selector": self.selector}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
         """What a checkpoint holds besides the selector: header, arrays, and tensors and the model by name."""
