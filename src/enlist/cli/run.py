@@ -50,6 +50,7 @@ def run(
     """
     needs_sim("run")
     from enlist.cli.live import Bar, stopping_after_round
+    from enlist.data.describe import inputs
     from enlist.runs import RunFolder
     from enlist.simulation import Recorder, Simulation, load
     from enlist.simulation.callbacks import tracker
@@ -71,6 +72,7 @@ def run(
         recorder, bar = Recorder(opened), Bar(console, settings)
         count = 0 if chosen != "cpu" else cores() if workers is None else workers
         with Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen) as simulation:
+            say(console, f"inputs: {inputs(simulation.population.shape, simulation.population.input_names)}")
             if resume and recorder.restore(simulation):
                 say(console, f"resuming after round {simulation.round}")
             with bar, stopping_after_round(console, simulation):

@@ -32,6 +32,7 @@ class Population:
     work          (N,) samples that a client runs through in a round
     hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
     spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
+    input_names   names of the numbers of a sample, in order, or ()
 
     >>> from enlist.simulation.config import Config
     >>> population = build(Config(data={"clients": 20, "partition": "iid"}))
@@ -54,6 +55,7 @@ class Population:
     clients: Clients
     hostile: AnyArray | None = None
     spoiled: Spoiled = dataclasses.field(default_factory=dict)
+    input_names: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -151,4 +153,5 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         ),
         hostile=hostility.kinds() if hostility else None,
         spoiled=spoiled,
+        input_names=data.input_names,
     )
