@@ -15,7 +15,8 @@ import pydantic
 
 from enlist import files, selectors
 from enlist.clients import MOST_CLIENTS
-from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, LabelNoise
+from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
+from enlist.data.base import DatasetOptions
 from enlist.devices import (
     Always,
     AnyAvailability,
@@ -136,6 +137,8 @@ class DataSection(Options):
     @pydantic.field_validator("dataset", mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
+        if FromMemory.fits(given):
+            return _checked(FromMemory.of, given)
         return {"name": given} if isinstance(given, str) else given
 
     @pydantic.field_validator("partition", mode="before")
@@ -351,10 +354,13 @@ class Config(GrownOptions):
     @pydantic.field_validator("selector", mode="before")
     @classmethod
     def _selector(cls, given: Any) -> Any:
-        try:
-            return SelectorSection.of(given) if isinstance(given, str | type | Method) else given
-        except EnlistError as error:
-            raise ValueError(str(error)) from None
+        return _checked(SelectorSection.of, given) if isinstance(given, str | type | Method) else given
+
+    @pydantic.field_validator("data", mode="before")
+    @classmethod
+    def _data(cls, given: Any) -> Any:
+        alone = FromMemory.fits(given) or isinstance(given, DatasetOptions)
+        return {"dataset": given} if alone else given
 
     @pydantic.model_validator(mode="after")
     def _together(self) -> Config:
@@ -405,6 +411,29 @@ class Config(GrownOptions):
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
 
+    def with_data(self, given: Any) -> Config:
+        """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.
+
+        So a run is read or continued whose data were an object, which its folder does not hold; other data are refused.
+
+        >>> Config(data={"clients": 3}).with_data(([[0.0], [1.0]], [0, 1])).data.dataset.content
+        'arrays x (2, 1), y (2,)'
+        """
+        own = self.data.dataset
+        dataset = own.again(given) if isinstance(own, FromMemory) else FromMemory.of(given)
+        return self.model_copy(update={"data": self.data.model_copy(update={"dataset": dataset})})
+
+    def without_data(self) -> Config:
+        """The same run for a process that has its clients already: data that are an object stay behind.
+
+        >>> Config(seed=3).without_data().seed
+        3
+        """
+        if ("data", "dataset") not in self._objects():
+            return self
+        left = self.data.dataset.model_validate(self.data.dataset.model_dump())
+        return self.model_copy(update={"data": self.data.model_copy(update={"dataset": left})})
+
     def recorded(self) -> Config:
         """As a run folder records it: with the digest of the source of a selector of the user's, which is imported.
 
@@ -429,18 +458,43 @@ class Config(GrownOptions):
         >>> Config().replace("rounds.k=20", "data.partition=iid", seed=3).rounds.k
         20
         """
-        values = self.model_dump(mode="json")
+        values, before = (self.model_dump(mode="json") for _ in range(2))
         for change in changes:
             _apply(values, change)
-        touched = {change.partition("=")[0].partition(".")[0].strip() for change in changes}
-        kept = {name: getattr(self, name) for name in self._objects() if name not in touched}
-        return parse({**values, **kept, **sections}, "Config.replace")
+        for path, held in self._objects().items():
+            _keep(values, before, path, held)
+        return parse({**values, **sections}, "Config.replace")
 
-    def _objects(self) -> list[str]:
-        """Sections that hold an object of Python's, which a file could not say."""
-        held = {"selector": self.selector._kind, "model": getattr(self.model, "_object", None)}
-        held["data"] = getattr(self.data.dataset, "_object", None)
-        return [name for name, found in held.items() if found is not None]
+    def _objects(self) -> dict[tuple[str, ...], Options]:
+        """Where options lie that hold an object of Python's, which a file could not say."""
+        places: dict[tuple[str, ...], Options] = {
+            ("selector",): self.selector,
+            ("model",): self.model,
+            ("data", "dataset"): self.data.dataset,
+        }
+        kinds = ("_kind", "_object")
+        return {
+            path: held for path, held in places.items() if any(getattr(held, kind, None) is not None for kind in kinds)
+        }
+
+
+def _keep(values: dict[str, Any], before: Mapping[str, Any], path: Sequence[str], held: Options) -> None:
+    """Put options that hold an object in the place of what a file would say of them, unless that was changed."""
+    *parents, last = path
+    for parent in parents:
+        values, before = values[parent], before[parent]
+        if not isinstance(values, dict):
+            return
+    if values.get(last) == before[last]:
+        values[last] = held
+
+
+def _checked(make: Callable[[Any], Any], given: Any) -> Any:
+    """What is made of an object; what is wrong with it is said like everything that is wrong in a configuration."""
+    try:
+        return make(given)
+    except EnlistError as error:
+        raise ValueError(str(error)) from None
 
 
 def parse(values: Mapping[str, Any], source: str) -> Config:

@@ -295,8 +295,9 @@ class _Elsewhere:
         with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
             if fresh:
                 runner.connection.send(("people", self.shared[job.people]))
-            # A class of a notebook travels by value; nothing of this is ever written to disk.
-            runner.connection.send(("run", cloudpickle.dumps((job, self.how))))
+            # A class of a notebook travels by value, and samples are there already. None of it is ever written to disk.
+            sent = dataclasses.replace(job, config=job.config.without_data())
+            runner.connection.send(("run", cloudpickle.dumps((sent, self.how))))
 
     def take(self) -> Job | None:
         """The next run whose clients can be built; where they cannot, all runs with these clients fail."""
@@ -336,6 +337,7 @@ class _Elsewhere:
             result, run = pickle.loads(content)  # of a process of ours, through a pipe of ours
             self.ended.finished[key] = result
             if run is not None:
+                run.config = runner.job.config
                 self.ended.runs[key] = run
             self.tick(*key, result)
         else:
