@@ -65,7 +65,10 @@ def run(
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
-    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
+    tables = settings.tables()
+    with RunFolder.open(
+        folder, values, resume=resume, tables=tables, code=code, accept_changes=accept_changes
+    ) as opened:
         if opened.finished():
             say(console, f"{folder} is finished already; see it with: enlist report {folder}")
             return
@@ -78,6 +81,12 @@ def run(
             with bar, stopping_after_round(console, simulation):
                 result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
+    if result.get("stopped_early"):
+        patience = settings.evaluation.patience
+        say(
+            console,
+            f"stopped early: the last {patience} evaluations were no better than that of round {result['best_round']}",
+        )
     if result["status"] == "abandoned":
         console.print(
             "nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.",

@@ -112,7 +112,8 @@ class _Held:
         found = hashlib.sha256(repr((self.names, about)).encode())
         for name, values in self.arrays.items():
             found.update(f"{name} {values.dtype.str} {values.shape}".encode())
-            found.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8) if values.size else b"")
+            if values.size:
+                found.update(np.ascontiguousarray(values).reshape(-1).view(np.uint8).data)
         object.__setattr__(self, "digest", found.hexdigest())
 
 

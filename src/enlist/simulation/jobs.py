@@ -182,7 +182,8 @@ def run_in(
     'finished'
     """
     values, code = config.recorded().model_dump(mode="json"), config.code()
-    with RunFolder.open(folder, values, resume=True, code=code, accept_changes=accept_changes) as opened:
+    tables = config.tables()
+    with RunFolder.open(folder, values, resume=True, tables=tables, code=code, accept_changes=accept_changes) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
         try:

@@ -18,7 +18,6 @@ from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.runs import ordered, write_report
 from enlist.report.training import curve_chart, curve_rows
-from enlist.runs.folder import PARTICIPATIONS, ROUNDS
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import comparison_table, duration, level
 from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
@@ -45,8 +44,10 @@ class Run:
     (3, 'Sequential')
     """
 
-    def __init__(self, config: Config, tables: RunTables, load: Callable[[], torch.nn.Module]) -> None:
-        self.config, self.tables, self._load = config, tables, load
+    def __init__(
+        self, config: Config, tables: RunTables, load: Callable[[str], torch.nn.Module], accuracies: Callable[[], Any]
+    ) -> None:
+        self.config, self.tables, self._load, self._accuracies = config, tables, load, accuracies
 
     @property
     def label(self) -> str:
@@ -81,7 +82,21 @@ class Run:
     @functools.cached_property
     def model(self) -> torch.nn.Module:
         """The trained model, on the CPU and in evaluation mode."""
-        return self._load()
+        return self._load("model")
+
+    @functools.cached_property
+    def best_model(self) -> torch.nn.Module:
+        """The best model by `evaluation.watch`; it is kept if `evaluation.keep_best` is set."""
+        if not self.config.evaluation.keep_best:
+            raise InputError("no best model was kept; set evaluation.keep_best = true, and run it again.")
+        return self._load("best")
+
+    @functools.cached_property
+    def client_accuracy(self) -> Any:
+        """(clients,) accuracy of each on its own test samples in the last evaluation; NaN of one without any."""
+        if not self.config.data.client_test:
+            raise InputError("clients kept no samples for testing; set data.client_test, for example to 0.2.")
+        return self._accuracies()
 
     def table(self, name: str, library: str | None = None) -> Any:
         """A table ("rounds", "participations" or "clients") as a data frame of pandas, polars, or plain arrays."""
@@ -272,12 +287,13 @@ class Memory(Callback):
 
     def tables(self, label: str, config: Config, clients: Mapping[str, AnyArray]) -> RunTables:
         """The tables, as they would be read from a folder."""
-        participations = columns_of(self.participations, PARTICIPATIONS)
+        columns = config.tables()
+        participations = columns_of(self.participations, columns["participations.csv"])
         return RunTables(
             label,
             config.seed,
             config.model_dump(mode="json"),
-            {name: _number(values) for name, values in columns_of(self.rounds, ROUNDS).items()},
+            {name: _number(values) for name, values in columns_of(self.rounds, columns["rounds.csv"]).items()},
             {name: _number(values) for name, values in participations.items()},
             {name: _number(np.asarray(values)) for name, values in clients.items()},
             self.result,
