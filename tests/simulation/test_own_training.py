@@ -12,9 +12,12 @@ import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from typer.testing import CliRunner
 
+from enlist.cli.app import app
 from enlist.errors import EnlistError, InputError, TrustError
 from enlist.simulation import Callback, Config, load, read, simulate
+from enlist.simulation.comparison import Comparison, remember
 from enlist.simulation.evaluation import Evaluation, Watch, accuracies, fairness
 from enlist.training.own import Code, OwnStep
 
@@ -271,6 +274,33 @@ def test_a_run_goes_on_with_the_same_code_only(tmp_path: Path) -> None:
 
     with pytest.raises(InputError, match=r"the source of the training\.loss has changed"):
         simulate(config(rounds={"rounds": 1}, training={"loss": loss}), folder=tmp_path / "run", resume=True)
+
+
+def test_a_comparison_goes_on_with_the_same_code_only(tmp_path: Path) -> None:
+    remember(Comparison(Config(training={"loss": plain}, selector="nowhere:Mine"), "random"), tmp_path)
+    remember(Comparison(Config(training={"loss": plain}), "oort"), tmp_path)
+
+    def plain_of_another_kind(outputs: Tensor, targets: Tensor) -> Tensor:
+        return outputs.sum(dim=1)
+
+    other = Code(factory=f"{HERE}:plain")
+    other._object = plain_of_another_kind
+    with pytest.raises(InputError, match=r"another training\.loss\.source: code or data have changed"):
+        remember(Comparison(Config(training={"loss": other}), "random"), tmp_path)
+
+
+def test_a_run_that_stops_early_says_so(tmp_path: Path) -> None:
+    (tmp_path / "early.toml").write_text(
+        "[data]\nclients = 8\n[rounds]\nrounds = 30\nk = 2\n[training]\nlr = 1e-9\n"
+        "[evaluation]\nevery = 1\npatience = 2\nmin_delta = 0.5\n"
+    )
+    done = CliRunner().invoke(
+        app, ["run", str(tmp_path / "early.toml"), "--workers", "0", "--output", str(tmp_path / "run")]
+    )
+    assert done.exit_code == 0, done.output
+    said = " ".join(done.output.split())
+    assert "stopped early: 2 evaluations in a row no better than before; the best was in round" in said
+    assert json.loads((tmp_path / "run" / "result.json").read_text())["rounds"] == 3
 
 
 class KillAfter(Callback):

@@ -52,6 +52,7 @@ def run(
     from enlist.cli.live import Bar, stopping_after_round
     from enlist.data.describe import inputs
     from enlist.runs import RunFolder
+    from enlist.runs.printing import plural
     from enlist.simulation import Recorder, Simulation, load
     from enlist.simulation.callbacks import tracker
 
@@ -82,10 +83,10 @@ def run(
                 result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
     if result.get("stopped_early"):
-        patience = settings.evaluation.patience
+        times = plural(settings.evaluation.patience or 0, "evaluation")
         say(
             console,
-            f"stopped early: the last {patience} evaluations were no better than that of round {result['best_round']}",
+            f"stopped early: {times} in a row no better than before; the best was in round {result['best_round']}",
         )
     if result["status"] == "abandoned":
         console.print(

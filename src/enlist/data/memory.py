@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
-from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 import pydantic
@@ -23,6 +23,30 @@ FORMS = (
     "a data frame of pandas or polars, arrays as (x, y) or (x, y, users), a dict of arrays x, y, users, test_x and so "
     "on, or an enlist.data.Dataset"
 )
+
+
+class Frame(Protocol):
+    """What a data frame of pandas or polars has that is needed of it.
+
+    >>> [name for name in ("columns", "shape") if name in Frame.__dict__]
+    ['columns', 'shape']
+    """
+
+    @property
+    def columns(self) -> Any:
+        """Names of the columns."""
+
+    @property
+    def shape(self) -> Any:
+        """Rows and columns."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, name: Any, /) -> Any: ...
+
+
+AnyData = Frame | tuple[Any, ...] | Mapping[str, Any] | Dataset
+"""Data as an object."""
 
 
 class FromMemory(OwnOptions):
@@ -46,19 +70,58 @@ class FromMemory(OwnOptions):
     _object: Any = pydantic.PrivateAttr(None)
 
     @classmethod
-    def of(cls, given: Any, **options: Any) -> FromMemory:
-        """The data set that an object is; `options` are those of this class, such as label, user, columns and drop.
+    def of(
+        cls,
+        given: AnyData,
+        *,
+        label: str = "label",
+        user: str | None = None,
+        columns: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+        shape: Sequence[int] | None = None,
+        regression: bool = False,
+        normalise: bool = False,
+        test_share: float = 0.2,
+        limit: int | None = None,
+    ) -> FromMemory:
+        """The data set that an object is.
+
+        Parameters
+        ----------
+        given : data frame, tuple, dict or Dataset
+            A data frame of pandas or polars, (x, y), (x, y, users), arrays by name, or a data set.
+        label : str, default "label"
+            Column of labels or targets, of a data frame.
+        user : str, optional
+            Column of whom a sample belongs to, of a data frame.
+        columns : sequence of str, optional
+            Columns of inputs, in this order; by default all that are nothing else.
+        drop : sequence of str
+            Columns to leave out.
+        shape : sequence of int, optional
+            Shape of one sample, such as [1, 28, 28], if inputs are to be folded into it.
+        regression : bool, default False
+            Take whole numbers for targets of a regression, not classes.
+        normalise : bool, default False
+            Scale every input to mean 0 and standard deviation 1 over the training samples.
+        test_share : float, default 0.2
+            Share of each class kept for testing if there is no test part.
+        limit : int, optional
+            At most this many training samples, drawn at random.
 
         >>> FromMemory.of({"x": np.zeros((4, 2)), "y": [0, 1, 0, 1]}).content
         'arrays x (4, 2), y (4,)'
         """
-        asked: FromMemory = cls(**options)
+        asked: FromMemory = cls(
+            label=label, user=user, columns=columns, drop=drop, shape=shape, regression=regression,
+            normalise=normalise, test_share=test_share, limit=limit,
+        )  # fmt: skip
         held, content = _held(given, asked)
         made: FromMemory = asked.model_copy(update={"content": content, "digest": held.digest})
         made._object = held
         return made
 
-    def again(self, given: Any) -> FromMemory:
+    def again(self, given: AnyData) -> FromMemory:
         """The same options with an object; if they come from a file, it must be the object that they were made of.
 
         >>> saved = FromMemory(digest="5e1f", content="arrays x (2, 1), y (2,)")

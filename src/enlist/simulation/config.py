@@ -17,6 +17,7 @@ from enlist import files, selectors
 from enlist.clients import MOST_CLIENTS
 from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
 from enlist.data.base import DatasetOptions
+from enlist.data.memory import AnyData
 from enlist.devices import (
     Always,
     AnyAvailability,
@@ -413,7 +414,7 @@ class Config(GrownOptions):
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
 
-    def with_data(self, given: Any) -> Config:
+    def with_data(self, given: AnyData) -> Config:
         """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.
 
         So a run is read or continued whose data were an object, which its folder does not hold; other data are refused.
