@@ -87,11 +87,11 @@ def test_everything_marked_on_the_page_works_in_its_order(place: Path) -> None:
         else:
             for line in code.splitlines():
                 typed(line)
-    assert len([mark for mark, _, _ in blocks if mark == "run"]) == 8
+    assert len([mark for mark, _, _ in blocks if mark == "run"]) == 11
     folders = {path.parent.name for path in place.glob("*/report.html")} | {
         p.parent.name for p in place.glob("*/result.json")
     }
-    assert folders == {"who", "cells", "hospitals", "activity", "traces"}
+    assert folders == {"who", "cells", "hospitals", "csv", "people", "activity", "focal", "traces"}
 
 
 def test_the_python_example_of_the_simulation_page_works(place: Path) -> None:

@@ -116,7 +116,8 @@ def continue_run(
     **arguments: Any,
 ) -> None:
     """Run in a folder from its last checkpoint on; eager: with a checkpoint after every round, else at the end only."""
-    with RunFolder.open(path, settings.model_dump(mode="json"), resume=True) as opened:
+    values, tables = settings.recorded().model_dump(mode="json"), settings.tables()
+    with RunFolder.open(path, values, resume=True, tables=tables) as opened:
         recorder = Recorder(opened)
         recorder.SHARE = float("inf") if eager else 1e-300  # type: ignore[misc]
         recorder.cost = 0.0 if eager else 1.0

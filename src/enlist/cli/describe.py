@@ -66,7 +66,7 @@ def describe(
     with new_folder(output, "describe") as folder, stopping(console):
         people, columns, description = described(settings)
         title = heading(settings, people)
-        console.print(_two_columns(table(description), title))
+        console.print(_two_columns([*table(description), input_line(people)], title))
         if len(people) <= FEW:
             for part in client_tables(people, columns, console.width):
                 console.print(part)
@@ -108,6 +108,13 @@ def heading(config: Config, people: Population) -> str:
     options = partition.model_dump(exclude={"kind"})
     shown = ", ".join(f"{name} {value:g}" for name, value in options.items() if not isinstance(value, bool))
     return f"{people.name}, {partition.kind}{f' ({shown})' if shown else ''}, seed {config.seed}"
+
+
+def input_line(people: Population) -> tuple[str, str]:
+    """How many inputs a sample has, and what they are called."""
+    from enlist.data.describe import inputs
+
+    return "inputs", inputs(people.shape, people.input_names)
 
 
 def class_names(people: Population) -> list[str]:
@@ -275,8 +282,9 @@ def publish(
         for name, chart in group.items():
             save(chart, folder / "charts" / name, (".png", ".svg"))
     labels, spread, there = ([*group.values()] for group in drawn.values())
+    numbers = [*table(description), input_line(people)]
     sections = [
-        Section("In numbers", "", [["what", "value"], *(list(row) for row in table(description))], note=MEANING),
+        Section("In numbers", "", [["what", "value"], *map(list, numbers)], note=MEANING),
         Section("Classes", "" if people.classes else f"Classes are {TENTHS}.", charts=labels),
         Section("Sizes and skew", "", charts=spread),
     ]

@@ -24,6 +24,7 @@ from enlist.report.devices import (
     latency_rows,
 )
 from enlist.report.flower import shadow_sections
+from enlist.report.further import further_sections
 from enlist.report.page import Section, write_page
 from enlist.report.participation import (
     activity_chart,
@@ -79,6 +80,7 @@ def write_report(
     sections = [
         _results(started, rows, given=target is not None, window=window),
         *_learning(started, rows, window),
+        *further_sections(started),
         _selected(started),
         *reason_sections(started),
         _outcomes(started, rows),

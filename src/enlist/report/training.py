@@ -11,7 +11,7 @@ import numpy as np
 
 from enlist.report.charts import Row, colours
 from enlist.runs.printing import duration, level, time_unit
-from enlist.runs.scores import evaluations, time_to, total
+from enlist.runs.scores import METRIC, evaluations, time_to, total
 from enlist.runs.tables import RunTables
 from enlist.statistics import Summary
 
@@ -75,7 +75,9 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
 def _interval(summary: Summary, by: str) -> tuple[float, float]:
     if math.isnan(summary.low):
         return summary.mean, summary.mean
-    return max(summary.low, 0.0), min(summary.high, 1.0) if by == "accuracy" else summary.high
+    if by.startswith(METRIC):  # of which nobody knows the bounds
+        return summary.low, summary.high
+    return max(summary.low, 0.0), summary.high if by == "loss" else min(summary.high, 1.0)
 
 
 def curve_chart(
@@ -85,8 +87,11 @@ def curve_chart(
     by: str = "accuracy",
     target: float = math.nan,
     clock: str = "virtual time",
+    axis: str = "",
 ) -> alt.LayerChart:
     """A line per selector with its 95 % band over seeds; the target is dashed; the legend singles out lines.
+
+    `axis` is what the vertical axis shows, if it is not the test accuracy or loss.
 
     >>> from enlist.runs.example import example_run
     >>> type(curve_chart(curve_rows([example_run()]), "Accuracy over time", target=0.7)).__name__
@@ -110,7 +115,7 @@ def curve_chart(
     )
     y_axis = alt.Axis(format=percent, tickCount=6)
     band = base.mark_area(clip=True).encode(
-        y=alt.Y("low:Q", title=f"test {by}", scale=scale, axis=y_axis),
+        y=alt.Y("low:Q", title=axis or f"test {by}", scale=scale, axis=y_axis),
         y2="high:Q",
         opacity=alt.condition(pick, alt.value(0.16), alt.value(0.02)),
     )
@@ -141,7 +146,7 @@ def _domain(bounds: Sequence[float], by: str) -> list[float]:
     low, high = min(bounds), max(bounds)
     margin = 0.05 * (high - low) or 0.05
     top = min(high + margin, 1.0) if by == "accuracy" else high + margin
-    return [max(low - margin, 0.0), max(top, high)]
+    return [low - margin if by == "metric" else max(low - margin, 0.0), max(top, high)]
 
 
 def _target_line(target: float, by: str) -> list[alt.Chart]:

@@ -115,6 +115,10 @@ class Reason(TypedDict):
 
 
 ROUNDS = tuple(RoundRow.__annotations__)
+FAIRNESS = ("client_accuracy", "accuracy_worst_tenth", "accuracy_spread")
+"""Further columns of rounds.csv about the accuracies of clients on samples of their own: mean, worst tenth, deviation."""
+METRIC = "metric_"
+"""How the columns of rounds.csv begin that hold metrics of the user's."""
 USER = "user"
 """The last column of clients.csv and participations.csv, where clients are users with ids; read as text."""
 PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name != USER)

@@ -361,6 +361,11 @@ def _same_config(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any
             f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; go on "
             "with the code that began it, or name a new folder."
         )
+    if found is not None and found.key.endswith(".digest"):
+        raise InputError(
+            f"the run in {folder} was made with other data (their digest differs); go on with the data that began it, "
+            "or name a new folder."
+        )
     if found is not None:
         raise InputError(
             f"{folder} holds a run with {found.key} = {found.before!r}, but {found.now!r} was asked for; resume it "

@@ -118,7 +118,13 @@ def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
         "seen": [percent(row["coverage"]) for row in rows],
         "Jain": [f"{row['jain']:.2f}" for row in rows],
         f"{unit} sent": [_sent(row, size) for row in rows],
+        "worst tenth of clients": [_half_interval(row, "accuracy_worst_tenth") for row in rows],
+        "spread over clients": [_half_interval(row, "accuracy_spread") for row in rows],
     }
+    metrics = dict.fromkeys(name for row in rows for name in row if name.startswith("metric_"))
+    for name in (name for name in metrics if any(f"{name}_low" in row for row in rows)):
+        short = name.removeprefix("metric_")
+        columns[name if short in columns else short] = [_half_interval(row, name, share=False) for row in rows]
     kept = {title: cells for title, cells in columns.items() if any(cell != UNKNOWN for cell in cells)}
     return [list(kept), *(list(line) for line in zip(*kept.values(), strict=True))]
 
@@ -159,12 +165,18 @@ def _rounds(number: float) -> str:
 
 
 def _final(row: Row) -> str:
-    half = (row["final_high"] - row["final_low"]) / 2.0
-    if not math.isfinite(row["final"]):
+    return _half_interval(row, "final", share=row["measure"] == "accuracy")
+
+
+def _half_interval(row: Row, name: str, share: bool = True) -> str:
+    """A score with half of its interval; a share in percent."""
+    value = row.get(name, math.nan)
+    half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2.0 if name in row else math.nan
+    if not math.isfinite(value):
         return UNKNOWN
-    if row["measure"] != "accuracy":
-        return f"{row['final']:.3g}" + (f" ± {half:.2g}" if math.isfinite(half) else "")
-    return f"{100 * row['final']:.1f}" + (f" ± {100 * half:.1f}" if math.isfinite(half) else "") + " %"
+    if not share:
+        return f"{value:.3g}" + (f" ± {half:.2g}" if math.isfinite(half) else "")
+    return f"{100 * value:.1f}" + (f" ± {100 * half:.1f}" if math.isfinite(half) else "") + " %"
 
 
 def _outcomes(row: Row) -> str:

@@ -15,7 +15,9 @@ import pydantic
 
 from enlist import files, selectors
 from enlist.clients import MOST_CLIENTS
-from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, LabelNoise
+from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
+from enlist.data.base import DatasetOptions
+from enlist.data.memory import AnyData
 from enlist.devices import (
     Always,
     AnyAvailability,
@@ -30,13 +32,15 @@ from enlist.errors import EnlistError, InputError
 from enlist.importing import source_digest
 from enlist.methods import Method
 from enlist.options import GrownOptions, Options
+from enlist.runs.columns import FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
+from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
 from enlist.text import brief_reason
 from enlist.training.aggregation import AnyAggregation, Mean
-from enlist.training.local import LocalTraining
 from enlist.training.models import MLP, AnyModel, PythonModel
+from enlist.training.own import Training
 from enlist.training.server import AnyServer, FedAvg
 
 MOST_ROUNDS = 10**9
@@ -110,12 +114,14 @@ class SelectorSection(GrownOptions):
         return self
 
 
-class DataSection(Options):
+class DataSection(GrownOptions):
     """Which samples there are, and who holds them.
 
     >>> DataSection(dataset="digits", partition="iid").partition.kind
     'iid'
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"client_test"})
 
     dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
     clients: int = pydantic.Field(
@@ -132,10 +138,19 @@ class DataSection(Options):
     speed_correlation: float = pydantic.Field(
         0.0, ge=-1, le=1, description="Rank correlation between a client's speed and its number of samples."
     )
+    client_test: float = pydantic.Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of its samples that each client keeps for testing. Above 0, rounds.csv has the accuracy of "
+        "clients on samples of their own: mean, worst tenth, spread.",
+    )
 
     @pydantic.field_validator("dataset", mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
+        if FromMemory.fits(given):
+            return _checked(FromMemory.of, given)
         return {"name": given} if isinstance(given, str) else given
 
     @pydantic.field_validator("partition", mode="before")
@@ -292,31 +307,6 @@ class Membership(Options):
         return sum(join.clients for join in self.joins)
 
 
-class Evaluation(GrownOptions):
-    """When the model is tested, and what is kept to understand the run.
-
-    >>> Evaluation(target=0.8).every
-    5
-    """
-
-    LATER: ClassVar[frozenset[str]] = frozenset({"reasons"})
-
-    every: int = pydantic.Field(5, ge=1, description="Test the model every so many rounds, and after the last.")
-    target: float | None = pydantic.Field(
-        None, gt=0, description="The accuracy (in a regression, the loss) whose time is reported."
-    )
-    stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
-    reasons: bool = pydantic.Field(
-        True, description="Keep why clients were chosen, in reasons.csv, which grows to 50 MB at most."
-    )
-
-    @pydantic.model_validator(mode="after")
-    def _matters(self) -> Evaluation:
-        if self.stop_at_target and self.target is None:
-            raise ValueError("stop_at_target needs a target; set one, for example target = 0.8.")
-        return self
-
-
 class Config(GrownOptions):
     """A whole run.
 
@@ -336,7 +326,7 @@ class Config(GrownOptions):
     failures: Failures = pydantic.Field(Failures(), description="Clients that crash.")
     membership: Membership = pydantic.Field(Membership(), description="Clients that come and go.")
     model: AnyModel = pydantic.Field(MLP(), description="The model.")
-    training: LocalTraining = pydantic.Field(LocalTraining(), description="What clients do with it.")
+    training: Training = pydantic.Field(Training(), description="What clients do with it.")
     server: ServerSection = pydantic.Field(ServerSection(), description="What the server does with updates.")
     rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
@@ -357,10 +347,13 @@ class Config(GrownOptions):
     @pydantic.field_validator("selector", mode="before")
     @classmethod
     def _selector(cls, given: Any) -> Any:
-        try:
-            return SelectorSection.of(given) if isinstance(given, str | type | Method) else given
-        except EnlistError as error:
-            raise ValueError(str(error)) from None
+        return _checked(SelectorSection.of, given) if isinstance(given, str | type | Method) else given
+
+    @pydantic.field_validator("data", mode="before")
+    @classmethod
+    def _data(cls, given: Any) -> Any:
+        alone = FromMemory.fits(given) or isinstance(given, DatasetOptions)
+        return {"dataset": given} if alone else given
 
     @pydantic.model_validator(mode="after")
     def _together(self) -> Config:
@@ -385,7 +378,17 @@ class Config(GrownOptions):
 
     def code(self) -> tuple[str, ...]:
         """The code that a run of this configuration imports, as "module:name": all of it is named here."""
-        return (*self.selector.code(), *self.data.dataset.code(), *self.model.code())
+        parts = (self.selector, self.data.dataset, self.model, self.training, self.evaluation)
+        return tuple(name for part in parts for name in part.code())
+
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """The tables of a run with their columns; of rounds there are more if the configuration asks for them.
+
+        >>> Config(data={"client_test": 0.2}).tables()["rounds.csv"][-1]
+        'accuracy_spread'
+        """
+        fair = FAIRNESS if self.data.client_test else ()
+        return {**TABLES, "rounds.csv": (*TABLES["rounds.csv"], *fair, *self.evaluation.columns)}
 
     def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
         """The same run with another method, and another seed.
@@ -411,16 +414,45 @@ class Config(GrownOptions):
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
 
+    def with_data(self, given: AnyData) -> Config:
+        """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.
+
+        So a run is read or continued whose data were an object, which its folder does not hold; other data are refused.
+
+        >>> Config(data={"clients": 3}).with_data(([[0.0], [1.0]], [0, 1])).data.dataset.content
+        'arrays x (2, 1), y (2,)'
+        """
+        own = self.data.dataset
+        dataset = own.again(given) if isinstance(own, FromMemory) else FromMemory.of(given)
+        return self.model_copy(update={"data": self.data.model_copy(update={"dataset": dataset})})
+
+    def without_data(self) -> Config:
+        """The same run for a process that has its clients already: data that are an object stay behind.
+
+        >>> Config(seed=3).without_data().seed
+        3
+        """
+        if ("data", "dataset") not in self._objects():
+            return self
+        left = self.data.dataset.model_validate(self.data.dataset.model_dump())
+        return self.model_copy(update={"data": self.data.model_copy(update={"dataset": left})})
+
     def recorded(self) -> Config:
-        """As a run folder records it: with the digest of the source of a selector of the user's, which is imported.
+        """As a run folder records it: with digests of the source of the user's selector, loss, optimiser and metrics,
+        which are imported.
 
         >>> Config(selector="oort").recorded().selector.source is None
         True
         """
-        if not self.selector.code():
-            return self
-        digest = source_digest(self.selector.kind())
-        return self.model_copy(update={"selector": self.selector.model_copy(update={"source": digest})})
+        changed: dict[str, Any] = {}
+        if self.selector.code():
+            source = source_digest(self.selector.kind())
+            changed["selector"] = self.selector.model_copy(update={"source": source})
+        for section, keys in (("training", ("loss", "optimiser")), ("evaluation", ("metrics",))):
+            own = {key: _recorded(getattr(getattr(self, section), key), f"{section}.{key}") for key in keys}
+            if any(own.values()):
+                changed[section] = getattr(self, section).model_copy(update=own)
+        return self.model_copy(update=changed)
 
     def replace(self, *changes: str, **sections: Any) -> Config:
         """The same run with some keys changed, checked like a file.
@@ -435,18 +467,54 @@ class Config(GrownOptions):
         >>> Config().replace("rounds.k=20", "data.partition=iid", seed=3).rounds.k
         20
         """
-        values = self.model_dump(mode="json")
+        values, before = (self.model_dump(mode="json") for _ in range(2))
         for change in changes:
             _apply(values, change)
-        touched = {change.partition("=")[0].partition(".")[0].strip() for change in changes}
-        kept = {name: getattr(self, name) for name in self._objects() if name not in touched}
-        return parse({**values, **kept, **sections}, "Config.replace")
+        for path, held in self._objects().items():
+            _keep(values, before, path, held)
+        return parse({**values, **sections}, "Config.replace")
 
-    def _objects(self) -> list[str]:
-        """Sections that hold an object of Python's, which a file could not say."""
-        held = {"selector": self.selector._kind, "model": getattr(self.model, "_object", None)}
-        held["data"] = getattr(self.data.dataset, "_object", None)
-        return [name for name, found in held.items() if found is not None]
+    def _objects(self) -> dict[tuple[str, ...], Any]:
+        """Where options lie that hold an object of Python's, which a file could not say."""
+        places: dict[tuple[str, ...], Any] = {
+            ("selector",): self.selector,
+            ("model",): self.model,
+            ("data", "dataset"): self.data.dataset,
+            ("training", "loss"): self.training.loss,
+            ("training", "optimiser"): self.training.optimiser,
+            ("evaluation", "metrics"): self.evaluation.metrics,
+        }
+        return {path: held for path, held in places.items() if _holds_object(held)}
+
+
+def _holds_object(held: Any) -> bool:
+    parts = held if isinstance(held, tuple) else (held,)
+    return any(getattr(part, kind, None) is not None for part in parts for kind in ("_kind", "_object"))
+
+
+def _recorded(held: Any, owner: str) -> Any:
+    """Code of the user's with the digest of its source."""
+    return tuple(code.recorded(owner) for code in held) if isinstance(held, tuple) else held and held.recorded(owner)
+
+
+def _keep(values: dict[str, Any], before: Mapping[str, Any], path: Sequence[str], held: Any) -> None:
+    """Put options that hold an object in the place of what a file would say of them, unless that was changed."""
+    *parents, last = path
+    for parent in parents:
+        inner: Any = values[parent]
+        if not isinstance(inner, dict):
+            return
+        values, before = inner, before[parent]
+    if last in values and values[last] == before[last]:
+        values[last] = held
+
+
+def _checked(make: Callable[[Any], Any], given: Any) -> Any:
+    """What is made of an object; what is wrong with it is said like everything that is wrong in a configuration."""
+    try:
+        return make(given)
+    except EnlistError as error:
+        raise ValueError(str(error)) from None
 
 
 def parse(values: Mapping[str, Any], source: str) -> Config:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
-from enlist.simulation.config import Config
+from enlist.simulation.config import Config, SelectorSection
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
@@ -53,8 +53,13 @@ def _header(comparison: Comparison) -> dict[str, Any]:
         "first_seed": comparison.first_seed,
         "seeds": comparison.seeds,
         "methods": methods,
-        "config": comparison.config.model_dump(mode="json", exclude={"seed", "selector"}),
+        "config": _shared(comparison.config).recorded().model_dump(mode="json", exclude={"seed", "selector"}),
     }
+
+
+def _shared(config: Config) -> Config:
+    """What all methods share; the configuration's own selector is none of it, so it need not be importable."""
+    return config.model_copy(update={"selector": SelectorSection()})
 
 
 def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[str, Any]:
@@ -74,6 +79,11 @@ def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[st
         *((f"method '{label}': ", entry, header["methods"][label]) for label, entry in again.items()),
     ):
         found = first_difference(then, now)
+        if found is not None and found.key.endswith((".source", ".digest", "evaluation.metrics")):
+            raise InputError(
+                f"{file.parent} holds a comparison with another {what}{found.key}: code or data have changed since it "
+                "began; continue it with those that began it, or name a new folder."
+            )
         if found is not None:
             raise InputError(
                 f"{file.parent} holds a comparison with {what}{found.key} = {found.before!r}, and {found.now!r} was "

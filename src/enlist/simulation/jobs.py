@@ -185,7 +185,8 @@ def run_in(
     'finished'
     """
     values, code = config.recorded().model_dump(mode="json"), config.code()
-    with RunFolder.open(folder, values, resume=True, code=code, accept_changes=accept_changes) as opened:
+    tables = config.tables()
+    with RunFolder.open(folder, values, resume=True, tables=tables, code=code, accept_changes=accept_changes) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
         try:
@@ -298,8 +299,9 @@ class _Elsewhere:
         with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
             if fresh:
                 runner.connection.send(("people", self.shared[job.people]))
-            # A class of a notebook travels by value; nothing of this is ever written to disk.
-            runner.connection.send(("run", cloudpickle.dumps((job, self.how))))
+            # A class of a notebook travels by value, and samples are there already. None of it is ever written to disk.
+            sent = dataclasses.replace(job, config=job.config.without_data())
+            runner.connection.send(("run", cloudpickle.dumps((sent, self.how))))
 
     def take(self) -> Job | None:
         """The next run whose clients can be built; where they cannot, all runs with these clients fail."""
@@ -339,6 +341,7 @@ class _Elsewhere:
             result, run = pickle.loads(content)  # of a process of ours, through a pipe of ours
             self.ended.finished[key] = result
             if run is not None:
+                run.config = runner.job.config
                 self.ended.runs[key] = run
             self.tick(*key, result)
         else:

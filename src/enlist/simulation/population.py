@@ -36,6 +36,8 @@ class Population:
     hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
     spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
     users         (N,) ids of the users that clients are; None if the partition is not by user
+    input_names   names of the numbers of a sample, in order, or ()
+    held_out      (N + 1,) where the test samples of each client begin in the part "clients"; None if they keep none
 
     >>> from enlist.simulation.config import Config
     >>> population = build(Config(data={"clients": 20, "partition": "iid"}))
@@ -59,6 +61,8 @@ class Population:
     hostile: AnyArray | None = None
     spoiled: Spoiled = dataclasses.field(default_factory=dict)
     users: AnyArray | None = None
+    input_names: tuple[str, ...] = ()
+    held_out: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -120,6 +124,11 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         raise InputError(
             f"{int(empty.sum())} of {len(shards)} clients would hold no samples; use fewer, or another partition."
         )
+    own_test: Shards | None = None
+    if config.data.client_test:
+        if not data.classes:
+            raise InputError("data.client_test measures accuracies of clients, and a regression has none; set it to 0.")
+        shards, own_test = shards.held_out(config.data.client_test, streams.generator("client test"))
     rates = config.data.label_noise.rates(len(shards), streams)
     labels = noisy_labels(train.y, shards, rates, data.classes, streams) if rates.any() else train.y
     held = Samples(train.x[shards.order], labels[shards.order])
@@ -143,6 +152,8 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     hostility = Hostility(config.hostile, len(shards), streams)
     held, spoiled = hostility.spoil(held, shards.offsets, data.classes)
     parts = {"train": held, "test": data.test} | ({} if validation is None else {"validation": validation})
+    if own_test is not None:  # labels as they are, without noise
+        parts["clients"] = Samples(train.x[own_test.order], train.y[own_test.order])
     return Population(
         name=data.name,
         shape=data.shape,
@@ -167,4 +178,6 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         hostile=hostility.kinds() if hostility else None,
         spoiled=spoiled,
         users=users,
+        input_names=data.input_names,
+        held_out=None if own_test is None else own_test.offsets,
     )

@@ -19,7 +19,7 @@ from enlist.report.charts import styled
 from enlist.report.runs import ordered, write_report
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
-from enlist.runs.columns import PARTICIPATIONS, ROUNDS, USER, Participation, RoundRow
+from enlist.runs.columns import USER, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import comparison_table, duration, level
 from enlist.runs.reasons import MOST_ROWS, reason_table
@@ -50,8 +50,10 @@ class Run:
     (3, 'Sequential')
     """
 
-    def __init__(self, config: Config, tables: RunTables, load: Callable[[], torch.nn.Module]) -> None:
-        self.config, self.tables, self._load = config, tables, load
+    def __init__(
+        self, config: Config, tables: RunTables, load: Callable[[str], torch.nn.Module], accuracies: Callable[[], Any]
+    ) -> None:
+        self.config, self.tables, self._load, self._accuracies = config, tables, load, accuracies
 
     @property
     def label(self) -> str:
@@ -86,7 +88,21 @@ class Run:
     @functools.cached_property
     def model(self) -> torch.nn.Module:
         """The trained model, on the CPU and in evaluation mode."""
-        return self._load()
+        return self._load("model")
+
+    @functools.cached_property
+    def best_model(self) -> torch.nn.Module:
+        """The best model by `evaluation.watch`; it is kept if `evaluation.keep_best` is set."""
+        if not self.config.evaluation.keep_best:
+            raise InputError("no best model was kept; set evaluation.keep_best = true, and run it again.")
+        return self._load("best")
+
+    @functools.cached_property
+    def client_accuracy(self) -> Any:
+        """(clients,) accuracy of each on its own test samples in the last evaluation; NaN of one without any."""
+        if not self.config.data.client_test:
+            raise InputError("clients kept no samples for testing; set data.client_test, for example to 0.2.")
+        return self._accuracies()
 
     def table(self, name: str, library: str | None = None) -> Any:
         """A table ("rounds", "participations", "clients" or "reasons") as a data frame of pandas, polars or arrays."""
@@ -306,13 +322,14 @@ class Memory(Callback[Recordable, RoundRecord]):
 
     def tables(self, label: str, config: Config, clients: Mapping[str, AnyArray]) -> RunTables:
         """The tables, as they would be read from a folder."""
-        named = (*PARTICIPATIONS, USER) if USER in clients else PARTICIPATIONS
+        columns = config.tables()
+        named = (*columns["participations.csv"], USER) if USER in clients else columns["participations.csv"]
         participations = columns_of(self.participations, named)
         return RunTables(
             label,
             config.seed,
             config.model_dump(mode="json"),
-            {name: _number(values) for name, values in columns_of(self.rounds, ROUNDS).items()},
+            {name: _number(values) for name, values in columns_of(self.rounds, columns["rounds.csv"]).items()},
             {name: _number(values) for name, values in participations.items()},
             {name: _number(np.asarray(values)) for name, values in clients.items()},
             self.result,

@@ -84,8 +84,10 @@ def simulate(
     if folder is None:
         return in_memory(settings, callbacks, workers=workers, device=device)
     settings = settings.recorded()
-    values, code = settings.model_dump(mode="json"), settings.code()
-    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
+    values, tables, code = settings.model_dump(mode="json"), settings.tables(), settings.code()
+    with RunFolder.open(
+        folder, values, resume=resume, tables=tables, code=code, accept_changes=accept_changes
+    ) as opened:
         if not opened.finished():
             recorder = Recorder(opened)
             with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:
@@ -125,10 +127,16 @@ def in_memory(
     simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
     simulation.run()
     clients, server = simulation.columns(), simulation.server
-    weights = {name: tensor.numpy() for name, tensor in server.layout.named(server.model).items()}
+    models = {"model": server.model, "best": simulation.watch.model}
+    weights = {
+        which: {name: tensor.numpy() for name, tensor in server.layout.named(model).items()}
+        for which, model in models.items()
+        if model is not None
+    }
     shape, classes = simulation.population.shape, simulation.population.classes
+    accuracies = functools.partial(np.array, simulation.evaluator.accuracies)
     model = functools.partial(_model, config, weights, shape, classes)
-    return Run(config, memory.tables(config.selector.title, config, clients), model)
+    return Run(config, memory.tables(config.selector.title, config, clients), model, accuracies)
 
 
 def read(folder: str | PathLike[str], config: Config | None = None, *, trust: bool = False) -> Run:
@@ -154,15 +162,23 @@ def read(folder: str | PathLike[str], config: Config | None = None, *, trust: bo
     tables = read_run(path)
     settings = config or load(path / "config.json", trust=trust, code=lambda config: ())
 
-    def model() -> torch.nn.Module:
-        own = config or load(path / "config.json", trust=trust)
+    def model(which: str) -> torch.nn.Module:
+        own = config or load(path / "config.json", trust=trust, code=_code_of_model)
         population = build(own)
-        return _model(own, checkpoints.last(path).weights["model"], population.shape, population.classes)
+        return _model(own, checkpoints.last(path).weights, population.shape, population.classes, which)
 
-    return Run(settings, tables, model)
+    return Run(settings, tables, model, lambda: checkpoints.last(path).arrays.get("client_accuracy"))
 
 
-def _model(config: Config, weights: Any, shape: tuple[int, ...], classes: int) -> torch.nn.Module:
+def _code_of_model(config: Config) -> tuple[str, ...]:
+    return (*config.data.dataset.code(), *config.model.code())
+
+
+def _model(
+    config: Config, weights: checkpoints.Weights, shape: tuple[int, ...], classes: int, which: str
+) -> torch.nn.Module:
+    if which not in weights:
+        raise InputError("nothing was evaluated yet, so no model is the best; wait for the first evaluation.")
     module = initialise(config.model, shape, classes, Streams(config.seed))
-    module.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights.items()})
+    module.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights[which].items()})
     return module.eval()

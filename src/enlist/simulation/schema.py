@@ -132,7 +132,7 @@ def _sections(model: Schema, whole: Schema, path: str, depth: int) -> Iterator[s
         if "discriminator" in (value["items"] if many else value):
             yield from _alternatives(value["items"] if many else value, whole, name, depth)
             continue
-        inner = _resolved(value["items"] if many else value, whole)
+        inner = _resolved(value["items"] if many else _known(value), whole)
         yield _keys(inner["properties"], inner.get("required", ()), whole, name)
         yield from _sections(inner, whole, name, depth + 1)
 
@@ -181,6 +181,7 @@ def _part_cells(value: Schema, name: str, whole: Schema) -> tuple[str, str]:
 
 def _parts(value: Schema) -> bool:
     """Whether a key holds a table with keys of its own, one of several alternatives, or a list of such tables."""
+    value = _known(value)
     items = value.get("items", {})
     return any("$ref" in part or "discriminator" in part for part in (value, items))
 

@@ -27,6 +27,7 @@ from enlist.runs.folder import Saves
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
+from enlist.simulation.evaluation import Evaluator, Watch, check_watch
 from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Hostility
 from enlist.simulation.population import Population, build
@@ -91,6 +92,7 @@ class Simulation:
                 f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
                 "set it, for example to 0.1."
             )
+        check_watch(config.evaluation, self.population.samples or data or {})
         self.books = Books(self.selector, late="await" if config.rounds.uses_late else "drop")
         target = config.evaluation.target
         if self.population.classes and target is not None and target >= 1:
@@ -107,8 +109,15 @@ class Simulation:
         self.accuracy, self.loss, self.reached = math.nan, math.nan, {"rounds": 0, "time": math.nan}
         self.stopping, self.abandoned, self.looked_at = False, False, 0
         self.protocol = protocol(self)
+        self.watch = Watch(config.evaluation, regression=not self.population.classes)
         self.trainer = Trainer(self._job(module, data, workers, device), workers)
         self.trainer.put(self.versions.slot(0), self.server.model)
+        self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
+        try:
+            self.evaluator.measure(self.versions.slot(0))  # what metrics of the user's cannot do is said now
+        except BaseException:
+            self.trainer.close()
+            raise
 
     def run(self) -> dict[str, Any]:
         """Run to the end, or until `stopping` is set; returns what result.json holds."""
@@ -145,7 +154,7 @@ class Simulation:
         rounds, evaluation = self.config.rounds, self.config.evaluation
         out_of_time = rounds.seconds is not None and self.now >= rounds.seconds
         at_target = evaluation.stop_at_target and self.reached["rounds"] > 0
-        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned
+        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned or self.watch.exhausted
 
     @property
     def _tells_accuracy(self) -> bool:
@@ -188,6 +197,7 @@ class Simulation:
             "target": self.config.evaluation.target,
             "rounds_to_target": self.reached["rounds"] or None,
             "time_to_target": None if math.isnan(self.reached["time"]) else self.reached["time"],
+            **self.watch.result(),
         }
 
     def _job(self, module: torch.nn.Module, data: dict[str, Placed] | None, workers: int, device: str) -> Job:
@@ -199,11 +209,12 @@ class Simulation:
         return Job(
             module,
             self.population.classes,
-            self.config.training,
+            self.config.training.without_code(),
             data,
             self.config.seed,
             measure=measure,
             device=device,
+            **self.config.training.own(module, self.population.shape, self.population.classes),
         )
 
     def _leaving(self) -> list[tuple[int, IntArray]]:
@@ -405,10 +416,11 @@ class Simulation:
     def _evaluate(self) -> dict[str, float]:
         slot = self.versions.slot(self.round)
         measured: dict[str, float] = {}
-        if self._tells_accuracy:
+        due = self.finished or self.round % self.config.evaluation.every == 0
+        if self._tells_accuracy or (due and self.watch.needs_validation):
             loss, accuracy = self.trainer.evaluate(slot, "validation")
             measured |= {"validation_loss": loss, "validation_accuracy": accuracy}
-        if self.finished or self.round % self.config.evaluation.every == 0:
+        if due:
             loss, accuracy = self.trainer.evaluate(slot, "test")
             measured |= {"loss": loss, "accuracy": accuracy}
             self.accuracy, self.loss = accuracy, loss
@@ -416,6 +428,8 @@ class Simulation:
             good = target is not None and (accuracy >= target if self.population.classes else loss <= target)
             if good and not self.reached["rounds"]:
                 self.reached = {"rounds": self.round, "time": self.now}
+            measured |= self.evaluator.measure(slot)
+            self.watch.note(measured, self.round, self.server.model)
         return measured
 
     def _tell(
@@ -441,7 +455,8 @@ class Simulation:
         columns: dict[str, Any] = dict(zip(names, known.T, strict=True))
         columns["upload_latency"] = np.where(replied, schedule.upload, np.nan)
         feedback = Feedback(outcome=outcome, latency=latency, censored=late, **columns)
-        server = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
+        asked = ("accuracy", "loss") if self._tells_accuracy else ()
+        server = {name: measured.get(f"validation_{name}") for name in asked}
         finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
         self.deadline.observe(claimed[replied])
@@ -477,11 +492,16 @@ class Simulation:
             "deadline": self.deadline.state(),
             "abandoned": self.abandoned,
             "bounds": bounds,
+            **self.watch.state(),
         }
         arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.exclusion.state()
+        if self.evaluator.accuracies is not None:
+            arrays["client_accuracy"] = self.evaluator.accuracies
         own_header, own_arrays, own_tensors = self.protocol.state()
         header["protocol"] = own_header
         weights = {"model": layout.named(self.server.model), "tensors": tensors | own_tensors}
+        if self.watch.model is not None:
+            weights["best"] = layout.named(self.watch.model)
         return header, arrays | own_arrays, {file: _as_arrays(values) for file, values in weights.items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -502,6 +522,12 @@ class Simulation:
         self.reached = {"rounds": rounds, "time": math.nan if time is None else time}
         self.members, self.abandoned = header["members"], header["abandoned"]
         self.deadline.restore(header["deadline"])
+        best = None
+        if "best" in checkpoint.weights:
+            best = self.server.model.clone()
+            self.server.layout.load_named(_as_tensors(checkpoint.weights["best"]), best)
+        self.watch.restore(header, best)
+        self.evaluator.accuracies = arrays.get("client_accuracy")
         self.queue = Queue.of(under("queue/", arrays))
         self.versions = Versions()
         for version in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("version/")}):
