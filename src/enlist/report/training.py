@@ -10,8 +10,9 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row, colours
+from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
-from enlist.runs.scores import METRIC, evaluations, time_to, total
+from enlist.runs.scores import evaluations, time_to, total
 from enlist.runs.tables import RunTables
 from enlist.statistics import Summary
 

@@ -116,7 +116,7 @@ class Reason(TypedDict):
 
 ROUNDS = tuple(RoundRow.__annotations__)
 FAIRNESS = ("client_accuracy", "accuracy_worst_tenth", "accuracy_spread")
-"""Further columns of rounds.csv about the accuracies of clients on samples of their own: mean, worst tenth, deviation."""
+"""Further columns of rounds.csv: mean, worst tenth and deviation of clients' accuracies on samples of their own."""
 METRIC = "metric_"
 """How the columns of rounds.csv begin that hold metrics of the user's."""
 USER = "user"
