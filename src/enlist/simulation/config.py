@@ -39,6 +39,10 @@ from enlist.training.local import LocalTraining
 from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.server import AnyServer, FedAvg
 
+HELD = {"selector": "_kind", "model": "_object", "data.dataset": "_object"}
+"""Sections that may hold an object of Python's, and where."""
+KINDS = ("kind", "name")
+"""Keys that say which other keys their table has."""
 MOST_ROUNDS = 10**9
 """Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
@@ -416,31 +420,41 @@ class Config(GrownOptions):
         digest = source_digest(self.selector.kind())
         return self.model_copy(update={"selector": self.selector.model_copy(update={"source": digest})})
 
-    def replace(self, *changes: str, **sections: Any) -> Config:
+    def replace(self, *changes: str | Mapping[str, Any], **sections: Any) -> Config:
         """The same run with some keys changed, checked like a file.
 
         Parameters
         ----------
-        *changes : str
-            Single keys, as the command line's --set takes them: "rounds.k=20".
+        *changes : str or mapping
+            Single keys, as the command line's --set takes them, "rounds.k=20", or as a mapping, {"rounds.k": 20}. A
+            change of `kind` or `name` begins its table anew: the other keys belong to what was there before.
         **sections
             Whole sections or top-level keys: seed=3, model="logistic", selector=Oort.with_(penalty=1.0).
 
-        >>> Config().replace("rounds.k=20", "data.partition=iid", seed=3).rounds.k
+        >>> Config().replace("rounds.k=20", {"data.partition": "iid"}, seed=3).rounds.k
         20
         """
-        values = self.model_dump(mode="json")
-        for change in changes:
-            _apply(values, change)
-        touched = {change.partition("=")[0].partition(".")[0].strip() for change in changes}
-        kept = {name: getattr(self, name) for name in self._objects() if name not in touched}
-        return parse({**values, **kept, **sections}, "Config.replace")
+        return self.changed(changes, sections, "Config.replace")
 
-    def _objects(self) -> list[str]:
-        """Sections that hold an object of Python's, which a file could not say."""
-        held = {"selector": self.selector._kind, "model": getattr(self.model, "_object", None)}
-        held["data"] = getattr(self.data.dataset, "_object", None)
-        return [name for name, found in held.items() if found is not None]
+    def changed(self, changes: Sequence[str | Mapping[str, Any]], sections: Mapping[str, Any], source: str) -> Config:
+        """What `replace` returns; errors begin with `source`.
+
+        >>> Config().changed([{"devices.kind": "equal"}], {"seed": 3}, "here").devices.kind
+        'equal'
+        """
+        values = self.model_dump(mode="json")
+        single = [pair for each in changes for pair in ([_parted(each)] if isinstance(each, str) else each.items())]
+        for path, value in sorted(single, key=lambda pair: _last(pair[0]) not in KINDS):  # other keys belong to these
+            _put(values, path, value, anew=True)
+        for path, held in self._objects().items():
+            if not any(f"{path}.".startswith(f"{other}.") or other.startswith(f"{path}.") for other, _ in single):
+                _put(values, path, held)
+        return parse({**values, **sections}, source)
+
+    def _objects(self) -> dict[str, Any]:
+        """Parts that hold an object of Python's, which a file could not say, by their key."""
+        held = {"selector": self.selector, "model": self.model, "data.dataset": self.data.dataset}
+        return {path: part for path, part in held.items() if getattr(part, HELD[path], None) is not None}
 
 
 def parse(values: Mapping[str, Any], source: str) -> Config:
@@ -526,20 +540,44 @@ def _spelled_out(key: str, short: Any) -> dict[str, Any]:
 
 
 def _apply(values: dict[str, Any], change: str) -> None:
+    _put(values, *_parted(change))
+
+
+def _parted(change: str) -> tuple[str, Any]:
+    """Key and value of a change as it is written on the command line."""
     path, equals, text = change.partition("=")
     if not equals or not path:
         raise InputError(f"--set got '{change}'; write key.key=value, for example rounds.k=20.")
+    return path.strip(), value_of(path, text)
+
+
+def value_of(path: str, text: str) -> Any:
+    """A value as it is written on the command line or in a table: a number, a list, a bare word.
+
+    >>> value_of("model.hidden", "[32, 16]"), value_of("data.partition", "iid")
+    ([32, 16], 'iid')
+    """
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string
+        return text  # a bare word is a string
     except (ValueError, RecursionError) as error:
         raise InputError(f"--set {path} cannot be read: {brief_reason(error)}") from None
+
+
+def _put(values: dict[str, Any], path: str, value: Any, anew: bool = False) -> None:
+    """Change a key; `anew`: where it says of which kind its table is, the others of the table go."""
     table = values
-    *parents, last = path.strip().split(".")
+    *parents, last = path.split(".")
     for parent in parents:
         inner = table.setdefault(parent, {})
         if not isinstance(inner, dict):
             inner = table[parent] = _spelled_out(parent, inner)
         table = inner
+    if anew and last in KINDS and parents and table.get(last) != value:
+        table.clear()
     table[last] = value
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]
