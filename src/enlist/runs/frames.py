@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from enlist.typing import AnyArray
 LIBRARIES = ("pandas", "polars", "arrays")
 WHOLE = frozenset({
     "round", "selected_in", "client", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
-    "bytes_down", "bytes_up", "rounds_late", "seed", "seeds", "pairs", "reached", "rounds",
+    "bytes_down", "bytes_up", "rounds_late", "seed", "seeds", "pairs", "reached", "rounds", "rounds_to_target",
 })  # fmt: skip
 """Columns that count something."""
 FLAGS = frozenset({"censored"})
@@ -56,7 +56,7 @@ class Columns(dict[str, AnyArray]):
         return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
+def frame(columns: Mapping[str, Any], library: str | None = None, shares: Collection[str] = ()) -> Any:
     """Columns of equal length as a data frame.
 
     Parameters
@@ -65,6 +65,8 @@ def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
         NaN or None where a value is missing.
     library : {"pandas", "polars", "arrays"}, optional
         By default pandas if it is installed, else `Columns`.
+    shares : collection of str
+        Columns of these names hold shares, though elsewhere they count something.
 
     >>> frame({"round": np.array([1.0, 2.0]), "loss": np.array([0.5, np.nan])}, "arrays")["round"]
     array([1, 2])
@@ -72,7 +74,8 @@ def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
     if library is None:
         library = "pandas" if importlib.util.find_spec("pandas") else "arrays"
     checks.one_of("library", library, LIBRARIES)
-    typed = {name: _typed(name, np.asarray(values)) for name, values in columns.items()}
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    typed = {name: values if name in shares else _typed(name, values) for name, values in arrays.items()}
     if library == "arrays":
         return Columns({name: _plain(values) for name, values in typed.items()})
     if importlib.util.find_spec(library) is None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -16,12 +15,13 @@ import torch
 
 from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
-from enlist.report.runs import ordered, write_report
+from enlist.report.runs import write_report
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.folder import PARTICIPATIONS, ROUNDS
 from enlist.runs.frames import columns_of, frame
-from enlist.runs.printing import comparison_table, duration, level
-from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
+from enlist.runs.groups import ordered
+from enlist.runs.printing import as_html, as_text, comparison_table, duration, level
+from enlist.runs.scores import OUTCOMES, comparison_rows, measure, run_scores, run_summary, speed_up, time_to
 from enlist.runs.tables import RunTables
 from enlist.simulation.callbacks import Callback, Row
 from enlist.simulation.config import Config
@@ -97,26 +97,7 @@ class Run:
 
         `final` is the mean of the last three evaluations, `last` the last of them, `best` the best.
         """
-        by = measure([self.tables])
-        scores = run_scores(self.tables, by)
-        seen = evaluations(self.tables, by).values
-        result = dict(self.tables.result or {})
-        found: dict[str, Any] = {
-            "method": self.label,
-            "seed": self.seed,
-            "status": result.get("status", "running"),
-            "measure": by,
-            "final": scores.pop("final"),
-            "last": float(seen[-1]) if len(seen) else math.nan,
-            "best": scores.pop("best"),
-            "target": result.get("target"),
-            "rounds_to_target": result.get("rounds_to_target"),
-            "time_to_target": result.get("time_to_target"),
-            **scores,
-        }
-        for name in ("rounds", "asked"):
-            found[name] = int(found[name])
-        return found
+        return run_summary(self.tables)
 
     def time_to(self, target: float, window: int = 1) -> float:
         """Virtual seconds until the test accuracy (in a regression, the loss) met `target`; infinite if never."""
@@ -141,7 +122,7 @@ class Run:
         return f"Run({self.label!r}, seed={self.seed}, {found['rounds']} rounds, {duration(found['time'])}{value})"
 
     def _repr_html_(self) -> str:
-        return _as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
+        return as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
 
 
 class ComparisonResult:
@@ -193,7 +174,8 @@ class ComparisonResult:
         """One row per method, as a data frame: scores with 95 % intervals over seeds, and the speed-up."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         columns = columns_of(self.rows, names)
-        return frame({"method" if name == "selector" else name: values for name, values in columns.items()})
+        renamed = {"method" if name == "selector" else name: values for name, values in columns.items()}
+        return frame(renamed, shares=OUTCOMES)
 
     def curves(self, along: str = "time") -> Any:
         """Mean test accuracy with its 95 % interval over seeds, at times or rounds, as a data frame."""
@@ -239,12 +221,10 @@ class ComparisonResult:
         return found
 
     def __repr__(self) -> str:
-        lines = comparison_table(self.rows)
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        return as_text(comparison_table(self.rows))
 
     def _repr_html_(self) -> str:
-        return _as_html(comparison_table(self.rows))
+        return as_html(comparison_table(self.rows))
 
 
 class Memory(Callback):
@@ -299,11 +279,3 @@ def _curves(runs: Sequence[RunTables], along: str, title: str) -> alt.TopLevelMi
 
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _as_html(rows: Sequence[Sequence[str]], header: bool = True) -> str:
-    kinds = ["th" if header and not index else "td" for index in range(len(rows))]
-    lines = (
-        "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in row) for kind, row in zip(kinds, rows, strict=True)
-    )
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
