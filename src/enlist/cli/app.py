@@ -17,6 +17,7 @@ from enlist.cli.profile import profile
 from enlist.cli.report import report
 from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
+from enlist.cli.sweep import sweep
 
 app = typer.Typer(
     name="enlist",
@@ -30,6 +31,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(compare)
+app.command()(sweep)
 app.command()(personalise)
 app.command()(reproduce)
 app.command()(report)

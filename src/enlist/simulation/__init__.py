@@ -16,6 +16,7 @@ from enlist.simulation.population import Population, build
 from enlist.simulation.results import ComparisonResult, Run
 from enlist.simulation.running import read, simulate
 from enlist.simulation.simulation import Simulation, placed
+from enlist.simulation.sweep import Sweep, SweepResult, sweep
 
 __all__ = [
     "Callback",
@@ -28,6 +29,8 @@ __all__ = [
     "Recorder",
     "Run",
     "Simulation",
+    "Sweep",
+    "SweepResult",
     "TensorBoard",
     "build",
     "compare",
@@ -37,4 +40,5 @@ __all__ = [
     "read",
     "run_in",
     "simulate",
+    "sweep",
 ]

@@ -103,6 +103,13 @@ class Ended:
     runs: dict[Key, Run] = dataclasses.field(default_factory=dict)
     first_error: BaseException | None = None
 
+    def below(self, part: Any) -> Ended:
+        """Those whose keys begin with this part, which is left out: how the runs of one point of a sweep ended."""
+        finished = {key[1:]: result for key, result in self.finished.items() if key[0] == part}
+        failed = {key[1:]: reason for key, reason in self.failed.items() if key[0] == part}
+        runs = {key[1:]: run for key, run in self.runs.items() if key[0] == part}
+        return Ended(finished, failed, runs, self.first_error)
+
 
 def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, how: How | None = None) -> Ended:
     """Do the runs that are not finished yet; with one process in this one, so that nothing need be importable.
