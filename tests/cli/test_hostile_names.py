@@ -180,7 +180,8 @@ def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> N
     seen: Any = Terminal(file=io.StringIO(), force_terminal=True, width=200)
     view = View(seen, comparison)
     with view.progress:
-        view.tick(ALL[0], 0, {"status": "running", "rounds": 1})
+        for name in ALL:
+            view.tick(name, 0, {"status": "running", "rounds": 1})
     text = seen.file.getvalue()
     assert "[/x]" in text
     assert "\x1b[2J" not in text
