@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import enlist
-from enlist.errors import InputError
+from enlist.errors import InputError, UnknownNameError
 from enlist.runs.example import example_run, write_run
 from enlist.runs.groups import Group, compared_rows, differing, group_rows, grouped, write_rows
 from enlist.runs.printing import short_names
@@ -64,7 +64,7 @@ def test_the_speed_up_is_over_the_baseline_of_the_group() -> None:
     rows = group_rows(grouped(runs), 0.5)
     alone = [row for k in (3, 6) for row in group_rows([Group({}, [run for run in runs if run.config["k"] == k])], 0.5)]
     assert repr([{name: row[name] for name in row if name != "k"} for row in rows]) == repr(alone)
-    with pytest.raises(InputError, match="no method called 'bsfl'"):
+    with pytest.raises(UnknownNameError, match="no method called 'bsfl'"):
         group_rows(grouped(runs), baseline="bsfl")
 
 

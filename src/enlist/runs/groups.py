@@ -131,7 +131,7 @@ def group_rows(
     """
     names = list(dict.fromkeys(run.selector for group in groups for run in group.runs))
     if baseline is not None and baseline not in names:
-        raise unknown("method", baseline, names, owner="the runs")
+        raise unknown("method", baseline, names, owner="the comparison")
     rows = []
     for group in groups:
         lost = baseline is not None and baseline not in {run.selector for run in group.runs}
