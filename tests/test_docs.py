@@ -7,6 +7,9 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -95,3 +98,27 @@ def test_every_public_name_has_a_doctest() -> None:
             if all(line.strip().endswith((f"{name}.__name__", f"{name}.__module__")) for line in examples):
                 missing.append(f"{module.name}.{name}")  # none, or one that cannot fail
     assert not missing
+
+
+def test_sweep_tuning_and_tables_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    monkeypatch.chdir(tmp_path)
+    pieces = blocks("docs/python.md", "python")[-3:]
+    assert [word for code in pieces for word in ("sweep(", "optuna", "enlist.frame") if word in code] == [
+        "sweep(",
+        "optuna",
+        "enlist.frame",
+    ]
+    recipe = pieces[1].partition("def objective")[2].partition("sampler, pruner")[0].strip()
+    assert len(recipe.splitlines()) <= 10
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for code in pieces:
+        exec(compile(code, "python.md", "exec"), namespace)
+    assert len(namespace["result"].table) == 8
+    states = [trial.state.name for trial in namespace["study"].trials]
+    assert set(states) == {"COMPLETE", "PRUNED"}, states
+    assert namespace["best"].rounds.k == namespace["study"].best_params["rounds.k"]
+    assert namespace["runs"]["rounds.k"].tolist() == [3, 6]
+    assert len(namespace["rounds"]) == 12
