@@ -28,6 +28,7 @@ from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback, Recorder, Row, tracker
 from enlist.simulation.config import Config
 from enlist.simulation.header import read_table
+from enlist.simulation.points import UNSAFE
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Run
 from enlist.simulation.running import in_memory
@@ -58,6 +59,15 @@ class Job:
     key: Key
     config: Config
     folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What trackers call it, also as the name of a folder.
+
+        >>> Job(("k = 5", "oort", 3), Config()).name
+        'k-=-5+oort+3'
+        """
+        return "+".join(UNSAFE.sub("-", str(part)) for part in self.key)
 
     @property
     def people(self) -> str:
@@ -216,7 +226,7 @@ def _do(job: Job, people: Shared, how: How, pulse: Pulse) -> tuple[dict[str, Any
     """One run; its result, and the run itself if it has no folder."""
     population, data = people
     place = None if job.folder is None else files.inside(job.folder)
-    callbacks = [pulse, *(tracker(name, place, job.config.selector.title) for name in how.trackers)]
+    callbacks = [pulse, *(tracker(name, place, job.name) for name in how.trackers)]
     settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
     if job.folder is None:
         run = in_memory(job.config, callbacks, **settings)

@@ -6,6 +6,7 @@ import abc
 from os import PathLike
 from pathlib import Path
 
+from enlist import checks
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 
 
@@ -42,6 +43,7 @@ class Plan(abc.ABC):
         >>> Comparison(config, "random", seeds=1).run().finished["random", 0]["rounds"]
         2
         """
+        checks.whole("jobs", jobs, minimum=1)
         self.check()
         if root is None:
             return perform(self.jobs(), jobs, tick, how)

@@ -9,6 +9,7 @@ updates) is in protocols.py.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,9 +134,14 @@ class Simulation:
             callback.close()
 
     def __enter__(self) -> Simulation:
+        """Rounds done one by one, with `step`, get the single thread that `run` gives them: they give the same bits."""
+        self.threads = contextlib.ExitStack()
+        for single in (one_thread(), one_core()):
+            self.threads.enter_context(single)
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.threads.close()
         self.close()
 
     @property
