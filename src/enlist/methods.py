@@ -11,6 +11,7 @@ enlist.method(Oort.with_(penalty=1.0))              a class, checked by your edi
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -139,6 +140,11 @@ class WithSettings(Generic[P]):
             build_settings(owner, None, settings)
             return Method(owner, settings=settings)
 
+        # A notebook completes and explains what it finds at run time.
+        fields = inspect.signature(owner.Settings).parameters.values()
+        named = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
+        with_.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+        with_.__doc__ = owner.Settings.__doc__
         return with_
 
 
