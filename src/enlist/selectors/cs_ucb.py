@@ -9,7 +9,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
-from enlist.contract import Choice, Request, Selector, SettingsT, Told
+from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
@@ -29,6 +29,7 @@ class CSUCBState(State):
     deadline: float = 0.0
 
 
+SettingsT = TypeVar("SettingsT")
 CSStateT = TypeVar("CSStateT", bound=CSUCBState)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -22,8 +22,6 @@ METHODS = "random,oort,bsfl,fedsuv"
 SEEDS = 5
 UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+|^[.]+")
 """What of a label does not become part of a folder's name."""
-
-AnyMethods = str | selectors.AnyMethod | Iterable[selectors.AnyMethod] | Mapping[str, selectors.AnyMethod]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +48,7 @@ class Comparison:
     seeds: int = SEEDS
     first_seed: int = 0
 
-    def __init__(self, config: Config, methods: AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
+    def __init__(self, config: Config, methods: selectors.AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
         object.__setattr__(self, "config", config)
         object.__setattr__(self, "methods", tuple(selectors.methods(methods)))
         object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1))
@@ -104,6 +102,7 @@ class Comparison:
         >>> Comparison(config, "random", seeds=1).run().finished["random", 0]["rounds"]
         2
         """
+        checks.whole("jobs", jobs, minimum=1)
         self.check()
         if root is None:
             return perform(self.jobs(), jobs, tick, how)
@@ -115,7 +114,7 @@ class Comparison:
 
 def compare(
     config: AnyConfig,
-    methods: AnyMethods = METHODS,
+    methods: selectors.AnyMethods = METHODS,
     *,
     seeds: int = SEEDS,
     first_seed: int = 0,

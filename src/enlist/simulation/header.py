@@ -34,7 +34,7 @@ def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -
         if files.has_file(file):
             header = _joined(file, header, accept_changes)
         elif any(path.iterdir()):
-            raise InputError(f"{path} is not empty and holds no comparison; name a new folder with --output.")
+            raise InputError(f"{path} is not empty and holds no comparison; name a new folder.")
         sealed = {**header, "digest": _digest(header)}
         storage.replace(file, (json.dumps(sealed, indent=1) + "\n").encode())
     except OSError as error:
