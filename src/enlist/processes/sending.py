@@ -61,12 +61,14 @@ def _by_value(kinds: Iterable[Any]) -> Iterator[None]:
 def _importable(kind: Any) -> bool:
     if kind.__module__ == "__main__" or "<locals>" in kind.__qualname__:
         return False
-    path: Any = None
-    package = ""
+    path, package = None, ""
     for part in kind.__module__.split("."):
         package = f"{package}.{part}" if package else part
-        found = importlib.machinery.PathFinder.find_spec(package, path)
+        try:
+            found = importlib.machinery.PathFinder.find_spec(package, path)
+            path = list(found.submodule_search_locations or []) if found else None
+        except KeyError:  # part of a package without __init__.py that nobody has imported here
+            return False
         if found is None:
             return package in sys.builtin_module_names
-        path = found.submodule_search_locations
     return True

@@ -114,7 +114,7 @@ class Run:
             "time_to_target": result.get("time_to_target"),
             **scores,
         }
-        for name in ("rounds", "asked"):
+        for name in ("rounds", "asked", "bytes_down", "bytes_up"):
             found[name] = int(found[name])
         return found
 
@@ -186,7 +186,14 @@ class ComparisonResult:
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
-        return comparison_rows(self._tables(), self.target, baseline=self.baseline)
+        tables = self._tables()
+        if self.baseline not in (None, *self.labels):
+            reasons = [reason for (label, _), reason in self.failed.items() if label == self.baseline]
+            raise InputError(
+                f"the baseline '{self.baseline}' has no finished run{f' ({reasons[0]})' if reasons else ''}; set "
+                f"`baseline` of the result to another method: {', '.join(self.labels)}."
+            )
+        return comparison_rows(tables, self.target, baseline=self.baseline)
 
     @functools.cached_property
     def table(self) -> Any:
