@@ -255,12 +255,15 @@ def test_jobs_and_folders_change_nothing(result: ComparisonResult, tmp_path: Pat
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
-def test_a_selector_that_fails_is_named_and_the_others_go_on(jobs: int) -> None:
+def test_a_selector_that_fails_is_named_and_the_others_go_on(jobs: int, caplog: pytest.LogCaptureFixture) -> None:
     found = compare(CONFIG, [Broken, "random"], seeds=1, jobs=jobs)
     assert found.labels == ["random"]
     reason = found.failed["Broken", 0]
     assert reason.startswith("ZeroDivisionError: round two (line ")
     assert reason.endswith("in choose)")
+    assert repr(found).endswith(f"\nBroken failed with seed 0: {reason}")
+    assert f"Broken failed with seed 0: {reason}" in caplog.text
+    assert "<p>Broken failed with seed 0: ZeroDivisionError" in found._repr_html_()
     found.baseline = "Broken"
     with pytest.raises(InputError, match=r"the baseline 'Broken' has no finished run .ZeroDivisionError.*: random"):
         found.table  # noqa: B018

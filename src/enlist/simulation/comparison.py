@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import logging
 import re
 from collections.abc import Sequence
 from os import PathLike
@@ -17,6 +18,7 @@ from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 from enlist.simulation.results import ComparisonResult
 from enlist.simulation.running import AnyConfig, configured, read
 
+LOGGER = logging.getLogger("enlist")
 METHODS = "random,oort,bsfl,fedsuv"
 """Who is compared if nobody is named."""
 SEEDS = 5
@@ -176,7 +178,10 @@ def compare(
     if baseline is not None:
         checks.one_of("baseline", baseline, comparison.labels)
     ended = comparison.run(folder, jobs, tick, How(workers, device, tuple(trackers), accept_changes))
-    return result_of(comparison, ended, folder, target, baseline)
+    result = result_of(comparison, ended, folder, target, baseline)
+    for line in result.failures():
+        LOGGER.warning(line)
+    return result
 
 
 def result_of(

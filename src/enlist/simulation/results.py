@@ -248,10 +248,19 @@ class ComparisonResult:
     def __repr__(self) -> str:
         lines = comparison_table(self.rows)
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        table = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        return "\n".join([*table, *self.failures()])
+
+    def failures(self) -> list[str]:
+        """One sentence for each method and reason why some of its runs failed."""
+        seeds: dict[tuple[str, str], list[str]] = {}
+        for (label, seed), reason in self.failed.items():
+            seeds.setdefault((label, reason), []).append(str(seed))
+        return [f"{label} failed with seed {', '.join(found)}: {reason}" for (label, reason), found in seeds.items()]
 
     def _repr_html_(self) -> str:
-        return _as_html(comparison_table(self.rows))
+        failures = "".join(f"<p>{html.escape(line)}</p>" for line in self.failures())
+        return _as_html(comparison_table(self.rows)) + failures
 
 
 class Memory(Callback):
