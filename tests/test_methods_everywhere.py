@@ -15,6 +15,7 @@ from flwr.serverapp.strategy import FedAvg
 from typer.testing import CliRunner
 
 import enlist
+import enlist.testing
 from enlist import Method, selectors
 from enlist.arena import Comparison as Match
 from enlist.arena import Reward, World, scenario
@@ -303,6 +304,16 @@ def test_settings_beside_a_method_win() -> None:
     wrapped = with_selector(FedAvg(), Oort.with_(penalty=1.0, clip=0.9), settings={"penalty": 3.0})
     assert wrapped.source.described()["settings"] == {"penalty": 3.0, "clip": 0.9}
     assert "source" not in wrapped.source.described()
+
+
+# The contract suite.
+
+
+def test_a_class_of_a_function_body_is_checked_in_another_process() -> None:
+    class Own(Last):
+        """Only this function knows it."""
+
+    enlist.testing.run("same_in_another_process", Own)
 
 
 # Trust.
