@@ -126,6 +126,11 @@ def replay(
     for segment in segments:
         start = segment / "selector"
         name = storage.saved_name(start)
+        if kind is None and selectors.is_code(name):
+            raise InputError(
+                f"{folder} was recorded with a selector of your own, {name}; a folder never runs code, so pass the "
+                f"class: replay(folder, {name.rpartition(':')[2]})."
+            )
         cls = kind or (FunctionSelector if name == FunctionSelector.name else selectors.get(name))
         text = files.read(segment / LOG).decode()
         lines = text[: text.rfind("\n") + 1].splitlines()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from enlist.processes.children import REPLACED, Child, patience
 from enlist.processes.leftovers import clean, temporary_folder
 from enlist.processes.pool import in_processes
+from enlist.processes.sending import packed
 from enlist.processes.starting import context, keep_freed_memory, one_core, serve_parent, yield_to_parent
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "in_processes",
     "keep_freed_memory",
     "one_core",
+    "packed",
     "patience",
     "serve_parent",
     "temporary_folder",

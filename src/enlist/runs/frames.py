@@ -19,10 +19,12 @@ from enlist.typing import AnyArray
 LIBRARIES = ("pandas", "polars", "arrays")
 WHOLE = frozenset({
     "round", "selected_in", "client", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
-    "bytes_down", "bytes_up", "rounds_late", "seed", "seeds", "pairs", "reached", "rounds", "rounds_to_target",
+    "bytes_down", "bytes_up", "rounds_late", "samples", "seed", "seeds", "pairs", "reached", "rounds",
+    "rounds_to_target",
 })  # fmt: skip
 """Columns that count something."""
 FLAGS = frozenset({"censored"})
+TEXTS = frozenset({"outcome", "reason"})
 SHOWN = 10
 
 
@@ -83,7 +85,9 @@ def frame(columns: Mapping[str, Any], library: str | None = None, shares: Collec
     if library == "polars":
         import polars
 
-        return polars.DataFrame({name: _plain(values) for name, values in typed.items()}, nan_to_null=True)
+        gaps = {name: values for name, values in typed.items() if isinstance(values, np.ma.MaskedArray)}
+        counts = {name: polars.Series(values.tolist(), dtype=polars.Int64) for name, values in gaps.items()}
+        return polars.DataFrame({**typed, **counts}, nan_to_null=True)
     import pandas
 
     return pandas.DataFrame(
@@ -109,7 +113,9 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
 
 
 def _typed(name: str, values: AnyArray) -> AnyArray:
-    """Whole numbers as int64, masked where some are missing; flags as bool; the others as they are."""
+    """Whole numbers as int64, masked where some are missing; flags as bool; text as text; the others as they are."""
+    if name in TEXTS and values.dtype.kind == "f":
+        return np.full(len(values), "")
     if values.dtype.kind != "f" or not (name in WHOLE or name in FLAGS or name.startswith("class_")):
         return values
     known = ~np.isnan(values)

@@ -200,8 +200,8 @@ def run_summary(tables: RunTables, target: float | None = None, window: int = 1)
         **goal,
         **scores,
     }
-    for name in ("rounds", "asked"):
-        found[name] = int(found[name])
+    for name in ("rounds", "asked", "bytes_down", "bytes_up"):
+        found[name] = int(found[name]) if math.isfinite(found[name]) else math.nan
     return found
 
 

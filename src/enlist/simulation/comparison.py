@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
@@ -19,11 +20,10 @@ from enlist.simulation.points import UNSAFE
 from enlist.simulation.results import ComparisonResult
 from enlist.simulation.running import AnyConfig, configured, read
 
+LOGGER = logging.getLogger("enlist")
 METHODS = "random,oort,bsfl,fedsuv"
 """Who is compared if nobody is named."""
 SEEDS = 5
-
-AnyMethods = str | selectors.AnyMethod | Iterable[selectors.AnyMethod] | Mapping[str, selectors.AnyMethod]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Comparison(Plan):
     seeds: int = SEEDS
     first_seed: int = 0
 
-    def __init__(self, config: Config, methods: AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
+    def __init__(self, config: Config, methods: selectors.AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
         object.__setattr__(self, "config", config)
         object.__setattr__(self, "methods", tuple(selectors.methods(methods)))
         object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1))
@@ -100,7 +100,7 @@ class Comparison(Plan):
 
 def compare(
     config: AnyConfig,
-    methods: AnyMethods = METHODS,
+    methods: selectors.AnyMethods = METHODS,
     *,
     seeds: int = SEEDS,
     first_seed: int = 0,
@@ -162,7 +162,10 @@ def compare(
     if baseline is not None:
         checks.one_of("baseline", baseline, comparison.labels)
     ended = comparison.run(folder, jobs, tick, How(workers, device, tuple(trackers), accept_changes))
-    return result_of(comparison, ended, folder, target, baseline)
+    result = result_of(comparison, ended, folder, target, baseline)
+    for line in result.failures():
+        LOGGER.warning(line)
+    return result
 
 
 def result_of(

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pydantic
 
 from enlist import files, selectors
@@ -28,12 +29,12 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError, InputError
 from enlist.importing import source_digest
-from enlist.methods import Method
+from enlist.methods import Method, parts_of
 from enlist.options import GrownOptions, Options
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
 from enlist.simulation.hostile import AnyHostile
-from enlist.text import brief_reason
+from enlist.text import brief_reason, function_name
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.local import LocalTraining
 from enlist.training.models import MLP, AnyModel, PythonModel
@@ -69,6 +70,10 @@ class SelectorSection(GrownOptions):
     )
     _kind: Any = pydantic.PrivateAttr(None)
 
+    @pydantic.field_serializer("settings", when_used="json")
+    def _plain(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return {name: function_name(value) if callable(value) else value for name, value in settings.items()}
+
     @classmethod
     def of(cls, given: selectors.AnyMethod) -> SelectorSection:
         """A section from any form of a method.
@@ -77,7 +82,11 @@ class SelectorSection(GrownOptions):
         'paper'
         """
         method = selectors.method(given)
-        values = {"name": method.name, "preset": method.preset, "settings": dict(method.settings)}
+        settings = {
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            for name, value in method.settings.items()
+        }
+        values = {"name": method.name, "preset": method.preset, "settings": settings}
         section: SelectorSection = cls.parse({**values, "label": method.given_label}, f"method '{method.label}'")
         if isinstance(method.selector, type) and selectors.is_code(method.name):
             section._kind = method.selector
@@ -102,6 +111,22 @@ class SelectorSection(GrownOptions):
     def code(self) -> tuple[str, ...]:
         """Code of the user's that it names, as "module:Class"."""
         return (self.name,) if selectors.is_code(self.name) else ()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, given: Any) -> Any:
+        """The name may be written with preset and settings, as anywhere else; keys of the table win."""
+        name = given.get("name") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or not set(name) & set(":+="):
+            return given
+        try:
+            method = selectors.method(name)
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
+        preset, label = given.get("preset") or method.preset, given.get("label") or method.given_label
+        settings = given.get("settings", {})
+        both = {**method.settings, **settings} if isinstance(settings, Mapping) else settings
+        return {**given, "name": method.name, "preset": preset, "settings": both, "label": label}
 
     @pydantic.model_validator(mode="after")
     def _known(self) -> SelectorSection:
@@ -410,14 +435,17 @@ class Config(GrownOptions):
         return changed
 
     def recorded(self) -> Config:
-        """As a run folder records it: with the digest of the source of a selector of the user's, which is imported.
+        """As a run folder records it: with the digest of the source of a selector of the user's, which is imported, and
+        of settings that are functions.
 
         >>> Config(selector="oort").recorded().selector.source is None
         True
         """
-        if not self.selector.code():
+        own = [self.selector.kind()] if self.selector.code() else []
+        own += [value for value in self.selector.settings.values() if callable(value)]
+        if not own:
             return self
-        digest = source_digest(self.selector.kind())
+        digest = source_digest(*own)
         return self.model_copy(update={"selector": self.selector.model_copy(update={"source": digest})})
 
     def replace(self, *changes: str | Mapping[str, Any], **sections: Any) -> Config:
@@ -446,15 +474,27 @@ class Config(GrownOptions):
         single = [pair for each in changes for pair in ([_parted(each)] if isinstance(each, str) else each.items())]
         for path, value in sorted(single, key=lambda pair: _last(pair[0]) not in KINDS):  # other keys belong to these
             _put(values, path, value, anew=True)
-        for path, held in self._objects().items():
+        for path, (part, _) in self._held().items():
             if not any(f"{path}.".startswith(f"{other}.") or other.startswith(f"{path}.") for other, _ in single):
-                _put(values, path, held)
-        return parse({**values, **sections}, source)
+                _put(values, path, part)
+        changed = parse({**values, **sections}, source)
+        if changed.selector.name == self.selector.name and changed.selector._kind is None:
+            changed.selector._kind = self.selector._kind  # other settings of the same class
+        return changed
 
-    def _objects(self) -> dict[str, Any]:
-        """Parts that hold an object of Python's, which a file could not say, by their key."""
-        held = {"selector": self.selector, "model": self.model, "data.dataset": self.data.dataset}
-        return {path: part for path, part in held.items() if getattr(part, HELD[path], None) is not None}
+    def objects(self) -> list[Any]:
+        """Classes and functions of Python's that it holds, which a file could not say.
+
+        >>> Config().objects()
+        []
+        """
+        return [found for _, found in self._held().values()]
+
+    def _held(self) -> dict[str, tuple[Any, Any]]:
+        """Parts that hold an object of Python's, by their key, with that object."""
+        parts = {"selector": self.selector, "model": self.model, "data.dataset": self.data.dataset}
+        held = {path: (part, getattr(part, HELD[path], None)) for path, part in parts.items()}
+        return {path: pair for path, pair in held.items() if pair[1] is not None}
 
 
 def parse(values: Mapping[str, Any], source: str) -> Config:
@@ -498,10 +538,18 @@ def check_code(path: str | PathLike[str], changes: Sequence[str], names: Sequenc
     >>> check_code("received/config.json", ["model.factory=mynet:Net"], ["mynet:Net"], trust=False)
     """
     typed = [change.partition("=")[2].strip() for change in changes]
-    named = [name for name in names if not any(text == name or f'"{name}"' in text for text in typed)]
+    named = [name for name in names if not any(_names(text, name) or f'"{name}"' in text for text in typed)]
     folder = folder_of(path) if named and not trust else None
     if folder is not None:
         check_trust(folder, read(path), named)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text is this name, or a method with it."""
+    try:
+        return name in (text, parts_of(text)[1])
+    except InputError:
+        return False
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, Any]:

@@ -18,11 +18,9 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from enlist import checks, files
 from enlist.errors import EnlistError, StateFileError
-from enlist.processes import REPLACED, Child, keep_freed_memory
+from enlist.processes import REPLACED, Child, keep_freed_memory, packed
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback, Recorder, Row, tracker
@@ -313,7 +311,7 @@ class _Elsewhere:
             if fresh:
                 runner.connection.send(("people", self.shared[job.people]))
             # A class of a notebook travels by value; nothing of this is ever written to disk.
-            runner.connection.send(("run", cloudpickle.dumps((job, self.how))))
+            runner.connection.send(("run", packed((job, self.how), job.config.objects())))
 
     def take(self) -> Job | None:
         """The next run whose clients can be built; where they cannot, all runs with these clients fail."""
@@ -407,6 +405,6 @@ def _serve(connection: Any) -> None:
             job, how = pickle.loads(content)
             assert people is not None
             pulse = Pulse(lambda state: connection.send(("state", state)))
-            connection.send(("finished", cloudpickle.dumps(_do(job, people, how, pulse))))
+            connection.send(("finished", packed(_do(job, people, how, pulse), job.config.objects())))
         except Exception as error:
             connection.send(("failed", _reason(error)))

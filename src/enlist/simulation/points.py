@@ -21,7 +21,7 @@ from enlist.runs.groups import leaves
 from enlist.runs.printing import titled, written
 from enlist.simulation.config import Config, value_of
 
-AnyPoints = Mapping[str, Iterable[Any]] | Iterable[Mapping[str, Any]] | str | PathLike[str]
+AnyPoints = Mapping[str, Any] | Iterable[Mapping[str, Any]] | str | PathLike[str]
 """A grid, a list of points, or the path of a CSV file with a column for each key."""
 MOST_POINTS = 10_000
 LONGEST = 120

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import html
 import math
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
@@ -167,7 +168,14 @@ class ComparisonResult:
     @functools.cached_property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
-        return comparison_rows(self._tables(), self.target, baseline=self.baseline)
+        tables = self._tables()
+        if self.baseline not in (None, *self.labels):
+            reasons = [reason for (label, _), reason in self.failed.items() if label == self.baseline]
+            raise InputError(
+                f"the baseline '{self.baseline}' has no finished run{f' ({reasons[0]})' if reasons else ''}; set "
+                f"`baseline` of the result to another method: {', '.join(self.labels)}."
+            )
+        return comparison_rows(tables, self.target, baseline=self.baseline)
 
     @functools.cached_property
     def table(self) -> Any:
@@ -221,10 +229,18 @@ class ComparisonResult:
         return found
 
     def __repr__(self) -> str:
-        return as_text(comparison_table(self.rows))
+        return "\n".join([as_text(comparison_table(self.rows)), *self.failures()])
+
+    def failures(self) -> list[str]:
+        """One sentence for each method and reason why some of its runs failed."""
+        seeds: dict[tuple[str, str], list[str]] = {}
+        for (label, seed), reason in self.failed.items():
+            seeds.setdefault((label, reason), []).append(str(seed))
+        return [f"{label} failed with seed {', '.join(found)}: {reason}" for (label, reason), found in seeds.items()]
 
     def _repr_html_(self) -> str:
-        return as_html(comparison_table(self.rows))
+        failures = "".join(f"<p>{html.escape(line)}</p>" for line in self.failures())
+        return as_html(comparison_table(self.rows)) + failures
 
 
 class Memory(Callback):

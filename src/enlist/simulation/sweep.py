@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import html
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -18,7 +19,8 @@ from enlist.report.groups import group_curves, write_groups
 from enlist.runs.groups import Group, Values, compared_rows, group_rows, ordered, run_frame, write_rows
 from enlist.runs.printing import as_html, as_text, comparison_table, plural, short_names, titled
 from enlist.runs.tables import PARTICIPATIONS, read_run
-from enlist.simulation.comparison import METHODS, SEEDS, AnyMethods, Comparison, result_of
+from enlist.selectors import AnyMethods
+from enlist.simulation.comparison import LOGGER, METHODS, SEEDS, Comparison, result_of
 from enlist.simulation.config import Config
 from enlist.simulation.header import remember_sweep
 from enlist.simulation.jobs import Ended, How, Job, Tick
@@ -203,6 +205,8 @@ def sweep(
     result = SweepResult(found, failed=failed, target=target, baseline=baseline, title=plan.title)
     if folder is not None:
         write_table(Path(folder), result.groups, target, baseline)
+    for line in result.failures():
+        LOGGER.warning(line)
     return result
 
 
@@ -307,8 +311,13 @@ class SweepResult:
         """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
         return write_groups(self.groups, Path(place), self.title, self.target, baseline=self.baseline)
 
+    def failures(self) -> list[str]:
+        """One sentence for each run that failed."""
+        return [f"{point}: {label} failed with seed {seed}: {why}" for (point, label, seed), why in self.failed.items()]
+
     def __repr__(self) -> str:
-        return as_text(comparison_table(self.rows, list(self.results[0][0])))
+        return "\n".join([as_text(comparison_table(self.rows, list(self.results[0][0]))), *self.failures()])
 
     def _repr_html_(self) -> str:
-        return as_html(comparison_table(self.rows, list(self.results[0][0])))
+        failures = "".join(f"<p>{html.escape(line)}</p>" for line in self.failures())
+        return as_html(comparison_table(self.rows, list(self.results[0][0]))) + failures
