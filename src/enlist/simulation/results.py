@@ -165,7 +165,7 @@ class ComparisonResult:
             raise unknown("run", f"{method}, seed {seed}", known, owner="the comparison")
         return found[0]
 
-    @functools.cached_property
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
         tables = self._tables()
@@ -177,7 +177,7 @@ class ComparisonResult:
             )
         return comparison_rows(tables, self.target, baseline=self.baseline)
 
-    @functools.cached_property
+    @property
     def table(self) -> Any:
         """One row per method, as a data frame: scores with 95 % intervals over seeds, and the speed-up."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import html
 from collections.abc import Sequence
 from os import PathLike
@@ -285,12 +284,12 @@ class SweepResult:
             raise InputError(f"{several} {titled(wanted) or 'any values'}; name one of: {known}.")
         return found[0][1]
 
-    @functools.cached_property
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per point and method; `enlist.runs.scores.comparison_rows` explains the scores."""
         return group_rows(self.groups, self.target, baseline=self.baseline)
 
-    @functools.cached_property
+    @property
     def table(self) -> Any:
         """One row per point and method, as a data frame: a column for every swept key, scores with 95 % intervals over
         seeds, and the speed-up over the baseline at the same point."""
