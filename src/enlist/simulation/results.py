@@ -169,6 +169,7 @@ class ComparisonResult:
         self.failed = dict(failed or {})
         """(label, seed) -> why that run failed."""
         self.target, self.baseline, self.title = target, baseline, title
+        self._rows: dict[tuple[float | None, str | None], list[dict[str, Any]]] = {}
 
     @property
     def labels(self) -> list[str]:
@@ -183,9 +184,15 @@ class ComparisonResult:
             raise unknown("run", f"{method}, seed {seed}", known, owner="the comparison")
         return found[0]
 
-    @functools.cached_property
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
+        key = (self.target, self.baseline)  # which may be set to something else
+        if key not in self._rows:
+            self._rows[key] = self._scored()
+        return self._rows[key]
+
+    def _scored(self) -> list[dict[str, Any]]:
         tables = self._tables()
         if self.baseline not in (None, *self.labels):
             reasons = [reason for (label, _), reason in self.failed.items() if label == self.baseline]
@@ -195,7 +202,7 @@ class ComparisonResult:
             )
         return comparison_rows(tables, self.target, baseline=self.baseline)
 
-    @functools.cached_property
+    @property
     def table(self) -> Any:
         """One row per method, as a data frame: scores with 95 % intervals over seeds, and the speed-up."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))
