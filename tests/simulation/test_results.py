@@ -240,7 +240,7 @@ def test_jobs_and_folders_change_nothing(result: ComparisonResult, tmp_path: Pat
 
     methods = {"random": "random", "mine": Own, "oort p=1": "oort+penalty=1.0"}
     others = [
-        compare(CONFIG, methods, seeds=3, baseline="mine", target=0.2, jobs=2),
+        compare(CONFIG, methods, seeds=3, baseline="mine", target=0.2, jobs=2, workers=1),
         compare(CONFIG, methods, seeds=3, baseline="mine", target=0.2, folder=tmp_path / "c"),
     ]
     for other in others:
@@ -254,6 +254,21 @@ def test_jobs_and_folders_change_nothing(result: ComparisonResult, tmp_path: Pat
             for key, values in one.model.state_dict().items():
                 assert torch.equal(values, two.model.state_dict()[key])
     assert read_run(tmp_path / "c" / "runs" / "oort-p=1" / "2").seed == 2
+
+
+def test_a_model_of_a_function_body_is_trained_by_workers() -> None:
+    class Net(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.layer = torch.nn.Linear(64, 10)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.layer(x.flatten(1))  # type: ignore[no-any-return]
+
+    config = CONFIG.replace("rounds.rounds=2", model=Net)
+    here, there = (simulate(config, Last, workers=workers) for workers in (0, 1))
+    pandas.testing.assert_frame_equal(here.rounds, there.rounds)
+    assert torch.equal(here.model.layer.weight, there.model.layer.weight)
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
@@ -271,8 +286,11 @@ def test_a_selector_that_fails_is_named_and_the_others_go_on(jobs: int, caplog: 
         found.table  # noqa: B018
     found.baseline = None
     assert len(found.table) == 1
+
+
+def test_nothing_but_failures_is_an_error() -> None:
     with pytest.raises(EnlistError, match="every run failed: ZeroDivisionError: round two"):
-        compare(CONFIG, Broken, seeds=1, jobs=jobs)
+        compare(CONFIG, Broken, seeds=1)
 
 
 def changing(skip: int) -> type[enlist.Selector]:

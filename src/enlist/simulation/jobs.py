@@ -20,7 +20,7 @@ from typing import Any
 
 from enlist import checks, files
 from enlist.errors import EnlistError, StateFileError
-from enlist.processes import REPLACED, Child, keep_freed_memory, packed
+from enlist.processes import REPLACED, Child, have_children, keep_freed_memory, packed
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Callback, Recorder, Row, tracker
@@ -392,6 +392,7 @@ def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, 
 
 def _serve(connection: Any) -> None:
     keep_freed_memory()
+    have_children()
     people: Shared | None = None
     while True:
         try:

@@ -151,6 +151,7 @@ class ComparisonResult:
         self.failed = dict(failed or {})
         """(label, seed) -> why that run failed."""
         self.target, self.baseline, self.title = target, baseline, title
+        self._rows: dict[tuple[float | None, str | None], list[dict[str, Any]]] = {}
 
     @property
     def labels(self) -> list[str]:
@@ -168,6 +169,12 @@ class ComparisonResult:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
+        key = (self.target, self.baseline)  # which may be set to something else
+        if key not in self._rows:
+            self._rows[key] = self._scored()
+        return self._rows[key]
+
+    def _scored(self) -> list[dict[str, Any]]:
         tables = self._tables()
         if self.baseline not in (None, *self.labels):
             reasons = [reason for (label, _), reason in self.failed.items() if label == self.baseline]

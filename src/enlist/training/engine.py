@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import pickle
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,6 +18,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from enlist.data.dataset import Samples
+from enlist.processes import packed
 from enlist.streams import Streams
 from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together
@@ -76,6 +79,15 @@ class Job:
     seed: int
     measure: bool = False
     device: str = "cpu"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model of a script or notebook travels to workers by value; samples stay in shared memory."""
+        module = packed(self.module, {type(part) for part in self.module.modules()})
+        return _received, (module, *(getattr(self, field.name) for field in dataclasses.fields(self)[1:]))
+
+
+def _received(module: bytes, *others: Any) -> Job:
+    return Job(pickle.loads(module), *others)  # of a process of ours, through a pipe of ours
 
 
 class Engine:
