@@ -195,9 +195,7 @@ def test_whoever_did_not_get_there_is_not_named_first():
     assert text.startswith("good reaches 80 %")
 
 
-def test_sentences_about_runs_that_do_not_fit_together():
-    assert sentences.differences([example_run(), example_run("oort", 1)]) == ""
-    assert "clients, k, rounds." in sentences.differences([example_run(), example_run(clients=5, rounds=3, k=2)])
+def test_sentences_about_runs_that_are_not_finished():
     stopped = dataclasses.replace(example_run(), result={"status": "stopped"})
     assert sentences.unfinished([example_run(), stopped]) == "Not finished: random, seed 0 (8 rounds so far)."
     assert sentences.unfinished([example_run()]) == ""

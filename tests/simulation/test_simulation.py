@@ -693,3 +693,18 @@ def test_a_clock_too_far_on_to_count_minutes_is_refused() -> None:
     available, _ = simulation._somebody()
     assert simulation.now > 1e14 + PATIENCE
     assert available.tolist() == [True, False, False, False]
+
+
+def test_rounds_done_one_by_one_have_the_single_thread_of_a_run() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with Simulation(config(rounds={"rounds": 2, "k": 3})) as simulation:
+            assert torch.get_num_threads() == 1
+            while not simulation.finished:
+                simulation.step()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    alone, _ = run(config(rounds={"rounds": 2, "k": 3}))
+    assert alone.accuracy == simulation.accuracy

@@ -17,6 +17,7 @@ from enlist.cli.profile import profile
 from enlist.cli.report import report
 from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
+from enlist.cli.sweep import sweep
 from enlist.cli.why import why
 
 app = typer.Typer(
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(compare)
+app.command()(sweep)
 app.command()(personalise)
 app.command()(reproduce)
 app.command()(report)

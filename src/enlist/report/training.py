@@ -39,12 +39,14 @@ def selector_colour(names: Sequence[str]) -> alt.Color:
     return alt.Color("selector:N", scale=colours(names), sort=list(names), legend=above)
 
 
-def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accuracy") -> list[dict[str, Any]]:
+def curve_rows(
+    runs: Sequence[RunTables], along: str = "time", by: str = "accuracy", most: int = POINTS
+) -> list[dict[str, Any]]:
     """Mean and 95 % interval over seeds of what evaluations showed, on a grid of times, or at the evaluated rounds.
 
     Between evaluations a run keeps the value of the last one. A selector's curve begins where all its seeds have been
     evaluated and ends where the shortest of its runs ends, so that the mean is always one over the same seeds. A single
-    run shows its evaluations as they are.
+    run shows its evaluations as they are. A curve has at most about `most` points.
 
     >>> from enlist.runs.example import example_run
     >>> rows = curve_rows([example_run(seed=seed) for seed in range(3)], along="rounds")
@@ -52,7 +54,7 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
     [(2.0, 0.49), (4.0, 0.67), (6.0, 0.76)]
     """
     place = 1 if along == "time" else 0
-    grid = np.linspace(0.0, max((float(total(run)[place]) for run in runs), default=0.0), POINTS + 1)
+    grid = np.linspace(0.0, max((float(total(run)[place]) for run in runs), default=0.0), most + 1)
     rows = []
     for name in dict.fromkeys(run.selector for run in runs):
         own = [run for run in runs if run.selector == name]
@@ -64,7 +66,7 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
         inner = grid
         if along == "rounds" or len(own) == 1:
             inner = np.unique(np.concatenate([each[place] for each in seen])).astype(float)
-            inner = inner[np.unique(np.linspace(0, len(inner) - 1, POINTS).round().astype(np.int64))]
+            inner = inner[np.unique(np.linspace(0, len(inner) - 1, most).round().astype(np.int64))]
         points = np.unique([first, *inner[(inner > first) & (inner < end)], end])
         steps = [each.values[np.searchsorted(each[place], points, side="right") - 1] for each in seen]
         for at, values in zip(points, np.transpose(steps), strict=True):
@@ -102,7 +104,7 @@ def curve_chart(
     unit, size = time_unit(max(row["at"] for row in rows)) if along == "time" else ("", 1.0)
     values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in rows]
     bounds = [bound for row in rows for bound in (row["low"], row["high"])] + [target] * math.isfinite(target)
-    scale = alt.Scale(zero=False, domain=_domain(bounds, by), nice=False)
+    scale = alt.Scale(zero=False, domain=domain_of(bounds, by), nice=False)
     percent = ".0%" if by == "accuracy" else "~g"
     pick = alt.selection_point(fields=["selector"], bind="legend")
     base = alt.Chart(alt.InlineData(values=values)).encode(
@@ -143,7 +145,12 @@ def _spent(at: float, along: str) -> str:
     return duration(at) if along == "time" else f"{at:,.0f}"
 
 
-def _domain(bounds: Sequence[float], by: str) -> list[float]:
+def domain_of(bounds: Sequence[float], by: str) -> list[float]:
+    """Where an axis of accuracies or losses begins and ends.
+
+    >>> domain_of([0.5, 1.0], "accuracy")
+    [0.475, 1.0]
+    """
     low, high = min(bounds), max(bounds)
     margin = 0.05 * (high - low) or 0.05
     top = min(high + margin, 1.0) if by == "accuracy" else high + margin

@@ -188,6 +188,41 @@ def _final(column: FloatArray) -> float:
     return float(known[-LAST:].mean()) if len(known) else math.nan
 
 
+def run_summary(tables: RunTables, target: float | None = None, window: int = 1) -> dict[str, Any]:
+    """How a run ended: status, rounds, virtual seconds, accuracies, times to the target, shares of outcomes.
+
+    `final` is the mean of the last three evaluations, `last` the last of them, `best` the best. The target is the
+    configuration's, if none is given.
+
+    >>> from enlist.runs.example import example_run
+    >>> found = run_summary(example_run(), target=0.7)
+    >>> found["status"], found["rounds"], found["rounds_to_target"], round(found["last"], 2)
+    ('finished', 8, 6, 0.8)
+    """
+    by = measure([tables])
+    scores, seen = run_scores(tables, by), evaluations(tables, by).values
+    result = dict(tables.result or {})
+    goal = {name: result.get(name) for name in ("target", "rounds_to_target", "time_to_target")}
+    if target is not None:
+        reached = time_to(tables, check_target(target, by), window, by)
+        rounds, seconds = reached or (None, None)
+        goal = {"target": float(target), "rounds_to_target": rounds, "time_to_target": seconds}
+    found: dict[str, Any] = {
+        "method": tables.selector,
+        "seed": tables.seed,
+        "status": result.get("status", "running"),
+        "measure": by,
+        "final": scores.pop("final"),
+        "last": float(seen[-1]) if len(seen) else math.nan,
+        "best": scores.pop("best"),
+        **goal,
+        **scores,
+    }
+    for name in ("rounds", "asked", "bytes_down", "bytes_up"):
+        found[name] = int(found[name]) if math.isfinite(found[name]) else math.nan
+    return found
+
+
 def default_target(runs: Sequence[RunTables], baseline: str = BASELINE) -> float:
     """The target that all configurations name; without one, the final accuracy that the baseline has with every seed.
 

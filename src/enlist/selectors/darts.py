@@ -18,9 +18,23 @@ from enlist.typing import FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class DartsSettings:
-    """c: width of the bonus; epsilon: share of random rounds; initial_rounds: random rounds at the start;
-    reward: "quantile" (between running quantiles), "shift" (x+1)/2 and "clip" max(x, 0), both cut to [0, 1], or "raw";
-    count: what narrows the bonus, "observed" rewards or times "selected"; first_reward: use round 1's accuracy itself.
+    """Settings of `darts-ucb`.
+
+    Parameters
+    ----------
+    c : float, default 0.3
+        Width of the bonus.
+    epsilon : float, default 0.1
+        Share of rounds that are random.
+    initial_rounds : int, default 5
+        Random rounds at the start.
+    reward : {"quantile", "shift", "clip", "raw"}, default "quantile"
+        How a gain in accuracy x becomes a reward: scaled between its running quantiles, (x+1)/2 or max(x, 0), both
+        cut to [0, 1], or as it is.
+    count : {"observed", "selected"}, default "observed"
+        What narrows the bonus: rewards observed, or times selected.
+    first_reward : bool, default False
+        Take the accuracy after round 1 as its reward; otherwise that round gives none.
 
     >>> DartsSettings().c
     0.3

@@ -17,6 +17,7 @@ from enlist.simulation.results import ComparisonResult, Run
 from enlist.simulation.rows import RoundRecord
 from enlist.simulation.running import read, simulate
 from enlist.simulation.simulation import Simulation, placed
+from enlist.simulation.sweep import Sweep, SweepResult, sweep
 
 __all__ = [
     "Callback",
@@ -30,6 +31,8 @@ __all__ = [
     "RoundRecord",
     "Run",
     "Simulation",
+    "Sweep",
+    "SweepResult",
     "TensorBoard",
     "build",
     "compare",
@@ -39,4 +42,5 @@ __all__ = [
     "read",
     "run_in",
     "simulate",
+    "sweep",
 ]

@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pydantic
 
 from enlist import files, selectors
@@ -30,19 +31,21 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError, InputError
 from enlist.importing import source_digest
-from enlist.methods import Method
+from enlist.methods import Method, parts_of
 from enlist.options import GrownOptions, Options
 from enlist.runs.columns import FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
 from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
-from enlist.text import brief_reason
+from enlist.text import brief_reason, function_name
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.own import Training
 from enlist.training.server import AnyServer, FedAvg
 
+KINDS = ("kind", "name")
+"""Keys that say which other keys their table has."""
 MOST_ROUNDS = 10**9
 """Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
@@ -69,6 +72,10 @@ class SelectorSection(GrownOptions):
     )
     _kind: Any = pydantic.PrivateAttr(None)
 
+    @pydantic.field_serializer("settings", when_used="json")
+    def _plain(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return {name: function_name(value) if callable(value) else value for name, value in settings.items()}
+
     @classmethod
     def of(cls, given: selectors.AnyMethod) -> SelectorSection:
         """A section from any form of a method.
@@ -77,7 +84,11 @@ class SelectorSection(GrownOptions):
         'paper'
         """
         method = selectors.method(given)
-        values = {"name": method.name, "preset": method.preset, "settings": dict(method.settings)}
+        settings = {
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            for name, value in method.settings.items()
+        }
+        values = {"name": method.name, "preset": method.preset, "settings": settings}
         section: SelectorSection = cls.parse({**values, "label": method.given_label}, f"method '{method.label}'")
         if isinstance(method.selector, type) and selectors.is_code(method.name):
             section._kind = method.selector
@@ -102,6 +113,22 @@ class SelectorSection(GrownOptions):
     def code(self) -> tuple[str, ...]:
         """Code of the user's that it names, as "module:Class"."""
         return (self.name,) if selectors.is_code(self.name) else ()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, given: Any) -> Any:
+        """The name may be written with preset and settings, as anywhere else; keys of the table win."""
+        name = given.get("name") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or not set(name) & set(":+="):
+            return given
+        try:
+            method = selectors.method(name)
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
+        preset, label = given.get("preset") or method.preset, given.get("label") or method.given_label
+        settings = given.get("settings", {})
+        both = {**method.settings, **settings} if isinstance(settings, Mapping) else settings
+        return {**given, "name": method.name, "preset": preset, "settings": both, "label": label}
 
     @pydantic.model_validator(mode="after")
     def _known(self) -> SelectorSection:
@@ -432,81 +459,94 @@ class Config(GrownOptions):
         >>> Config(seed=3).without_data().seed
         3
         """
-        if ("data", "dataset") not in self._objects():
+        if "data.dataset" not in self._held():
             return self
         left = self.data.dataset.model_validate(self.data.dataset.model_dump())
         return self.model_copy(update={"data": self.data.model_copy(update={"dataset": left})})
 
     def recorded(self) -> Config:
-        """As a run folder records it: with digests of the source of the user's selector, loss, optimiser and metrics,
-        which are imported.
+        """As a run folder records it: with digests of the source of the user's selector, of its settings that are
+        functions, of loss, optimiser and metrics, all of which are imported.
 
         >>> Config(selector="oort").recorded().selector.source is None
         True
         """
         changed: dict[str, Any] = {}
-        if self.selector.code():
-            source = source_digest(self.selector.kind())
-            changed["selector"] = self.selector.model_copy(update={"source": source})
+        own = [self.selector.kind()] if self.selector.code() else []
+        own += [value for value in self.selector.settings.values() if callable(value)]
+        if own:
+            changed["selector"] = self.selector.model_copy(update={"source": source_digest(*own)})
         for section, keys in (("training", ("loss", "optimiser")), ("evaluation", ("metrics",))):
-            own = {key: _recorded(getattr(getattr(self, section), key), f"{section}.{key}") for key in keys}
-            if any(own.values()):
-                changed[section] = getattr(self, section).model_copy(update=own)
+            parts = {key: _recorded(getattr(getattr(self, section), key), f"{section}.{key}") for key in keys}
+            if any(parts.values()):
+                changed[section] = getattr(self, section).model_copy(update=parts)
         return self.model_copy(update=changed)
 
-    def replace(self, *changes: str, **sections: Any) -> Config:
+    def replace(self, *changes: str | Mapping[str, Any], **sections: Any) -> Config:
         """The same run with some keys changed, checked like a file.
 
         Parameters
         ----------
-        *changes : str
-            Single keys, as the command line's --set takes them: "rounds.k=20".
+        *changes : str or mapping
+            Single keys, as the command line's --set takes them, "rounds.k=20", or as a mapping, {"rounds.k": 20}. A
+            change of `kind` or `name` begins its table anew: the other keys belong to what was there before.
         **sections
             Whole sections or top-level keys: seed=3, model="logistic", selector=Oort.with_(penalty=1.0).
 
-        >>> Config().replace("rounds.k=20", "data.partition=iid", seed=3).rounds.k
+        >>> Config().replace("rounds.k=20", {"data.partition": "iid"}, seed=3).rounds.k
         20
         """
-        values, before = (self.model_dump(mode="json") for _ in range(2))
-        for change in changes:
-            _apply(values, change)
-        for path, held in self._objects().items():
-            _keep(values, before, path, held)
-        return parse({**values, **sections}, "Config.replace")
+        return self.changed(changes, sections, "Config.replace")
 
-    def _objects(self) -> dict[tuple[str, ...], Any]:
-        """Where options lie that hold an object of Python's, which a file could not say."""
-        places: dict[tuple[str, ...], Any] = {
-            ("selector",): self.selector,
-            ("model",): self.model,
-            ("data", "dataset"): self.data.dataset,
-            ("training", "loss"): self.training.loss,
-            ("training", "optimiser"): self.training.optimiser,
-            ("evaluation", "metrics"): self.evaluation.metrics,
+    def changed(self, changes: Sequence[str | Mapping[str, Any]], sections: Mapping[str, Any], source: str) -> Config:
+        """What `replace` returns; errors begin with `source`.
+
+        >>> Config().changed([{"devices.kind": "equal"}], {"seed": 3}, "here").devices.kind
+        'equal'
+        """
+        values = self.model_dump(mode="json")
+        single = [pair for each in changes for pair in ([_parted(each)] if isinstance(each, str) else each.items())]
+        for path, value in sorted(single, key=lambda pair: _last(pair[0]) not in KINDS):  # other keys belong to these
+            _put(values, path, value, anew=True)
+        for path, (part, _) in self._held().items():
+            if not any(f"{path}.".startswith(f"{other}.") or other.startswith(f"{path}.") for other, _ in single):
+                _put(values, path, part)
+        changed = parse({**values, **sections}, source)
+        if changed.selector.name == self.selector.name and changed.selector._kind is None:
+            changed.selector._kind = self.selector._kind  # other settings of the same class
+        return changed
+
+    def objects(self) -> list[Any]:
+        """Classes, functions and data of Python's that it holds, which a file could not say.
+
+        >>> Config().objects()
+        []
+        """
+        return [found for _, objects in self._held().values() for found in objects]
+
+    def _held(self) -> dict[str, tuple[Any, list[Any]]]:
+        """Parts that hold objects of Python's, by their key, with these objects."""
+        parts: dict[str, Any] = {
+            "selector": self.selector,
+            "model": self.model,
+            "data.dataset": self.data.dataset,
+            "training.loss": self.training.loss,
+            "training.optimiser": self.training.optimiser,
+            "evaluation.metrics": self.evaluation.metrics,
         }
-        return {path: held for path, held in places.items() if _holds_object(held)}
+        held = {path: (part, _objects_of(part)) for path, part in parts.items()}
+        return {path: pair for path, pair in held.items() if pair[1]}
 
 
-def _holds_object(held: Any) -> bool:
-    parts = held if isinstance(held, tuple) else (held,)
-    return any(getattr(part, kind, None) is not None for part in parts for kind in ("_kind", "_object"))
+def _objects_of(part: Any) -> list[Any]:
+    parts = part if isinstance(part, tuple) else (part,)
+    found = (getattr(each, name, None) for each in parts for name in ("_kind", "_object"))
+    return [each for each in found if each is not None]
 
 
 def _recorded(held: Any, owner: str) -> Any:
     """Code of the user's with the digest of its source."""
     return tuple(code.recorded(owner) for code in held) if isinstance(held, tuple) else held and held.recorded(owner)
-
-
-def _keep(values: dict[str, Any], before: Mapping[str, Any], path: Sequence[str], held: Any) -> None:
-    """Put options that hold an object in the place of what a file would say of them, unless that was changed."""
-    *parents, last = path
-    for parent in parents:
-        inner: Any = values[parent]
-        if not isinstance(inner, dict):
-            return
-        values, before = inner, before[parent]
-    if last in values and values[last] == before[last]:
-        values[last] = held
 
 
 def _checked(make: Callable[[Any], Any], given: Any) -> Any:
@@ -558,10 +598,18 @@ def check_code(path: str | PathLike[str], changes: Sequence[str], names: Sequenc
     >>> check_code("received/config.json", ["model.factory=mynet:Net"], ["mynet:Net"], trust=False)
     """
     typed = [change.partition("=")[2].strip() for change in changes]
-    named = [name for name in names if not any(text == name or f'"{name}"' in text for text in typed)]
+    named = [name for name in names if not any(_names(text, name) or f'"{name}"' in text for text in typed)]
     folder = folder_of(path) if named and not trust else None
     if folder is not None:
         check_trust(folder, read(path), named)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text is this name, or a method with it."""
+    try:
+        return name in (text, parts_of(text)[1])
+    except InputError:
+        return False
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, Any]:
@@ -600,20 +648,44 @@ def _spelled_out(key: str, short: Any) -> dict[str, Any]:
 
 
 def _apply(values: dict[str, Any], change: str) -> None:
+    _put(values, *_parted(change))
+
+
+def _parted(change: str) -> tuple[str, Any]:
+    """Key and value of a change as it is written on the command line."""
     path, equals, text = change.partition("=")
     if not equals or not path:
         raise InputError(f"--set got '{change}'; write key.key=value, for example rounds.k=20.")
+    return path.strip(), value_of(path, text)
+
+
+def value_of(path: str, text: str) -> Any:
+    """A value as it is written on the command line or in a table: a number, a list, a bare word.
+
+    >>> value_of("model.hidden", "[32, 16]"), value_of("data.partition", "iid")
+    ([32, 16], 'iid')
+    """
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string
+        return text  # a bare word is a string
     except (ValueError, RecursionError) as error:
         raise InputError(f"--set {path} cannot be read: {brief_reason(error)}") from None
+
+
+def _put(values: dict[str, Any], path: str, value: Any, anew: bool = False) -> None:
+    """Change a key; `anew`: where it says of which kind its table is, the others of the table go."""
     table = values
-    *parents, last = path.strip().split(".")
+    *parents, last = path.split(".")
     for parent in parents:
         inner = table.setdefault(parent, {})
         if not isinstance(inner, dict):
             inner = table[parent] = _spelled_out(parent, inner)
         table = inner
+    if anew and last in KINDS and parents and table.get(last) != value:
+        table.clear()
     table[last] = value
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]

@@ -16,14 +16,15 @@ import torch
 
 from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
-from enlist.report.runs import ordered, write_report
+from enlist.report.runs import write_report
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
 from enlist.runs.columns import USER, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
-from enlist.runs.printing import comparison_table, duration, level
+from enlist.runs.groups import ordered
+from enlist.runs.printing import as_html, as_text, comparison_table, duration, level
 from enlist.runs.reasons import MOST_ROWS, reason_table
-from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
+from enlist.runs.scores import OUTCOMES, comparison_rows, measure, run_scores, run_summary, speed_up, time_to
 from enlist.runs.tables import RunTables
 from enlist.runs.why import Why, why
 from enlist.simulation.callbacks import Callback, Recordable, Result
@@ -116,26 +117,7 @@ class Run:
 
         `final` is the mean of the last three evaluations, `last` the last of them, `best` the best.
         """
-        by = measure([self.tables])
-        scores = run_scores(self.tables, by)
-        seen = evaluations(self.tables, by).values
-        result = dict(self.tables.result or {})
-        found: dict[str, Any] = {
-            "method": self.label,
-            "seed": self.seed,
-            "status": result.get("status", "running"),
-            "measure": by,
-            "final": scores.pop("final"),
-            "last": float(seen[-1]) if len(seen) else math.nan,
-            "best": scores.pop("best"),
-            "target": result.get("target"),
-            "rounds_to_target": result.get("rounds_to_target"),
-            "time_to_target": result.get("time_to_target"),
-            **scores,
-        }
-        for name in ("rounds", "asked"):
-            found[name] = int(found[name])
-        return found
+        return run_summary(self.tables)
 
     def time_to(self, target: float, window: int = 1) -> float:
         """Virtual seconds until the test accuracy (in a regression, the loss) met `target`; infinite if never."""
@@ -187,7 +169,7 @@ class Run:
         return f"Run({self.label!r}, seed={self.seed}, {found['rounds']} rounds, {duration(found['time'])}{value})"
 
     def _repr_html_(self) -> str:
-        return _as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
+        return as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
 
 
 class ComparisonResult:
@@ -215,6 +197,7 @@ class ComparisonResult:
         self.failed = dict(failed or {})
         """(label, seed) -> why that run failed."""
         self.target, self.baseline, self.title = target, baseline, title
+        self._rows: dict[tuple[float | None, str | None], list[dict[str, Any]]] = {}
 
     @property
     def labels(self) -> list[str]:
@@ -229,17 +212,31 @@ class ComparisonResult:
             raise unknown("run", f"{method}, seed {seed}", known, owner="the comparison")
         return found[0]
 
-    @functools.cached_property
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
-        return comparison_rows(self._tables(), self.target, baseline=self.baseline)
+        key = (self.target, self.baseline)  # which may be set to something else
+        if key not in self._rows:
+            self._rows[key] = self._scored()
+        return self._rows[key]
 
-    @functools.cached_property
+    def _scored(self) -> list[dict[str, Any]]:
+        tables = self._tables()
+        if self.baseline not in (None, *self.labels):
+            reasons = [reason for (label, _), reason in self.failed.items() if label == self.baseline]
+            raise InputError(
+                f"the baseline '{self.baseline}' has no finished run{f' ({reasons[0]})' if reasons else ''}; set "
+                f"`baseline` of the result to another method: {', '.join(self.labels)}."
+            )
+        return comparison_rows(tables, self.target, baseline=self.baseline)
+
+    @property
     def table(self) -> Any:
         """One row per method, as a data frame: scores with 95 % intervals over seeds, and the speed-up."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         columns = columns_of(self.rows, names)
-        return frame({"method" if name == "selector" else name: values for name, values in columns.items()})
+        renamed = {"method" if name == "selector" else name: values for name, values in columns.items()}
+        return frame(renamed, shares=OUTCOMES)
 
     def curves(self, along: str = "time") -> Any:
         """Mean test accuracy with its 95 % interval over seeds, at times or rounds, as a data frame."""
@@ -285,12 +282,18 @@ class ComparisonResult:
         return found
 
     def __repr__(self) -> str:
-        lines = comparison_table(self.rows)
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        return "\n".join([as_text(comparison_table(self.rows)), *self.failures()])
+
+    def failures(self) -> list[str]:
+        """One sentence for each method and reason why some of its runs failed."""
+        seeds: dict[tuple[str, str], list[str]] = {}
+        for (label, seed), reason in self.failed.items():
+            seeds.setdefault((label, reason), []).append(str(seed))
+        return [f"{label} failed with seed {', '.join(found)}: {reason}" for (label, reason), found in seeds.items()]
 
     def _repr_html_(self) -> str:
-        return _as_html(comparison_table(self.rows))
+        failures = "".join(f"<p>{html.escape(line)}</p>" for line in self.failures())
+        return as_html(comparison_table(self.rows)) + failures
 
 
 class Memory(Callback[Recordable, RoundRecord]):
@@ -352,11 +355,3 @@ def _curves(runs: Sequence[RunTables], along: str, title: str) -> alt.TopLevelMi
 
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _as_html(rows: Sequence[Sequence[str]], header: bool = True) -> str:
-    kinds = ["th" if header and not index else "td" for index in range(len(rows))]
-    lines = (
-        "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in row) for kind, row in zip(kinds, rows, strict=True)
-    )
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

@@ -9,6 +9,7 @@ updates) is in protocols.py.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,6 +25,7 @@ from enlist.errors import InputError
 from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.runs.folder import Saves
+from enlist.selectors import AnyMethod
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
@@ -50,14 +52,15 @@ PATIENCE = 30 * 86400.0
 class Simulation:
     """One run of a configuration.
 
+    selector     who decides, in place of the configuration's: any form of a method
     workers      processes that train; 0 trains in this process
     callbacks    what goes along: progress, run folder, TensorBoard
     population   takes the place of the one that the configuration describes
     data         the population's samples as tensors, if they are in shared memory already
 
     >>> from enlist.simulation import Config
-    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector={"name": "oort"})
-    >>> result = Simulation(config).run()
+    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4})
+    >>> result = Simulation(config, "oort+penalty=1").run()
     >>> result["rounds"], result["status"], 0 < result["accuracy"] < 1
     (3, 'finished', True)
     """
@@ -65,6 +68,7 @@ class Simulation:
     def __init__(
         self,
         config: Config,
+        selector: AnyMethod | None = None,
         *,
         workers: int = 0,
         callbacks: Sequence[Callback] = (),
@@ -72,6 +76,7 @@ class Simulation:
         data: dict[str, Placed] | None = None,
         device: str = "cpu",
     ) -> None:
+        config = config if selector is None else config.with_method(selector)
         self.config, self.callbacks = config, tuple(callbacks)
         self.streams = Streams(config.seed)
         self.population = build(config) if population is None else population
@@ -143,9 +148,14 @@ class Simulation:
             callback.close()
 
     def __enter__(self) -> Simulation:
+        """Rounds done one by one, with `step`, get the single thread that `run` gives them: they give the same bits."""
+        self.threads = contextlib.ExitStack()
+        for single in (one_thread(), one_core()):
+            self.threads.enter_context(single)
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.threads.close()
         self.close()
 
     @property
@@ -508,7 +518,8 @@ class Simulation:
         """Continue from a checkpoint, bit by bit as if nothing had happened."""
         header, arrays = checkpoint.header, checkpoint.arrays
         tensors, model = (_as_tensors(checkpoint.weights[file]) for file in ("tensors", "model"))
-        self.selector = type(self.selector).load(checkpoint.folder / "selector")
+        functions = {name: value for name, value in self.config.selector.settings.items() if callable(value)}
+        self.selector = type(self.selector).load(checkpoint.folder / "selector", **functions)
         self.books = Books(self.selector, late=self.books.late)
         self.server.layout.load_named(model, self.server.model)
         self.server.restore(header.get("bounds", {}), tensors)

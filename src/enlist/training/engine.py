@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import pickle
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from enlist.data.dataset import Samples
+from enlist.processes import packed
 from enlist.streams import Streams
 from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together
@@ -88,6 +90,15 @@ class Job:
         """The dense layers that the module is, if they can be trained for many clients at once; written-out gradients
         know neither a loss nor an optimiser of the user's."""
         return DenseChain.of(self.module) if self.loss is None and self.optimiser is None else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model of a script or notebook travels to workers by value; samples stay in shared memory."""
+        module = packed(self.module, {type(part) for part in self.module.modules()})
+        return _received, (module, *(getattr(self, field.name) for field in dataclasses.fields(self)[1:]))
+
+
+def _received(module: bytes, *others: Any) -> Job:
+    return Job(pickle.loads(module), *others)  # of a process of ours, through a pipe of ours
 
 
 class Engine:
