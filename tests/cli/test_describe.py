@@ -117,10 +117,10 @@ def test_the_page_opens_offline_and_holds_every_chart(done):
 
 def test_inputs_are_counted_and_named():
     people = population()[0]
-    assert input_line(people) == ("inputs", "64, as 1 x 8 x 8")
+    assert input_line(people) == ("inputs", "64 (1 x 8 x 8)")
     arrays = {"x": np.zeros((40, 14)), "y": [0, 1] * 20}
     table = pandas.DataFrame(arrays["x"], columns=[f"c{k}" for k in range(14)]).assign(label=arrays["y"])
-    for given, end in ((arrays, "14"), (table, "14: c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more")):
+    for given, end in ((arrays, "14"), (table, "14 (c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more)")):
         assert input_line(population(dataset=given, partition="iid")[0]) == ("inputs", end)
 
 

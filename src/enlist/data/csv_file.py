@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from enlist.data.base import check_numbers
-from enlist.data.tables import Roles, check_length
+from enlist.data.tables import UNNAMED, Roles, check_length
 from enlist.errors import InputError
 from enlist.text import brief
 from enlist.typing import AnyArray, FloatArray
@@ -66,11 +66,10 @@ def _read(path: Path, roles: Roles, label: Convert, user: Convert) -> tuple[dict
         _, names = next(rows, (0, []))
         if not names:
             raise InputError(f"{path} is empty; its first line names the columns.")
-        index = "" if names[0] else "without a name"
-        names = [names[0] or index, *names[1:]]
+        names = [names[0] or UNNAMED, *names[1:]]
         if "" in names:
             raise InputError(f"{path}: column {names.index('') + 1} has no name; the first line names all columns.")
-        inputs = roles.inputs(source, names, {index})
+        inputs = roles.inputs(source, names)
         places = [names.index(name) for name in inputs]
         parts: dict[str, list[AnyArray]] = {"x": [], "y": [], "users": []}
         count = 0

@@ -180,13 +180,13 @@ def inputs(shape: Sequence[int], names: Sequence[str], most: int = 12) -> str:
     """How many inputs a sample has, and what they are called; of many names only the first.
 
     >>> inputs((3,), ["age", "height", "weight"]), inputs((1, 8, 8), [])
-    ('3: age, height, weight', '64, as 1 x 8 x 8')
+    ('3 (age, height, weight)', '64 (1 x 8 x 8)')
     """
     count = math.prod(shape)
     if not names:
-        return f"{count:,}" + (f", as {' x '.join(map(str, shape))}" if len(shape) > 1 else "")
+        return f"{count:,}" + (f" ({' x '.join(map(str, shape))})" if len(shape) > 1 else "")
     more = f" and {count - most:,} more" if count > most else ""
-    return f"{count:,}: {', '.join(printable(name, 40) for name in names[:most])}{more}"
+    return f"{count:,} ({', '.join(printable(name, 40) for name in names[:most])}{more})"
 
 
 def _number(size: float) -> str:

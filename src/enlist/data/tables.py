@@ -15,8 +15,10 @@ from enlist.errors import InputError
 from enlist.text import brief, printable
 from enlist.typing import AnyArray
 
-INDEX = re.compile(r"__index_level_\d+__")
-"""What pandas calls the index of a data frame that has no name, in a Parquet file."""
+UNNAMED = "Unnamed: 0"
+"""What pandas calls the first column of a CSV file if it has no name: the index of the frame that was written."""
+INDEX = re.compile(rf"__index_level_\d+__|{UNNAMED}")
+"""What pandas calls an index without a name, in a Parquet file, and where it has read one from a CSV file."""
 LONGEST = 200
 """Characters of a label or user at most: arrays of text are as wide as the longest."""
 LOGGER = logging.getLogger("enlist.data")
