@@ -40,12 +40,12 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
 
 
 def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
-    """Where the best end is, and where methods and baseline can be told apart.
+    """Where the best final figure is, and where methods and baseline can be told apart.
 
     >>> row = {"selector": "oort", "measure": "accuracy", "final": 0.8, "baseline": "random", "rounds.k": 5}
     >>> row |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
     >>> sweep([row, {**row, "rounds.k": 9, "final": 0.7, "speed_up_low": 0.9}], ["rounds.k"])
-    'The best end is 80 %: oort with k = 5. Compared with random, oort is faster in 1 of 2 configurations.'
+    'The best final accuracy is 80 %: oort with k = 5. Compared with random, oort is faster in 1 of 2 configurations.'
     """
     known = [row for row in rows if math.isfinite(row["final"])]
     if not known:
