@@ -54,9 +54,8 @@ def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
     if len({row["measure"] for row in known}) == 1:
         best = (max if known[0]["measure"] == "accuracy" else min)(known, key=lambda row: float(row["final"]))
         where = titled({key: best[key] for key in keys})
-        words.append(
-            f"The best end is {level(round(best['final'], 3), best['measure'])}: {best['selector']} with {where}."
-        )
+        figure = f"final {best['measure']} is {level(round(best['final'], 3), best['measure'])}"
+        words.append(f"The best {figure}: {best['selector']} with {where}.")
     alike = []
     for name in dict.fromkeys(row["selector"] for row in rows):
         own = [row for row in rows if row["selector"] == name and math.isfinite(row.get("speed_up_low", math.nan))]
