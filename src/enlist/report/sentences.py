@@ -40,12 +40,12 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
 
 
 def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
-    """Where the best end is, and where methods and baseline can be told apart.
+    """Where the best final figure is, and where methods and baseline can be told apart.
 
     >>> row = {"selector": "oort", "measure": "accuracy", "final": 0.8, "baseline": "random", "rounds.k": 5}
     >>> row |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
     >>> sweep([row, {**row, "rounds.k": 9, "final": 0.7, "speed_up_low": 0.9}], ["rounds.k"])
-    'The best end is 80 %: oort with k = 5. Compared with random, oort is faster in 1 of 2 configurations.'
+    'The best final accuracy is 80 %: oort with k = 5. Compared with random, oort is faster in 1 of 2 configurations.'
     """
     known = [row for row in rows if math.isfinite(row["final"])]
     if not known:
@@ -54,9 +54,8 @@ def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
     if len({row["measure"] for row in known}) == 1:
         best = (max if known[0]["measure"] == "accuracy" else min)(known, key=lambda row: float(row["final"]))
         where = titled({key: best[key] for key in keys})
-        words.append(
-            f"The best end is {level(round(best['final'], 3), best['measure'])}: {best['selector']} with {where}."
-        )
+        figure = f"final {best['measure']} is {level(round(best['final'], 3), best['measure'])}"
+        words.append(f"The best {figure}: {best['selector']} with {where}.")
     alike = []
     for name in dict.fromkeys(row["selector"] for row in rows):
         own = [row for row in rows if row["selector"] == name and math.isfinite(row.get("speed_up_low", math.nan))]
