@@ -53,6 +53,7 @@ def run(
     from enlist.runs import RunFolder
     from enlist.simulation import Recorder, Simulation, load
     from enlist.simulation.callbacks import tracker
+    from enlist.simulation.config import GROWING
 
     settings = load(config, changes or [], trust=trust)
     console = open_console(quiet=quiet)
@@ -64,7 +65,8 @@ def run(
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
-    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
+    going_on: dict[str, Any] = {"resume": resume, "accept_changes": accept_changes, "growing": GROWING}
+    with RunFolder.open(folder, values, code=code, **going_on) as opened:
         if opened.finished():
             say(console, f"{folder} is finished already; see it with: enlist report {folder}")
             return

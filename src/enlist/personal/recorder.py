@@ -30,6 +30,9 @@ class PersonalRecorder(Recorder):
         """What clients.csv holds of each worker."""
         return simulation.workers.columns(simulation.config.poison)
 
+    def extended(self, simulation: Personalisation) -> None:
+        """Every round is evaluated here, so there is nothing to take back."""
+
     def parts(self, simulation: Personalisation) -> Mapping[str, Saves]:
         """The decision saves itself."""
         return {"decision": simulation.decision}

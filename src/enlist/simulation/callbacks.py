@@ -13,6 +13,8 @@ from enlist.runs.folder import Checkpoint, RunFolder, Saves
 from enlist.typing import AnyArray
 
 Row = Mapping[str, Any]
+EVALUATED = ("accuracy", "loss")
+"""Columns of rounds.csv that only an evaluated round fills."""
 TRACKERS = ("mlflow", "tensorboard", "wandb")
 
 
@@ -88,7 +90,20 @@ class Recorder(Callback):
                 ) from error
             if not self.folder.accepted:  # what was accepted is written down by a checkpoint at the end
                 self.saved_round = simulation.round
+            self.extended(simulation)
         return checkpoint is not None
+
+    def extended(self, simulation: Any) -> None:
+        """If a run goes on beyond what was its last round, and that was evaluated for this alone, take it back."""
+        if not simulation.evaluated_too_soon:
+            return
+        rows = {int(row["round"]): row for row in self.folder.rows("rounds.csv")}
+        if any(rows.get(simulation.round, {}).get(name) for name in EVALUATED):
+            due = simulation.round - simulation.round % simulation.config.evaluation.every
+            before = rows.get(due, {})
+            simulation.take_back_evaluation(*(float(before.get(name) or "nan") for name in ("accuracy", "loss")))
+            self.folder.revise("rounds.csv", dict.fromkeys(EVALUATED))
+            self.checkpoint(simulation)
 
     def on_start(self, simulation: Any) -> None:
         """Describe the clients."""

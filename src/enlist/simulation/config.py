@@ -40,6 +40,8 @@ from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.server import AnyServer, FedAvg
 
 MOST_ROUNDS = 10**9
+GROWING = ("rounds.rounds", "rounds.seconds")
+"""Keys that may say more than they did when a run began: it then goes on, also if it was finished."""
 """Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
 

@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any
 from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
-from enlist.simulation.config import Config
+from enlist.runs.starting import pinned
+from enlist.simulation.config import GROWING, Config
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
 
 
 def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -> None:
-    """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added.
+    """Write comparison.json, or check that the folder holds this comparison; methods, seeds and rounds may be added.
 
     >>> import tempfile
     >>> from enlist.simulation import Config
@@ -68,12 +69,13 @@ def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[st
     known = _of_version_01(known) if "methods" not in known else known
     if any(type(known.get(name)) is not type(value) for name, value in header.items()):
         raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
+    then = _filled(known["config"])
     again = {label: entry for label, entry in known["methods"].items() if label in header["methods"]}
-    for what, then, now in (
-        ("", _filled(known["config"]), header["config"]),
+    for what, before, now in (
+        ("", then, pinned(header["config"], then, GROWING)),
         *((f"method '{label}': ", entry, header["methods"][label]) for label, entry in again.items()),
     ):
-        found = first_difference(then, now)
+        found = first_difference(before, now)
         if found is not None:
             raise InputError(
                 f"{file.parent} holds a comparison with {what}{found.key} = {found.before!r}, and {found.now!r} was "

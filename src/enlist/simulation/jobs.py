@@ -25,8 +25,9 @@ from enlist.errors import EnlistError, StateFileError
 from enlist.processes import REPLACED, Child, keep_freed_memory
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
+from enlist.runs.starting import outgrown
 from enlist.simulation.callbacks import Callback, Recorder, Row, tracker
-from enlist.simulation.config import Config
+from enlist.simulation.config import GROWING, Config
 from enlist.simulation.header import read_table
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Run
@@ -116,7 +117,7 @@ def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, h
     missing = []
     for job in jobs:
         try:
-            result = None if job.folder is None else finished(job.folder, how.accept_changes)
+            result = None if job.folder is None else finished(job.folder, how.accept_changes, job.config)
         except StateFileError as error:
             ended.failed[job.key] = str(error)
             tick(*job.key, {"status": "failed"})
@@ -132,8 +133,10 @@ def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, h
     return ended
 
 
-def finished(folder: Path, accept_changes: bool = False) -> dict[str, Any] | None:
+def finished(folder: Path, accept_changes: bool = False, config: Config | None = None) -> dict[str, Any] | None:
     """The result of a run that is finished, and whose files are what they were then; None if it is not.
+
+    If `config` wants more rounds than the run had, it is not finished.
 
     >>> finished(Path("no/such/run")) is None
     True
@@ -142,6 +145,9 @@ def finished(folder: Path, accept_changes: bool = False) -> dict[str, Any] | Non
     if result is None or "status" not in result:
         return None
     check_finished(folder, accept_changes)
+    saved = read_table(folder / "config.json")
+    if config is not None and saved is not None and outgrown(saved, config.model_dump(mode="json"), GROWING):
+        return None
     return result
 
 
@@ -182,7 +188,8 @@ def run_in(
     'finished'
     """
     values, code = config.recorded().model_dump(mode="json"), config.code()
-    with RunFolder.open(folder, values, resume=True, code=code, accept_changes=accept_changes) as opened:
+    changes: dict[str, Any] = {"accept_changes": accept_changes, "growing": GROWING}
+    with RunFolder.open(folder, values, resume=True, code=code, **changes) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
         try:

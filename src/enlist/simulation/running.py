@@ -17,7 +17,7 @@ from enlist.runs import checkpoints
 from enlist.runs.folder import RunFolder
 from enlist.runs.tables import read_run
 from enlist.simulation.callbacks import Callback, Recorder
-from enlist.simulation.config import Config, load
+from enlist.simulation.config import GROWING, Config, load
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Memory, Run
 from enlist.simulation.simulation import Simulation
@@ -52,7 +52,8 @@ def simulate(
     folder : path, optional
         Where to keep the run, so that it can be killed and continued; without one it stays in memory.
     resume : bool, default False
-        Go on with the run in `folder`; a finished one is returned as it is.
+        Go on with the run in `folder`; a finished one is returned as it is, or extended if `config` wants more rounds
+        or virtual seconds than it had.
     workers : int, default 0
         Processes that train; 0 trains in this one. The results are the same.
     callbacks : sequence of Callback
@@ -78,7 +79,8 @@ def simulate(
     if folder is None:
         return in_memory(settings, callbacks, workers=workers, device=device)
     settings = settings.recorded()
-    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume, code=settings.code()) as opened:
+    values, code = settings.model_dump(mode="json"), settings.code()
+    with RunFolder.open(folder, values, resume=resume, code=code, growing=GROWING) as opened:
         if not opened.finished():
             recorder = Recorder(opened)
             with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:

@@ -141,10 +141,14 @@ class Simulation:
     @property
     def finished(self) -> bool:
         """Whether the last round, the end of the virtual time, or the target has been reached."""
-        rounds, evaluation = self.config.rounds, self.config.evaluation
+        at_target = self.config.evaluation.stop_at_target and self.reached["rounds"] > 0
+        return self._at_end or at_target
+
+    @property
+    def _at_end(self) -> bool:
+        rounds = self.config.rounds
         out_of_time = rounds.seconds is not None and self.now >= rounds.seconds
-        at_target = evaluation.stop_at_target and self.reached["rounds"] > 0
-        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned
+        return self.round >= rounds.rounds or out_of_time or self.abandoned
 
     @property
     def _tells_accuracy(self) -> bool:
@@ -413,6 +417,17 @@ class Simulation:
             if good and not self.reached["rounds"]:
                 self.reached = {"rounds": self.round, "time": self.now}
         return measured
+
+    @property
+    def evaluated_too_soon(self) -> bool:
+        """Whether this round would be evaluated only if it were the last, which it is not in a run that is extended."""
+        return self.round % self.config.evaluation.every > 0 and not self._at_end
+
+    def take_back_evaluation(self, accuracy: float, loss: float) -> None:
+        """Forget the evaluation of this round; `accuracy` and `loss` are those of the last one before it, or NaN."""
+        self.accuracy, self.loss = accuracy, loss
+        if self.reached["rounds"] == self.round:
+            self.reached = {"rounds": 0, "time": math.nan}
 
     def _tell(
         self,
