@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import enlist
 from enlist.cli.arena import arena
 from enlist.cli.compare import compare
+from enlist.cli.console import open_console, stopping
 from enlist.cli.demo import demo
 from enlist.cli.describe import describe
 from enlist.cli.listing import listing
@@ -18,8 +20,19 @@ from enlist.cli.report import report
 from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
 
+
+class Commands(TyperGroup):
+    """All commands; Ctrl-C, where a command does not say itself what it means, ends it with one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was typed."""
+        with stopping(open_console()):
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="enlist",
+    cls=Commands,
     help="Decides which clients take part in the next round of federated learning, and learns from every round.",
     no_args_is_help=True,
     add_completion=False,

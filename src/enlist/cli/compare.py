@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from enlist import checks, files
-from enlist.cli.console import cores, needs_sim, numbered, open_console, say, say_where
+from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, say_where
 from enlist.cli.report import LEGEND, WIDTH, fitting
 from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Quiet, Trust, chosen_device, trackers
 from enlist.runs.printing import plural
@@ -91,7 +91,8 @@ def with_view(
         with view.progress:
             return comparison.run(folder, jobs or cores(), view.tick, how)
     except KeyboardInterrupt:
-        say(console, f"stopped; finished runs are kept. Go on with: {again}")
+        kept = f"finished runs are kept. Go on with: {again}" if folder.exists() else NOTHING
+        say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
 
 

@@ -26,7 +26,7 @@ def demo(
     Example: [bold]enlist demo[/]
     """
     needs_sim("demo")
-    from enlist.simulation.comparison import Comparison, remember
+    from enlist.simulation.comparison import Comparison
     from enlist.simulation.config import load
 
     console = open_console(WIDTH)
@@ -34,7 +34,6 @@ def demo(
     comparison = Comparison(config, SELECTORS, seeds)
     comparison.check()
     folder = output or numbered("demo")
-    remember(comparison, folder)
     rounds, data = config.rounds, config.data
     console.print(
         f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed and "

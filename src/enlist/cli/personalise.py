@@ -11,10 +11,9 @@ import typer
 from rich.console import Console
 
 from enlist import checks, files
-from enlist.cli.console import latest, needs_sim, new_folder, open_console, say
+from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
 from enlist.cli.run import AcceptChanges, Changes, Trust
-from enlist.errors import InputError
 
 if TYPE_CHECKING:
     from enlist.personal.config import Config
@@ -53,9 +52,7 @@ def personalise(
     words += [word for change in changes or [] for word in ("--set", change)]
     words += ["--trust"] if trust else []
     if resume:
-        folder = output or latest("personalise")
-        if not folder.is_dir():
-            raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out.")
+        folder = to_resume(output, "personalise", "seed-*")
         learn(console, settings, target, seeds, folder, words, resume=True, accept_changes=accept_changes)
     else:
         with new_folder(output, "personalise") as folder:
@@ -105,6 +102,7 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        say(console, f"stopped; what was done is kept. Go on with: {again}")
+        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        say(console, f"stopped; {kept}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)

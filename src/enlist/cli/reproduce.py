@@ -14,7 +14,19 @@ from rich.table import Table
 from rich.text import Text
 
 from enlist import checks
-from enlist.cli.console import LINE, cores, latest, needs_sim, numbered, open_console, say, say_where, shown, writing_to
+from enlist.cli.console import (
+    LINE,
+    NOTHING,
+    cores,
+    needs_sim,
+    numbered,
+    open_console,
+    say,
+    say_where,
+    shown,
+    to_resume,
+    writing_to,
+)
 from enlist.cli.run import AcceptChanges
 
 if TYPE_CHECKING:
@@ -72,22 +84,23 @@ def reproduce(
         _rehearse(console, chosen.experiments(plan), first_rounds, processes)
         return
     kind = f"{study}-{scale}"
-    folder = output or (latest(kind) if resume else numbered(kind))
+    folder = to_resume(output, kind) if resume else output or numbered(kind)
     words = ["enlist", "reproduce", study, "--scale", scale, "--seeds", str(plan.seeds)]
     words += [word for extra in plan.extras for word in ("--with", extra)]
     command = shlex.join(words)
     again = shlex.join([*words, "--output", str(folder), "--resume"])
-    with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
-        console.print(shown(_outlook(work, processes), LINE), highlight=False)
-        try:
+    try:
+        with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
+            console.print(shown(_outlook(work, processes), LINE), highlight=False)
             with _View(console, work) as view:
                 work.run(processes, view.tick)
-        except KeyboardInterrupt:
-            say(console, f"stopped; what is finished is kept. Go on with: {again}")
-            raise typer.Exit(130) from None
-        with writing_to(folder):
-            page = write(work, command, processes)
-        _show(console, work)
+            with writing_to(folder):
+                page = write(work, command, processes)
+            _show(console, work)
+    except KeyboardInterrupt:
+        kept = f"what is finished is kept. Go on with: {again}" if folder.exists() else NOTHING
+        say(console, f"stopped; {kept}")
+        raise typer.Exit(130) from None
     if publish is not None:
         place = publish_study(folder, publish)[0].parent
         say(console, f"published: {place}")

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from enlist import checks, files
-from enlist.cli.console import as_rich, cores, latest, needs_sim, numbered, open_console, say
+from enlist.cli.console import NOTHING, as_rich, cores, needs_sim, numbered, open_console, say, to_resume
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -57,7 +57,7 @@ def run(
 
     settings = load(config, changes or [], trust=trust)
     console = open_console(quiet=quiet)
-    folder = output or (latest("run") if resume else numbered("run"))
+    folder = to_resume(output, "run") if resume else output or numbered("run")
     chosen = chosen_device(device)
     if workers and chosen != "cpu":
         raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
@@ -65,18 +65,26 @@ def run(
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
+    words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
+    again = shlex.join([*words, "--trust"] if trust else words)
     going_on: dict[str, Any] = {"resume": resume, "accept_changes": accept_changes, "growing": GROWING}
-    with RunFolder.open(folder, values, code=code, **going_on) as opened:
-        if opened.finished():
-            say(console, f"{folder} is finished already; see it with: enlist report {folder}")
-            return
-        recorder, bar = Recorder(opened), Bar(console, settings)
-        count = 0 if chosen != "cpu" else cores() if workers is None else workers
-        with Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen) as simulation:
-            if resume and recorder.restore(simulation):
-                say(console, f"resuming after round {simulation.round}")
-            with bar, stopping_after_round(console, simulation):
-                result = simulation.run()
+    try:
+        with RunFolder.open(folder, values, code=code, **going_on) as opened:
+            if opened.finished():
+                say(console, f"{folder} is finished already; see it with: enlist report {folder}")
+                return
+            recorder, bar = Recorder(opened), Bar(console, settings)
+            count = 0 if chosen != "cpu" else cores() if workers is None else workers
+            along = [recorder, bar, *callbacks]
+            with Simulation(settings, workers=count, callbacks=along, device=chosen) as simulation:
+                if resume and recorder.restore(simulation):
+                    say(console, f"resuming after round {simulation.round}")
+                with bar, stopping_after_round(console, simulation):
+                    result = simulation.run()
+    except KeyboardInterrupt:
+        kept = f"the last checkpoint is kept. Go on with: {again}" if folder.exists() else NOTHING
+        say(console, f"stopped at once; {kept}")
+        raise typer.Exit(130) from None
     console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
     if result["status"] == "abandoned":
         console.print(
@@ -86,8 +94,6 @@ def run(
     if result["status"] != "stopped":
         say(console, f"run: {folder}\nsee it with: enlist report {folder}")
         return
-    words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
-    again = shlex.join([*words, "--trust"] if trust else words)
     say(console, f"stopped after round {result['rounds']}. Go on with: {again}")
     raise typer.Exit(130)
 

@@ -12,7 +12,7 @@ from enlist import checks, files, selectors
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
 from enlist.simulation.config import Config
-from enlist.simulation.header import remember
+from enlist.simulation.header import remember, remembered
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 from enlist.simulation.results import ComparisonResult
 from enlist.simulation.running import AnyConfig, configured, read
@@ -105,12 +105,13 @@ class Comparison:
         2
         """
         self.check()
+        checks.whole("jobs", jobs, minimum=1)
         if root is None:
             return perform(self.jobs(), jobs, tick, how)
         path = Path(root)
-        remember(self, path, bool(how and how.accept_changes))
-        files.inside(path, "runs")
-        return perform(self.jobs(path), jobs, tick, how)
+        with remembered(self, path, bool(how and how.accept_changes)):
+            files.inside(path, "runs")
+            return perform(self.jobs(path), jobs, tick, how)
 
 
 def compare(

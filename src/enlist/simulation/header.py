@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
-from enlist.runs.starting import pinned
+from enlist.runs.starting import missing_folders, pinned, undo
 from enlist.simulation.config import GROWING, Config
 
 if TYPE_CHECKING:
@@ -40,6 +42,27 @@ def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -
         storage.replace(file, (json.dumps(sealed, indent=1) + "\n").encode())
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
+
+
+@contextlib.contextmanager
+def remembered(comparison: Comparison, path: Path, accept_changes: bool = False) -> Iterator[None]:
+    """The same while runs are done; a new folder to which no run came is removed in the end.
+
+    >>> import tempfile
+    >>> from enlist.simulation.comparison import Comparison
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with remembered(Comparison(Config(), "random"), Path(folder) / "runs" / "compare-001"):
+    ...         pass
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    made = missing_folders(path)
+    remember(comparison, path, accept_changes)
+    try:
+        yield
+    finally:
+        if made:
+            undo(path, ["comparison.json"], made)
 
 
 def _header(comparison: Comparison) -> dict[str, Any]:
