@@ -14,7 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 from enlist.cli.console import open_console
-from enlist.cli.report import fitting, folded, report
+from enlist.cli.report import report
+from enlist.cli.tables import folded, show_table
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.runs import ordered, write_report
@@ -146,7 +147,7 @@ def test_random_comes_last():
 
 def row(selector="oort", **values):
     plain = {"selector": selector, "measure": "accuracy", "target": 0.8, "seeds": 3, "reached": 3, "pairs": 3}
-    plain |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
+    plain |= {"baseline": "random", "speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
     return plain | {"rounds_to": 12.0, "time_to": 100.0, "final": 0.9} | values
 
 
@@ -278,12 +279,20 @@ def test_a_narrow_terminal_leaves_columns_out(runs):
 
     rows = comparison_table(comparison_rows(runs, 0.8))
     console = open_console()
-    widths = {}
+    shown = {}
     for width in (200, 110, 70):
         console.width = width
-        widths[width] = len(fitting(console, rows, "Title").columns)
-    assert widths[200] == 10
-    assert 10 > widths[110] > widths[70] >= 4
+        with console.capture() as captured:
+            show_table(console, rows, "Title")
+        shown[width] = " ".join(captured.get().split())
+    assert "not shown" not in shown[200]
+    assert "Jain: evenness of updates" in shown[200]
+    assert "3 columns not shown: Jain, seen, round time; see the report, or widen the terminal." in shown[110]
+    assert "columns not shown: Jain, seen, round time," in shown[70]
+    for width in (110, 70):
+        assert "Jain:" not in shown[width], "what is not shown is not explained"
+        assert "±: half a 95 % interval over seeds" in shown[width]
+        assert "final: mean of the last three evaluations" in shown[width]
     assert folded("late / dropped / failed") == "late / dropped\n/ failed"
     assert folded("time to 80 %") == "time to\n80 %"
     assert folded("selector") == "selector"

@@ -79,6 +79,12 @@ def say(console: Console, *parts: str | tuple[str, str], style: str = "") -> Non
     console.print(line, soft_wrap=True)
 
 
+def warn(console: Console, sentence: str) -> None:
+    """Print a warning, if there is one."""
+    if sentence:
+        say(console, sentence, style="yellow")
+
+
 def say_where(console: Console, page: Path) -> None:
     """The last line of a command: where the report is."""
     say(console, f"report: {page}")

@@ -28,6 +28,7 @@ def demo(
     needs_sim("demo")
     from enlist.simulation.comparison import Comparison
     from enlist.simulation.config import load
+    from enlist.simulation.header import remembered
 
     console = open_console(WIDTH)
     config = load(str(files("enlist.cli") / "demo.toml"))
@@ -35,10 +36,12 @@ def demo(
     comparison.check()
     folder = output or numbered("demo")
     rounds, data = config.rounds, config.data
-    console.print(
-        f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed and "
-        f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
-    )
     again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
-    ended = with_view(console, comparison, folder, jobs, again)
+    with remembered(comparison, folder):
+        console.print(
+            f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in "
+            f"speed and come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would "
+            "you ask?"
+        )
+        ended = with_view(console, comparison, folder, jobs, again)
     finish(console, comparison, ended, folder, None, "Who takes part in the next round?")

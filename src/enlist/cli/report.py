@@ -8,28 +8,18 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from enlist import files
-from enlist.cli.console import CELL, LINE, as_rich, new_folder, open_console, say_where, shown
+from enlist.cli.console import LINE, new_folder, open_console, say_where, shown
+from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
-from enlist.text import printable
 
-DISPENSABLE = (
-    "Jain",
-    "seen",
-    "round time",
-    "sent",
-    "late / dropped / failed",
-    "rounds to",
-    "messages of FedAvg",
-    "seeds",
-)
 WIDTH = 140
-LEGEND = (
-    "± and [ ]: 95 % intervals over seeds · speed-up: the baseline's virtual time to the target over the method's, "
-    "paired by seed · ≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did) · seen: share of "
-    "clients with at least one update · Jain: evenness of updates"
+PERSONAL: Legend = (
+    (("seeds",), "seeds: how many learned this combination"),
+    (("probability",), "probability: that it is the best"),
+    (("±",), "±: half a 95 % interval over seeds"),
+    (("[",), "[ ]: 95 % interval over seeds"),
 )
 
 
@@ -72,8 +62,7 @@ def report(
     if not begun:
         raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")
     rows = comparison_table(comparison_rows(begun, target, window))
-    console.print(fitting(console, rows, sentences.size(begun).removesuffix(".")))
-    console.print(LEGEND, style="dim")
+    show_table(console, rows, sentences.size(begun).removesuffix("."))
     for warning in (sentences.unfinished(begun), sentences.differences(begun)):
         if warning:
             console.print(shown(warning, LINE), style="yellow")
@@ -94,7 +83,7 @@ def show_personal(console: Console, folders: Sequence[Path], place: Path | None,
     targets = by_target(tables)
     if not targets:
         raise InputError(f"no run in {', '.join(map(str, folders))} has finished a round yet; come back later.")
-    console.print(fitting(console, personal_table(tables), lead(tables).removesuffix(".")))
+    show_table(console, personal_table(tables), lead(tables).removesuffix("."), PERSONAL)
     for own in targets.values():
         console.print(shown(verdict(own), LINE))
     name = title or "Personalised learning"
@@ -103,28 +92,3 @@ def show_personal(console: Console, folders: Sequence[Path], place: Path | None,
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_personal_report(tables, folder, name))
-
-
-def fitting(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:
-    """The table for the terminal; a narrow one leaves out what the report has anyway."""
-    clean = [[printable(cell, CELL) for cell in row] for row in rows]
-    lines = [[folded(name) for name in clean[0]], *clean[1:]]
-    hidden: list[str] = []
-    for expendable in DISPENSABLE:
-        columns = [column for column in zip(*lines, strict=True) if column[0] not in hidden]
-        if (
-            sum(max(len(part) for cell in column for part in cell.split("\n")) + 3 for column in columns)
-            < console.width
-        ):
-            break
-        hidden += [name for name in lines[0] if expendable in name.replace("\n", " ")]
-    return as_rich(lines, title, hidden)
-
-
-def folded(name: str) -> str:
-    """A long title on two lines."""
-    spaces = [index for index, letter in enumerate(name) if letter == " " and name[index + 1 : index + 2] != "%"]
-    if len(name) <= 10 or not spaces:
-        return name
-    middle = min(spaces, key=lambda index: abs(index - len(name) // 2))
-    return f"{name[:middle]}\n{name[middle + 1 :]}"

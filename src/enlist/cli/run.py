@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from enlist import checks, files
-from enlist.cli.console import NOTHING, as_rich, cores, needs_sim, numbered, open_console, say, to_resume
+from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, to_resume, warn
+from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -21,6 +22,10 @@ AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Go on though files of the folder were changed in the meantime.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+LEGEND: Legend = (
+    (("final",), "final: mean of the last three evaluations"),
+    (("last",), "last and best: single evaluations"),
+)
 ConfigFile = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/configuration.md lists every key.")
 ]
@@ -77,6 +82,7 @@ def run(
             count = 0 if chosen != "cpu" else cores() if workers is None else workers
             along = [recorder, bar, *callbacks]
             with Simulation(settings, workers=count, callbacks=along, device=chosen) as simulation:
+                warn(console, settings.no_choice(len(simulation.population)))
                 if resume and recorder.restore(simulation):
                     say(console, f"resuming after round {simulation.round}")
                 with bar, stopping_after_round(console, simulation):
@@ -85,7 +91,7 @@ def run(
         kept = f"the last checkpoint is kept. Go on with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped at once; {kept}")
         raise typer.Exit(130) from None
-    console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
+    show_table(console, summary(folder, result), f"{settings.selector.title}, seed {settings.seed}", LEGEND)
     if result["status"] == "abandoned":
         console.print(
             "nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.",
@@ -98,13 +104,18 @@ def run(
     raise typer.Exit(130)
 
 
-def summary(result: dict[str, Any]) -> list[list[str]]:
-    """Header and one row: how a run stands."""
-    from enlist.runs.printing import duration, level, target_name
+def summary(folder: Path, result: dict[str, Any]) -> list[list[str]]:
+    """Header and one row: how a run stands, by the figures that its report has."""
+    from enlist.runs.printing import duration, score, target_name
+    from enlist.runs.scores import measure, run_scores
+    from enlist.runs.tables import PARTICIPATIONS, read_run
 
-    by = "loss" if result["accuracy"] is None else "accuracy"
-    value = "–" if result[by] is None else level(result[by], by)
-    header, row = ["rounds", "virtual time", by], [str(result["rounds"]), duration(result["time"]), value]
+    tables = read_run(folder, PARTICIPATIONS)
+    by = measure([tables])
+    found = run_scores(tables, by)
+    header = ["rounds", "virtual time", f"final {by}", "last", "best"]
+    row = [str(result["rounds"]), duration(result["time"])]
+    row += [score(found[name], by) for name in ("final", "last", "best")]
     if result["target"] is not None:
         reached, target = result["time_to_target"], target_name({"target": result["target"], "measure": by})
         header += [f"rounds to {target}", f"time to {target}"]

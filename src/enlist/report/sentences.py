@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.runs.printing import duration, level, percent, target_name
+from enlist.runs.printing import duration, percent, score, target_name
 from enlist.runs.scores import BASELINE, times_completed, times_selected
 from enlist.runs.tables import RunTables
 
@@ -92,7 +92,7 @@ def ending(rows: Sequence[Row]) -> str:
     if not known:
         return "Nothing was evaluated."
     by = known[0]["measure"]
-    show = [percent(row["final"], 1) if by == "accuracy" else level(row["final"], by) for row in known]
+    show = [score(row["final"], by) for row in known]
     if len(known) == 1:
         return f"The final {by} is {show[0]}."
     order = np.argsort([row["final"] for row in known], kind="stable")

@@ -379,6 +379,25 @@ class Config(GrownOptions):
         if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
 
+    def no_choice(self, clients: int | None = None) -> str:
+        """A warning if every client is wanted in every round, so that selectors have no choice; else nothing.
+
+        Parameters
+        ----------
+        clients : int, optional
+            How many there are; by default `data.clients`, which is not known (0) of a natural partition.
+
+        >>> Config(data={"clients": 8}, rounds={"k": 10}).no_choice()
+        'rounds.k is 10, but there are 8 clients: all of them are asked, and no method has a choice.'
+        """
+        count, k = self.data.clients if clients is None else clients, self.rounds.k
+        if not 0 < count < k:
+            return ""
+        there = (
+            "there is 1 client: it is asked" if count == 1 else f"there are {count:,} clients: all of them are asked"
+        )
+        return f"rounds.k is {k:,}, but {there}, and no method has a choice."
+
     def code(self) -> tuple[str, ...]:
         """The code that a run of this configuration imports, as "module:name": all of it is named here."""
         return (*self.selector.code(), *self.data.dataset.code(), *self.model.code())

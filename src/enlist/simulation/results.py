@@ -21,7 +21,7 @@ from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.folder import PARTICIPATIONS, ROUNDS
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import comparison_table, duration, level
-from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
+from enlist.runs.scores import comparison_rows, measure, run_scores, speed_up, time_to
 from enlist.runs.tables import RunTables
 from enlist.simulation.callbacks import Callback, Row
 from enlist.simulation.config import Config
@@ -99,7 +99,6 @@ class Run:
         """
         by = measure([self.tables])
         scores = run_scores(self.tables, by)
-        seen = evaluations(self.tables, by).values
         result = dict(self.tables.result or {})
         found: dict[str, Any] = {
             "method": self.label,
@@ -107,7 +106,7 @@ class Run:
             "status": result.get("status", "running"),
             "measure": by,
             "final": scores.pop("final"),
-            "last": float(seen[-1]) if len(seen) else math.nan,
+            "last": scores.pop("last"),
             "best": scores.pop("best"),
             "target": result.get("target"),
             "rounds_to_target": result.get("rounds_to_target"),
