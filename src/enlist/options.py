@@ -66,6 +66,28 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
                     raise ValueError(f"{name} = {number!r}, but it must be at least {checks.LEAST:g}.")
         return self
 
+    def changed(self, default: Options | None = None) -> list[str]:
+        """The keys that are not at their defaults; a table of another kind counts with its kind or name.
+
+        >>> class Knobs(Options):
+        ...     alpha: float = 0.5
+        ...     beta: float = 1.0
+        >>> Knobs(alpha=0.5, beta=2.0).changed()
+        ['beta']
+        """
+        found: list[str] = []
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            usual = field.get_default(call_default_factory=True) if default is None else getattr(default, name, None)
+            if not isinstance(value, Options):
+                found += [name] if value != usual else []
+            elif type(value) is type(usual):
+                found += [f"{name}.{key}" for key in value.changed(usual)]
+            else:
+                tag = [key for key in ("kind", "name") if key in type(value).model_fields]
+                found += [f"{name}.{key}" for key in (*tag[:1], *(key for key in value.changed() if key not in tag))]
+        return found
+
     @classmethod
     def parse(cls, values: Mapping[str, Any], source: str) -> Any:
         """Options from a mapping, such as a TOML file; errors begin with `source`."""

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist.cli.console import CELL, say
-from enlist.runs.printing import duration, level
+from enlist.runs.printing import duration, level, plural
 from enlist.simulation.callbacks import Callback, Row
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.config import Config
@@ -109,7 +109,7 @@ class View:
         done = sum(rounds if s["status"] in (*ENDED, "failed") else s["rounds"] for s in states.values())
         ended = sum(s["status"] in ENDED for s in states.values())
         failed = sum(s["status"] == "failed" for s in states.values())
-        words = [f"{ended}/{self.comparison.seeds} seeds"]
+        words = [f"{ended}/{plural(self.comparison.seeds, 'seed')}"]
         words += [f"[red]{failed} failed[/]"] if failed else []
         if state.get("accuracy") is not None:
             words += [f"accuracy {level(state['accuracy'])}", f"{duration(state['time'])} virtual"]

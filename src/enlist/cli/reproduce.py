@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
     from enlist.studies.study import Experiment
 
-STYLES = {"reproduced": "green", "partly": "yellow", "not": "red", "not testable here": "dim"}
+STYLES = {"no verdict": "dim", "reproduced": "green", "partly": "yellow", "not": "red", "not testable here": "dim"}
 WIDTH = 160
 OVERHEAD = 10.0
 """Seconds for starting processes, drawing and writing."""
@@ -111,13 +111,13 @@ def reproduce(
 
 def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, jobs: int) -> None:
     """One experiment of each kind, as they end; exit status 1 if one failed."""
-    from enlist.runs.printing import duration
+    from enlist.runs.printing import duration, plural
     from enlist.studies.rehearsal import kinds, rehearse
 
     names = {each.key: len(each.key) for each in kinds(experiments)}
     console.print(
-        f"rehearsal: {len(names)} kinds of experiments (of {len(experiments):,} experiments), {rounds} "
-        f"round{'s' if rounds != 1 else ''} each; nothing is kept.",
+        f"rehearsal: {plural(len(names), 'kind')} of experiments (of {plural(len(experiments), 'experiment')}), "
+        f"{plural(rounds, 'round')} each; nothing is kept.",
         highlight=False,
     )
     failed = 0
@@ -133,12 +133,12 @@ def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, 
 
 
 def _outlook(work: Reproduction, jobs: int) -> str:
-    from enlist.runs.printing import duration
+    from enlist.runs.printing import duration, plural
 
     missing, every = len(work.missing()), len(work.experiments)
     done = f", {every - missing} of them done already" if missing < every else ""
     return (
-        f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {every} experiments{done}; about "
+        f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {plural(every, 'experiment')}{done}; about "
         f"{duration(work.estimate(jobs) + OVERHEAD, units=1)} with {jobs} process{'es' if jobs > 1 else ''}, and with "
         f"what unclear verdicts may add, {duration(work.estimate(jobs, unclear=True) + OVERHEAD, units=1)} at most."
     )
@@ -181,17 +181,21 @@ def _show(console: Console, work: Reproduction) -> None:
     """The verdicts, and which experiments failed."""
     from rich import box
 
-    from enlist.studies.verdicts import SMOKE, tally, verdict_rows
+    from enlist.studies.verdicts import headline, verdict_rows
 
     for (key, seed), reason in work.failed.items():
         say(console, ("failed:", "bold red"), f" {key}, seed {seed}: {reason}")
-    header, *rows = verdict_rows(work.judged)
-    table = Table(*header, title=tally(work.judged), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    header, *rows = verdict_rows(work.judged, work.scale.name)
+    table = Table(
+        *header,
+        title=headline(work.judged, work.scale.name),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
     table.columns[0].style = "bold"
     for column, share in zip(table.columns, (4, 3, 5, 2), strict=True):
         column.ratio = share
     for *cells, kind in rows:
         table.add_row(*(shown(cell, LINE) for cell in cells), Text(kind, STYLES[kind]))
     console.print(table)
-    if work.scale.name == "smoke":
-        console.print(SMOKE.replace("`", "'"), style="yellow", highlight=False)

@@ -73,6 +73,7 @@ def run(
     words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
     again = shlex.join([*words, "--trust"] if trust else words)
     going_on: dict[str, Any] = {"resume": resume, "accept_changes": accept_changes, "growing": GROWING}
+    going_on["changed"] = settings.changed()
     try:
         with RunFolder.open(folder, values, code=code, **going_on) as opened:
             if opened.finished():

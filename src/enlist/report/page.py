@@ -26,6 +26,8 @@ th, td { padding: 6px 16px 6px 0; text-align: right; border-bottom: 1px solid #e
 th { color: #666; font-weight: 600; font-size: 14px; border-bottom: 2px solid #ccc; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 .charts { display: flex; flex-wrap: wrap; gap: 24px; }
+.facts td { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+summary { cursor: pointer; color: #555; }
 .note { color: #666; font-size: 14px; }
 """
 
@@ -43,6 +45,9 @@ class Section:
     table: Sequence[Sequence[str]] = ()
     charts: Sequence[alt.TopLevelMixin | Mapping[str, Any]] = ()
     note: str = ""
+    folded: Sequence[Sequence[str]] = ()
+    """A further table, which a reader unfolds."""
+    folded_title: str = "More"
 
 
 def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -> Path:
@@ -68,6 +73,10 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
                 body.append(f'<div id="chart{len(charts)}"></div>')
                 charts.append(chart if isinstance(chart, Mapping) else specification(chart))
             body.append("</div>")
+        if section.folded:
+            body.append(
+                f"<details><summary>{escaped(section.folded_title)}</summary>{_table(section.folded)}</details>"
+            )
         if section.note:
             body.append(f'<p class="note">{escaped(section.note)}</p>')
     path.parent.mkdir(parents=True, exist_ok=True)

@@ -30,7 +30,7 @@ from enlist.report.personal_charts import (
     series_colours,
 )
 from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, gain_scores, partner_scores, stage_scores
-from enlist.runs.printing import UNKNOWN, percent
+from enlist.runs.printing import UNKNOWN, percent, plural
 from enlist.statistics import Summary
 from enlist.text import place_name
 
@@ -156,8 +156,8 @@ def lead(runs: Sequence[PersonalTables]) -> str:
     whom = f"for worker {run.target}" if len(targets) == 1 else f"for each of {len(targets)} workers"
     seeds = max(len(own) for own in targets.values())
     return (
-        f"Rule {rule.get('kind', '?')} over {_plural(len(run.labels), 'combination')} of "
-        f"{len(run.workers['worker'])} workers, {whom}, {_plural(rounds, 'round')} at most, {_plural(seeds, 'seed')}."
+        f"Rule {rule.get('kind', '?')} over {plural(len(run.labels), 'combination')} of "
+        f"{len(run.workers['worker'])} workers, {whom}, {plural(rounds, 'round')} at most, {plural(seeds, 'seed')}."
     )
 
 
@@ -346,7 +346,3 @@ def _gain(summary: Summary | None, metric: str) -> str:
 
 def _count(summary: Summary | None) -> str:
     return UNKNOWN if summary is None else f"{summary.mean:,.0f}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

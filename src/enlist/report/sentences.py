@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.runs.printing import duration, percent, score, target_name
+from enlist.runs.printing import duration, percent, plural, score, target_name
 from enlist.runs.scores import BASELINE, times_completed, times_selected
 from enlist.runs.tables import RunTables
 
@@ -25,13 +25,16 @@ def size(runs: Sequence[RunTables]) -> str:
     """
     names = list(dict.fromkeys(run.selector for run in runs))
     seeds = [len([run for run in runs if run.selector == name]) for name in names]
-    who = _count(len(names), "selector") + f", {_between(seeds)} {'seed' if max(seeds) == 1 else 'seeds'} each"
+    who = plural(len(names), "selector") + f", {_between(seeds)} {'seed' if max(seeds) == 1 else 'seeds'} each"
     if len(runs) == 1:
         who = runs[0].name
     clients = _between([run.count for run in runs])
     asked = float(np.mean([np.nanmean(run.rounds["asked"]) for run in runs]))
     rounds = [len(run.rounds["round"]) for run in runs]
-    return f"{who}: {clients} clients, {asked:.3g} of them asked in a round, {_between(rounds)} rounds."
+    length = f"{_between(rounds)} {'round' if max(rounds) == 1 else 'rounds'}"
+    if max(run.count for run in runs) == 1:
+        return f"{who}: 1 client, {length}."
+    return f"{who}: {clients} clients, {asked:.3g} of them asked in a round, {length}."
 
 
 def speed(rows: Sequence[Row]) -> str:
@@ -240,7 +243,7 @@ def unfinished(runs: Sequence[RunTables]) -> str:
     'Not finished: random, seed 0 (8 rounds so far).'
     """
     open_runs = [run for run in runs if run.result is None or run.result.get("status", "finished") != "finished"]
-    names = [f"{run.name} ({_count(len(run.rounds['round']), 'round')} so far)" for run in open_runs]
+    names = [f"{run.name} ({plural(len(run.rounds['round']), 'round')} so far)" for run in open_runs]
     more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
     return f"Not finished: {'; '.join(names[:MANY])}{more}." if names else ""
 
@@ -266,7 +269,3 @@ def _under(values: Mapping[str, str]) -> str:
 def _between(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

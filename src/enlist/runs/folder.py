@@ -27,7 +27,7 @@ from enlist.errors import InputError, StateFileError
 from enlist.runs import checkpoints, digests, trust
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
 from enlist.runs.digests import Running, digest_of, digest_of_file
-from enlist.runs.environment import environment
+from enlist.runs.environment import about
 from enlist.runs.starting import check_same, grew, missing_folders, outgrown, undo
 from enlist.typing import AnyArray
 
@@ -85,6 +85,7 @@ class RunFolder:
         *,
         code: Sequence[str] = (),
         growing: Sequence[str] = (),
+        changed: Sequence[str] = (),
     ) -> None:
         self.path, self.tables, self._lock = path, tables, lock
         self._config = json.dumps(config or {})  # as text, which costs a checkpoint less than a table of tables
@@ -94,7 +95,7 @@ class RunFolder:
         self._running: dict[str, Running] = {}
         self._fixed: dict[str, str] = {}
         self._revised: dict[str, str] = {}
-        self._code, self._growing = code, growing
+        self._code, self._growing, self._changed = code, growing, changed
         self._made: Sequence[Path] = ()
         self._begun, self.extends = True, False
 
@@ -109,12 +110,14 @@ class RunFolder:
         code: Sequence[str] = (),
         accept_changes: bool | None = None,
         growing: Sequence[str] = (),
+        changed: Sequence[str] = (),
     ) -> RunFolder:
         """Make the folder, or continue in it after checking that it is the same run; `tables` name their columns.
 
         `code` is what the configuration names of it; a new folder is then marked as this user's. `accept_changes`
         goes on with files that were changed since they were written, and says so. Keys in `growing` may say more than
-        the folder does, such as more rounds: the run is then extended, also if it was finished.
+        the folder does, such as more rounds: the run is then extended, also if it was finished. Keys in
+        `changed` are not at their defaults, which is noted for reports.
 
         Used as a context, a new folder in which an error lets nothing happen is removed again.
         """
@@ -141,7 +144,7 @@ class RunFolder:
             elif any(not other.name.startswith(FIRST_FILES) for other in folder.iterdir()):
                 raise InputError(f"{folder} is not empty and holds no run; name a new folder.")
             accept = ACCEPTING.get() if accept_changes is None else accept_changes
-            run = cls(folder, lock, tables, config, accept, code=code, growing=growing)
+            run = cls(folder, lock, tables, config, accept, code=code, growing=growing, changed=changed)
             run._made, run._begun, run.extends = made, there, there and outgrown(known, config, growing)
         except BaseException:
             if ours and fresh:
@@ -161,7 +164,7 @@ class RunFolder:
             if not files.has_file(self.path / "config.json"):
                 self._write_config()
             if not files.has_file(self.path / "environment.json"):
-                _write(self.path / "environment.json", environment())
+                _write(self.path / "environment.json", about(self._changed))
         _read(self.path / "environment.json")
         self._fixed["config.json"] = digest_of_file(self.path / "config.json")
 
@@ -313,6 +316,7 @@ class RunFolder:
         """The run is no longer finished, and its configuration is the longer one."""
         self.reopen()
         self._write_config()
+        _write(self.path / "environment.json", {**_read(self.path / "environment.json"), "changed": self._changed})
         self._fixed["config.json"] = digest_of_file(self.path / "config.json")
         self.extends = False
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from enlist import checks, files, selectors
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
+from enlist.runs.printing import plural
 from enlist.simulation.config import Config
 from enlist.simulation.header import remember, remembered
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
@@ -204,8 +205,7 @@ def result_of(
             found.append(ended.runs[job.key])
         elif job.key in ended.finished and job.folder is not None:
             found.append(read(job.folder, job.config))
-    labels = len(comparison.labels)
-    title = f"{labels} {'method' if labels == 1 else 'methods'}, {comparison.seeds} seeds"
+    title = f"{plural(len(comparison.labels), 'method')}, {plural(comparison.seeds, 'seed')}"
     failed = {(str(key[0]), int(key[1])): reason for key, reason in ended.failed.items()}
     return ComparisonResult(found, failed=failed, target=target, baseline=baseline, title=title)
 

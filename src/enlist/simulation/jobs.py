@@ -188,7 +188,7 @@ def run_in(
     'finished'
     """
     values, code = config.recorded().model_dump(mode="json"), config.code()
-    changes: dict[str, Any] = {"accept_changes": accept_changes, "growing": GROWING}
+    changes: dict[str, Any] = {"accept_changes": accept_changes, "growing": GROWING, "changed": config.changed()}
     with RunFolder.open(folder, values, resume=True, code=code, **changes) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)

@@ -20,7 +20,7 @@ from enlist.report.runs import ordered, write_report
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.folder import PARTICIPATIONS, ROUNDS
 from enlist.runs.frames import columns_of, frame
-from enlist.runs.printing import comparison_table, duration, level
+from enlist.runs.printing import comparison_table, duration, level, plural
 from enlist.runs.scores import comparison_rows, measure, run_scores, speed_up, time_to
 from enlist.runs.tables import RunTables
 from enlist.simulation.callbacks import Callback, Row
@@ -137,7 +137,8 @@ class Run:
             if math.isnan(found["final"])
             else f", {found['measure']} {level(round(found['final'], 4), found['measure'])}"
         )
-        return f"Run({self.label!r}, seed={self.seed}, {found['rounds']} rounds, {duration(found['time'])}{value})"
+        length = f"{plural(found['rounds'], 'round')}, {duration(found['time'])}"
+        return f"Run({self.label!r}, seed={self.seed}, {length}{value})"
 
     def _repr_html_(self) -> str:
         return _as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)

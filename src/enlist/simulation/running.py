@@ -80,7 +80,9 @@ def simulate(
         return in_memory(settings, callbacks, workers=workers, device=device)
     settings = settings.recorded()
     values, code = settings.model_dump(mode="json"), settings.code()
-    with RunFolder.open(folder, values, resume=resume, code=code, growing=GROWING) as opened:
+    with RunFolder.open(
+        folder, values, resume=resume, code=code, growing=GROWING, changed=settings.changed()
+    ) as opened:
         if not opened.finished():
             recorder = Recorder(opened)
             with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:
