@@ -35,7 +35,6 @@ app = typer.Typer(
     cls=Commands,
     help="Decides which clients take part in the next round of federated learning, and learns from every round.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

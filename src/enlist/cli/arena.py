@@ -14,6 +14,7 @@ from enlist import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
 from enlist.cli.console import cores, new_folder, open_console, say_where, stopping
+from enlist.cli.run import Quiet
 from enlist.cli.tables import Legend, show_table
 from enlist.runs.printing import plural
 
@@ -68,6 +69,7 @@ def arena(
     delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
     late: Annotated[str, typer.Option(help="Late replies: 'drop' or 'await'.")] = "drop",
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Measure regret without training: selectors x seeds in a world whose truth is known.
 
@@ -91,7 +93,7 @@ def arena(
     )
     settings.check()
     checks.whole("--jobs", jobs, minimum=0)
-    console = open_console()
+    console = open_console(quiet=quiet)
     with new_folder(output, "arena") as folder:
         results = with_progress(console, [settings], jobs)[0]
         show_table(console, table(settings, results, regret), describe(settings), LEGEND, ("rollout", "seen", "Jain"))

@@ -25,7 +25,7 @@ from enlist.cli.console import (
     warn,
     write_config,
 )
-from enlist.cli.run import Changes, ConfigFile, Trust
+from enlist.cli.run import Changes, ConfigFile, Quiet, Trust
 from enlist.cli.tables import not_shown
 from enlist.text import printable
 from enlist.typing import AnyArray
@@ -53,6 +53,7 @@ def describe(
     config: ConfigFile,
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for table, charts and report.")] = None,
+    quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
     """Show who holds what: classes, sizes and skew of every client, its device, and when it is online.
@@ -64,7 +65,7 @@ def describe(
     from enlist.simulation.config import load
 
     settings = load(config, changes or [], trust=trust, code=lambda config: config.data.dataset.code())
-    console = open_console()
+    console = open_console(quiet=quiet)
     with new_folder(output, "describe") as folder, stopping(console):
         people, columns, description = described(settings)
         title = heading(settings, people)

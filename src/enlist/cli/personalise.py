@@ -13,7 +13,7 @@ from rich.console import Console
 from enlist import checks, files
 from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
-from enlist.cli.run import AcceptChanges, Changes, Trust
+from enlist.cli.run import AcceptChanges, Quiet, Trust
 
 if TYPE_CHECKING:
     from enlist.personal.config import Config
@@ -25,13 +25,16 @@ def personalise(
     config: Annotated[
         Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/personalisation.md lists the keys.")
     ],
-    changes: Changes = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a key: --set rounds.rounds=30. Repeat as needed.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder; a new one under runs/ if not given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted in --output.")] = False,
     target: Annotated[
         str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+    quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
@@ -46,7 +49,7 @@ def personalise(
 
     settings = load(config, changes or [], trust=trust)
     checks.whole("--seeds", seeds, minimum=1)
-    console = open_console(WIDTH)
+    console = open_console(WIDTH, quiet)
     words = ["enlist", "personalise", str(config), "--seeds", str(seeds)]
     words += [] if target is None else ["--target", target]
     words += [word for change in changes or [] for word in ("--set", change)]

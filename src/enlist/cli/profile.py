@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist.cli.console import needs_sim, new_folder, open_console, say_where, stopping, write_config
-from enlist.cli.run import Changes, ConfigFile, Trust
+from enlist.cli.run import Changes, ConfigFile, Quiet, Trust
 from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
 
@@ -56,6 +56,7 @@ def profile(
     weights: Annotated[str, typer.Option(help="What time, memory and accuracy weigh in the choice.")] = "1,1,1",
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, charts and report.")] = None,
+    quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
     """Measure time, memory and accuracy of mini-batches of several sizes, client by client, and choose one.
@@ -69,7 +70,7 @@ def profile(
     sizes = [int(number) for number in _numbers("--batch-sizes", batch_sizes, "8,16,32,64", whole=True)]
     weighed = _numbers("--weights", weights, "1,1,1")
     settings = load(config, changes or [], trust=trust)
-    console = open_console(150)
+    console = open_console(150, quiet)
     with new_folder(output, "profile") as folder:
         result = with_progress(console, settings, sizes, rounds, weighed)
         parts = scores(result.rows, result.weights)

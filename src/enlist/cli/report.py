@@ -10,9 +10,10 @@ import typer
 from rich.console import Console
 
 from enlist import files
-from enlist.cli.console import LINE, new_folder, open_console, say_where, shown
+from enlist.cli.console import LINE, new_folder, open_console, say, say_where, shown
 from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
+from enlist.runs.kinds import Held
 
 WIDTH = 140
 PERSONAL: Legend = (
@@ -42,8 +43,13 @@ def report(
 
     Example: [bold]enlist report runs/compare-001 --target 0.8[/]
     """
+    from enlist.runs.kinds import held
     from enlist.runs.personal import find_personal
 
+    for folder in runs:
+        if found := held(folder):
+            point_to(open_console(WIDTH), folder, found, len(runs) > 1 or output is not None)
+            return
     if personal := find_personal(runs):
         if target is not None or window != 1:
             raise InputError("--target and --window belong to simulations; personalised learning has neither.")
@@ -72,6 +78,17 @@ def report(
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_report(begun, folder, name, target, window))
+
+
+def point_to(console: Console, folder: Path, found: Held, more: bool) -> None:
+    """Say what a folder holds that is no run, and where its page is; `more` was asked for than can be done with it."""
+    if more:
+        raise InputError(f"{folder} holds {found.what}, which has a page of its own; name it alone, without --output.")
+    if found.page is None:
+        way = f"; go on with: {found.again}" if found.again else ", and no page; make it again"
+        raise InputError(f"{folder} holds {found.what} that is not finished{way}.")
+    say(console, f"{folder} holds {found.what}, which has a page of its own.")
+    say_where(console, found.page)
 
 
 def show_personal(console: Console, folders: Sequence[Path], place: Path | None, title: str | None) -> None:

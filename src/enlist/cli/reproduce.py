@@ -27,7 +27,7 @@ from enlist.cli.console import (
     to_resume,
     writing_to,
 )
-from enlist.cli.run import AcceptChanges
+from enlist.cli.run import AcceptChanges, Quiet
 
 if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
@@ -61,6 +61,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
     ] = None,
+    quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
     """Run a published experiment anew: its figures and tables, and a verdict on each of its claims.
@@ -79,7 +80,7 @@ def reproduce(
     chosen = studies.get(study)
     plan = chosen.scale(scale, seeds, extras or [])
     processes = checks.whole("--jobs", jobs, minimum=0) or cores()
-    console = open_console(WIDTH)
+    console = open_console(WIDTH, quiet)
     if first_rounds is not None:
         _rehearse(console, chosen.experiments(plan), first_rounds, processes)
         return

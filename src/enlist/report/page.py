@@ -26,7 +26,8 @@ th, td { padding: 6px 16px 6px 0; text-align: right; border-bottom: 1px solid #e
 th { color: #666; font-weight: 600; font-size: 14px; border-bottom: 2px solid #ccc; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
 .charts { display: flex; flex-wrap: wrap; gap: 24px; }
-.facts td { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+.facts th, .facts td { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+.facts td:first-child { white-space: nowrap; vertical-align: top; font-weight: normal; }
 summary { cursor: pointer; color: #555; }
 .note { color: #666; font-size: 14px; }
 """
@@ -46,7 +47,7 @@ class Section:
     charts: Sequence[alt.TopLevelMixin | Mapping[str, Any]] = ()
     note: str = ""
     folded: Sequence[Sequence[str]] = ()
-    """A further table, which a reader unfolds."""
+    """A further table, which a reader unfolds; both then hold facts, which are text, rather than figures."""
     folded_title: str = "More"
 
 
@@ -66,7 +67,7 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         if section.text:
             body.append(f"<p>{escaped(section.text)}</p>")
         if section.table:
-            body.append(_table(section.table))
+            body.append(_table(section.table, "facts" if section.folded else ""))
         if section.charts:
             body.append('<div class="charts">')
             for chart in section.charts:
@@ -74,9 +75,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
                 charts.append(chart if isinstance(chart, Mapping) else specification(chart))
             body.append("</div>")
         if section.folded:
-            body.append(
-                f"<details><summary>{escaped(section.folded_title)}</summary>{_table(section.folded)}</details>"
-            )
+            body.append(f"<details><summary>{escaped(section.folded_title)}</summary>")
+            body.append(f"{_table(section.folded, 'facts')}</details>")
         if section.note:
             body.append(f'<p class="note">{escaped(section.note)}</p>')
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,7 +84,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     return path
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
+def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
     head = "".join(f"<th>{escaped(cell)}</th>" for cell in rows[0])
     lines = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows[1:])
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+    opening = f'<table class="{kind}">' if kind else "<table>"
+    return f"{opening}<tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

@@ -26,6 +26,7 @@ from enlist.report.personal_charts import (
     overview_chart,
     partner_chart,
     poisonous,
+    possible,
     score_rows,
     series_colours,
 )
@@ -271,9 +272,10 @@ def _combination(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
 def _learning(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
     up = f"test {_metric(runs)}"
     rounds, messages = score_rows(runs, "rounds"), score_rows(runs, "messages")
+    limits = possible(runs)
     charts: Charts = {
-        "rounds": band_chart(rounds, "Over rounds", "round", up, series_colours(rounds)),
-        "messages": band_chart(messages, "Over messages", "messages sent", up, series_colours(messages)),
+        "rounds": band_chart(rounds, "Over rounds", "round", up, series_colours(rounds), limits=limits),
+        "messages": band_chart(messages, "Over messages", "messages sent", up, series_colours(messages), limits=limits),
     }
     text = "Scores of the model that each round ends with. "
     text += "Lines are means over seeds, bands their 95 % intervals." if len(runs) > 1 else ""
@@ -286,7 +288,7 @@ def _partners(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
     up = f"test {_metric(runs)}"
     charts: Charts = {
         "actions": action_chart(rows, "The combination kept in each round", colours),
-        "journey": journey_chart(rows, "Scores by the combination kept", up, colours),
+        "journey": journey_chart(rows, "Scores by the combination kept", up, colours, possible(runs)),
         "partners": partner_chart(runs, "Partners, early and late"),
     }
     text = "In a round in which all combinations are tried, the one kept is the one whose model goes on."
