@@ -81,7 +81,7 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
             usual = field.get_default(call_default_factory=True) if default is None else getattr(default, name, None)
             if not isinstance(value, Options):
                 found += [name] if value != usual else []
-            elif type(value) is type(usual):
+            elif isinstance(usual, Options) and type(value) is type(usual):
                 found += [f"{name}.{key}" for key in value.changed(usual)]
             else:
                 tag = [key for key in ("kind", "name") if key in type(value).model_fields]

@@ -68,7 +68,17 @@ def test_the_page_opens_offline(page):
 def test_the_page_says_what_one_sees(page, runs):
     text = body(page)
     headings = re.findall(r"<h2>(.*?)</h2>", text)
-    assert headings == ["Results", "Learning curves", "Who was selected", "Outcomes", "Data", "Devices"]
+    *others, last = headings
+    assert others == ["Results", "Learning curves", "Who was selected", "Outcomes", "Data", "Devices"]
+    assert last == "How this was made"
+        "Results",
+        "Learning curves",
+        "Who was selected",
+        "Outcomes",
+        "Data",
+        "Devices",
+        "How this was made",
+    ]
     assert "<h1>Three &lt;selectors&gt;</h1>" in text
     assert "3 selectors, 3 seeds each: 100 clients, 10 of them asked in a round, 60 rounds." in text
     assert "interval over 3 seeds" in text
@@ -296,3 +306,33 @@ def test_a_narrow_terminal_leaves_columns_out(runs):
     assert folded("late / dropped / failed") == "late / dropped\n/ failed"
     assert folded("time to 80 %") == "time to\n80 %"
     assert folded("selector") == "selector"
+
+
+def test_the_page_says_how_runs_were_made_what_is_no_default_first(tmp_path):
+    from enlist.report.made import made_section
+    from enlist.runs.tables import read_run
+    from enlist.simulation import Config, compare
+
+    config = Config(data={"clients": 8, "partition": "iid"}, rounds={"rounds": 2, "k": 3})
+    result = compare(config, "random,oort", seeds=1, folder=tmp_path / "out")
+    tables = [read_run(run.folder) for run in result.runs]
+    note = tables[0].folder / "environment.json"
+    known = json.loads(note.read_text())
+    note.write_text(json.dumps({**known, "command": "enlist compare <b>.toml", "date": "2026-01-02 03:04 UTC"}))
+    section = made_section(tables)
+    facts = dict(section.table)
+    assert facts["command"] == "enlist compare <b>.toml"
+    assert facts["begun"].startswith("2026-01-02 03:04 UTC to ")
+    assert f"Python {known['python']}, enlist" in facts["versions"]
+    own = {key: value for key, value in facts.items() if "." in key}
+    assert own == {"data.clients": "8", "data.partition.kind": "iid", "rounds.rounds": "2", "rounds.k": "3"}
+    rest = dict(section.folded)
+    assert rest["rounds.over_commit"] == "1.0"
+    assert not own.keys() & rest.keys()
+    assert not [key for key in rest if key.startswith(("seed", "selector"))], "the page tells these elsewhere"
+    page = write_report(tables, tmp_path / "page.html").read_text()
+    assert "<details><summary>The rest of the configuration</summary>" in page
+    assert "&lt;b&gt;.toml" in page
+    assert page == write_report(tables, tmp_path / "again.html").read_text(), "the same runs give the same page"
+    note.write_text("{")
+    assert "command" not in dict(made_section(tables[:1]).table), "a damaged note costs no report"

@@ -119,10 +119,10 @@ def undo(folder: Path, names: Iterable[str], made: Sequence[Path]) -> None:
     []
     """
     known = set(names)
-    for place, _, _ in os.walk(folder, topdown=False):
+    for inner, _, _ in os.walk(folder, topdown=False):
         with contextlib.suppress(OSError):
-            if Path(place) != folder:
-                os.rmdir(place)  # of runs that began in it and failed
+            if Path(inner) != folder:
+                os.rmdir(inner)  # of runs that began in it and failed
     with contextlib.suppress(OSError):
         there = list(folder.iterdir())
         if any(path.name not in known or not files.has_file(path) for path in there):
