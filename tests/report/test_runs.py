@@ -71,14 +71,6 @@ def test_the_page_says_what_one_sees(page, runs):
     *others, last = headings
     assert others == ["Results", "Learning curves", "Who was selected", "Outcomes", "Data", "Devices"]
     assert last == "How this was made"
-        "Results",
-        "Learning curves",
-        "Who was selected",
-        "Outcomes",
-        "Data",
-        "Devices",
-        "How this was made",
-    ]
     assert "<h1>Three &lt;selectors&gt;</h1>" in text
     assert "3 selectors, 3 seeds each: 100 clients, 10 of them asked in a round, 60 rounds." in text
     assert "interval over 3 seeds" in text
