@@ -172,7 +172,7 @@ def test_classes_of_clients() -> None:
 def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     console = paper()
     comparison: Any = SimpleNamespace(
-        selectors=tuple(ALL), seeds=1, config=Config(), runs=list, folder=lambda *given: Path()
+        labels=tuple(ALL), seeds=1, config=Config(), runs=list, folder=lambda *given: Path()
     )
     ended: Any = SimpleNamespace(failed={(name, 0): f"{name} [/y]" for name in ALL}, finished={})
     with pytest.raises(BaseException, match="1"):
