@@ -159,20 +159,16 @@ def test_other_settings_of_a_selector_are_another_configuration(tmp_path: Path) 
         type(SETTINGS)(**{**values, "selector": {"name": "oort", "settings": {"penalty": penalty}}})
         for penalty in (1.0, 3.0)
     )
-    plain = Comparison(SETTINGS, ("random", "oort:paper"), seeds=1)
-    for number, (one, other) in enumerate(
-        [
-            (Comparison(first, ("oort",), seeds=1), Comparison(second, ("oort",), seeds=1)),
-            (plain, Comparison(second, ("random", "oort"), seeds=2)),
-            (Comparison(second, ("random", "oort"), seeds=1), plain),
-        ]
+    one, other = (Comparison(each, ("oort",), seeds=1) for each in (first, second))
+    remember(one, tmp_path / "0")
+    before = (tmp_path / "0" / "comparison.json").read_text()
+    with pytest.raises(
+        InputError, match=r"holds a comparison with method 'oort': settings\.penalty = 1\.0, and 3\.0 was"
     ):
-        root = tmp_path / str(number)
-        remember(one, root)
-        before = (root / "comparison.json").read_text()
-        with pytest.raises(InputError, match=r"holds a comparison with method 'oort': settings\.penalty = "):
-            remember(other, root)
-        assert (root / "comparison.json").read_text() == before
+        remember(other, tmp_path / "0")
+    assert (tmp_path / "0" / "comparison.json").read_text() == before
+    remember(Comparison(SETTINGS, ("random", "oort:paper"), seeds=1), tmp_path / "1")
+    remember(Comparison(second, ("random", "oort"), seeds=2), tmp_path / "1")  # a further method, by another label
     remember(Comparison(second, ("bsfl",), seeds=3), tmp_path / "0")  # oort's settings do not matter to others
 
 
