@@ -59,6 +59,10 @@ def write(work: Reproduction, command: str, jobs: int) -> Path:
         return write_page(work.root / "report.html", study.title, f"{study.reference}. {study.about}", sections)
 
 
+VERSIONS = ("python", "platform", "packages")
+"""What of environment.json goes into settings.json, which says the command and the seeds itself."""
+
+
 def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
     """All settings and seeds, versions, duration and command: what is needed to do it again.
 
@@ -84,7 +88,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
         "jobs": jobs,
         "wall_seconds": round(work.wall(), 1),
         "computed_seconds": round(sum(outcome.seconds for outcome in work.outcomes.values()), 1),
-        **environment,
+        **{name: environment[name] for name in VERSIONS if name in environment},
         "failed": {f"{key}/{seed}": reason for (key, seed), reason in work.failed.items()},
         "experiments": _by_key(work.experiments),
         "further": _by_key(work.further),
