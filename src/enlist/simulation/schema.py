@@ -65,8 +65,8 @@ command line: `enlist run my.toml --set rounds.k=20 --set data.partition=iid`.
 Where a section has alternatives, its `kind` (data sets, models and selectors: its `name`) says which one is meant. The
 word alone stands for the table with defaults: `partition = "iid"` is short for `partition = {{ kind = "iid" }}`. A
 number as deadline is a fixed one: `deadline = 120`. A selector is written as anywhere else (docs/python.md):
-`selector = "bsfl:paper+alpha=5"`, or `selector = "mine:LossPerSecond"` for a class of yours. The `config.json` that a run leaves in its folder is a valid
-configuration too.
+`selector = "bsfl:paper+alpha=5"`, or `selector = "mine:LossPerSecond"` for a class of yours. The `config.json` that a
+run leaves in its folder is a valid configuration too.
 
 This page is made from the code: `python -m enlist.simulation.schema > docs/configuration.md`.
 """
