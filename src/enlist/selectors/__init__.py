@@ -281,13 +281,25 @@ def load(folder: str | PathLike[str], **functions: Any) -> Selector[Any, Any]:
     ...     enlist.load(folder).name
     'bsfl'
     """
+    return storage.load(folder, saved_kind(folder), functions)
+
+
+def saved_kind(folder: str | PathLike[str]) -> AnySelector:
+    """The class of a saved selector; a state never makes code run, so one of the user's own is refused.
+
+    >>> import enlist, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     enlist.create("bsfl", enlist.Clients(count=3)).save(folder)
+    ...     saved_kind(folder).__name__
+    'BSFL'
+    """
     name = storage.saved_name(folder)
     if is_code(name):
         raise InputError(
-            f"{folder} holds a selector of your own, {name}; a saved state never runs code, so load it with the class: "
-            f"{name.rpartition(':')[2]}.load(folder)."
+            f"{folder} holds a selector of your own, {name}; a saved state never runs code, so pass the class: "
+            f"{name.rpartition(':')[2]}.load(folder), or replay(folder, {name.rpartition(':')[2]}) of a federation."
         )
-    return storage.load(folder, get(name), functions)
+    return get(name)
 
 
 def _installed() -> dict[str, Any]:

@@ -48,7 +48,7 @@ class DartsSettings:
     first_reward: bool = False
 
     def __post_init__(self) -> None:
-        checks.finite("c", self.c, 0.0)
+        checks.finite("c", self.c, 0.0, 1e30)
         checks.finite("epsilon", self.epsilon, 0.0, 1.0)
         checks.whole("initial_rounds", self.initial_rounds, minimum=0)
         checks.one_of("reward", self.reward, ("quantile", "shift", "clip", "raw"))

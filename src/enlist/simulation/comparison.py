@@ -22,6 +22,7 @@ LOGGER = logging.getLogger("enlist")
 METHODS = "random,oort,bsfl,fedsuv"
 """Who is compared if nobody is named."""
 SEEDS = 5
+MOST_SEEDS = 100_000
 UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+|^[.]+")
 """What of a label does not become part of a folder's name."""
 
@@ -53,7 +54,7 @@ class Comparison:
     def __init__(self, config: Config, methods: selectors.AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
         object.__setattr__(self, "config", config)
         object.__setattr__(self, "methods", tuple(selectors.methods(methods)))
-        object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1))
+        object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1, maximum=MOST_SEEDS))
         object.__setattr__(self, "first_seed", checks.whole("first_seed", first_seed, minimum=0))
 
     @property
@@ -127,6 +128,7 @@ def compare(
     workers: int = 0,
     device: str = "cpu",
     trackers: Sequence[str] = (),
+    trust: bool = False,
     accept_changes: bool = False,
     tick: Tick | None = None,
 ) -> ComparisonResult:
@@ -158,6 +160,8 @@ def compare(
         Where to train.
     trackers : sequence of str
         Where to log as well: "tensorboard", "mlflow", "wandb".
+    trust : bool, default False
+        Run the code that a received folder's config.json names; see docs/trust.md.
     accept_changes : bool, default False
         Go on with folders whose files were changed in the meantime.
     tick : callable, optional
@@ -173,7 +177,7 @@ def compare(
     >>> [row["selector"] for row in result.rows]
     ['plain', 'mild']
     """
-    settings = configured(config)
+    settings = configured(config, trust)
     comparison = Comparison(settings, methods, seeds, first_seed)
     if baseline is not None:
         checks.one_of("baseline", baseline, comparison.labels)

@@ -190,7 +190,8 @@ class ServerSection(GrownOptions):
         0.0,
         ge=0,
         description="Clients whose update lies farther from the aggregate than this many times the running median of "
-        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody.",
+        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody. Of a late update "
+        "the selector hears when it comes, before it is compared with others.",
     )
     exclude: int = pydantic.Field(
         0,

@@ -106,7 +106,7 @@ class Synchronous:
         for task, (report, update) in zip(tasks, self.simulation.received(tasks), strict=True):
             reports[task.client] = report
             if not report.error:
-                self.simulation.server.add(task.client, report, update)
+                self.simulation.server.add((task.client, task.round), report, update)
         return reports
 
     def weight(self, client: int, report: Report, discount: float = 1.0) -> float:

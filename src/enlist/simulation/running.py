@@ -38,6 +38,8 @@ def simulate(
     workers: int = 0,
     callbacks: Sequence[Callback] = (),
     device: str = "cpu",
+    trust: bool = False,
+    accept_changes: bool = False,
 ) -> Run:
     """Train one federation under a virtual clock.
 
@@ -59,6 +61,10 @@ def simulate(
         What accompanies the run: progress, trackers, your own.
     device : {"cpu", "cuda"}, default "cpu"
         Where to train.
+    trust : bool, default False
+        Run the code that a received folder's config.json names; see docs/trust.md.
+    accept_changes : bool, default False
+        Go on with a folder whose files were changed in the meantime.
 
     Returns
     -------
@@ -70,7 +76,7 @@ def simulate(
     >>> simulate(config, Oort.with_(penalty=1.0), seed=3)
     Run('oort+penalty=1.0', seed=3, 3 rounds, ...)
     """
-    settings = configured(config)
+    settings = configured(config, trust)
     if selector is not None:
         settings = settings.with_method(selector, seed)
     elif seed is not None:
@@ -78,7 +84,8 @@ def simulate(
     if folder is None:
         return in_memory(settings, callbacks, workers=workers, device=device)
     settings = settings.recorded()
-    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume, code=settings.code()) as opened:
+    values, code = settings.model_dump(mode="json"), settings.code()
+    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
         if not opened.finished():
             recorder = Recorder(opened)
             with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:
@@ -88,14 +95,14 @@ def simulate(
     return read(folder, settings)
 
 
-def configured(config: AnyConfig) -> Config:
-    """A configuration, or the one in the file that is named.
+def configured(config: AnyConfig, trust: bool = False) -> Config:
+    """A configuration, or the one in the file that is named; `trust` lets a received folder's name code.
 
     >>> configured(Config(seed=3)).seed
     3
     """
     if isinstance(config, str | PathLike):
-        return load(config)
+        return load(config, trust=trust)
     if not isinstance(config, Config):
         raise InputError(f"config is {config!r:.80}; pass an enlist.simulation.Config, or the path of a TOML file.")
     return config

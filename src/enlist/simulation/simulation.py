@@ -27,12 +27,12 @@ from enlist.selectors import AnyMethod
 from enlist.simulation.callbacks import Callback, Checkpoint, Row
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
+from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Hostility
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
 from enlist.simulation.rows import NOTHING, Seen
 from enlist.simulation.server import Late, Server, Versions, under
-from enlist.simulation.trust import Trust
 from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
@@ -78,7 +78,7 @@ class Simulation:
         self.streams = Streams(config.seed)
         self.population = build(config) if population is None else population
         self.hostility = Hostility(config.hostile, len(self.population), self.streams)
-        self.trust = Trust(len(self.population), config.server.exclude)
+        self.exclusion = Exclusion(len(self.population), config.server.exclude)
         self.members = len(self.population) - config.membership.joining
         self.gone = self._leaving()
         known = self.population.clients
@@ -259,16 +259,17 @@ class Simulation:
     def _ask(self, available: BoolArray) -> Selection:
         self.looked_at = 0
         busy = self.busy
-        if not (available & ~busy).any():
+        free = available & ~busy
+        if not free.any():
             self.abandoned = True
         return self.books.ask(
-            self.trust.without(available, busy, self.round, self.config.rounds.k),
+            available,
             self.protocol.asked(),
             now=self.now,
             deadline=self.deadline.seconds,
             forecast=self._forecast(),
             measure=self._measure,
-            busy=busy,
+            busy=busy | self.exclusion.now(free, self.round, self.config.rounds.k),
         )
 
     def _forecast(self) -> Any:
@@ -352,16 +353,18 @@ class Simulation:
         return self.hostility.told(about, truth, clients, self.round) if self.hostility else truth
 
     def _judge(self, picked: Selection, waited: Waited, reports: dict[int, Report], late: list[Late]) -> None:
-        """Whoever the server distrusts has FAILED; of late ones the selector knows already, only trust suffers."""
-        for client, reason in self.server.distrusted.items():
-            if client in reports:
+        """Whoever the server distrusts has FAILED; late ones, of which the selector has heard already, stay ARRIVED."""
+        distrusted = self.server.distrusted
+        for client in reports:
+            if reason := distrusted.get((client, self.round)):
                 reports[client] = dataclasses.replace(reports[client], error=reason)
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
-        if not self.config.server.exclude:
-            return
-        came = [*reports.items(), *((entry.client, entry.report) for entry in late)]
-        bad = {client: bool(report.error) or client in self.server.distrusted for client, report in came}
-        self.trust.note(bad, self.round)
+        came = [(entry.client, entry.round, entry.report) for entry in late]
+        came += [(client, self.round, report) for client, report in reports.items()]
+        self.exclusion.note(
+            ((client, bool(report.error) or (client, round) in distrusted) for client, round, report in came),
+            self.round,
+        )
 
     def _shares(self, picked: Selection) -> Any:
         population, clients = self.population, picked.clients
@@ -470,7 +473,7 @@ class Simulation:
             "abandoned": self.abandoned,
             "bounds": bounds,
         }
-        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.trust.state()
+        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.exclusion.state()
         own_header, own_arrays, own_tensors = self.protocol.state()
         header["protocol"] = own_header
         weights = {"model": layout.named(self.server.model), "tensors": tensors | own_tensors}
@@ -486,7 +489,7 @@ class Simulation:
         self.server.layout.load_named(model, self.server.model)
         self.server.restore(header.get("bounds", {}), tensors)
         self.hostility.restore(tensors)
-        self.trust.restore(arrays)
+        self.exclusion.restore(arrays)
         self.round, self.now = header["round"], header["now"]
         self.length = math.nan if header["length"] is None else header["length"]
         self.accuracy = math.nan if header["accuracy"] is None else header["accuracy"]

@@ -35,6 +35,8 @@ GROUPS = 4
 SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
 EVALUATION_PART = 4 * EVALUATION_BATCH
+MOST_WORKERS = 4096
+"""More processes than any machine has cores; a mistake rather than a wish."""
 PRELOAD = "enlist.training.workers"
 ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
 LOGGER = logging.getLogger("enlist")
@@ -69,7 +71,7 @@ class Trainer:
     """
 
     def __init__(self, job: Job, workers: int = 0) -> None:
-        checks.whole("workers", workers, minimum=0)
+        checks.whole("workers", workers, minimum=0, maximum=MOST_WORKERS)
         self.job, self.layout = job, Layout.of(job.module)
         self.chain = DenseChain.of(job.module)
         self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
