@@ -9,6 +9,7 @@ from typing import Any
 from enlist import files
 from enlist.report.page import Section
 from enlist.runs.environment import environment
+from enlist.runs.groups import leaves
 from enlist.runs.tables import RunTables
 
 Rows = list[list[str]]
@@ -36,18 +37,6 @@ def made_section(runs: Sequence[RunTables]) -> Section:
     folded = [["key", "value"], *(row for row in rows if row[0] not in own)]
     title = "The rest of the configuration" if own else "The configuration"
     return Section("How this was made", text, table, folded=folded, folded_title=title)
-
-
-def leaves(config: Any, path: str = "") -> dict[str, Any]:
-    """The values of a configuration by their keys with dots.
-
-    >>> leaves({"seed": 1, "rounds": {"k": 3}})
-    {'seed': 1, 'rounds.k': 3}
-    """
-    if not isinstance(config, Mapping) or not config:
-        return {path: config}
-    inner = [leaves(value, f"{path}.{key}" if path else str(key)) for key, value in config.items()]
-    return {key: value for part in inner for key, value in part.items()}
 
 
 def _about(run: RunTables) -> dict[str, Any]:
