@@ -51,7 +51,7 @@ def federation(folder: Path, rounds: int = 8, selector: Any = "oort", **terms: A
 def test_the_tables_are_those_of_a_simulation(tmp_path: Path) -> None:
     wrapped = federation(tmp_path / "run")
     for name, columns in FLOWER_TABLES.items():
-        terms = ("utility", "staleness", "slowness", "score", "exploited") if name == "reasons.csv" else ()
+        terms = ("utility", "staleness", "speed", "score", "exploited") if name == "reasons.csv" else ()
         assert (tmp_path / "run" / name).read_text().splitlines()[0] == ",".join((*columns, *terms))
     tables = read_run(tmp_path / "run")
     assert (tables.selector, tables.seed, tables.count) == ("oort", 0, 30)

@@ -61,7 +61,7 @@ def test_a_score_by_hand():
     stale = [0.372330, 0.263277, 0.214965, 0.214965]
     np.testing.assert_allclose(picked.terms["utility"], scaled, atol=1e-5)
     np.testing.assert_allclose(picked.terms["staleness"], stale, atol=1e-5)
-    np.testing.assert_allclose(picked.terms["slowness"], [1, 1, 1, 0.25])
+    np.testing.assert_allclose(picked.terms["speed"], [1, 1, 1, 0.25])
     np.testing.assert_allclose(picked.terms["score"], [0.372663, 0.596833, 0.881743, 0.220436], atol=1e-5)
     assert picked.terms["exploited"].tolist() == [1, 1, 1, 1]
 
@@ -69,11 +69,11 @@ def test_a_score_by_hand():
 def test_the_exponent_of_the_penalty():
     for penalty, expected in ((0.0, 1.0), (1.0, 0.5), (3.0, 0.125)):
         selector = inject(make(2, penalty=penalty, threshold=0.0, cut_off=0.0), [0, 1], [10, 20])
-        assert selector.ask([1, 0], k=1).terms["slowness"].tolist() == [expected]
+        assert selector.ask([1, 0], k=1).terms["speed"].tolist() == [expected]
 
 
 @pytest.mark.parametrize(
-    ("threshold", "slowness"),
+    ("threshold", "speed"),
     # five durations 10, 20, 30, 40, 50: T is that of index floor(5 thr/100), none at 100 %
     [
         (0.0, [1, 1 / 4, 1 / 9, 1 / 16, 1 / 25]),
@@ -83,21 +83,21 @@ def test_the_exponent_of_the_penalty():
         (100.0, [1, 1, 1, 1, 1]),
     ],
 )
-def test_the_preferred_duration_is_a_percentile(threshold, slowness):
+def test_the_preferred_duration_is_a_percentile(threshold, speed):
     selector = inject(make(6, threshold=threshold), [1, 2, 3, 4, 5, np.nan], [10, 20, 30, 40, 50, np.nan])
     picked = selector.ask(k=5)
-    np.testing.assert_allclose(picked.terms["slowness"], slowness)
+    np.testing.assert_allclose(picked.terms["speed"], speed)
 
 
 def test_the_percentile_counts_absent_clients_too():
     # The available ones need 30 and 40 s, but T is the least of all four: 10 s.
     selector = inject(make(4, threshold=0.0), [1, 2, 3, 4], [10, 20, 30, 40])
-    assert selector.ask([2, 3], k=1).terms["slowness"][0] in (pytest.approx(1 / 9), pytest.approx(1 / 16))
+    assert selector.ask([2, 3], k=1).terms["speed"][0] in (pytest.approx(1 / 9), pytest.approx(1 / 16))
 
 
 def test_at_full_threshold_nobody_is_slow():
     selector = inject(make(3, threshold=100.0), [1, 2, np.nan], [1, 1000, np.nan])
-    assert selector.ask(k=2).terms["slowness"].tolist() == [1, 1]
+    assert selector.ask(k=2).terms["speed"].tolist() == [1, 1]
 
 
 def test_unknown_durations_count_as_the_median():
@@ -106,7 +106,7 @@ def test_unknown_durations_count_as_the_median():
     inject(selector, [1, 1, 1, np.nan, np.nan], [10, 20, 40, np.nan, np.nan])
     picked = selector.ask(k=2)
     assert picked.clients.tolist() == [3, 4]
-    assert picked.terms["slowness"].tolist() == [0.25, 0.25]
+    assert picked.terms["speed"].tolist() == [0.25, 0.25]
 
 
 def test_clients_never_heard_of_stay_out_of_the_scaling():
@@ -238,7 +238,7 @@ def test_durations_come_from_the_profile():
     picked = selector.ask(k=2)
     assert picked.clients.tolist() == [1, 2]
     selector.counts.selected[:] = 0
-    assert selector.ask([0, 1, 3], k=2).terms["slowness"].tolist() == pytest.approx([4 / 9, 1])
+    assert selector.ask([0, 1, 3], k=2).terms["speed"].tolist() == pytest.approx([4 / 9, 1])
 
 
 def test_explored_in_proportion_to_speed():
@@ -481,7 +481,7 @@ def test_joining():
     picked = selector.ask(k=2)
     assert (picked.clients >= 2).tolist() == [False, True]
     # T: index 2 of 1, 2, 5, 8 is 5
-    assert picked.terms["slowness"][1] == pytest.approx({2: 1.0, 3: 25 / 64}[picked.clients[1]])
+    assert picked.terms["speed"][1] == pytest.approx({2: 1.0, 3: 25 / 64}[picked.clients[1]])
 
 
 def test_joining_without_a_profile():

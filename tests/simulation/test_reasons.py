@@ -40,7 +40,7 @@ def test_the_record_of_a_round_holds_together() -> None:
         assert [row["client"] for row in asked] == record.selection.clients.tolist()
         assert all(set(row) <= set(PARTICIPATIONS) for row in record.participations)
         assert record.reasons is not None
-        assert list(record.reasons) == ["utility", "staleness", "slowness", "score", "exploited"]
+        assert list(record.reasons) == ["utility", "staleness", "speed", "score", "exploited"]
         assert all(values.shape == (4,) for values in record.reasons.values())
     with pytest.raises(dataclasses.FrozenInstanceError):
         records[0].row = {"round": 9}  # type: ignore[misc]
@@ -77,7 +77,7 @@ def test_reasons_of_a_killed_run_are_the_same_byte_for_byte(tmp_path: Path) -> N
     asked = read_table(tmp_path / "killed" / "participations.csv")
     fresh = asked["round"] == asked["selected_in"]
     assert {"late", "arrived"} <= set(asked["outcome"]), "the run is to have late updates"
-    assert list(kept) == ["round", "client", "utility", "staleness", "slowness", "score", "exploited"]
+    assert list(kept) == ["round", "client", "utility", "staleness", "speed", "score", "exploited"]
     for name in ("round", "client"):
         assert kept[name].tolist() == asked[name][fresh].tolist()
 

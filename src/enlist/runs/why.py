@@ -22,9 +22,9 @@ from enlist.typing import AnyArray, BoolArray, IntArray
 
 HIGHER = frozenset({
     "bonus", "diagonal", "generalisation", "inclusion", "loss", "mean", "probability", "queue", "share", "size",
-    "slowness", "speed", "staleness", "utility", "validity", "value", "weight", "width",
+    "speed", "staleness", "utility", "validity", "value", "weight", "width",
 })  # fmt: skip
-"""Terms of our selectors that speak for a client where they are high. Oort's slowness is a factor, 1 for the fast."""
+"""Terms of our selectors that speak for a client where they are high."""
 LOWER = frozenset({"availability", "duration", "latency", "update", "upload"})
 """Terms that speak for a client where they are low."""
 APART = frozenset({"score", "exploited", "tier", "rate", "chosen_before"})

@@ -224,7 +224,7 @@ class Oort(Selector[OortSettings, OortState]):
         k, count = request.k, len(request.available)
         utility, duration = request.of(self.state.utility), request.of(self.state.duration)
         heard = ~np.isnan(utility)
-        slow = self._slowness(duration)
+        fast = self._speed(duration)
         score, scaled, stale = np.zeros(count), np.zeros(count), np.zeros(count)
         eligible = np.flatnonzero(heard & ~self._retired(request))
         if not len(eligible):
@@ -235,22 +235,22 @@ class Oort(Selector[OortSettings, OortState]):
             scaled[eligible] = self._scaled(utility[eligible])
             last = request.of(self.state.last_round)[eligible]
             stale[eligible] = np.sqrt(0.1 * np.log(max(self.round, 2)) / np.maximum(last, 1))
-            score[eligible] = (scaled[eligible] + stale[eligible]) * slow[eligible]
+            score[eligible] = (scaled[eligible] + stale[eligible]) * fast[eligible]
         exploited = eligible[self._exploit(score[eligible], slots)]
-        explored = self._explore(request, untried, slow, k - len(exploited))
+        explored = self._explore(request, untried, fast, k - len(exploited))
         chosen = np.concatenate([exploited, explored])
         if len(chosen) < k:
             others = rest(count, chosen)
             chosen = np.concatenate([chosen, others[uniform(len(others), k - len(chosen), self.rng)]])
         flag = np.zeros(count)
         flag[exploited] = 1.0
-        return request.pick(chosen, utility=scaled, staleness=stale, slowness=slow, score=score, exploited=flag)
+        return request.pick(chosen, utility=scaled, staleness=stale, speed=fast, score=score, exploited=flag)
 
     def _exploited_slots(self, k: int) -> int:
         explore = k * self.state.exploration
         return k - int(explore + 1e-9) if self.settings.round_up else int(k - explore + 1e-9)
 
-    def _slowness(self, duration: FloatArray) -> FloatArray:
+    def _speed(self, duration: FloatArray) -> FloatArray:
         """(T/d)^penalty for clients slower than T, else 1; unknown durations count as the median of the known ones."""
         known = self.state.duration[~np.isnan(self.state.duration)]
         rank = int(len(known) * self.state.threshold / 100.0)
@@ -290,11 +290,11 @@ class Oort(Selector[OortSettings, OortState]):
         drawn = weighted(np.maximum(score[qualified], 1e-12), slots, self.rng)
         return np.asarray(qualified[drawn])
 
-    def _explore(self, request: Request, untried: IntArray, slow: FloatArray, slots: int) -> IntArray:
+    def _explore(self, request: Request, untried: IntArray, fast: FloatArray, slots: int) -> IntArray:
         slots = min(slots, len(untried))
         if not slots:
             return np.zeros(0, dtype=np.int64)
-        weight = slow[untried]
+        weight = fast[untried]
         if self.settings.explore_by == "size" and self.clients.num_examples is not None:
             weight = weight * request.of(self.clients.num_examples)[untried]
         elif self.settings.explore_by == "speed" and self.clients.expected_latency is not None:
