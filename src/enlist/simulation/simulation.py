@@ -257,14 +257,16 @@ class Simulation:
         busy = self.busy
         if not (available & ~busy).any():
             self.abandoned = True
+        asked = self.protocol.asked()
         return self.books.ask(
             self.trust.without(available, busy, self.round, self.config.rounds.k),
-            self.protocol.asked(),
+            asked,
             now=self.now,
             deadline=self.deadline.seconds,
             forecast=self._forecast(),
             measure=self._measure,
             busy=busy,
+            enough=min(self.protocol.target, asked),
         )
 
     def _forecast(self) -> Any:
