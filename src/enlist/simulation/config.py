@@ -32,6 +32,7 @@ from enlist.methods import Method
 from enlist.options import GrownOptions, Options
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
+from enlist.simulation.drift import AnyDrift
 from enlist.simulation.hostile import AnyHostile
 from enlist.text import brief_reason
 from enlist.training.aggregation import AnyAggregation, Mean
@@ -319,7 +320,7 @@ class Config(GrownOptions):
     (5, 'digits')
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"hostile"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
     selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
@@ -335,6 +336,7 @@ class Config(GrownOptions):
     rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
+    drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
 
     @pydantic.field_validator("devices", "availability", mode="before")
     @classmethod

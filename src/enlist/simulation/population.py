@@ -15,6 +15,7 @@ from enlist.data.noise import noisy_labels, quality
 from enlist.devices import Availability, Devices, feature_table, matched_order
 from enlist.errors import InputError
 from enlist.simulation.config import Config
+from enlist.simulation.drift import Drift
 from enlist.simulation.hostile import Hostility, Spoiled
 from enlist.streams import Streams
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -31,6 +32,7 @@ class Population:
     utility       (N,) how much there is to learn from a client: samples x quality x (1 + label entropy)
     work          (N,) samples that a client runs through in a round
     hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
+    drift         (N,) how each client changes in mid-run, empty for those who do not; None if nobody does
     spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
 
     >>> from enlist.simulation.config import Config
@@ -53,6 +55,7 @@ class Population:
     availability: Availability
     clients: Clients
     hostile: AnyArray | None = None
+    drift: AnyArray | None = None
     spoiled: Spoiled = dataclasses.field(default_factory=dict)
 
     def __len__(self) -> int:
@@ -86,7 +89,8 @@ class Population:
         }
         if self.counts.shape[1] <= 100:
             described |= {f"class_{label}": self.counts[:, label] for label in range(self.counts.shape[1])}
-        return described if self.hostile is None else {**described, "hostile": self.hostile}
+        kinds = {"hostile": self.hostile, "drift": self.drift}
+        return described | {name: values for name, values in kinds.items() if values is not None}
 
 
 def build(config: Config, dataset: Dataset | None = None) -> Population:
@@ -150,5 +154,6 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
             feature_names=names,
         ),
         hostile=hostility.kinds() if hostility else None,
+        drift=Drift(config.drift, len(shards), streams).kinds() if config.drift else None,
         spoiled=spoiled,
     )
