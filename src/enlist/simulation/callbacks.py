@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -100,7 +101,7 @@ class Recorder(Callback):
         self.folder.append(self.DETAILS, participations)
         self.folder.append("rounds.csv", [row])
         now = time.perf_counter()
-        self.folder.note_wall(row["round"], now - self.began)
+        self.folder.note_wall(row["round"], now - self.began, getattr(simulation, "selecting", math.nan))
         self.began = now
         if now - self.saved >= self.cost / self.SHARE:
             self.checkpoint(simulation)

@@ -111,12 +111,14 @@ class SelectorSection(GrownOptions):
         return self
 
 
-class DataSection(Options):
+class DataSection(GrownOptions):
     """Which samples there are, and who holds them.
 
     >>> DataSection(dataset="digits", partition="iid").partition.kind
     'iid'
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"slow_classes"})
 
     dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
     clients: int = pydantic.Field(
@@ -134,6 +136,10 @@ class DataSection(Options):
         0.0, ge=-1, le=1, description="Rank correlation between a client's speed and its number of samples."
     )
 
+    slow_classes: tuple[int, ...] = pydantic.Field(
+        (), description="Classes that slow clients hold: the larger its share of them, the slower a client."
+    )
+
     @pydantic.field_validator("dataset", mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
@@ -143,6 +149,12 @@ class DataSection(Options):
     @classmethod
     def _kind(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _one_order(self) -> DataSection:
+        if self.slow_classes and self.speed_correlation:
+            raise ValueError("slow_classes and speed_correlation both say who gets which device; give one of them.")
+        return self
 
 
 class ServerSection(GrownOptions):

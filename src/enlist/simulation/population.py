@@ -124,6 +124,9 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         devices = devices.matched(
             matched_order(devices.speed, shards.sizes.astype(float), config.data.speed_correlation, streams)
         )
+    if config.data.slow_classes:
+        held_share = _share_of(config.data.slow_classes, counts)
+        devices = devices.matched(matched_order(devices.speed, held_share, -1.0, streams))
     features, names = feature_table(
         devices.speed, utility, shards.sizes.astype(float), devices.bandwidth, config.features, streams
     )
@@ -157,3 +160,11 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         drift=Drift(config.drift, len(shards), streams).kinds() if config.drift else None,
         spoiled=spoiled,
     )
+
+
+def _share_of(labels: tuple[int, ...], counts: IntArray) -> FloatArray:
+    """Each client's share of samples of these classes."""
+    for label in labels:
+        if not 0 <= label < counts.shape[1]:
+            raise InputError(f"data.slow_classes names class {label}; the data set has {counts.shape[1]}, from 0 on.")
+    return np.asarray(counts[:, list(labels)].sum(axis=1) / counts.sum(axis=1))

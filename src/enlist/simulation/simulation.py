@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -108,6 +109,7 @@ class Simulation:
         self.round, self.now, self.length = 0, 0.0, math.nan
         self.accuracy, self.loss, self.reached = math.nan, math.nan, {"rounds": 0, "time": math.nan}
         self.stopping, self.abandoned, self.looked_at = False, False, 0
+        self.selecting = 0.0
         self.protocol = protocol(self)
         self.trainer = Trainer(self._job(module, data, workers, device), workers)
         self.trainer.put(self.versions.slot(0), self.server.model)
@@ -156,6 +158,7 @@ class Simulation:
     def step(self) -> tuple[Row, list[Row]]:
         """One round: ask, wait, train what came back, change the model, and tell."""
         self.round += 1
+        self.selecting = 0.0
         self._welcome()
         available, late = self._somebody()
         picked = self._ask(available)
@@ -260,8 +263,8 @@ class Simulation:
         busy = self.busy
         if not (available & ~busy).any():
             self.abandoned = True
-        asked = self.protocol.asked()
-        return self.books.ask(
+        asked, began = self.protocol.asked(), time.thread_time()
+        picked = self.books.ask(
             self.trust.without(available, busy, self.round, self.config.rounds.k),
             asked,
             now=self.now,
@@ -271,6 +274,8 @@ class Simulation:
             busy=busy,
             enough=min(self.protocol.target, asked),
         )
+        self.selecting += time.thread_time() - began
+        return picked
 
     def _forecast(self) -> Any:
         accuracy = self.config.rounds.forecast
@@ -289,7 +294,9 @@ class Simulation:
         held = self.drift.shards(clients, self.round, self.now)
         spans = [self.population.span(shard, self.round) for shard in held.tolist()]
         self.looked_at = len(clients)
+        began = time.thread_time()
         answers = self.trainer.spans(slot, "train", spans)
+        self.selecting -= time.thread_time() - began  # it is the clients who look
         losses = [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
         return Feedback(clients=clients, loss=self.claimed("loss", np.array(losses, dtype=float), clients))
 
@@ -454,7 +461,9 @@ class Simulation:
         feedback = Feedback(outcome=outcome, latency=latency, censored=late, **columns)
         server = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
         finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
+        began = time.thread_time()
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
+        self.selecting += time.thread_time() - began
         self.deadline.observe(claimed[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
 
