@@ -147,11 +147,12 @@ class Leaderboard:
 
     def _over_seeds(self, name: str, rungs: Sequence[str], column: str) -> Summary:
         """The geometric mean over rungs, seed by seed; only seeds that every rung has."""
-        means = []
-        for seed in sorted({row["seed"] for row in self.results}):
-            pairs = [(self._by.get((rung, BASELINE), {}).get(seed), self._by[rung, name].get(seed)) for rung in rungs]
-            if all(there is not None and here is not None for there, here in pairs):
-                means.append(math.exp(np.mean([math.log(there[column] / here[column]) for there, here in pairs])))  # type: ignore[index]
+        pairs = [(self._by.get((rung, BASELINE), {}), self._by[rung, name]) for rung in rungs]
+        shared = set.intersection(*({*base} & {*own} for base, own in pairs))
+        means = [
+            geometric_mean([base[seed][column] / own[seed][column] for base, own in pairs]).mean
+            for seed in sorted(shared)
+        ]
         return geometric_mean(means) if means else NOTHING
 
     @property

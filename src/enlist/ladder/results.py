@@ -138,7 +138,16 @@ def _cell(value: Any) -> str:
 
 
 def read_results(path: Path) -> list[dict[str, Any]]:
-    """The rows that `write_results` wrote."""
+    """The rows that `write_results` wrote.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = write_results([{"rung": "silos"}], Path(folder) / "results.csv", ["rung"])
+    ...     read_results(path)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: .../results.csv has no column selector; it is no results.csv of a ladder.
+    """
     table = read_table(path, text=("rung", "selector", "data"))
     missing = [name for name in COLUMNS if name not in table]
     if missing:
