@@ -94,9 +94,10 @@ def test_everything_marked_on_the_page_works_in_its_order(place: Path) -> None:
     assert folders == {"who", "cells", "hospitals", "activity", "traces"}
 
 
-def test_the_python_example_of_the_simulation_page_works(place: Path) -> None:
-    """As a script of its own, because worker processes import it again."""
-    [(_, _, code)] = pieces(ROOT / "docs" / "simulation.md")
+def test_the_python_examples_of_the_simulation_page_work(place: Path) -> None:
+    """The last as a script of its own, because worker processes import it again."""
+    (_, _, ladder), (_, _, code) = pieces(ROOT / "docs" / "simulation.md")
+    exec(compile(ladder, "the ladder", "exec"), {"__name__": "block"})
     (place / "example.py").write_text(code)
     command = [sys.executable, "-W", "error", "example.py"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
