@@ -16,6 +16,7 @@ test: $(VENV)/.test chromium
 
 verify: $(VENV)/.test
 	$(BIN)/python -m benchmarks.verify --output docs/verify.md
+	$(BIN)/python -m benchmarks.notebooks --check
 
 bench: $(VENV)/.test
 	$(BIN)/python -m benchmarks.selectors

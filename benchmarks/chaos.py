@@ -1,9 +1,9 @@
-"""A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME] [--output docs/reliability.md]
+"""A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME]
 
 Kills runs at random moments and at chosen file events, damages folders and saved states, and feeds nonsense to
 configurations and selectors. A violation is a resumed run that differs by a byte, an error that is not an EnlistError,
 an error that changed a selector, a silent change, or a hang. Every trial has a number of its own that is drawn from
---seed, printed with each violation, and repeats it: `--only NAME --number N`.
+--seed, printed with each violation, and repeats it: `--only NAME --number N`. docs/reliability.md has the last table.
 """
 
 from __future__ import annotations
@@ -29,9 +29,17 @@ from typing import Any
 import numpy as np
 
 import enlist
+from enlist import studies
 from enlist.errors import EnlistError
-from enlist.runs import RunFolder
-from enlist.simulation import Recorder, Simulation, parse
+from enlist.flower import replay
+from enlist.personal.after import every_target
+from enlist.personal.config import load as load_personal
+from enlist.runs import RunFolder, read_run
+from enlist.runs.personal import find_personal, read_personal
+from enlist.runs.scores import comparison_rows
+from enlist.runs.tables import find_runs
+from enlist.simulation import Comparison, Recorder, Simulation, load, parse
+from enlist.studies.running import Reproduction
 from enlist.testing import population, transcript
 from enlist.training.workers import one_thread
 
@@ -45,14 +53,18 @@ WORLD: dict[str, Any] = {
     "membership": {"joins": [{"round": 4, "clients": 2}], "leaves": [{"round": 5, "clients": [1]}]},
     "model": {"name": "mlp", "hidden": [6]},
     "training": {"batch": 20, "lr": 0.1, "steps": 3, "momentum": 0.5},
-    "server": {"optimiser": "fedyogi"},
+    "server": {"optimiser": "fedyogi", "norm_bound": 6.0, "exclude": 2},
+    "hostile": [
+        {"kind": "sign-flip", "share": 0.15, "factor": 8.0},
+        {"kind": "lie", "share": 0.1, "about": "loss", "from_round": 2},
+    ],
     "rounds": {
         "rounds": 8, "k": 3, "over_commit": 2.0, "late": "use", "forecast": 0.9, "max_lateness": 3,
         "deadline": {"kind": "moving-average", "factor": 1.5}, "adaptive_target": True,
     },
     "evaluation": {"every": 3, "target": 0.2},
 }  # fmt: skip
-"""Everything at once: days and nights, crashes, over-commitment, late replies, joining, leaving, server state."""
+"""Everything at once: days and nights, crashes, over-commitment, late replies, comings and goings, hostile clients."""
 
 Trial = Callable[[random.Random, Path], str]
 """One trial in an empty folder: what was violated, or nothing."""
@@ -247,6 +259,54 @@ def damaged_folder(luck: random.Random, place: Path) -> str:
     return f"{name}: silently {found}" if found else ""
 
 
+def damaged_other_folder(luck: random.Random, place: Path) -> str:
+    """A comparison, study, personalised run or federation with one file damaged: read, or refused with a sentence."""
+    kind = luck.choice(list(READERS))
+    outside = place / "outside.txt"
+    outside.write_text("precious")
+    folder = Path(shutil.copytree(SAVED / kind, place / kind))
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != "lock")
+    path = luck.choice(files)
+    name = f"{path.relative_to(place)}: {_damage(luck, path, files, outside)}"
+    try:
+        with _alarm(HANG), contextlib.suppress(EnlistError):
+            READERS[kind](folder)
+    except Exception as error:
+        return f"{name}: {type(error).__name__}: {error}"
+    return "" if outside.read_text() == "precious" else f"{name}: a file outside was changed"
+
+
+def _read_comparison(folder: Path) -> None:
+    tables = [read_run(run) for run in find_runs([folder])]
+    comparison_rows(tables)
+    Comparison(load(SAVED / "run" / "config.json"), ("random", "oort"), 2, 0).run(folder)
+
+
+def _read_study(folder: Path) -> None:
+    study = studies.get("mabfl")
+    with Reproduction.open(study, study.scale("smoke"), folder, resume=True):
+        pass
+
+
+def _read_personal(folder: Path) -> None:
+    for found in find_personal([folder]):
+        read_personal(found)
+    every_target(load_personal(SAVED / "personal/seed-0/2/config.json"), folder / "seed-0", targets=["2"], resume=True)
+
+
+def _read_federation(folder: Path) -> None:
+    comparison_rows([read_run(folder)])
+    replay(folder)
+
+
+SAVED = Path(__file__).parents[1] / "tests" / "saved" / "0.1"
+READERS: dict[str, Callable[[Path], None]] = {
+    "comparison": _read_comparison,
+    "study": _read_study,
+    "personal": _read_personal,
+    "federation": _read_federation,
+}
+
 _templates: dict[str, Path] = {}
 
 
@@ -435,6 +495,7 @@ TRIALS: dict[str, tuple[Trial, int]] = {
     "kill of a personalised run": (killed_personalisation, 8),
     "kill of a study": (killed_study, 4),
     "damaged run folder": (damaged_folder, 300),
+    "damaged comparison, study, personalised run or federation": (damaged_other_folder, 200),
     "damaged selector state": (damaged_state, 400),
     "fuzzed configuration": (fuzzed_configuration, 1500),
     "fuzzed calls (40 each)": (fuzzed_calls, 850),
@@ -486,6 +547,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.number is not None:
         sys.exit(attempt(options.only, options.number) or 0)
+    print(f"seed {options.seed}", flush=True)
     _, holds = table(options.seed, options.share, options.only)
     sys.exit(0 if holds else 1)
 

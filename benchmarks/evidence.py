@@ -13,7 +13,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
-import dataclasses
 import inspect
 import re
 import sys
@@ -30,8 +29,9 @@ FIRST_SEED = 1000
 
 INTRODUCTION = """# Selectors
 
-Every selector has the same contract (`ask`, `tell`, `save`, `load`, `explain`; see the README) and is created by name:
-`enlist.create("oort", clients, seed=7, preset="paper", ...)`. A preset named "paper" restores the printed formula; the
+Every selector has the same contract (`ask`, `tell`, `save`, `load`, `explain`; see the README) and is created by name
+or from its class: `enlist.create("oort", clients, seed=7, penalty=1.0)`, `enlist.create(Oort.with_(penalty=1.0),
+clients, seed=7)` after `from enlist.selectors import Oort`. A preset named "paper" restores the printed formula; the
 default is what works at the scale of federated learning. This page is written by `python -m benchmarks.evidence`.
 
 The measurements: 100 clients, 10 a round, 400 rounds, 10 seeds; the selector and `random` meet the same worlds and the
@@ -61,13 +61,26 @@ def paragraphs(kind: type[Any]) -> list[str]:
     return [f"```\n{block}\n```" if re.search(r"\S {3,}\S", block) else block for block in blocks]
 
 
+def parameters(settings: type[Any]) -> list[tuple[str, str, str, str]]:
+    """Name, type, default and meaning of every setting, from the numpydoc section "Parameters" of its class.
+
+    >>> from enlist.selectors.ucb_cs import UCBCSSettings
+    >>> parameters(UCBCSSettings)[1]
+    ('bonus_scale', 'float', '0.3', 'Multiplies the confidence width; 1 is the printed formula.')
+    """
+    _, _, text = (inspect.getdoc(settings) or "").partition("Parameters\n----------\n")
+    entry = re.compile(r"^(\w+) : (.+), default (.+)\n((?:    .+\n?)+)", flags=re.M)
+    return [(*found.groups()[:3], " ".join(found[4].split())) for found in entry.finditer(text)]
+
+
 def settings(kind: type[Any]) -> str:
-    """Defaults and presets."""
-    defaults = ", ".join(f"`{f.name}={_value(f.default)}`" for f in dataclasses.fields(kind.Settings)) or "none"
-    lines = [f"Parameters: {defaults}."]
-    documented = re.sub(r"\n\s*>>> .*", "", inspect.getdoc(kind.Settings) or "", flags=re.S).strip()
-    if dataclasses.fields(kind.Settings):
-        lines.append(documented)
+    """Parameters and presets."""
+    rows = [
+        f"| `{name}` | {what} | `{default}` | {meaning} |" for name, what, default, meaning in parameters(kind.Settings)
+    ]
+    lines = [f"`enlist.selectors.{kind.__name__}` takes {'these' if rows else 'no'} settings{':' if rows else '.'}"]
+    if rows:
+        lines.append("\n".join(["| setting | type | default | meaning |", "|---|---|---|---|", *rows]))
     for name, values in kind.presets.items():
         changed = ", ".join(f"`{key}={_value(value)}`" for key, value in values.items()) or "as the defaults"
         lines.append(f"Preset `{name}`: {changed}.")

@@ -88,8 +88,8 @@ def run(key: Key) -> dict[str, float]:
         def on_start(self, simulation: Any) -> None:
             self.rows = []
 
-        def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-            self.rows += [(entry["client"], entry["outcome"] == "failed") for entry in participations]
+        def on_round(self, simulation: Any, record: Any) -> None:
+            self.rows += [(entry["client"], entry["outcome"] == "failed") for entry in record.participations]
 
     attack, server, selector, seed = key
     asked = Asked()

@@ -23,6 +23,8 @@ from pathlib import Path
 import numpy as np
 
 import enlist
+from benchmarks import chaos
+from benchmarks import hostile as attacks
 from benchmarks.selectors import footprint, measure
 from benchmarks.simulations import Part, learning, long_run, scale, selection
 from enlist.arena import Comparison, Reward, Rules, Scenario, Summary, World, compare, play
@@ -147,6 +149,28 @@ def soak() -> Part:
     return lines, holds
 
 
+def kills_and_damage() -> Part:
+    """Runs killed and continued, folders and states damaged, configurations and calls fuzzed: no violation.
+
+    A quarter of the trials of docs/reliability.md, which says what a violation is.
+    """
+    return chaos.table(seed=2, share=0.25, only=None)
+
+
+def hostile() -> Part:
+    """With 30 % of the clients flipping signs times ten, a guarded mean stays above 90 %, whoever selects.
+
+    docs/hostile.md has the whole table; these are other seeds, 310 to 314.
+    """
+    lines, holds = ["", "| selector | accuracy, % |", "|---|---|"], True
+    for name in attacks.SELECTORS:
+        runs = [attacks.run(("sign flip", "mean, guarded", name, seed)) for seed in range(310, 315)]
+        found = Summary.of(np.array([100 * run["accuracy"] for run in runs]))
+        lines.append(f"| {name} | {found.mean:.1f} [{found.low:.1f}, {found.high:.1f}] |")
+        holds &= found.mean > 90
+    return lines, holds
+
+
 def _traced() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -162,6 +186,8 @@ PARTS: dict[str, Callable[[], Part]] = {
     "long-run": long_run,
     "selection": selection,
     "learning": learning,
+    "hostile": hostile,
+    "chaos": kills_and_damage,
 }
 
 

@@ -160,6 +160,15 @@ def test_a_made_up_selection_is_refused() -> None:
             selector.explain(made_up)
 
 
+def test_ragged_arrivals_are_refused() -> None:
+    selector = enlist.create("safa", Clients(count=5))
+    books = enlist.Books(selector)
+    books.ask(k=5)
+    for accept in (selector.accept, books.accept):
+        with pytest.raises(InputError, match="arrivals"):
+            accept([[1], [2, 3]], 2)
+
+
 def saved(folder: Path) -> dict[str, Any]:
     selector = enlist.create("oort", population(6), seed=1)
     selector.ask(k=2, deadline=10.0)

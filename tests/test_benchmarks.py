@@ -13,6 +13,7 @@ import enlist.testing
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
+from benchmarks import chaos
 from benchmarks.oort_reference import PlainOort
 from benchmarks.selectors import footprint, measure, posterior_error
 
@@ -53,3 +54,13 @@ def test_measure_and_errors_give_numbers() -> None:
     rows = posterior_error(count=300, batches=5, size=10)
     assert rows[0][0] == 0
     assert rows[-1][1] < 0.2 * rows[0][1]
+
+
+@pytest.mark.parametrize("name", [name for name in chaos.TRIALS if not name.startswith("kill of")])
+def test_trials_of_chaos_find_nothing(name: str) -> None:
+    assert [chaos.attempt(name, number) for number in (11, 12, 13)] == ["", "", ""]
+
+
+def test_a_trial_of_chaos_can_find_something(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(enlist, "load", lambda folder: 1 / 0)
+    assert chaos.attempt("damaged selector state", 11).endswith("ZeroDivisionError: division by zero")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import os
 import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 ROOT = Path(__file__).parents[1]
 
@@ -25,12 +30,44 @@ def run(code: str, folder: Path, path: str = "") -> str:
 
 
 def test_readme_example_runs(tmp_path: Path) -> None:
-    code = blocks("README.md", "python")[0]
+    code = blocks("README.md", "python")[1]
     lines = [line for line in code.splitlines() if line.strip() and not line.startswith("import")]
     assert len(lines) <= 15
     shown = run(code, tmp_path)
     assert "Oort('oort', clients=1000, round=30)" in shown
     assert (tmp_path / "state" / "state.json").exists()
+
+
+def test_readme_compares_a_selector_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    code = blocks("README.md", "python")[0]
+    assert "LossPerSecond" in code
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    pages: list[Any] = []
+    write = "enlist.simulation.results.write_report"
+    monkeypatch.setattr(write, lambda runs, place, *rest, **more: pages.append(place))
+    exec(code.replace("seeds=5", "seeds=1").replace('"rounds": 30', '"rounds": 2'), namespace)
+    assert sorted(namespace["result"].labels) == ["mild Oort", "mine", "oort", "random"]
+    assert pages == [Path("report.html")]
+
+
+def test_every_block_of_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In one namespace, as a notebook would; what is printed has the shape of what the page shows."""
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+    pieces = re.findall(r"```python\n(.*?)```\n+(?:```text\n(.*?)```)?", text, flags=re.S)
+    assert len(pieces) == text.count("```python") > 8
+    monkeypatch.chdir(tmp_path)
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for code, shown in pieces:
+        with contextlib.redirect_stdout(io.StringIO()) as said:
+            exec(compile(code, "python.md", "exec"), namespace)
+        if shown:
+            assert shape(said.getvalue()) == shape(shown), code
+
+
+def shape(text: str) -> str:
+    """What is left of a text when numbers are any numbers, because other machines add up in another order."""
+    return re.sub(r"\s+", " ", re.sub(r"[-+]?\d+(\.\d+)?", "0", text)).strip()
 
 
 def test_every_block_of_the_guide_runs(tmp_path: Path) -> None:
@@ -95,3 +132,27 @@ def test_every_public_name_has_a_doctest() -> None:
             if all(line.strip().endswith((f"{name}.__name__", f"{name}.__module__")) for line in examples):
                 missing.append(f"{module.name}.{name}")  # none, or one that cannot fail
     assert not missing
+
+
+def test_sweep_tuning_and_tables_of_the_python_page_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    monkeypatch.chdir(tmp_path)
+    pieces = blocks("docs/python.md", "python")[-3:]
+    assert [word for code in pieces for word in ("sweep(", "optuna", "enlist.frame") if word in code] == [
+        "sweep(",
+        "optuna",
+        "enlist.frame",
+    ]
+    recipe = pieces[1].partition("def objective")[2].partition("sampler, pruner")[0].strip()
+    assert len(recipe.splitlines()) <= 10
+    namespace: dict[str, Any] = {"__name__": "__main__"}
+    for code in pieces:
+        exec(compile(code, "python.md", "exec"), namespace)
+    assert len(namespace["swept"].table) == 8
+    states = [trial.state.name for trial in namespace["study"].trials]
+    assert set(states) == {"COMPLETE", "PRUNED"}, states
+    assert namespace["best"].rounds.k == namespace["study"].best_params["rounds.k"]
+    assert namespace["runs"]["rounds.k"].tolist() == [3, 6]
+    assert len(namespace["rounds"]) == 12

@@ -14,14 +14,17 @@ import pytest
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.runs.folder import TABLES
+from enlist.runs.columns import TABLES
 from enlist.simulation import Config, Simulation, build, load
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.notebooks import executed
 
 ROOT = Path(__file__).parents[1]
 OTHERS = ("personal", "flower-quickstart")  # not for `enlist run`; they have tests of their own
 EXAMPLES = sorted(path for path in ROOT.glob("examples/**/*.toml") if not {*OTHERS} & {*path.parts})
 PAGE = ROOT / "docs" / "your-own-data-and-model.md"
-NOTEBOOK = ROOT / "docs" / "quickstart.ipynb"
+NOTEBOOKS = sorted((ROOT / "docs" / "notebooks").glob("*.ipynb"))
 DOWNLOADED = {"fashion-mnist", "mnist", "cifar10", "cifar100"}
 SHORT = ("rounds.rounds=2", "evaluation.every=1")
 
@@ -87,17 +90,19 @@ def test_everything_marked_on_the_page_works_in_its_order(place: Path) -> None:
         else:
             for line in code.splitlines():
                 typed(line)
-    assert len([mark for mark, _, _ in blocks if mark == "run"]) == 8
+    assert len([mark for mark, _, _ in blocks if mark == "run"]) == 11
     folders = {path.parent.name for path in place.glob("*/report.html")} | {
         p.parent.name for p in place.glob("*/result.json")
     }
-    assert folders == {"who", "cells", "hospitals", "activity", "traces"}
+    assert folders == {"who", "cells", "hospitals", "csv", "people", "activity", "focal", "traces"}
 
 
 def test_the_python_examples_of_the_simulation_page_work(place: Path) -> None:
     """The last as a script of its own, because worker processes import it again."""
-    (_, _, ladder), (_, _, code) = pieces(ROOT / "docs" / "simulation.md")
-    exec(compile(ladder, "the ladder", "exec"), {"__name__": "block"})
+    *others, (_, _, code) = pieces(ROOT / "docs" / "simulation.md")
+    assert len(others) == 2
+    for _, _, other in others:
+        exec(compile(other, "simulation.md", "exec"), {"__name__": "block"})
     (place / "example.py").write_text(code)
     command = [sys.executable, "-W", "error", "example.py"]
     done = subprocess.run(command, cwd=place, capture_output=True, text=True, check=False)
@@ -108,10 +113,11 @@ def test_the_python_examples_of_the_simulation_page_work(place: Path) -> None:
 
 def test_every_column_of_the_tables_is_explained() -> None:
     page = (ROOT / "docs" / "simulation.md").read_text()
-    tables = re.split(r"^`(\w+\.csv)`:$", page, flags=re.M)
+    tables = re.split(r"^`(\w+\.csv)`.*:$", page, flags=re.M)
     shown = dict(zip(tables[1::2], tables[2::2], strict=True))
     for table, columns in TABLES.items():
-        assert named(shown[table]) == list(columns), table
+        further = {"participations.csv": ["user"], "reasons.csv": []}.get(table, [])
+        assert named(shown[table]) == [*columns, *further], table
     clients = build(Config(data={"clients": 4})).columns(model_bytes=4)
     assert named(shown["clients.csv"])[:-1] == [*clients][: len(clients) - 10 + 1]
 
@@ -150,8 +156,9 @@ def test_a_selector_of_ones_own_runs_in_a_simulation(place: Path) -> None:
     ran(config)
 
 
-def test_the_notebook_was_run_from_top_to_bottom() -> None:
-    notebook = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_was_run_from_top_to_bottom(path: Path) -> None:
+    notebook = json.loads(path.read_text(encoding="utf-8"))
     assert (notebook["nbformat"], len(notebook["cells"]) >= 8) == (4, True)
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))
@@ -161,8 +168,9 @@ def test_the_notebook_was_run_from_top_to_bottom() -> None:
     assert any("image/png" in output.get("data", {}) for output in outputs)
 
 
-def test_the_notebook_is_small_and_names_no_machine() -> None:
-    text = NOTEBOOK.read_text(encoding="utf-8")
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_is_small_and_names_no_machine(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
     assert len(text) < 1_500_000
     notebook = json.loads(text)
     assert set(notebook["metadata"]) <= {"kernelspec", "language_info"}
@@ -173,3 +181,16 @@ def test_the_notebook_is_small_and_names_no_machine() -> None:
     )
     assert "application/vnd" not in readable
     assert "<script" not in readable
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_a_notebook_runs_with_fewer_rounds_and_seeds(path: Path) -> None:
+    """`make verify` runs them as they are; this finds what no longer works."""
+
+    def short(source: str) -> str:
+        source = re.sub(r'("rounds": |rounds\.rounds=)\d+', r"\g<1>3", source)
+        source = re.sub(r"seeds=\d", "seeds=1", source)
+        return source.replace(".plot(", ".plot and (").replace("run_all(", "run('explained', ")
+
+    notebook = json.loads(path.read_text(encoding="utf-8"))
+    assert len(executed(notebook, short)) == sum(cell["cell_type"] == "code" for cell in notebook["cells"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -173,20 +174,35 @@ def test_a_file_with_the_name_of_a_selector_is_ambiguous(tmp_path: Path, monkeyp
         enlist.create("oort:Mine", CLIENTS)
 
 
-def test_mypy_checks_settings(tmp_path: Path) -> None:
-    good = (
-        "import enlist\nfrom enlist.selectors import Oort\n\n"
+def test_mypy_accepts_the_examples_and_rejects_mistakes(tmp_path: Path) -> None:
+    """One call, with the settings of the project (strict) and its cache, which `make test` has just filled."""
+    root = Path(__file__).parents[1]
+    page = (root / "docs" / "python.md").read_text(encoding="utf-8")
+    own = re.findall(r"```python\n(.*?)```", page, flags=re.S)
+    files = {
+        "page.py": "\n".join(own),
+        "good.py": "import enlist\nfrom enlist.selectors import Oort, Random\n\n\n"
+        "class Plain(enlist.Selector):\n    pass\n\n\n"
         "method = Oort.with_(penalty=1.0, pacer='code')\n"
         "selector: Oort = enlist.create(method, enlist.Clients(count=3), seed=1)\n"
-        "state = selector.state.utility\n"
-    )
-    (tmp_path / "good.py").write_text(good)
-    (tmp_path / "bad.py").write_text("from enlist.selectors import Oort\n\nOort.with_(penalti=1)\n")
-    (tmp_path / "wrong.py").write_text("from enlist.selectors import Oort\n\nOort.with_(penalty='high')\n")
-    root = Path(__file__).parents[1]  # its settings and its cache, which `make test` has just filled
+        "state = selector.state.utility\nRandom.with_()\n",
+        "name.py": "from enlist.selectors import Oort\n\nOort.with_(penalti=1)\n",
+        "type.py": "from enlist.selectors import Oort\n\nOort.with_(penalty='high')\n",
+        "none.py": "from enlist.selectors import Random\n\nRandom.with_(luck=1)\n",
+        "own.py": own[0] + "\nLossPerSecond.with_(powr=2.0)\nLossPerSecond.with_(power='x')\n",
+    }
+    for name, text in files.items():
+        (tmp_path / name).write_text(text)
     command = [sys.executable, "-m", "mypy", "--no-error-summary", "--config-file", str(root / "pyproject.toml")]
-    names = [str(tmp_path / name) for name in ("good.py", "bad.py", "wrong.py")]
-    found = subprocess.run([*command, *names], cwd=root, capture_output=True, text=True).stdout
-    assert 'bad.py:3: error: Unexpected keyword argument "penalti"' in found
-    assert "wrong.py:3: error: Argument" in found
-    assert "good.py" not in found
+    names = [str(tmp_path / name) for name in files]
+    found = subprocess.run([*command, *names], cwd=root, capture_output=True, text=True)
+    errors = [line.rpartition("/")[2] for line in found.stdout.splitlines() if "error:" in line]
+    assert len(errors) == 5, found.stdout + found.stderr
+    for name, message in (
+        ("name.py:3", 'Unexpected keyword argument "penalti"'),
+        ("type.py:3", 'incompatible type "str"; expected "float"'),
+        ("none.py:3", 'Unexpected keyword argument "luck"'),
+        ("own.py:", 'Unexpected keyword argument "powr"'),
+        ("own.py:", 'incompatible type "str"; expected "float"'),
+    ):
+        assert [line for line in errors if line.startswith(name) and message in line], found.stdout

@@ -43,7 +43,7 @@ def test_selectors_of_a_simulation_compute_in_one_thread() -> None:
     seen: list[set[int]] = []
 
     class Watch(Callback):
-        def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
+        def on_round(self, simulation: Any, record: Any) -> None:
             seen.append(threads())
 
     config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})

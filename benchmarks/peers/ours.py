@@ -42,9 +42,9 @@ def main() -> None:
         seconds = []
         for _ in range(count):
             start = time.perf_counter()
-            _, participations = simulation.step()
+            record = simulation.step()
             spent = time.perf_counter() - start
-            samples = sum(row.get("samples", 0.0) for row in participations)
+            samples = sum(row.get("samples", 0.0) for row in record.participations)
             seconds.append(spent * COHORT * 120 / samples)  # clients of unequal size: as if the round had the mean size
         return seconds
 

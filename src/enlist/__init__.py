@@ -9,15 +9,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Any
+
 from enlist import errors
 from enlist.books import Books
 from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
-from enlist.errors import EnlistError
+from enlist.errors import EnlistError, MissingExtraError
 from enlist.methods import Method, WithSettings
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.selectors import create, load, method, names, register
 from enlist.state import State, column, nested
+
+if TYPE_CHECKING:
+    from enlist.runs.groups import frame
 
 __version__ = "0.1.0"
 
@@ -39,9 +44,21 @@ __all__ = [
     "column",
     "create",
     "errors",
+    "frame",
     "load",
     "method",
     "names",
     "nested",
     "register",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """`frame` is imported when it is used, with what reads run folders."""
+    if name != "frame":
+        raise AttributeError(f"module 'enlist' has no attribute '{name}'")
+    try:
+        from enlist.runs.groups import frame
+    except ModuleNotFoundError:
+        raise MissingExtraError("frame", "cli") from None
+    return frame

@@ -28,8 +28,8 @@ SHORTEST = 1e-9
 """Seconds that a deadline has at least."""
 
 
-def whole(name: str, value: Any, minimum: int) -> int:
-    """A whole number of at least `minimum`.
+def whole(name: str, value: Any, minimum: int, maximum: int = MOST_WHOLE) -> int:
+    """A whole number of at least `minimum` and at most `maximum`.
 
     >>> whole("k", 3, minimum=0)
     3
@@ -46,13 +46,13 @@ def whole(name: str, value: Any, minimum: int) -> int:
         raise InputError(f"{name} is {brief(value)}; it must be a whole number of at least {minimum}.") from None
     if number < minimum:
         raise InputError(f"{name} is {brief(number)}; it must be a whole number of at least {minimum}.")
-    if number > MOST_WHOLE:
-        raise InputError(f"{name} is {brief(number)}; it must be a whole number of at most {MOST_WHOLE}.")
+    if number > maximum:
+        raise InputError(f"{name} is {brief(number)}; it must be a whole number of at most {maximum}.")
     return number
 
 
 def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = math.inf) -> float:
-    """A finite number within bounds, and never beyond `MOST`.
+    """A finite number within bounds; without an upper bound, at most `MOST` in magnitude.
 
     >>> finite("epsilon", 1.5, 0.0, 1.0)
     Traceback (most recent call last):
@@ -60,7 +60,7 @@ def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = m
     enlist.errors.InputError: epsilon is 1.5; it must be a number from 0.0 to 1.0.
     """
     number = _number(name, value)
-    if not (abs(number) <= MOST and minimum <= number <= maximum):
+    if not (abs(number) <= (MOST if math.isinf(maximum) else math.inf) and minimum <= number <= maximum):
         if math.isfinite(number) and minimum <= number <= maximum:
             allowed = f"a number of at most {MOST:g} in magnitude"
         elif math.isinf(minimum) and math.isinf(maximum):

@@ -13,7 +13,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Mapping
 from os import PathLike
-from typing import Any, ClassVar, Generic, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -42,8 +42,14 @@ from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["Choice", "Request", "Selector", "SettingsT", "StateT", "Told"]
 
-SettingsT = TypeVar("SettingsT")
-StateT = TypeVar("StateT", bound=State)
+if TYPE_CHECKING:  # so that `class Mine(Selector)` is enough for one without settings and state
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    SettingsT = TypeVarWithDefault("SettingsT", default=NoSettings)
+    StateT = TypeVarWithDefault("StateT", bound=State, default=NoState)
+else:
+    SettingsT = TypeVar("SettingsT")
+    StateT = TypeVar("StateT", bound=State)
 
 
 class Selector(Shared, Generic[SettingsT, StateT]):

@@ -10,6 +10,7 @@ import inspect
 import sys
 import textwrap
 import types
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -68,34 +69,72 @@ def full_name(found: Any) -> str:
     return f"{found.__module__}:{found.__qualname__}"
 
 
-def source_digest(found: Any) -> str:
-    """A digest of the source of a class or function, and of the classes of the user's that it inherits from.
+def source_digest(*found: Any) -> str:
+    """A digest of the source of classes and functions, and of the classes of the user's that they inherit from or hold.
 
-    It is that of the compiled code where there is no source, as in `python -c`.
+    It is that of the compiled code where there is no source, as in `python -c`. A class is read method by method:
+    Python finds the source of a class by its name, and in a notebook or a script that defines it twice not the right
+    one.
 
     >>> class Empty:
     ...     pass
     >>> len(source_digest(Empty))
     64
     """
-    family = [found]
-    if isinstance(found, type):
-        base = full_name(found).partition(".")[0]
-        family = [each for each in found.__mro__ if each is found or _same_project(each, base)]
-    text = "\n".join(_source(each) for each in family)
+    text = "\n".join(part for each in found for part in _parts(each, each.__module__.partition(".")[0], set()))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
-def _same_project(kind: type, base: str) -> bool:
-    return kind.__module__.partition(".")[0] == base.partition(":")[0] and kind.__module__ not in ("builtins", "abc")
+GENERATED = frozenset({
+    "__annotations__", "__dict__", "__doc__", "__firstlineno__", "__match_args__", "__module__", "__parameters__",
+    "__qualname__", "__static_attributes__", "__weakref__", "registered",
+})  # fmt: skip
+"""What Python or Enlist put into a class, and texts that change nothing."""
 
 
-def _source(found: Any) -> str:
+def _parts(found: Any, project: str, seen: set[Any]) -> Iterator[str]:
+    if not isinstance(found, type):
+        yield _source(found)
+        return
+    for kind in found.__mro__:
+        if kind in seen or (kind is not found and kind.__module__.partition(".")[0] != project):
+            continue
+        seen.add(kind)
+        # A class that was sent to another process keeps neither where it was defined nor the order of its attributes.
+        yield f"class {kind.__name__}"
+        for name, value in sorted(vars(kind).items()):
+            if name not in GENERATED:
+                yield from _attribute(name, value, project, seen)
+
+
+def _attribute(name: str, value: Any, project: str, seen: set[Any]) -> Iterator[str]:
+    inner = getattr(value, "__func__", getattr(value, "fget", getattr(value, "func", value)))
+    if isinstance(value, type) and value.__module__.partition(".")[0] == project:
+        yield from _parts(value, project, seen)
+    elif isinstance(inner, types.FunctionType):
+        if not (name.startswith("__") and inner.__code__.co_filename == "<string>"):  # what dataclasses write
+            yield _source(inner)
+    elif (plain := _plain(value)) is not None:
+        yield f"{name} = {plain}"
+
+
+def _plain(value: Any) -> str | None:
+    """Numbers, text and collections of them, written the same way in every process."""
+    if value is None or isinstance(value, bool | int | float | str | bytes):
+        return repr(value)
+    if isinstance(value, list | tuple | set | frozenset):
+        items = [_plain(each) or "" for each in value]
+        return repr(sorted(items) if isinstance(value, set | frozenset) else items)
+    if isinstance(value, Mapping):
+        return repr([(_plain(key), _plain(each)) for key, each in value.items()])
+    return None
+
+
+def _source(function: Any) -> str:
     with contextlib.suppress(OSError, TypeError, IndentationError):
-        return textwrap.dedent(inspect.getsource(found))
-    parts = vars(found).values() if isinstance(found, type) else [found]
-    codes = [getattr(getattr(part, "__func__", part), "__code__", None) for part in parts]
-    return "\n".join(_compiled(code) for code in codes if code is not None)
+        return textwrap.dedent(inspect.getsource(function))
+    code = getattr(function, "__code__", None)
+    return _compiled(code) if code is not None else type(function).__qualname__
 
 
 def _compiled(code: types.CodeType) -> str:

@@ -11,6 +11,7 @@ enlist.method(Oort.with_(penalty=1.0))              a class, checked by your edi
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import re
 import tomllib
 from collections.abc import Callable, Mapping
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
 LONGEST_LABEL = 200
+MOST_SHOWN = 4
+"""Values of a list that a label shows."""
 
 _SETTING = re.compile(r"\+(?=[^\W\d]\w*=)")
 """Where a setting begins; the plus of 1e+3 is not followed by a name and an equals sign."""
@@ -95,11 +98,12 @@ class Method(Generic[SelectorT]):
         if self.given_label:
             return self.given_label
         own = self.name if isinstance(self.selector, str) or ":" not in self.name else self.selector.__name__
-        return self._text(own)
+        text = self._text(own, short=True)
+        return text if len(text) <= LONGEST_LABEL else f"{text[: LONGEST_LABEL - 3]}..."
 
-    def _text(self, name: str) -> str:
+    def _text(self, name: str, short: bool = False) -> str:
         head = f"{name}:{self.preset}" if self.preset else name
-        return "".join([head, *(f"+{key}={_written(value)}" for key, value in self.settings.items())])
+        return "".join([head, *(f"+{key}={_written(value, short)}" for key, value in self.settings.items())])
 
     def named(self, label: str) -> Method[SelectorT]:
         """The same method under another label."""
@@ -139,6 +143,11 @@ class WithSettings(Generic[P]):
             build_settings(owner, None, settings)
             return Method(owner, settings=settings)
 
+        # A notebook completes and explains what it finds at run time.
+        fields = inspect.signature(owner.Settings).parameters.values()
+        named = [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
+        with_.__signature__ = inspect.Signature(named)  # type: ignore[attr-defined]
+        with_.__doc__ = owner.Settings.__doc__
         return with_
 
 
@@ -193,9 +202,12 @@ def _value(text: str) -> Any:
         return text  # a bare word is a string
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, short: bool = False) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
+    if hasattr(value, "tolist"):
+        value = value.tolist()
     if isinstance(value, list | tuple):
-        return "[" + ",".join(map(_written, value)) + "]"
+        parts = [_written(each) for each in value]
+        return "[" + ",".join(parts if not short or len(parts) <= MOST_SHOWN else [*parts[:2], "...", parts[-1]]) + "]"
     return getattr(value, "__qualname__", str(value))

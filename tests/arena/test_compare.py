@@ -83,7 +83,7 @@ def test_seeds_count_from_the_first():
         ({"selectors": ("random", "bsfk")}, "Did you mean 'bsfl'"),
         ({"selectors": ("random", "bsfl:papr")}, "no preset called 'papr'"),
         ({"scenario": "diurnall"}, "Did you mean 'diurnal'"),
-        ({"selectors": ()}, "no selectors were given"),
+        ({"selectors": ()}, "no methods were given"),
         ({"k": 0}, "k is 0"),
         ({"rounds": 0}, "rounds is 0"),
         ({"clients": 0}, "clients is 0"),

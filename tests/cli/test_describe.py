@@ -7,6 +7,7 @@ import json
 import re
 
 import numpy as np
+import pandas
 import pytest
 import typer
 from typer.testing import CliRunner
@@ -18,6 +19,7 @@ from enlist.cli.describe import (
     describe,
     described,
     dominant,
+    input_line,
     online_lines,
     online_shares,
     too_wide,
@@ -111,6 +113,15 @@ def test_the_page_opens_offline_and_holds_every_chart(done):
     assert page.count('<div id="chart') == len(CHARTS)
     for heading in ("In numbers", "Classes", "Sizes and skew", "Clients", "Devices and availability"):
         assert f"<h2>{heading}</h2>" in page
+
+
+def test_inputs_are_counted_and_named():
+    people = population()[0]
+    assert input_line(people) == ("inputs", "64 (1 x 8 x 8)")
+    arrays = {"x": np.zeros((40, 14)), "y": [0, 1] * 20}
+    table = pandas.DataFrame(arrays["x"], columns=[f"c{k}" for k in range(14)]).assign(label=arrays["y"])
+    for given, end in ((arrays, "14"), (table, "14 (c0, c1, c2, c3, c4, c5, c6, c7, c8, c9, c10, c11 and 2 more)")):
+        assert input_line(population(dataset=given, partition="iid")[0]) == ("inputs", end)
 
 
 def test_many_clients_have_a_heat_map_and_no_rows_of_their_own(tmp_path):

@@ -171,9 +171,8 @@ def test_classes_of_clients() -> None:
 
 def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> None:
     console = paper()
-    comparison: Any = SimpleNamespace(
-        selectors=tuple(ALL), seeds=1, config=Config(), runs=list, folder=lambda *given: Path()
-    )
+    jobs = [SimpleNamespace(key=(name, 0), config=Config()) for name in ALL]
+    comparison: Any = SimpleNamespace(runs=list, folder=lambda *given: Path(), jobs=lambda: jobs)
     ended: Any = SimpleNamespace(failed={(name, 0): f"{name} [/y]" for name in ALL}, finished={})
     with pytest.raises(BaseException, match="1"):
         finish(console, comparison, ended, Path(), None, "t")
@@ -181,7 +180,8 @@ def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> N
     seen: Any = Terminal(file=io.StringIO(), force_terminal=True, width=200)
     view = View(seen, comparison)
     with view.progress:
-        view.tick(ALL[0], 0, {"status": "running", "rounds": 1})
+        for name in ALL:
+            view.tick(name, 0, {"status": "running", "rounds": 1})
     text = seen.file.getvalue()
     assert "[/x]" in text
     assert "\x1b[2J" not in text

@@ -53,6 +53,7 @@ def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "runs" / "run-001"
     assert "bsfl, seed 0" in done.stdout
+    assert "inputs: 64 (1 x 8 x 8)" in done.stdout
     assert "enlist report runs/run-001" in done.stdout
     names = {path.name for path in folder.iterdir()}
     assert names >= {

@@ -6,13 +6,16 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas
+import polars
 import pyarrow
 import pyarrow.parquet
 import pydantic
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from enlist.data import DATASETS, MNIST, AnyDataset, Digits, FromFile, FromPython
+from enlist.data import DATASETS, MNIST, AnyDataset, Dataset, Digits, FromFile, FromMemory, FromPython, base, csv_file
+from enlist.data.tables import Roles
 from enlist.errors import InputError
 from enlist.options import Options
 from enlist.streams import Streams
@@ -97,9 +100,9 @@ def test_npz_files_that_do_not_fit(tmp_path, arrays, words):
 def test_files_that_are_missing_damaged_or_of_another_kind(tmp_path):
     with pytest.raises(InputError, match=r"none\.npz is no file"):
         FromFile(path=tmp_path / "none.npz").load(STREAMS)
-    (tmp_path / "mine.csv").touch()
-    with pytest.raises(InputError, match=r"ends in '\.csv'; allowed are \.npz and \.parquet"):
-        FromFile(path=tmp_path / "mine.csv").load(STREAMS)
+    (tmp_path / "mine.xls").touch()
+    with pytest.raises(InputError, match=r"ends in '\.xls'; allowed are \.npz, \.parquet, \.csv"):
+        FromFile(path=tmp_path / "mine.xls").load(STREAMS)
     path = saved(tmp_path, x=X, y=Y)
     path.write_bytes(path.read_bytes()[:-30])
     with pytest.raises(InputError, match=rf"{path} cannot be read as \.npz"):
@@ -133,6 +136,12 @@ def test_parquet_columns(tmp_path):
         ({"label": Y}, {}, "no columns of inputs"),
         ({"a": ["x"] * 20, "label": Y}, {}, "column 'a' holds string, not numbers"),
         ({"a": [None, *range(19)], "label": Y}, {}, "column 'a' has 1 empty cells"),
+        ({"a": [np.nan, *range(19)], "label": Y}, {}, "column 'a' has nan in row 1"),
+        ({"a": Y, "label": ["x" * 201] * 20}, {}, "201 characters; labels and users have at most 200"),
+        ({"alpha": Y, "label": Y}, {"columns": ["alhpa"]}, "no column 'alhpa', .* did you mean 'alpha'"),
+        ({"a": Y, "label": Y}, {"drop": ["b"]}, "no column 'b', which the key 'drop' names"),
+        ({"a": Y, "label": Y}, {"drop": ["label"]}, "'label' holds labels or users; take it out of the key 'drop'"),
+        ({"a": Y, "label": Y}, {"drop": ["a"]}, "no columns of inputs"),
     ],
 )
 def test_parquet_files_that_do_not_fit(tmp_path, columns, knobs, words):
@@ -140,6 +149,150 @@ def test_parquet_files_that_do_not_fit(tmp_path, columns, knobs, words):
     with pytest.raises(InputError, match=words) as caught:
         FromFile(path=path, **knobs).load(STREAMS)
     assert str(path) in str(caught.value)
+
+
+def notices(caplog):
+    return [record.getMessage() for record in caplog.records if record.name == "enlist.data"]
+
+
+@pytest.mark.parametrize("name", [None, "row id"])
+def test_the_index_of_a_data_frame_is_no_input(tmp_path, caplog, name):
+    frame = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": Y}).sample(frac=1, random_state=1)
+    frame.index.name = name
+    path = tmp_path / "mine.parquet"
+    frame.to_parquet(path)
+    with caplog.at_level("WARNING"):
+        dataset = FromFile(path=path).load(STREAMS)
+        FromFile(path=path).load(STREAMS)
+    assert dataset.input_names == ("a", "b")
+    written = name or "__index_level_0__"
+    assert [notice.split(" is the index")[0] for notice in notices(caplog)] == [f"{path}: column '{written}'"]
+    assert FromFile(path=path, columns=[written, "a"]).load(STREAMS).input_names == (written, "a")
+    if name:
+        assert FromFile(path=path, user=name).load(STREAMS).train.users.dtype == np.int64
+
+
+def test_an_index_that_lost_its_description_is_still_known(tmp_path):
+    path = table(tmp_path, a=Y, label=Y, __index_level_0__=Y)
+    assert FromFile(path=path).load(STREAMS).input_names == ("a",)
+
+
+def test_columns_choose_and_order_inputs(tmp_path):
+    path = table(tmp_path, a=X[:, 0], b=X[:, 1], c=X[:, 2], label=Y)
+    chosen = FromFile(path=path, columns=["c", "a"]).load(STREAMS)
+    assert chosen.input_names == ("c", "a")
+    assert_array_equal(chosen.train.x[:, 0] - chosen.train.x[:, 1], 2.0)
+    assert FromFile(path=path, drop=["b"]).load(STREAMS).input_names == ("a", "c")
+    assert FromFile(path=path).model_dump().keys().isdisjoint({"columns", "drop"})  # as version 0.1 wrote it
+    with pytest.raises(InputError, match="arrays, which have no columns to name; leave the key 'drop' out"):
+        FromFile(path=saved(tmp_path, x=X, y=Y), drop=["a"]).load(STREAMS)
+
+
+@pytest.mark.parametrize(
+    "dtype",
+    ["object", "str", "string[python]", "string[pyarrow]", "category", pandas.ArrowDtype(pyarrow.large_string())],
+)
+def test_users_and_labels_of_any_pandas_type_of_text(tmp_path, dtype):
+    names = pandas.Series([f"user {k % 3}" for k in range(20)]).astype(dtype)
+    frame = pandas.DataFrame({"a": X[:, 0], "label": names.values, "who": names.values})
+    frame.to_parquet(tmp_path / "mine.parquet")
+    for options in (FromFile(path=tmp_path / "mine.parquet", user="who"), FromMemory.of(frame, user="who")):
+        dataset = options.load(STREAMS)
+        assert dataset.class_names == ("user 0", "user 1", "user 2")
+        assert_array_equal(dataset.train.users, np.array(dataset.class_names)[dataset.train.y])
+
+
+def test_numbers_of_any_pandas_type(tmp_path):
+    frame = pandas.DataFrame({"a": X[:, 0], "label": Y})
+    odd = {"a": pandas.array(X[:, 0], dtype="Float64"), "label": pandas.Categorical(Y)}
+    want = FromMemory.of(frame).load(STREAMS).train
+    pandas.DataFrame(odd).to_parquet(tmp_path / "mine.parquet")
+    for options in (FromFile(path=tmp_path / "mine.parquet"), FromMemory.of(pandas.DataFrame(odd))):
+        got = options.load(STREAMS).train
+        assert_array_equal(got.x, want.x)
+        assert_array_equal(got.y, want.y)
+
+
+def written(folder, text, name="mine.csv"):
+    (folder / name).write_bytes(text.encode() if isinstance(text, str) else text)
+    return folder / name
+
+
+def test_a_csv_file_is_read_like_a_parquet_file(tmp_path):
+    names = [f"user {k % 3}" for k in range(20)]
+    columns = {"a": X[:, 0] / 7, "kind": ["b", "a"] * 10, "b": Y, "who": names}
+    frame = pandas.DataFrame(columns)
+    frame.to_csv(tmp_path / "mine.csv", index=False)
+    options = {"label": "kind", "user": "who"}
+    want = FromFile(path=table(tmp_path, **columns), **options).load(STREAMS)
+    got = FromFile(path=tmp_path / "mine.csv", **options).load(STREAMS)
+    for part in ("train", "test"):
+        for array in ("x", "y", "users"):
+            assert_array_equal(getattr(getattr(got, part), array), getattr(getattr(want, part), array))
+    assert (got.class_names, got.input_names) == (("a", "b"), ("a", "b"))
+
+
+def test_the_index_in_a_csv_file_is_no_input(tmp_path, caplog):
+    path = tmp_path / "mine.csv"
+    pandas.DataFrame({"a": X[:, 0], "label": Y}).to_csv(path)
+    with caplog.at_level("WARNING"):
+        assert FromFile(path=path).load(STREAMS).input_names == ("a",)
+    assert [notice.split(" is the index")[0] for notice in notices(caplog)] == [f"{path}: column 'Unnamed: 0'"]
+    pandas.read_csv(path).to_parquet(tmp_path / "again.parquet")  # where it has become a column like others
+    assert FromFile(path=tmp_path / "again.parquet").load(STREAMS).input_names == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind"),
+    [(["0", "1"], "i"), (["0.5", "1"], "f"), (["1", "yes"], "U"), (["01", "02"], "U"), (["-1", "2"], "i")],
+)
+def test_labels_of_a_csv_file(tmp_path, monkeypatch, labels, kind):
+    monkeypatch.setattr(csv_file, "BLOCK", 1)  # what the first block is taken for, the second may belie
+    path = written(tmp_path, "\ufeffa;label\n" + "".join(f"1;{label}\n\n" for label in labels))
+    found, names = csv_file.read_csv(path, Roles("label", None, None, ()))
+    assert (found["y"].dtype.kind, found["y"].astype(str).tolist()[-1], names) == (
+        kind,
+        found["y"].astype(str)[-1],
+        ("a",),
+    )
+    assert found["y"].tolist() == [type(found["y"].tolist()[0])(label) for label in labels]
+
+
+def test_users_of_a_csv_file_keep_their_zeros(tmp_path):
+    path = written(tmp_path, "a,label,who\n1,0,007\n2,1,7\n")
+    assert csv_file.read_csv(path, Roles("label", "who", None, ()))[0]["users"].tolist() == ["007", "7"]
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", "is empty; its first line names the columns"),
+        ("a,label\n", "no samples"),
+        ("a,,label\n1,2,3\n", "column 2 has no name"),
+        ("a,a,label\n1,2,3\n", "two columns 'a'"),
+        ("a,label\n1,0\n1,2,3\n", "line 3: 3 cells under 2 columns"),
+        ("a,label\n1,0\nx,1\n", "line 3: column 'a' holds 'x', not a number"),
+        ("a,label\n1_0,0\n", "line 2: column 'a' holds '1_0', not a number"),
+        ("a,label\n1e39,0\n", "line 2: column 'a' holds '1e39', not a number"),
+        ("a,label\n1,0\n\n,1\n", "line 4: column 'a' is empty"),
+        ("a,label\n1,0\n1,\n", "line 3: column 'label' is empty"),
+        ('a,label\n1,"x\ny"\nz,1\n', "line 4: column 'a' holds 'z'"),
+        ('a,label\n1,"x\n', "line 2: unexpected end of data"),
+        (b"a,label\n1,\xff\n", "no text in UTF-8"),
+    ],
+)
+def test_csv_files_that_do_not_fit(tmp_path, text, words):
+    path = written(tmp_path, text)
+    with pytest.raises(InputError, match=words) as caught:
+        FromFile(path=path).load(STREAMS)
+    assert str(path) in str(caught.value)
+
+
+def test_a_csv_file_is_counted_before_memory_is_taken(tmp_path, monkeypatch):
+    monkeypatch.setattr(csv_file, "BLOCK", 2)
+    monkeypatch.setattr(base, "MOST_NUMBERS", 3)
+    with pytest.raises(InputError, match="would hold 4 samples of 1 numbers"):
+        FromFile(path=written(tmp_path, "a,label\n" + "1,0\n" * 5)).load(STREAMS)
 
 
 def test_a_damaged_parquet_file_is_named(tmp_path):
@@ -154,6 +307,75 @@ def test_parquet_without_pyarrow_says_what_to_install(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(InputError, match="needs pyarrow: pip install pyarrow"):
         FromFile(path=path).load(STREAMS)
+
+
+FRAME = pandas.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": ["no", "yes"] * 10})
+
+
+def test_objects_are_data():
+    dataset = FromMemory.of(FRAME).load(STREAMS)
+    assert (dataset.input_names, dataset.class_names, len(dataset.test)) == (("a", "b"), ("no", "yes"), 4)
+    pair = FromMemory.of((X[:, :2], FRAME["label"].tolist())).load(STREAMS)
+    assert_array_equal(pair.train.x, dataset.train.x)
+    named = FromMemory.of({"x": X, "y": Y, "users": ["ann", "bob"] * 10, "test_x": X[:2], "test_y": [0, 1]}).load(
+        STREAMS
+    )
+    assert (len(named.train), len(named.test), named.train.users[1]) == (20, 2, "bob")
+    assert FromMemory.of(named).load(STREAMS) is named
+
+
+def test_a_frame_of_polars_is_data_too():
+    frame = polars.DataFrame({"a": X[:, 0], "b": X[:, 1], "label": ["no", "yes"] * 10})
+    frame = frame.with_columns(who=polars.col("label").cast(polars.Categorical))
+    dataset, want = FromMemory.of(frame, user="who").load(STREAMS), FromMemory.of(FRAME).load(STREAMS)
+    assert_array_equal(dataset.train.x, want.train.x)
+    assert (dataset.class_names, dataset.train.users[0]) == (("no", "yes"), dataset.class_names[dataset.train.y[0]])
+    with pytest.raises(InputError, match="column 'a' has 20 empty cells"):
+        FromMemory.of(frame.with_columns(a=None), user="who")
+
+
+def test_data_in_memory_are_copied_and_told_apart_by_their_content():
+    x = X.copy()
+    one = FromMemory.of((x, Y))
+    x[0] = 99.0
+    assert_array_equal(np.sort(one.load(STREAMS).train.x[:, 0])[-1], X[:, 0].max())
+    assert one == FromMemory.of((X, Y))
+    assert one.digest != FromMemory.of((x, Y)).digest
+    assert FromMemory.of(FRAME).digest != FromMemory.of(FRAME.rename(columns={"a": "c"})).digest
+    assert (
+        FromMemory.of(Dataset("one", *[one.load(STREAMS).train] * 2, classes=4)).content
+        == "a Dataset 'one' of 16 samples"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "options", "words"),
+    [
+        ("digits", {}, "is a str; give a data frame of pandas or polars"),
+        ((X,), {}, "a tuple of 1; give"),
+        ({"x": X, "y": Y, "z": Y}, {}, "the unknown array 'z'"),
+        (([[1], [1, 2]], Y), {}, "cannot be read"),
+        (FRAME.assign(a=None), {}, "column 'a' has 20 empty cells"),
+        (FRAME.assign(when=pandas.Timestamp(0)), {}, r"column 'when' holds datetime64\[\w+\], not numbers"),
+        (FRAME, {"label": "lable"}, "no column 'lable'"),
+        (FRAME.set_axis(["a", "a", "label"], axis=1), {}, "two columns of one name"),
+        ((X, Y), {"columns": ["a"]}, "have no columns to name"),
+    ],
+)
+def test_objects_that_are_no_data(given, options, words):
+    with pytest.raises(InputError, match=words):
+        FromMemory.of(given, **options).load(STREAMS)
+
+
+def test_data_that_were_an_object_are_asked_for_again():
+    saved = FromMemory.model_validate(FromMemory.of(FRAME, test_share=0.3).model_dump())
+    with pytest.raises(
+        InputError, match=r"were an object \(a data frame of pandas, 20 rows and 3 columns\), which is not"
+    ):
+        saved.load(STREAMS)
+    assert len(saved.again(FRAME).load(STREAMS).test) == 6
+    with pytest.raises(InputError, match="not those that the run was made with"):
+        saved.again(FRAME.assign(a=0.0))
 
 
 MODULE = """

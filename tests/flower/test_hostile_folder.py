@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-from enlist.errors import StateFileError
+from enlist import storage
+from enlist.errors import InputError, StateFileError
+from enlist.flower import replay
 from enlist.flower.fake import Answer, FakeGrid
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -45,7 +47,7 @@ def edit(path: Path) -> None:
     path.write_text(text.replace("1", "2", 1) if "1" in text else text[:-1])
 
 
-@pytest.mark.parametrize("name", ["rounds.csv", "participations.csv", "events.csv", "shadow.csv"])
+@pytest.mark.parametrize("name", ["rounds.csv", "participations.csv", "reasons.csv", "events.csv", "shadow.csv"])
 def test_an_edited_table_is_refused_unless_that_is_accepted(name: str, folder: Path) -> None:
     edit(folder / name)
     with pytest.raises(StateFileError, match=name):
@@ -103,3 +105,17 @@ def test_only_segments_of_its_own_are_removed(folder: Path) -> None:
     federation(folder, 4)
     left = {path.name for path in (folder / "decisions").iterdir()}
     assert left == {"00000001", "00000009-mine", "notes", "9"}
+
+
+def test_a_recorded_federation_imports_no_code(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "evil_module.py").write_text("raise SystemExit('imported')\n")
+    state = folder / "decisions" / "00000001" / "selector" / "state.json"
+    content = json.loads(state.read_text())
+    content["content"]["selector"] = "evil_module:Sel"
+    del content["digest"]
+    content["digest"] = storage._digest(content)  # anybody can make one
+    state.write_text(json.dumps(content))
+    with pytest.raises(InputError, match="a saved state never runs code"):
+        replay(folder)
+    assert "evil_module" not in sys.modules

@@ -70,6 +70,8 @@ def straight(tmp_path: Path) -> Selecting:
 
 def same(one: Selecting, other: Selecting, folder: Path, reference: Path) -> None:
     assert decisions(folder) == decisions(reference)
+    kept = [(place / "reasons.csv").read_text().splitlines() for place in (folder, reference)]
+    assert [line.split(",")[:2] for line in kept[0]] == [line.split(",")[:2] for line in kept[1]]
     assert values(one.result.arrays) == values(other.result.arrays)  # type: ignore[attr-defined]
     for (path, ours), (_, theirs) in zip(one.selector.state.leaves(), other.selector.state.leaves(), strict=True):
         if path != "duration":  # measured between polls, whose moments differ by what the killed server waited

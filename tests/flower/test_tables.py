@@ -23,6 +23,7 @@ from enlist.report.flower import shadow_sections, shadow_table
 from enlist.runs import read_run
 from enlist.runs.scores import run_scores, times_selected
 from enlist.runs.tables import read_table
+from enlist.runs.why import why
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, model, node_of, reply, run, selecting
@@ -50,7 +51,8 @@ def federation(folder: Path, rounds: int = 8, selector: Any = "oort", **terms: A
 def test_the_tables_are_those_of_a_simulation(tmp_path: Path) -> None:
     wrapped = federation(tmp_path / "run")
     for name, columns in FLOWER_TABLES.items():
-        assert (tmp_path / "run" / name).read_text().splitlines()[0] == ",".join(columns)
+        terms = ("utility", "staleness", "slowness", "score", "exploited") if name == "reasons.csv" else ()
+        assert (tmp_path / "run" / name).read_text().splitlines()[0] == ",".join((*columns, *terms))
     tables = read_run(tmp_path / "run")
     assert (tables.selector, tables.seed, tables.count) == ("oort", 0, 30)
     assert tables.result == {"status": "finished", "rounds": 8, "time": wrapped.elapsed}
@@ -68,6 +70,27 @@ def test_the_tables_are_those_of_a_simulation(tmp_path: Path) -> None:
     assert times_selected(tables).tolist() == wrapped.selector.counts.selected.tolist()
     scores = run_scores(tables)
     assert 0 < scores["late"] < 0.3 or rounds["late"].sum() == 0
+
+
+def test_reasons_name_the_clients_that_were_asked(tmp_path: Path) -> None:
+    federation(tmp_path / "run", rounds=2)
+    federation(tmp_path / "run", rounds=4)  # started again
+    kept = read_table(tmp_path / "run" / "reasons.csv")
+    asked = read_table(tmp_path / "run" / "participations.csv")
+    fresh = asked["round"] == asked["selected_in"]
+    assert set(kept["round"]) == {1.0, 2.0, 3.0, 4.0}
+    for name in ("round", "client"):
+        assert kept[name].tolist() == asked[name][fresh].tolist()
+    assert np.isfinite(kept["score"]).all()
+    first = int(kept["client"][0])
+    tables = read_run(tmp_path / "run")
+    name = tables.names[first]
+    found = why(tables, 1, client=name)
+    assert found.columns["client"].tolist() == [first]
+    assert found.sentences[1].startswith(f"Client {first} ({name}) was drawn to explore")
+    federation(tmp_path / "shadow", rounds=2, shadow=True)
+    federation(tmp_path / "without", rounds=2, reasons=False)
+    assert not [name for name in ("shadow", "without") if (tmp_path / name / "reasons.csv").exists()]
 
 
 def test_rows_of_participations(tmp_path: Path) -> None:

@@ -11,12 +11,12 @@ import numpy as np
 import torch
 
 from enlist.data import Samples
-from enlist.personal import Config, Personalisation, PersonalRecorder, Workers, parse, run_in
+from enlist.personal import Config, Personalisation, Workers, parse, run_in
 from enlist.personal.poison import PoisonOptions
 from enlist.personal.sections import Failures
 from enlist.personal.tables import PERSONAL_TABLES
 from enlist.runs import RunFolder
-from enlist.simulation import Callback
+from enlist.simulation import Callback, Recorder
 from enlist.streams import Streams
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
@@ -86,10 +86,10 @@ class Memory(Callback):
         self.rounds: list[Any] = []
         self.arms: list[Any] = []
 
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        assert set(row) <= set(PERSONAL_TABLES["rounds.csv"])
-        self.rounds.append(dict(row))
-        self.arms += [dict(entry) for entry in participations]
+    def on_round(self, simulation: Any, record: Any) -> None:
+        assert set(record.row) <= set(PERSONAL_TABLES["rounds.csv"])
+        self.rounds.append(dict(record.row))
+        self.arms += [dict(entry) for entry in record.arms]
 
 
 def run(settings: Config, workers: Workers, **arguments: Any) -> tuple[Personalisation, Memory]:
@@ -106,8 +106,8 @@ class Assassin(Callback):
     def __init__(self, round: int) -> None:
         self.round = round
 
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        if row["round"] == self.round:
+    def on_round(self, simulation: Any, record: Any) -> None:
+        if record.row["round"] == self.round:
             raise Kill
 
 
@@ -121,7 +121,7 @@ def continue_run(
 ) -> None:
     """Run in a folder from its last checkpoint on; eager: with a checkpoint after every round, else at the end only."""
     with RunFolder.open(path, settings.model_dump(mode="json"), resume=True, tables=PERSONAL_TABLES) as opened:
-        recorder = PersonalRecorder(opened)
+        recorder = Recorder(opened)
         recorder.SHARE = float("inf") if eager else 1e-300  # type: ignore[misc]
         recorder.cost = 0.0 if eager else 1.0
         personalisation = Personalisation(settings, workers=workers, callbacks=(*first, recorder, *callbacks))

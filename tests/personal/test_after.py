@@ -127,8 +127,8 @@ def test_everything_in_a_folder_with_the_final_model(tmp_path: Path, workers: An
 class Killer(Callback):
     """Ends everything in one round of one stage."""
 
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        if row["round"] == 2:
+    def on_round(self, simulation: Any, record: Any) -> None:
+        if record.row["round"] == 2:
             raise Kill
 
 
@@ -148,8 +148,8 @@ def test_a_kill_in_any_stage_changes_nothing(stage: str, tmp_path: Path, workers
 class Stopper(Callback):
     """Asks a run to stop after its second round."""
 
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        simulation.stopping = row["round"] == 2
+    def on_round(self, simulation: Any, record: Any) -> None:
+        simulation.stopping = record.row["round"] == 2
 
 
 @pytest.mark.parametrize("stage", ["personalised", "fedavg"])

@@ -171,9 +171,9 @@ def test_a_model_that_raises_makes_its_worker_fail(workers: Any, monkeypatch: py
         return train(task, *others)
 
     monkeypatch.setattr(engine, "_train", touchy)
-    row, entries = personalisation.step()
-    assert row["failed"] == "w2"
-    assert [entry["credited"] for entry in entries] == [True, False, True]
+    record = personalisation.step()
+    assert record.row["failed"] == "w2"
+    assert [entry["credited"] for entry in record.arms] == [True, False, True]
 
 
 def test_chances_of_failures_are_kept_and_belong_to_round_and_worker() -> None:

@@ -198,8 +198,8 @@ def test_patience_stops_the_run(workers: Any) -> None:
 
 def test_a_run_that_is_told_to_stop_says_so(workers: Any) -> None:
     class Stop(Memory):
-        def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-            simulation.stopping = row["round"] == 2
+        def on_round(self, simulation: Any, record: Any) -> None:
+            simulation.stopping = record.row["round"] == 2
 
     personalisation = Personalisation(config(), workers=workers, callbacks=[Stop()])
     result = personalisation.run()

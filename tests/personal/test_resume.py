@@ -16,9 +16,10 @@ import pytest
 
 from enlist import storage
 from enlist.errors import InputError
-from enlist.personal import Config, PersonalRecorder, run_in
+from enlist.personal import Config, run_in
 from enlist.processes import context
 from enlist.runs import RunFolder
+from enlist.simulation import Recorder, RoundRecord
 
 sys.path.insert(0, str(Path(__file__).parent))
 from personal_helpers import Assassin, Kill, assert_same, config, continue_run, run_child, task
@@ -118,14 +119,14 @@ def killed(path: Path, settings: Config, workers: Any, kind: str, number: int, p
 
         patch.setattr(RunFolder, "append", cut)
     elif kind == "before saving":
-        save = PersonalRecorder.checkpoint
+        save = Recorder.checkpoint
 
-        def never(self: PersonalRecorder, simulation: Any) -> None:
+        def never(self: Recorder, simulation: Any) -> None:
             if simulation.round == number:
                 raise Kill
             save(self, simulation)
 
-        patch.setattr(PersonalRecorder, "checkpoint", never)
+        patch.setattr(Recorder, "checkpoint", never)
     else:
         remove = shutil.rmtree
 
@@ -200,15 +201,14 @@ def test_a_folder_is_not_overwritten_and_not_resumed_as_another_run(tmp_path: Pa
 def test_checkpoints_take_at_most_a_twentieth_of_the_time(tmp_path: Path, workers: Any) -> None:
     settings = world()
     with RunFolder.open(tmp_path, settings.model_dump(mode="json"), resume=False) as opened:
-        recorder = PersonalRecorder(opened)
+        recorder = Recorder(opened)
         recorder.cost, recorder.saved = 1.0, recorder.saved
         calls = []
         recorder.checkpoint = lambda run: calls.append(run)  # type: ignore[method-assign]
-        recorder.DETAILS = "participations.csv"  # type: ignore[misc]
-        recorder.on_round(None, {"round": 1}, [])
+        recorder.on_round(None, RoundRecord(None, {"round": 1}))
         assert not calls, "a checkpoint that took a second is not repeated within twenty"
         recorder.saved -= 20.0
-        recorder.on_round(None, {"round": 2}, [])
+        recorder.on_round(None, RoundRecord(None, {"round": 2}))
         assert len(calls) == 1
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import random
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,21 @@ def test_a_comparison_whose_selectors_are_called_anything(browser: Browser, tmp_
     visit = seen(browser, write_report(runs, tmp_path / "report", SCRIPTS[0]))
     assert SHOWN in visit.found[1]
     assert "\x07" not in visit.found[1]
+
+
+@pytest.mark.usefixtures("_no_files")
+def test_names_joined_at_random_stay_text(browser: Browser, tmp_path: Path) -> None:
+    """Two hundred names of dangerous pieces, as titles, texts, cells and series of one page."""
+    luck = random.Random(20)
+    pieces = [*SCRIPTS, *CONTROLS.values(), "</", "<!--", "-->", "script>", "'", '"', "\\", "&", ";", "}", "]]>", "\n"]
+    names = ["".join(luck.choices(pieces, k=luck.randint(2, 6))) for _ in range(200)]
+    rows = [{"selector": name, "round": at, "mean": at, "low": 0, "high": 2} for name in names[:20] for at in (0, 1)]
+    sections = [
+        Section(names[0], names[1], [[name, name] for name in names], [regret_chart(rows, names[2])], names[3]),
+        *(Section(name, name, note=name) for name in names),
+    ]
+    page = write_page(tmp_path / "page.html", names[4], names[5], sections)
+    seen(browser, page)
 
 
 @pytest.mark.usefixtures("_no_files")

@@ -53,7 +53,7 @@ def body(path):
 def test_the_page_and_the_files_beside_it(page):
     assert sorted(path.name for path in page.parent.iterdir()) == ["charts", "report.html", "scores.json"]
     stems = "availability classes devices evenness latency outcomes rounds selected-by-size selected-by-speed sizes"
-    stems += " time time-to-target updates"
+    stems += " reasons-1 reasons-2 time time-to-target updates"
     names = [f"{stem}{suffix}" for stem in stems.split() for suffix in (".png", ".svg")]
     assert sorted(path.name for path in (page.parent / "charts").iterdir()) == sorted(names)
     assert all(path.stat().st_size > 1000 for path in (page.parent / "charts").iterdir())
@@ -61,13 +61,14 @@ def test_the_page_and_the_files_beside_it(page):
 
 def test_the_page_opens_offline(page):
     assert not OUTSIDE.search(body(page))
-    assert page.read_text(encoding="utf-8").count(' data-chart="chart') == 13
+    assert page.read_text(encoding="utf-8").count(' data-chart="chart') == 15
 
 
 def test_the_page_says_what_one_sees(page, runs):
     text = body(page)
     headings = re.findall(r"<h2>(.*?)</h2>", text)
-    assert headings == ["Results", "Learning curves", "Who was selected", "Outcomes", "Data", "Devices"]
+    chosen = ["Who was selected", "Why they were selected", "Clients"]
+    assert headings == ["Results", "Learning curves", *chosen, "Outcomes", "Data", "Devices"]
     assert "<h1>Three &lt;selectors&gt;</h1>" in text
     assert "3 selectors, 3 seeds each: 100 clients, 10 of them asked in a round, 60 rounds." in text
     assert "interval over 3 seeds" in text
@@ -194,9 +195,7 @@ def test_whoever_did_not_get_there_is_not_named_first():
     assert text.startswith("good reaches 80 %")
 
 
-def test_sentences_about_runs_that_do_not_fit_together():
-    assert sentences.differences([example_run(), example_run("oort", 1)]) == ""
-    assert "clients, k, rounds." in sentences.differences([example_run(), example_run(clients=5, rounds=3, k=2)])
+def test_sentences_about_runs_that_are_not_finished():
     stopped = dataclasses.replace(example_run(), result={"status": "stopped"})
     assert sentences.unfinished([example_run(), stopped]) == "Not finished: random, seed 0 (8 rounds so far)."
     assert sentences.unfinished([example_run()]) == ""

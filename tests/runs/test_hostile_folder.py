@@ -19,7 +19,7 @@ import pytest
 from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs import RunFolder, read_run
-from enlist.simulation import Callback, Config, load
+from enlist.simulation import Callback, Config, load, read, simulate
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.jobs import How
 
@@ -36,8 +36,8 @@ FINISHED = ("result.json", "digests.json", *TOP)
 
 
 class Assassin(Callback):
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        if row["round"] == 2:
+    def on_round(self, simulation: Any, record: Any) -> None:
+        if record.row["round"] == 2:
             raise Kill
 
 
@@ -488,3 +488,18 @@ def test_digests_are_of_what_the_tables_hold(tmp_path: Path) -> None:
     assert set(found.digests) == {"config.json", "clients.csv", "rounds.csv", "participations.csv"}
     for name, digest in found.digests.items():
         assert hashlib.sha256((tmp_path / name).read_bytes()).hexdigest() == digest
+
+
+@pytest.mark.parametrize("kind", ["link", "pipe"])
+def test_a_model_is_read_from_plain_files_only(kind: str, tmp_path: Path) -> None:
+    run = simulate(Config(data={"clients": 6}, rounds={"rounds": 1, "k": 2}), folder=tmp_path / "run")
+    assert run.model is not None
+    (weights,) = (tmp_path / "run" / "checkpoints").glob("*/model.safetensors")
+    outside = tmp_path / "outside.safetensors"
+    weights.rename(outside)
+    if kind == "link":
+        weights.symlink_to(outside)
+    else:
+        os.mkfifo(weights)
+    with pytest.raises(StateFileError, match="a symbolic link" if kind == "link" else "a named pipe"):
+        _ = read(tmp_path / "run").model

@@ -18,7 +18,7 @@ from enlist.errors import TrustError
 from enlist.personal.config import load as load_personal
 from enlist.runs import RunFolder, trust
 from enlist.runs.trust import check_trust, folder_of, vouch
-from enlist.simulation import load
+from enlist.simulation import compare, load, simulate
 from enlist.simulation.config import Config
 
 MODULE = """
@@ -109,6 +109,40 @@ def test_a_received_folder_runs_nothing(
     assert not (place / "runs").exists()
     output, error = typed(*words, "--trust")
     assert error is None, output
+    assert (place / "imported").exists()
+
+
+SELECTOR = """
+from pathlib import Path
+from enlist.selectors import Random
+
+Path("imported").write_text("yes")
+
+class Own(Random):
+    pass
+"""
+
+
+def test_a_selector_in_a_received_folder_is_code_too(
+    place: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    name = f"{module(request)}:Own"
+    (place / f"{module(request)}.py").write_text(SELECTOR)
+    small = Config(data={"clients": 6}, rounds={"rounds": 2, "k": 2})
+    simulate(small, name, folder="one")
+    other_user(place, monkeypatch)
+    del sys.modules[module(request)]
+    for words in (["run", "one/config.json"], ["compare", "one/config.json", "--seeds", "1"]):
+        assert name in str(typed(*words)[1])
+    with pytest.raises(TrustError, match="trust=True"):
+        simulate("one/config.json")
+    with pytest.raises(TrustError, match="trust=True"):
+        compare("one/config.json", "random", seeds=1)
+    for words in (["describe", "one/config.json"], ["report", "one"]):
+        output, error = typed(*words)
+        assert error is None, output
+    assert not (place / "imported").exists()
+    assert simulate("one/config.json", trust=True).label == name
     assert (place / "imported").exists()
 
 
@@ -285,4 +319,4 @@ def test_a_configuration_that_is_a_pipe_does_not_hang(place: Path) -> None:
     (place / "one").mkdir()
     os.mkfifo(place / "one" / "config.json")
     _, error = typed("run", "one/config.json")
-    assert "is a named pipe" in str(error)
+    assert "It is no plain file" in str(error)

@@ -50,8 +50,8 @@ NEXT = 8
 class Stop(Callback):
     """Ends a run after a round, as Ctrl-C does."""
 
-    def on_round(self, simulation: Any, row: Any, participations: Any) -> None:
-        if row["round"] == STOPPED_AFTER:
+    def on_round(self, simulation: Any, *told: Any) -> None:  # what is told differs between releases
+        if simulation.round == STOPPED_AFTER:
             simulation.stopping = True
 
 

@@ -52,9 +52,9 @@ class Memory(Callback):
         self.rounds: list[Any] = []
         self.participations: list[Any] = []
 
-    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
-        self.rounds.append(dict(row))
-        self.participations += [dict(entry) for entry in participations]
+    def on_round(self, simulation: Simulation, record: Any) -> None:
+        self.rounds.append(dict(record.row))
+        self.participations += [dict(entry) for entry in record.participations]
 
     def told(self, round: int) -> dict[int, str]:
         """Client -> outcome that was told in a round."""
@@ -116,7 +116,8 @@ def continue_run(
     **arguments: Any,
 ) -> None:
     """Run in a folder from its last checkpoint on; eager: with a checkpoint after every round, else at the end only."""
-    with RunFolder.open(path, settings.model_dump(mode="json"), resume=True) as opened:
+    values, tables = settings.recorded().model_dump(mode="json"), settings.tables()
+    with RunFolder.open(path, values, resume=True, tables=tables) as opened:
         recorder = Recorder(opened)
         recorder.SHARE = float("inf") if eager else 1e-300  # type: ignore[misc]
         recorder.cost = 0.0 if eager else 1.0
@@ -143,6 +144,7 @@ def checkpoint(path: Path) -> Path:
 def contents(path: Path) -> dict[str, bytes]:
     """Every byte that a run promises to reproduce: tables, result, model, state and selector."""
     files = [path / name for name in (*TABLES, "result.json", "config.json")]
+    files += sorted(path.glob("reasons.csv"))  # none if there was nothing to choose by
     files += sorted(file for file in checkpoint(path).rglob("*") if file.is_file())
     return {str(file.relative_to(path)): file.read_bytes() for file in files}
 

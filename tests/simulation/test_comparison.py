@@ -148,7 +148,7 @@ def test_fewer_seeds_later_do_not_hide_the_seeds_there_are(tmp_path: Path) -> No
 def test_another_configuration_is_refused(reference: Path) -> None:
     values = SETTINGS.model_dump(mode="json")
     values["rounds"]["k"] = 2
-    with pytest.raises(InputError, match="holds another comparison; continue it with its own configuration, or name"):
+    with pytest.raises(InputError, match=r"holds a comparison with rounds\.k = 3, and 2 was asked for"):
         Comparison(type(SETTINGS)(**values), ("random",), seeds=1).run(reference)
 
 
@@ -163,14 +163,14 @@ def test_other_settings_of_a_selector_are_another_configuration(tmp_path: Path) 
     for number, (one, other) in enumerate(
         [
             (Comparison(first, ("oort",), seeds=1), Comparison(second, ("oort",), seeds=1)),
-            (plain, Comparison(second, ("random", "oort"), seeds=2)),
-            (Comparison(second, ("random", "oort"), seeds=1), plain),
+            (plain, Comparison(second, ("random", "oort:paper"), seeds=2)),
+            (Comparison(second, ("random", "oort:paper"), seeds=1), plain),
         ]
     ):
         root = tmp_path / str(number)
         remember(one, root)
         before = (root / "comparison.json").read_text()
-        with pytest.raises(InputError, match="holds another comparison"):
+        with pytest.raises(InputError, match=r"holds a comparison with method 'oort.*': settings\.penalty = "):
             remember(other, root)
         assert (root / "comparison.json").read_text() == before
     remember(Comparison(second, ("bsfl",), seeds=3), tmp_path / "0")  # oort's settings do not matter to others
@@ -208,7 +208,7 @@ def test_a_damaged_result_is_reported_or_made_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("selectors", "seeds", "jobs", "message"),
     [
-        ((), 1, 1, "no selectors were given; name at least one"),
+        ((), 1, 1, "no methods were given; name at least one"),
         (("random", "orot"), 1, 1, "Did you mean 'oort'"),
         (("oort:papper",), 1, 1, "preset called 'papper'"),
         (("random",), 0, 1, "seeds is 0"),

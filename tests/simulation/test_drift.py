@@ -100,8 +100,8 @@ class Assassin(Callback):
     def __init__(self, round: int) -> None:
         self.round = round
 
-    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
-        if row["round"] == self.round:
+    def on_round(self, simulation: Simulation, record: Any) -> None:
+        if record.row["round"] == self.round:
             raise Kill
 
 

@@ -16,14 +16,17 @@ import torch
 from enlist.errors import InputError
 from enlist.records import Outcome
 from enlist.runs.tables import read_table
+from enlist.selectors import Random
 from enlist.simulation import Config, Simulation, build
+from enlist.simulation.config import ServerSection
+from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Collude, Hostility, Lie, SignFlip
-from enlist.simulation.server import Server
-from enlist.simulation.trust import Trust
+from enlist.simulation.server import Late, Server
 from enlist.streams import Streams
 from enlist.training.aggregation import AGGREGATIONS
-from enlist.training.flat import Vectors
+from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
+from enlist.typing import IntArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import Callback, Kill, Remembering, assert_same, config, continue_run, model, run
@@ -80,7 +83,7 @@ def test_tables_are_about_different_clients_unless_they_are_of_one_group() -> No
         ([{"kind": "nan", "group": "a"}], "group 'a' of .* does not say who"),
         ([{"kind": "nan", "group": "a", "share": 0.1}, {"kind": "lie", "group": "a", "share": 0.1}], "says twice"),
         ([{"kind": "nann", "share": 0.1}], "'nann' is not known. Did you mean 'nan'"),
-        ([{"kind": "huge", "share": 0.1, "value": math.inf}], "less than or equal"),
+        ([{"kind": "huge", "share": 0.1, "value": math.inf}], "a finite number"),
         ([{"kind": "lie", "share": 0.1, "value": math.nan}], "value"),
     ],
 )
@@ -318,21 +321,51 @@ def test_honest_clients_of_the_quickstart_are_trusted() -> None:
 
 
 def test_who_fails_again_and_again_is_left_alone_for_a_while() -> None:
-    trust, everybody, nobody = Trust(5, rounds=3), np.ones(5, dtype=bool), np.zeros(5, dtype=bool)
-    trust.note({0: True, 1: True}, round=1)
-    assert trust.without(everybody, nobody, 2, k=2).all()  # once is no time
-    trust.note({0: True, 1: False}, round=2)
-    assert trust.without(everybody, nobody, 3, k=2).tolist() == [False, True, True, True, True]
-    assert trust.without(everybody, nobody, 6, k=2).all()
-    trust.note({0: True}, round=6)
-    assert [trust.without(everybody, nobody, number, k=2)[0] for number in (7, 12, 13)] == [False, False, True]
-    assert trust.without(everybody, nobody, 7, k=5).all()  # else fewer than k would be left
-    busy = np.array([False, True, True, False, False])
-    assert trust.without(everybody, busy, 7, k=3).all()
-    again = Trust(5, rounds=3)
-    again.restore(trust.state())
-    assert not again.without(everybody, nobody, 7, k=2)[0]
-    assert Trust(5, rounds=0).state() == {}
+    exclusion, everybody = Exclusion(5, rounds=3), np.ones(5, dtype=bool)
+    exclusion.note([(0, True), (1, True)], round=1)
+    assert not exclusion.now(everybody, 2, k=2).any()  # once is no time
+    exclusion.note([(0, True), (1, False)], round=2)
+    assert exclusion.now(everybody, 3, k=2).tolist() == [True, False, False, False, False]
+    assert not exclusion.now(everybody, 6, k=2).any()
+    exclusion.note([(0, True)], round=6)
+    assert [exclusion.now(everybody, number, k=2)[0] for number in (7, 12, 13)] == [True, True, False]
+    assert not exclusion.now(everybody, 7, k=5).any()  # else fewer than k would be left
+    free = np.array([True, False, False, True, True])
+    assert not exclusion.now(free, 7, k=3).any()
+    again = Exclusion(5, rounds=3)
+    again.restore(exclusion.state())
+    assert again.now(everybody, 7, k=2)[0]
+    assert Exclusion(5, rounds=0).state() == {}
+
+
+def test_a_late_update_and_a_fresh_one_of_the_same_client_are_judged_apart() -> None:
+    layout = Layout.of(torch.nn.Linear(1, 1))
+    server = Server(ServerSection(aggregation="median", distrust=2.0), layout, Vectors.zeros(layout))
+
+    def update(value: float) -> Vectors:
+        found = Vectors.zeros(layout)
+        found.parameters.fill_(value)
+        return found
+
+    for client in range(6):
+        server.add((client, 9), Report(samples=1.0), update(1.0 + 0.1 * client))
+    server.finish([Late(2, 8, 1, Report(samples=1.0), update(50.0), 3.0)], "equal")
+    assert set(server.distrusted) == {(2, 8)}
+
+
+def test_an_excluded_client_is_there_but_not_asked() -> None:
+    """A selector that learns who is online must not take an excluded client for one that has gone."""
+    settings = {"hostile": [FLIP], "rounds": {"k": 5, "rounds": 8}, "server": {"norm_bound": 4.0, "exclude": 100}}
+    seen: list[int] = []
+
+    class Watching(Random):
+        def watch(self, available: IntArray, now: float) -> None:
+            seen.append(len(available))
+
+    simulation, memory = run(config(selector=Watching, **settings))
+    everybody = np.ones(len(simulation.population), dtype=bool)
+    assert simulation.exclusion.now(everybody, simulation.round, 5).any()
+    assert set(seen) == {len(everybody)} == {row["available"] for row in memory.rounds}
 
 
 def test_excluded_clients_are_not_asked() -> None:
@@ -374,7 +407,7 @@ def world(protocol: str) -> Config:
         devices={"kind": "phones"},
         availability={"kind": "diurnal", "sessions_per_day": 1000, "session_median": 20, "night_median": 0},
         failures={"crash": 0.1},
-        membership={"joins": [{"round": 3, "clients": 2}]},
+        membership={"joins": [{"round": 3, "clients": 2}], "leaves": [{"round": 5, "clients": [14]}]},
         training={"steps": 3},
         server=server,
         rounds=rounds,
@@ -389,8 +422,8 @@ class Assassin(Callback):
     def __init__(self, round: int) -> None:
         self.round = round
 
-    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
-        if row["round"] == self.round:
+    def on_round(self, simulation: Simulation, record: Any) -> None:
+        if record.row["round"] == self.round:
             raise Kill
 
 
@@ -404,7 +437,7 @@ def test_every_attack_killed_and_resumed_with_other_workers_ends_the_same(protoc
     continue_run(tmp_path / "killed", settings, workers=1)
     assert_same(tmp_path / "whole", tmp_path / "killed")
     outcomes = read_table(tmp_path / "whole" / "participations.csv")["outcome"].tolist()
-    assert {"completed", "failed", "late", "arrived"} <= set(outcomes)
+    assert {"completed", "failed", "late", "arrived", "dropped"} <= set(outcomes)
     kinds = read_table(tmp_path / "whole" / "clients.csv", text=("hostile",))["hostile"].tolist()
     assert kinds[:4] == ["sign-flip", "sign-flip", "replay", "replay"]
 

@@ -42,7 +42,7 @@ class Models(Callback):
     def __init__(self) -> None:
         self.found: list[Tensor] = []
 
-    def on_round(self, simulation: Simulation, row: Any, participations: Any) -> None:
+    def on_round(self, simulation: Simulation, record: Any) -> None:
         self.found.append(model(simulation))
 
 

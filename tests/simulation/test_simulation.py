@@ -680,13 +680,31 @@ def test_workers_do_not_change_a_bit(protocol: str) -> None:
         assert repr(memory.participations) == repr(remembered.participations)
 
 
-def test_a_clock_too_far_on_to_count_minutes_still_goes_on() -> None:
-    """At 10^18 seconds a minute more is the same number: whoever waited for a busy client waited for ever."""
+def test_a_clock_too_far_on_to_count_minutes_is_refused() -> None:
+    """At 10^18 seconds a minute more is the same number: whoever waited for a busy client would wait for ever."""
     simulation = Simulation(config(data={"clients": 4}, rounds={"rounds": 1, "k": 2}))
     simulation.now = 1e18
     simulation.members = len(simulation.population)
     simulation.queue.push(Event(math.inf, Kind.LOST, 1, 0))
     simulation.population.availability.online = lambda now: np.arange(4) == 0  # type: ignore[method-assign]
+    with pytest.raises(InputError, match=r"the virtual time is 1e\+18"):
+        simulation._somebody()
+    simulation.now = 1e14
     available, _ = simulation._somebody()
-    assert simulation.now > 1e18 + PATIENCE
+    assert simulation.now > 1e14 + PATIENCE
     assert available.tolist() == [True, False, False, False]
+
+
+def test_rounds_done_one_by_one_have_the_single_thread_of_a_run() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        with Simulation(config(rounds={"rounds": 2, "k": 3})) as simulation:
+            assert torch.get_num_threads() == 1
+            while not simulation.finished:
+                simulation.step()
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)
+    alone, _ = run(config(rounds={"rounds": 2, "k": 3}))
+    assert alone.accuracy == simulation.accuracy

@@ -54,7 +54,7 @@ def test_every_configuration_is_valid(name: str, extras: tuple[str, ...]) -> Non
     listed = [each for more in (experiments, *MORE) for each in more(scale)]
     trainings = {each.key: each for each in listed if each.key.startswith("train/")}
     for each in trainings.values():
-        config = parse(each.settings["config"], each.key).with_selector(each.settings["selector"], each.seed)
+        config = parse(each.settings["config"], each.key).with_method(each.settings["selector"], each.seed)
         assert config.selector.name == each.settings["selector"].partition(":")[0]
         assert config.selector.settings == each.settings["config"]["selector"]["settings"]
     assert ("train/cifar10/iid/bsfl-printed" in trainings) is (name != "smoke")

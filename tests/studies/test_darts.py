@@ -81,7 +81,7 @@ def test_every_configuration_is_valid(scale: str, extras: tuple[str, ...]) -> No
         config = parse(settings["config"], key)
         assert (config.data.clients, config.rounds.k, config.data.partition.alpha) == (12, 3, 0.05)
         if "selector" in settings:
-            config.with_selector(settings["selector"], seed=0)
+            config.with_method(settings["selector"], seed=0)
     for claim in DARTS.claims:
         assert {each.key for each in claim.further.experiments(plan)} <= {each.key for each in wanted}
 

@@ -5,18 +5,22 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import functools
 import json
+import pickle
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 from enlist import checks
 from enlist.arena.genie import Reward, make
 from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
-from enlist.errors import InputError
-from enlist.processes import in_processes
+from enlist.methods import Method
+from enlist.processes import in_processes, packed
+from enlist.selectors import AnyMethods, methods
 from enlist.statistics import Summary
 
 
@@ -24,11 +28,14 @@ from enlist.statistics import Summary
 class Comparison:
     """Settings of a comparison: who plays, in which world, how long, with which seeds.
 
-    >>> Comparison(selectors=("bsfl", "random"), scenario="slow-minority", clients=20, k=5, rounds=100, seeds=2).seeds
-    2
+    `selectors` are methods in any form: "bsfl,oort+penalty=1", a list of names and classes, a dict of label to method.
+    "genie" plays too.
+
+    >>> Comparison("bsfl,fast=oort+penalty=1", scenario="slow-minority", clients=20, k=5, rounds=100, seeds=2).labels
+    ('bsfl', 'fast')
     """
 
-    selectors: tuple[str, ...]
+    selectors: AnyMethods
     scenario: str
     clients: int
     k: int
@@ -40,19 +47,27 @@ class Comparison:
     late: str = "drop"
     reward: Reward = Reward()
 
+    @functools.cached_property
+    def methods(self) -> dict[str, Method[Any]]:
+        """Label -> method."""
+        return {method.label: method for method in methods(self.selectors)}
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the methods are called."""
+        return tuple(self.methods)
+
     def runs(self) -> list[tuple[str, int]]:
-        """Every (selector, seed)."""
+        """Every (label, seed)."""
         seeds = range(self.first_seed, self.first_seed + self.seeds)
-        return [(selector, seed) for seed in seeds for selector in self.selectors]
+        return [(label, seed) for seed in seeds for label in self.labels]
 
     def check(self) -> None:
         """Refuse bad names and numbers before anything is played."""
-        if not self.selectors:
-            raise InputError("no selectors were given; name at least one, for example 'bsfl,random'.")
         checks.whole("seeds", self.seeds, minimum=1)
         checks.whole("k", self.rules.k, minimum=1)
-        for selector in self.selectors:
-            make(selector, self.world(self.first_seed), self.reward, self.first_seed)
+        for method in self.methods.values():
+            make(method, self.world(self.first_seed), self.reward, self.first_seed)
 
     @property
     def rules(self) -> Rules:
@@ -67,7 +82,7 @@ class Comparison:
 Results = dict[tuple[str, int], Record]
 
 
-def run(comparison: Comparison, selector: str, seed: int) -> Record:
+def run(comparison: Comparison, label: str, seed: int) -> Record:
     """One run of a comparison.
 
     >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
@@ -75,7 +90,7 @@ def run(comparison: Comparison, selector: str, seed: int) -> Record:
     5
     """
     world = comparison.world(seed)
-    player = make(selector, world, comparison.reward, seed)
+    player = make(comparison.methods[label], world, comparison.reward, seed)
     return play(player, world, comparison.rules, comparison.reward)
 
 
@@ -96,12 +111,17 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
             tick(selector, seed)
         return results
     keys = comparison.runs()
-    tasks = [(comparison, *key) for key in keys]
-    with contextlib.closing(in_processes(run, tasks, jobs, role="a process of the arena")) as ends:
+    whole = packed(comparison, [method.selector for method in comparison.methods.values()])
+    tasks = [(whole, *key) for key in keys]
+    with contextlib.closing(in_processes(_run_packed, tasks, jobs, role="a process of the arena")) as ends:
         for number, record in ends:
             results[keys[number]] = record
             tick(*keys[number])
     return {key: results[key] for key in keys}
+
+
+def _run_packed(whole: bytes, label: str, seed: int) -> Record:
+    return run(pickle.loads(whole), label, seed)  # of a process of ours, through a pipe of ours
 
 
 def summarise(results: Results, quantity: str) -> dict[str, Summary]:
@@ -169,7 +189,9 @@ def save(folder: Path, comparison: Comparison, results: Results) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     settings = {
         "enlist": version("enlist"),
-        **dataclasses.asdict(comparison),
+        **dataclasses.asdict(dataclasses.replace(comparison, selectors=())),
+        "selectors": comparison.labels,
+        "methods": {label: method.text for label, method in comparison.methods.items()},
         "world": dataclasses.asdict(named(comparison.scenario)),
     }
     (folder / "settings.json").write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")

@@ -11,6 +11,7 @@ from enlist import checks
 from enlist.arena.worlds import Truth, World
 from enlist.bandits import argmax_min_plus_sum, best_subset, capped_shares, hypervolume
 from enlist.contract import Choice, Request, Selector
+from enlist.selectors import AnyMethod, create, method
 from enlist.settings import NoSettings
 from enlist.state import NoState
 from enlist.typing import FloatArray, IntArray
@@ -166,16 +167,14 @@ class Regret:
         return self.whole_area
 
 
-def make(name: str, world: World, reward: Reward, seed: int, **settings: Any) -> Selector[Any, Any]:
-    """A registered selector by name (`name` or `name:preset`), or the genie.
+def make(given: AnyMethod, world: World, reward: Reward, seed: int, **settings: Any) -> Selector[Any, Any]:
+    """A selector by any form of a method, or the genie.
 
     >>> from enlist.arena import Scenario, World
     >>> make("bsfl:paper", World(Scenario(), clients=6, rounds=5, seed=1), Reward(), seed=1).settings.bonus_scale
     1.0
     """
-    from enlist.selectors import create
-
-    if name == "genie":
+    chosen = method(given)
+    if chosen.name == Genie.name:
         return Genie.of(world, reward, seed)
-    base, _, preset = name.partition(":")
-    return create(base, world.clients(), seed=seed, preset=preset or None, **settings)
+    return create(chosen, world.clients(), seed=seed, **settings)

@@ -18,6 +18,8 @@ from enlist.cli.profile import profile
 from enlist.cli.report import report
 from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
+from enlist.cli.sweep import sweep
+from enlist.cli.why import why
 
 app = typer.Typer(
     name="enlist",
@@ -32,9 +34,11 @@ app.command()(demo)
 app.command()(run)
 app.command()(compare)
 app.command()(ladder)
+app.command()(sweep)
 app.command()(personalise)
 app.command()(reproduce)
 app.command()(report)
+app.command()(why)
 app.command()(describe)
 app.command()(profile)
 app.command()(arena)

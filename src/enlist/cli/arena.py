@@ -42,7 +42,11 @@ LEGEND = (
 
 def arena(
     selectors: Annotated[
-        str, typer.Option(help="Who plays: names, name:preset, or genie.")
+        str,
+        typer.Option(
+            help="Who plays, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as "
+            "label=method; and genie."
+        ),
     ] = "bsfl,cs-ucb,random,genie",
     scenario_name: Annotated[
         str, typer.Option("--scenario", help=f"The world: {', '.join(SCENARIOS)}.")
@@ -69,9 +73,8 @@ def arena(
     checks.one_of("--reward", reward, ("normalised", "printed"))
     checks.one_of("--regret", regret, REGRET_NAMES)
     scenario(scenario_name)
-    names = tuple(dict.fromkeys(name.strip() for name in selectors.split(",") if name.strip()))
     settings = Comparison(
-        selectors=names,
+        selectors=selectors,
         scenario=scenario_name,
         clients=clients,
         k=k,
@@ -140,12 +143,12 @@ def table(settings: Comparison, results: Results, regret: str = "pseudo") -> lis
     loss, halves = summarise(results, f"{regret}_regret"), growth(results, regret)
     time, jain, coverage = (summarise(results, name) for name in ("round_time", "jain", "coverage"))
     rows = [[f"{regret} regret" if title == "regret" else title for title in HEADER]]
-    for name in settings.selectors:
+    for name in settings.labels:
         against, rollout = "–", "–"
-        if "random" in settings.selectors and name != "random":
+        if "random" in settings.labels and name != "random":
             gap, base = paired_difference(results, "round_time", name), time["random"].mean / 100.0
             against = interval(Summary(gap.mean / base, gap.low / base, gap.high / base), "%")
-        if "genie" in settings.selectors and name != "genie":
+        if "genie" in settings.labels and name != "genie":
             rollout = interval(rollout_regret(results, name))
         cells = [interval(loss[name]), f"{halves[name].mean:.2f}", rollout, interval(time[name], digits=3), against]
         rows.append([name, *cells, f"{jain[name].mean:.2f}", f"{100 * coverage[name].mean:.0f}%"])

@@ -26,6 +26,7 @@ Selectors = Annotated[
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
     from enlist.simulation.jobs import Ended, How
+    from enlist.simulation.plans import Plan
 
 
 def compare(
@@ -81,15 +82,15 @@ def compare(
 
 
 def with_view(
-    console: Console, comparison: Comparison, folder: Path, jobs: int, again: str, how: How | None = None
+    console: Console, plan: Plan, folder: Path, jobs: int, again: str, how: How | None = None, noun: str = "seeds"
 ) -> Ended:
-    """Run under the live view; Ctrl-C says how to go on."""
+    """Run under the live view, whose bars count `noun`; Ctrl-C says how to go on."""
     from enlist.cli.live import View
 
-    view = View(console, comparison)
+    view = View(console, plan, noun)
     try:
         with view.progress:
-            return comparison.run(folder, jobs or cores(), view.tick, how)
+            return plan.run(folder, jobs or cores(), view.tick, how)
     except KeyboardInterrupt:
         say(console, f"stopped; finished runs are kept. Go on with: {again}")
         raise typer.Exit(130) from None

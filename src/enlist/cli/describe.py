@@ -66,7 +66,7 @@ def describe(
     with new_folder(output, "describe") as folder, stopping(console):
         people, columns, description = described(settings)
         title = heading(settings, people)
-        console.print(_two_columns(table(description), title))
+        console.print(_two_columns([*table(description), input_line(people)], title))
         if len(people) <= FEW:
             for part in client_tables(people, columns, console.width):
                 console.print(part)
@@ -110,6 +110,13 @@ def heading(config: Config, people: Population) -> str:
     return f"{people.name}, {partition.kind}{f' ({shown})' if shown else ''}, seed {config.seed}"
 
 
+def input_line(people: Population) -> tuple[str, str]:
+    """How many inputs a sample has, and what they are called."""
+    from enlist.data.describe import inputs
+
+    return "inputs", inputs(people.shape, people.input_names)
+
+
 def class_names(people: Population) -> list[str]:
     """Names of the classes; a regression has bins instead, which are numbered from 1."""
     first = 0 if people.classes else 1
@@ -121,11 +128,11 @@ def client_tables(people: Population, columns: Mapping[str, AnyArray], width: in
     names = class_names(people)
     numbers = [str(number) for number in range(len(names))]
     for heads in (names, numbers):
-        rows = [["client", "samples", *heads, "entropy", "distance"]]
+        rows = [[*_who(people), "samples", *heads, "entropy", "distance"]]
         for client in range(len(people)):
             counts = [f"{count:,}" if count else "·" for count in people.counts[client].tolist()]
             skew = [f"{columns[name][client]:.2f}" for name in ("entropy", "distance")]
-            rows.append([str(client), f"{people.sizes[client]:,}", *counts, *skew])
+            rows.append([*_who(people, client), f"{people.sizes[client]:,}", *counts, *skew])
         hidden = too_wide(rows, ("distance", "entropy"), width)
         if hidden is not None:
             title = "Samples of each class" if people.classes else f"Samples of each class: {TENTHS}"
@@ -135,6 +142,13 @@ def client_tables(people: Population, columns: Mapping[str, AnyArray], width: in
     dispensable = ("online", "expected latency", "distance", "entropy")
     hidden = too_wide(rows, dispensable, width)
     return [as_rich(rows, "Clients", dispensable if hidden is None else hidden)]
+
+
+def _who(people: Population, client: int | None = None) -> list[str]:
+    """The first cells of a client's row, or of the header: its position, and its user id if it has one."""
+    if people.users is None:
+        return ["client" if client is None else str(client)]
+    return ["client", "user"] if client is None else [str(client), printable(people.users[client], 24)]
 
 
 def too_wide(rows: Sequence[Sequence[str]], dispensable: Sequence[str], width: int) -> tuple[str, ...] | None:
@@ -152,13 +166,14 @@ def dominant(people: Population, columns: Mapping[str, AnyArray]) -> list[list[s
     from enlist.runs.printing import duration, percent
 
     names = class_names(people)
-    rows = [["client", "samples", "most frequent classes", "entropy", "distance", "expected latency", "online"]]
+    heads = ("samples", "most frequent classes", "entropy", "distance", "expected latency", "online")
+    rows = [[*_who(people), *heads]]
     for client in range(len(people)):
         shares = people.counts[client] / people.sizes[client]
         top = [label for label in np.argsort(-shares, kind="stable")[:3] if shares[label] >= 0.1]
         rows.append(
             [
-                str(client),
+                *_who(people, client),
                 f"{people.sizes[client]:,}",
                 ", ".join(f"{names[label]} ({percent(float(shares[label]))})" for label in top) or "none above 10 %",
                 f"{columns['entropy'][client]:.2f}",
@@ -219,9 +234,9 @@ def charts(people: Population, columns: Mapping[str, AnyArray]) -> dict[str, dic
     names = class_names(people)
     labels: dict[str, alt.TopLevelMixin] = {}
     if len(people) <= FEW:
-        labels["class-bars"] = skew.class_bars(people.counts, "Samples of each class", names)
-        labels["class-pies"] = skew.class_pies(people.counts, "Classes of each client", names)
-    labels["class-heatmap"] = skew.class_heatmap(people.counts, "Which classes clients hold", names)
+        labels["class-bars"] = skew.class_bars(people.counts, "Samples of each class", names, people.users)
+        labels["class-pies"] = skew.class_pies(people.counts, "Classes of each client", names, people.users)
+    labels["class-heatmap"] = skew.class_heatmap(people.counts, "Which classes clients hold", names, people.users)
     spread: dict[str, alt.TopLevelMixin] = {
         "sizes": skew.size_histogram(people.sizes, "How much clients hold"),
         "distance": skew.skew_scatter(people.sizes, columns["distance"], "Size and distance to the whole"),
@@ -267,8 +282,9 @@ def publish(
         for name, chart in group.items():
             save(chart, folder / "charts" / name, (".png", ".svg"))
     labels, spread, there = ([*group.values()] for group in drawn.values())
+    numbers = [*table(description), input_line(people)]
     sections = [
-        Section("In numbers", "", [["what", "value"], *(list(row) for row in table(description))], note=MEANING),
+        Section("In numbers", "", [["what", "value"], *map(list, numbers)], note=MEANING),
         Section("Classes", "" if people.classes else f"Classes are {TENTHS}.", charts=labels),
         Section("Sizes and skew", "", charts=spread),
     ]

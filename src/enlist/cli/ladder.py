@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist import checks, files
-from enlist.cli.compare import Selectors
-from enlist.cli.console import cores, needs_sim, numbered, open_console, say, say_where, writing_to
+from enlist.cli.compare import Selectors, with_view
+from enlist.cli.console import as_rich, needs_sim, numbered, open_console, say, say_where, writing_to
 from enlist.cli.report import WIDTH, fitting
 from enlist.cli.run import AcceptChanges, Quiet
 
@@ -24,7 +23,7 @@ LEGEND = (
 
 if TYPE_CHECKING:
     from enlist.ladder import Ladder
-    from enlist.simulation.jobs import Ended, How
+    from enlist.simulation.jobs import Ended
 
 
 def ladder(
@@ -49,7 +48,6 @@ def ladder(
     Example: [bold]enlist ladder --selectors all,mine:LossPerSecond --seeds 2 --rungs silos,users[/]
     """
     needs_sim("ladder")
-    from enlist.cli.console import as_rich
     from enlist.ladder import Ladder
     from enlist.ladder.rung import VERSION
     from enlist.simulation.jobs import How
@@ -69,38 +67,8 @@ def ladder(
     words += [] if rungs is None else ["--rungs", rungs]
     how = How(accept_changes=accept_changes)
     with writing_to(folder):
-        ended = with_view(console, climbed, folder, jobs or cores(), shlex.join(words), how)
+        ended = with_view(console, climbed, folder, jobs, shlex.join(words), how, "runs")
         finish(console, climbed, ended, folder)
-
-
-def with_view(console: Console, climbed: Ladder, folder: Path, jobs: int, again: str, how: How) -> Ended:
-    """Run under a bar per rung; Ctrl-C says how to go on."""
-    progress = Progress(
-        TextColumn("{task.description}", style="bold", markup=False),
-        BarColumn(bar_width=32),
-        MofNCompleteColumn(),
-        TextColumn("runs"),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
-        disable=not console.is_terminal,
-    )
-    width = max(len(rung.name) for rung in climbed.rungs)
-    each = len(climbed.labels) * len(climbed.seeds)
-    tasks = {rung.name: progress.add_task(rung.name.ljust(width), total=each) for rung in climbed.rungs}
-    ended: dict[str, set[tuple[str, int]]] = {name: set() for name in tasks}
-
-    def tick(rung: str, label: str, seed: int, state: dict[str, Any]) -> None:
-        if state["status"] != "running":
-            ended[rung].add((label, seed))
-            progress.update(tasks[rung], completed=len(ended[rung]))
-
-    try:
-        with progress:
-            return climbed.run(folder, jobs, tick, how)
-    except KeyboardInterrupt:
-        say(console, f"stopped; finished runs are kept. Go on with: {again}")
-        raise typer.Exit(130) from None
 
 
 def finish(console: Console, climbed: Ladder, ended: Ended, folder: Path) -> None:

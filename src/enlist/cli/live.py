@@ -1,25 +1,36 @@
-"""What one sees while simulations run: a bar for a run, a bar per selector for a comparison; quiet in pipes."""
+"""What one sees while simulations run: a bar for a run, a bar per method or point for many; quiet in pipes."""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Sequence
 from types import FrameType
 from typing import Any, Protocol
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 
 from enlist.cli.console import CELL, say
 from enlist.runs.printing import duration, level
-from enlist.simulation.callbacks import Callback, Row
-from enlist.simulation.comparison import Comparison
+from enlist.simulation.callbacks import Callback
 from enlist.simulation.config import Config
+from enlist.simulation.jobs import Key
+from enlist.simulation.plans import Plan
+from enlist.simulation.rows import RoundRecord
 from enlist.simulation.simulation import Simulation
 from enlist.text import printable
 
 ENDED = ("finished", "abandoned")
 """Of runs that are over; the latter because nobody could be asked any more."""
+BARS = 12
+"""Bars at most; a terminal has few lines."""
 
 
 class Bar(Callback):
@@ -46,7 +57,7 @@ class Bar(Callback):
     def __exit__(self, *failure: object) -> None:
         self.progress.stop()
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
         by = "accuracy" if simulation.population.classes else "loss"
         state = f"{by} {level(getattr(simulation, by), by)} · {duration(simulation.now)} virtual"
         self.progress.update(self.task, completed=simulation.round, state=state)
@@ -78,10 +89,13 @@ class stopping_after_round:  # noqa: N801
 
 
 class View:
-    """One bar per selector over the rounds of all its seeds; quiet in pipes."""
+    """One bar per method of a comparison, or per point of a sweep, over the rounds of all its runs; quiet in pipes.
 
-    def __init__(self, console: Console, comparison: Comparison) -> None:
-        self.comparison = comparison
+    Of many points only those are shown that are under way, below a bar of them all.
+    """
+
+    def __init__(self, console: Console, plan: Plan, noun: str = "seeds") -> None:
+        self.noun = noun
         self.progress = Progress(
             TextColumn("{task.description}", style="bold", markup=False),
             BarColumn(bar_width=32),
@@ -92,25 +106,40 @@ class View:
             console=console,
             disable=not console.is_terminal,
         )
-        names = {name: printable(name, CELL) for name in comparison.labels}
-        width = max(map(len, names.values()))
-        total = comparison.seeds * comparison.config.rounds.rounds
+        self.rounds: dict[str, dict[Key, int]] = {}
+        for job in plan.jobs():
+            self.rounds.setdefault(job.key[0], {})[job.key] = job.config.rounds.rounds
+        self.states: dict[str, dict[Key, dict[str, Any]]] = {name: {} for name in self.rounds}
+        names = {name: printable(name, CELL) for name in self.rounds}
+        width, self.few = max(map(len, names.values())), len(names) <= BARS
+        self.whole: TaskID | None = None
+        if not self.few:
+            total = sum(sum(own.values()) for own in self.rounds.values())
+            self.whole = self.progress.add_task("all".ljust(width), total=total, state="waiting")
         self.tasks = {
-            name: self.progress.add_task(shorter.ljust(width), total=total, state="waiting")
+            name: self.progress.add_task(
+                shorter.ljust(width), total=sum(self.rounds[name].values()), state="waiting", visible=self.few
+            )
             for name, shorter in names.items()
         }
-        self.states: dict[str, dict[int, dict[str, Any]]] = {name: {} for name in comparison.labels}
 
-    def tick(self, selector: str, seed: int, state: dict[str, Any]) -> None:
-        """Show how a run stands."""
-        states = self.states[selector]
-        states[seed] = state
-        rounds = self.comparison.config.rounds.rounds
-        done = sum(rounds if s["status"] in (*ENDED, "failed") else s["rounds"] for s in states.values())
-        ended = sum(s["status"] in ENDED for s in states.values())
-        failed = sum(s["status"] == "failed" for s in states.values())
-        words = [f"{ended}/{self.comparison.seeds} seeds"]
+    def tick(self, *news: Any) -> None:
+        """Show how a run stands: the parts of its key, and its state."""
+        *parts, state = news
+        name, key = parts[0], tuple(parts)
+        states, rounds = self.states[name], self.rounds[name]
+        states[key] = state
+        done = sum(rounds[key] if own["status"] in (*ENDED, "failed") else own["rounds"] for key, own in states.items())
+        ended = sum(own["status"] in ENDED for own in states.values())
+        failed = sum(own["status"] == "failed" for own in states.values())
+        words = [f"{ended}/{len(rounds)} {self.noun}"]
         words += [f"[red]{failed} failed[/]"] if failed else []
         if state.get("accuracy") is not None:
             words += [f"accuracy {level(state['accuracy'])}", f"{duration(state['time'])} virtual"]
-        self.progress.update(self.tasks[selector], completed=done, state=" · ".join(words))
+        under_way = self.few or ended + failed < len(rounds)
+        self.progress.update(self.tasks[name], completed=done, state=" · ".join(words), visible=under_way)
+        if self.whole is not None:
+            over = sum(own["status"] in ENDED for every in self.states.values() for own in every.values())
+            whole = sum(task.completed for task in self.progress.tasks if task.id != self.whole)
+            runs = sum(map(len, self.rounds.values()))
+            self.progress.update(self.whole, completed=whole, state=f"{over}/{runs} {self.noun}")

@@ -9,8 +9,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from enlist.cli.console import CELL
 from enlist.personal.config import Config
-from enlist.personal.personalisation import Personalisation
-from enlist.simulation.callbacks import Callback, Row
+from enlist.personal.personalisation import PersonalCallback, Personalisation
+from enlist.personal.tables import PersonalRecord, PersonalRow
+from enlist.simulation.callbacks import Result
 from enlist.text import printable
 
 
@@ -50,11 +51,11 @@ class Bar:
         if self.run is not None:
             self.run.stopping = wanted
 
-    def companions(self, target: str, stage: str) -> Sequence[Callback]:
+    def companions(self, target: str, stage: str) -> Sequence[PersonalCallback]:
         """What goes along with a stage."""
         return (Stage(self, target, stage),)
 
-    def show(self, target: str, stage: str, row: Row, run: Personalisation) -> None:
+    def show(self, target: str, stage: str, row: PersonalRow, run: Personalisation) -> None:
         """How it stands after a round."""
         each = self.targets * self.stages
         before = self.number * each + min(self.done, each - 1)
@@ -66,7 +67,7 @@ class Bar:
         self.progress.update(self.task, description=title, completed=min(share, 1.0), state=state)
 
 
-class Stage(Callback):
+class Stage(PersonalCallback):
     """Keeps the bar up to date during one stage of one target."""
 
     def __init__(self, bar: Bar, target: str, stage: str) -> None:
@@ -75,8 +76,8 @@ class Stage(Callback):
     def on_start(self, simulation: Personalisation) -> None:
         self.bar.run, simulation.stopping = simulation, self.bar.stopping
 
-    def on_round(self, simulation: Personalisation, row: Row, participations: Sequence[Row]) -> None:
-        self.bar.show(self.target, self.stage, row, simulation)
+    def on_round(self, simulation: Personalisation, record: PersonalRecord) -> None:
+        self.bar.show(self.target, self.stage, record.row, simulation)
 
-    def on_finish(self, simulation: Personalisation, result: Row) -> None:
+    def on_finish(self, simulation: Personalisation, result: Result) -> None:
         self.bar.done += 1

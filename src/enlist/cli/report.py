@@ -35,7 +35,10 @@ LEGEND = (
 
 def report(
     runs: Annotated[
-        list[Path], typer.Argument(help="Run folders, comparison folders, or folders above them.", show_default=False)
+        list[Path],
+        typer.Argument(
+            help="Run folders, folders of comparisons or sweeps, or folders above them.", show_default=False
+        ),
     ],
     output: Annotated[
         Path | None,
@@ -50,6 +53,8 @@ def report(
 ) -> None:
     """Show what runs have left: scores here, and a page with charts.
 
+    Runs that differ in keys of their configurations are shown in groups, by these keys.
+
     Example: [bold]enlist report runs/compare-001 --target 0.8[/]
     """
     from enlist.runs.personal import find_personal
@@ -61,9 +66,9 @@ def report(
         show_personal(open_console(WIDTH), personal, page, title)
         return
     from enlist.report import sentences
-    from enlist.report.runs import ordered, write_report
+    from enlist.report.runs import write_report
+    from enlist.runs.groups import group_rows, grouped, ordered
     from enlist.runs.printing import comparison_table
-    from enlist.runs.scores import comparison_rows
     from enlist.runs.tables import PARTICIPATIONS, find_runs, read_run
 
     console = open_console(WIDTH)
@@ -71,12 +76,12 @@ def report(
     begun = [run for run in tables if len(run.rounds["round"])]
     if not begun:
         raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")
-    rows = comparison_table(comparison_rows(begun, target, window))
-    console.print(fitting(console, rows, sentences.size(begun).removesuffix(".")))
+    groups = grouped(begun)
+    rows = comparison_table(group_rows(groups, target, window), list(groups[0].values))
+    console.print(fitting(console, rows, sentences.size(begun, len(groups)).removesuffix(".")))
     console.print(LEGEND, style="dim")
-    for warning in (sentences.unfinished(begun), sentences.differences(begun)):
-        if warning:
-            console.print(shown(warning, LINE), style="yellow")
+    if warning := sentences.unfinished(begun):
+        console.print(shown(warning, LINE), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")
     if output is not None or len(runs) == 1:
         say_where(console, write_report(begun, output or files.inside(runs[0], "report"), name, target, window))

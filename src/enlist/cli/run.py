@@ -50,7 +50,9 @@ def run(
     """
     needs_sim("run")
     from enlist.cli.live import Bar, stopping_after_round
+    from enlist.data.describe import inputs
     from enlist.runs import RunFolder
+    from enlist.runs.printing import plural
     from enlist.simulation import Recorder, Simulation, load
     from enlist.simulation.callbacks import tracker
 
@@ -64,18 +66,28 @@ def run(
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
-    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes) as opened:
+    tables = settings.tables()
+    with RunFolder.open(
+        folder, values, resume=resume, tables=tables, code=code, accept_changes=accept_changes
+    ) as opened:
         if opened.finished():
             say(console, f"{folder} is finished already; see it with: enlist report {folder}")
             return
         recorder, bar = Recorder(opened), Bar(console, settings)
         count = 0 if chosen != "cpu" else cores() if workers is None else workers
         with Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen) as simulation:
+            say(console, f"inputs: {inputs(simulation.population.shape, simulation.population.input_names)}")
             if resume and recorder.restore(simulation):
                 say(console, f"resuming after round {simulation.round}")
             with bar, stopping_after_round(console, simulation):
                 result = simulation.run()
     console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
+    if result.get("stopped_early"):
+        times = plural(settings.evaluation.patience or 0, "evaluation")
+        say(
+            console,
+            f"stopped early: {times} in a row no better than before; the best was in round {result['best_round']}",
+        )
     if result["status"] == "abandoned":
         console.print(
             "nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.",

@@ -9,6 +9,7 @@ from enlist.data.describe import Description
 from enlist.data.digits import Digits
 from enlist.data.idx import MNIST, FashionMNIST
 from enlist.data.leaf import FEMNIST
+from enlist.data.memory import FromMemory
 from enlist.data.noise import LabelNoise, noisy_labels
 from enlist.data.own import FromFile, FromPython
 from enlist.data.partitions import (
@@ -48,6 +49,7 @@ __all__ = [
     "FashionMNIST",
     "FedProxSynthetic",
     "FromFile",
+    "FromMemory",
     "FromPython",
     "LabelNoise",
     "LabelShards",

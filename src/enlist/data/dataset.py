@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -75,6 +76,7 @@ class Dataset:
     classes        number of classes; 0 for a regression
     validation     samples, or None
     class_names    one for each class, or ()
+    input_names    one for each number of a sample, in order, or ()
 
     >>> part = Samples(x=[[0.5], [1.5]], y=[0, 1])
     >>> Dataset("mine", train=part, test=part, classes=2).shape
@@ -91,12 +93,18 @@ class Dataset:
     classes: int
     validation: Samples | None = None
     class_names: tuple[str, ...] = ()
+    input_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         checks.whole(f"classes of data set '{self.name}'", self.classes, minimum=0)
         if self.class_names and len(self.class_names) != self.classes:
             raise InputError(
                 f"data set '{self.name}' names {len(self.class_names)} classes, but has {self.classes}; name each once."
+            )
+        if self.input_names and len(self.input_names) != math.prod(self.shape):
+            raise InputError(
+                f"data set '{self.name}' names {len(self.input_names)} inputs, but has {math.prod(self.shape)}; name "
+                "each once."
             )
         for part, samples in self.parts.items():
             self._check(part, samples)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,6 +14,7 @@ from enlist import checks
 from enlist.data.partitions.base import label_bins
 from enlist.data.partitions.shards import Shards
 from enlist.errors import InputError
+from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
@@ -171,6 +174,19 @@ def table(description: Description) -> list[tuple[str, str]]:
         ("most frequent class", f"{description.dominance:.1%} of a client's samples on average"),
         ("clients with one class only", f"{description.single_class:.1%}"),
     ]
+
+
+def inputs(shape: Sequence[int], names: Sequence[str], most: int = 12) -> str:
+    """How many inputs a sample has, and what they are called; of many names only the first.
+
+    >>> inputs((3,), ["age", "height", "weight"]), inputs((1, 8, 8), [])
+    ('3 (age, height, weight)', '64 (1 x 8 x 8)')
+    """
+    count = math.prod(shape)
+    if not names:
+        return f"{count:,}" + (f" ({' x '.join(map(str, shape))})" if len(shape) > 1 else "")
+    more = f" and {count - most:,} more" if count > most else ""
+    return f"{count:,} ({', '.join(printable(name, 40) for name in names[:most])}{more})"
 
 
 def _number(size: float) -> str:

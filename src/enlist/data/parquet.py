@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from enlist.data.tables import Roles, numbers, words
 from enlist.errors import InputError
 from enlist.typing import AnyArray
 
 
-def read_parquet(path: Path, label: str, user: str | None) -> dict[str, AnyArray]:
-    """Arrays x (n, features), y (n,) and, if a column of users is named, users (n,).
+def read_parquet(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, ...]]:
+    """Arrays x (n, features), y (n,) and, if a column of users is named, users (n,); and the names of the features.
 
-    >>> read_parquet(Path("nowhere.parquet"), label="label", user=None)
+    What pandas has written as the index of a data frame is no feature.
+
+    >>> read_parquet(Path("nowhere.parquet"), Roles("label", None, None, ()))
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: nowhere.parquet cannot be read as Parquet: ...
@@ -29,31 +33,30 @@ def read_parquet(path: Path, label: str, user: str | None) -> dict[str, AnyArray
             table = pyarrow.parquet.read_table(file)
     except (OSError, pyarrow.ArrowException) as error:
         raise InputError(f"{path} cannot be read as Parquet: {error}") from None
-    for role, column in (("label", label), ("user", user)):
-        if column is not None and column not in table.column_names:
-            raise InputError(
-                f"{path} has no column '{column}', which the key '{role}' names; it has "
-                f"{', '.join(table.column_names)}."
-            )
-    inputs = [name for name in table.column_names if name not in (label, user)]
-    if not inputs:
-        raise InputError(f"{path} has no columns of inputs beside '{label}'; add some.")
-    arrays = {"x": np.stack([_numbers(path, name, table[name]) for name in inputs], axis=1)}
-    arrays["y"] = _values(path, label, table[label])
-    if user is not None:
-        arrays["users"] = _values(path, user, table[user])
-    return arrays
+    source = str(path)
+    inputs = roles.inputs(source, table.column_names, _index(table.schema.metadata or {}))
+    parts = [numbers(source, name, _values(source, name, table[name]), str(table[name].type)) for name in inputs]
+    arrays = {
+        "x": np.stack(parts, axis=1),
+        "y": words(source, roles.label, _values(source, roles.label, table[roles.label])),
+    }
+    if roles.user is not None:
+        arrays["users"] = words(source, roles.user, _values(source, roles.user, table[roles.user]))
+    return arrays, tuple(inputs)
 
 
-def _numbers(path: Path, name: str, column: Any) -> AnyArray:
-    values = _values(path, name, column)
-    if values.dtype.kind not in "biuf":
-        raise InputError(f"{path}: column '{name}' holds {column.type}, not numbers; turn it into numbers or drop it.")
-    return values.astype(np.float32)
+def _index(metadata: dict[bytes, bytes]) -> list[str]:
+    """The columns that pandas says are an index; one that only counts rows is no column but a table of its bounds."""
+    try:
+        columns = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", [])
+        return [column for column in columns if isinstance(column, str)]
+    except (ValueError, AttributeError, TypeError, RecursionError):
+        return []
 
 
-def _values(path: Path, name: str, column: Any) -> AnyArray:
+def _values(source: str, name: str, column: Any) -> AnyArray:
     if column.null_count:
-        raise InputError(f"{path}: column '{name}' has {column.null_count} empty cells; fill or drop those rows first.")
-    values: AnyArray = np.asarray(column.to_numpy())
-    return np.array([str(value) for value in values]) if values.dtype.kind == "O" else values
+        raise InputError(
+            f"{source}: column '{name}' has {column.null_count} empty cells; fill or drop those rows first."
+        )
+    return np.asarray(column.to_numpy())

@@ -11,6 +11,7 @@ from enlist.data.cifar import CIFAR10, CIFAR100
 from enlist.data.digits import Digits
 from enlist.data.idx import MNIST, FashionMNIST
 from enlist.data.leaf import FEMNIST
+from enlist.data.memory import FromMemory
 from enlist.data.own import FromFile, FromPython
 from enlist.data.speech import SpeechCommands
 from enlist.data.synthetic import FedProxSynthetic, LinearRegression
@@ -28,7 +29,8 @@ AnyDataset = Annotated[
     | FedProxSynthetic
     | Telecom
     | FromFile
-    | FromPython,
+    | FromPython
+    | FromMemory,
     pydantic.Field(discriminator="name"),
 ]
 """Type of a field that holds any data set's options."""
@@ -46,5 +48,6 @@ DATASETS: dict[str, type[DatasetOptions]] = {
     "telecom": Telecom,
     "file": FromFile,
     "python": FromPython,
+    "memory": FromMemory,
 }
 """Name in a configuration -> options class."""

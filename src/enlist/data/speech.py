@@ -124,7 +124,7 @@ class SpeechCommands(FileOptions):
         raw = {part: samples(chosen) for part, chosen in chosen_parts.items() if len(chosen)}
         mean, spread = spread_of(raw["train"].x)
         scaled = {part: Samples(standardised(one.x, mean, spread), one.y, one.users) for part, one in raw.items()}
-        return Dataset(self.name, classes=len(words), class_names=words, **scaled)
+        return Dataset(self.name, classes=len(words), class_names=words, input_names=(), **scaled)
 
     def _words(self, folder: Path) -> tuple[str, ...]:
         there = [path.name for path in folder.iterdir() if path.is_dir()] if folder.is_dir() else []

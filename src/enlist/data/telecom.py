@@ -77,7 +77,7 @@ class Telecom(DatasetOptions):
             for part, rows, labels in self._deal(score, worker, streams.generator("data parts", worker)):
                 pieces[part].append(Samples(x[rows], labels, np.full(len(rows), worker)))
         joined = {part: _joined(samples) for part, samples in pieces.items()}
-        return Dataset(self.name, classes=2, class_names=("0", "1"), **joined)
+        return Dataset(self.name, classes=2, class_names=("0", "1"), input_names=(), **joined)
 
     def _counts(self) -> dict[str, int]:
         """Samples of each worker in each part."""

@@ -1,4 +1,4 @@
-"""What `with_selector` takes: the name of a selector with settings, a configured selector, or a function."""
+"""What `with_selector` takes: a method in any form, a configured selector, or a function."""
 
 from __future__ import annotations
 
@@ -15,6 +15,9 @@ from enlist import selectors, storage
 from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import EnlistError, InputError, UnknownNameError
+from enlist.importing import source_digest
+from enlist.methods import Method
+from enlist.selectors import AnyMethod
 from enlist.state import State, column
 from enlist.text import function_name
 from enlist.typing import AnyArray, FloatArray, IntArray
@@ -139,7 +142,7 @@ class Source:
     @classmethod
     def of(
         cls,
-        selector: str | Selector[Any, Any] | Function,
+        selector: AnyMethod | Selector[Any, Any] | Function,
         settings: Mapping[str, Any] | None,
         preset: str | None,
         seed: int,
@@ -151,14 +154,16 @@ class Source:
             fields = dataclasses.fields(selector.settings)
             own = {field.name: getattr(selector.settings, field.name) for field in fields}
             return cls(type(selector), selector.seed, selector.preset, own, selector, selector.needs)
-        if isinstance(selector, str):
-            kind, given = selectors.get(selector), dict(settings or {})
+        if isinstance(selector, str | type | Method | Mapping):
+            method = selectors.method(selector)
+            kind, given = selectors.get(method.selector), {**method.settings, **(settings or {})}
+            preset = preset or method.preset
         elif callable(selector):
             kind, given = FunctionSelector, {"function": selector, **(settings or {})}
         else:
             raise InputError(
-                f"selector is {selector!r}; pass the name of one (enlist.names()), an enlist.Selector, or a function "
-                "(table, k) -> rows of the table."
+                f"selector is {selector!r}; pass a method (a name of enlist.names(), a class, Oort.with_(...)), an "
+                "enlist.Selector, or a function (table, k) -> rows of the table."
             )
         needs, seed = _probed(kind, given, preset, seed)
         return cls(kind, seed, preset, given, None, needs)
@@ -180,9 +185,11 @@ class Source:
         return storage.load(folder, self.kind, functions)
 
     def described(self) -> dict[str, Any]:
-        """For the configuration that a run leaves."""
+        """For the configuration that a run leaves; of a class of the user's, with the digest of its source."""
         values = {name: _plain(value) for name, value in self.settings.items()}
-        return {"name": self.name, "preset": self.preset, "settings": values}
+        found = {"name": self.name, "preset": self.preset, "settings": values}
+        own = self.kind is not FunctionSelector and selectors.is_code(Method(self.kind).name)
+        return {**found, "source": source_digest(self.kind)} if own else found
 
 
 def _probed(

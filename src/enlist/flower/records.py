@@ -11,7 +11,8 @@ from typing import Any
 
 from enlist.flower.federation import Federation, Report
 from enlist.records import Outcome, Selection
-from enlist.runs.folder import TABLES
+from enlist.runs.columns import TABLES
+from enlist.runs.reasons import reason_rows
 
 EVENTS = ("round", "time", "kind", "node", "client", "text")
 SHADOW = ("round", "client", "asked", "wanted", "outcome", "latency")
@@ -75,6 +76,24 @@ def participations(happened: Happened, federation: Federation) -> list[Row]:
             row |= {"outcome": "arrived", "weight": happened.late_weights.get(report.node, 0.0)}
         found.append(row)
     return found
+
+
+def reasons(happened: Happened, federation: Federation) -> list[Row]:
+    """One row per client that was asked, with the terms by which it was chosen; none if there was nothing to choose by.
+
+    >>> from enlist.flower.choosers import Source
+    >>> federation = Federation(Source.of("cs-ucb", None, None, seed=1))
+    >>> _ = federation.enrol([11, 12], {})
+    >>> picked = federation.choose([11, 12], set(), k=1, now=0.0, deadline=9.0)
+    >>> [list(row) for row in reasons(Happened(1, picked, [], [], 9.0), federation)]
+    [['round', 'client', 'mean', 'bonus']]
+    """
+    reported = {report.client: report for report in happened.reports}
+    clients = [
+        _client(reported[client], federation) if client in reported else federation.nodes.order[client]
+        for client in happened.selection.clients.tolist()
+    ]
+    return reason_rows(happened.number, clients, happened.selection.terms)
 
 
 def _client(report: Report, federation: Federation) -> int:

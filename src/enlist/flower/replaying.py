@@ -125,8 +125,8 @@ def replay(
         raise InputError(f"{folder} holds no recorded decisions; name the folder that with_selector was given.")
     for segment in segments:
         start = segment / "selector"
-        name = storage.saved_name(start)
-        cls = kind or (FunctionSelector if name == FunctionSelector.name else selectors.get(name))
+        function = storage.saved_name(start) == FunctionSelector.name
+        cls = kind or (FunctionSelector if function else selectors.saved_kind(start))
         text = files.read(segment / LOG).decode()
         lines = text[: text.rfind("\n") + 1].splitlines()
         found += replay_lines(lines, storage.load(start, cls, functions), str(segment / LOG))

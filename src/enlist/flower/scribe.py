@@ -6,7 +6,7 @@ from typing import Any
 
 from enlist.flower.federation import Federation
 from enlist.flower.grid import Post
-from enlist.flower.records import MOST_EVENTS, Happened, Row, participations, round_row, shadow_rows
+from enlist.flower.records import MOST_EVENTS, Happened, Row, participations, reasons, round_row, shadow_rows
 from enlist.flower.round import Round
 from enlist.flower.state import LOGGER, Keeper
 from enlist.records import RoundMetrics
@@ -22,8 +22,8 @@ class Scribe:
     set()
     """
 
-    def __init__(self, keeper: Keeper, federation: Federation, shadow: bool) -> None:
-        self.keeper, self.federation, self.shadow = keeper, federation, shadow
+    def __init__(self, keeper: Keeper, federation: Federation, shadow: bool, reasons: bool = True) -> None:
+        self.keeper, self.federation, self.shadow, self.reasons = keeper, federation, shadow, reasons
         self.noted: set[tuple[str, int, str]] = set()
 
     def write(self, current: Round, happened: Happened, metrics: RoundMetrics, now: float, post: Post) -> None:
@@ -48,6 +48,8 @@ class Scribe:
             reports = {report.client: report for report in current.reports}
             asked = {client: reports.get(client) for client in current.nodes.values()}
             self.keeper.append("shadow.csv", shadow_rows(current.number, self.federation, asked, current.wanted))
+        if self.reasons and not self.shadow:  # whom the selector would have asked is in shadow.csv
+            self.keeper.append("reasons.csv", reasons(happened, self.federation))
         self.keeper.append("participations.csv", participations(happened, self.federation))
         self.keeper.append("rounds.csv", [row])
 

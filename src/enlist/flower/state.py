@@ -196,12 +196,16 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     """The configuration, but for settings that may change: those stay as they were written down first."""
     if not files.has_file(saved):
         return dict(config)
-    with contextlib.suppress(OSError, ValueError, RecursionError):
-        before = json.loads(files.read(saved))
+    with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
+        before = dict(json.loads(files.read(saved)))
         for name in CHANGEABLE:
             if name in before and before[name] != json.loads(json.dumps(config.get(name))):
                 LOGGER.warning("enlist: %s is now %r; the run began with %r", name, config.get(name), before[name])
-        return {**config, **{name: before[name] for name in CHANGEABLE if name in before}}
+        wanted = {**config, **{name: before[name] for name in CHANGEABLE if name in before}}
+        then, now = before.get("selector"), wanted.get("selector")
+        if isinstance(then, dict) and isinstance(now, dict) and "source" not in then:  # version 0.1 wrote none
+            wanted["selector"] = {key: value for key, value in now.items() if key != "source"}
+        return wanted
     return dict(config)
 
 

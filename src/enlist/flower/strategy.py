@@ -75,7 +75,7 @@ class Selecting(Strategy):
         )
         needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
         self.reception = Reception(self.federation, terms, needed)
-        self.scribe = Scribe(self.keeper, self.federation, terms.shadow)
+        self.scribe = Scribe(self.keeper, self.federation, terms.shadow, terms.reasons)
         self.round = 0
         self.started: float | None = None
         self.elapsed = 0.0
@@ -127,7 +127,7 @@ class Selecting(Strategy):
                 self._begin()
             self.used = True
             self._connect()
-            self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow)
+            self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow, self.terms.reasons)
             result = self._restored(initial_arrays)
             self.keeper.reopen(self.round, num_rounds)
             LOGGER.info("Starting %s with %s:", type(self.original).__name__, type(self).__name__)

@@ -47,6 +47,7 @@ class Terms:
     shadow: bool = False
     poll: float = 1.0
     accept_changes: bool = False
+    reasons: bool = True
 
     def __post_init__(self) -> None:
         put = object.__setattr__

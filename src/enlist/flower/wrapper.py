@@ -16,11 +16,12 @@ from enlist.flower.deadlines import Policy
 from enlist.flower.late import Weighting
 from enlist.flower.strategy import Selecting
 from enlist.flower.terms import Terms
+from enlist.selectors import AnyMethod
 
 
 def with_selector(
     strategy: Strategy,
-    selector: str | Selector[Any, Any] | Function = "oort",
+    selector: AnyMethod | Selector[Any, Any] | Function = "oort",
     k: int = 10,
     *,
     settings: Mapping[str, Any] | None = None,
@@ -43,12 +44,14 @@ def with_selector(
     shadow: bool = False,
     poll: float = 1.0,
     accept_changes: bool = False,
+    reasons: bool = True,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
     strategy    FedAvg or anything derived from it, configured as you like; it is copied
-    selector    a name (with `settings`, `preset`, `seed`), a configured `enlist.Selector`, or a function (table, k) ->
-                rows of the table of clients that may be chosen
+    selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
+                `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
+                -> rows of the table of clients that may be chosen
     k           replies wanted in a round
     clients     what is known of clients up front, by ids that they tell in their replies
     deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
@@ -72,6 +75,7 @@ def with_selector(
     poll        longest pause between two looks for replies, in seconds
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
+    reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -103,6 +107,7 @@ def with_selector(
         shadow=shadow,
         poll=poll,
         accept_changes=accept_changes,
+        reasons=reasons,
     )
     wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

@@ -83,7 +83,7 @@ def _row(rung: str, run: RunTables, target: float) -> dict[str, Any]:
         "rounds": int(rounds),
         "final": scores["final"],
         "wasted": max(1.0 - merged, 0.0),
-        "worst_tenth": scores.get("worst_tenth", math.nan),
+        "worst_tenth": scores.get("accuracy_worst_tenth", math.nan),
         "server_ms": math.nan if run.folder is None else server_ms(run.folder),
     }
 

@@ -17,16 +17,17 @@ from enlist.ladder.rung import DEVELOPMENT, PUBLISHED, VERSION, Rung, rungs
 from enlist.methods import Method, split
 from enlist.runs.scores import BASELINE
 from enlist.runs.tables import PARTICIPATIONS, RunTables, read_run
-from enlist.simulation.comparison import AnyMethods, Comparison
-from enlist.simulation.header import read_table, remember
-from enlist.simulation.jobs import Ended, How, Job, Tick, perform
+from enlist.simulation.comparison import Comparison
+from enlist.simulation.header import read_table
+from enlist.simulation.jobs import Ended, How, Job, Tick
+from enlist.simulation.plans import Plan
 
 ALL = "all"
 """Stands for every registered selector."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Ladder:
+class Ladder(Plan):
     """Who climbs which rungs, with which seeds.
 
     Parameters
@@ -51,7 +52,7 @@ class Ladder:
 
     def __init__(
         self,
-        methods: AnyMethods = ALL,
+        methods: selectors.AnyMethods = ALL,
         rungs: str | Sequence[str | Rung] | None = None,
         seeds: int | None = None,
         published: bool = False,
@@ -92,22 +93,11 @@ class Ladder:
             for job in comparison.jobs(root and files.inside(root, name))
         ]
 
-    def run(
-        self, root: str | PathLike[str] | None = None, jobs: int = 1, tick: Tick | None = None, how: How | None = None
-    ) -> Ended:
-        """Do the runs that are missing; in the folder `root`, if it is given, with a comparison per rung in it.
-
-        `tick` is called with rung, label, seed and how that run stands. The results do not depend on `jobs`.
-        """
-        self.check()
-        if root is None:
-            return perform(self.jobs(), jobs, tick, how)
-        path = Path(root)
-        self._remember(path)
+    def remember(self, root: Path, accept_changes: bool) -> None:
+        """Write down in the folder what it holds, a comparison per rung, or refuse one that holds something else."""
+        self._remember(root)
         for name, comparison in self.comparisons().items():
-            remember(comparison, files.inside(path, name), bool(how and how.accept_changes))
-            files.inside(path, name, "runs")
-        return perform(self.jobs(path), jobs, tick, how)
+            comparison.remember(files.inside(root, name), accept_changes)
 
     def _remember(self, path: Path) -> None:
         """Write ladder.json, or check that the folder holds the same version and kind of seeds."""
@@ -146,7 +136,7 @@ class Ladder:
 
 
 def ladder(
-    methods: AnyMethods = ALL,
+    methods: selectors.AnyMethods = ALL,
     rungs: str | Sequence[str | Rung] | None = None,
     *,
     seeds: int | None = None,
@@ -197,7 +187,7 @@ def ladder(
     return board
 
 
-def everybody(given: AnyMethods) -> list[Method[Any]]:
+def everybody(given: selectors.AnyMethods) -> list[Method[Any]]:
     """Methods in any form, "all" spelled out, and random among them.
 
     >>> [method.label for method in everybody("oort, mine = bsfl")]

@@ -10,8 +10,8 @@ from enlist.personal.config import Config, load, parse
 from enlist.personal.decision import Decision, Play
 from enlist.personal.metrics import Metric, auc
 from enlist.personal.personalisation import Personalisation
-from enlist.personal.recorder import PersonalRecorder, complete, run_in
-from enlist.personal.tables import PERSONAL_TABLES
+from enlist.personal.recorder import complete, run_in
+from enlist.personal.tables import PERSONAL_TABLES, PersonalRecord
 from enlist.personal.workers import Workers
 
 __all__ = [
@@ -20,7 +20,7 @@ __all__ = [
     "Config",
     "Decision",
     "Metric",
-    "PersonalRecorder",
+    "PersonalRecord",
     "Personalisation",
     "Play",
     "Workers",

@@ -25,7 +25,7 @@ from enlist.errors import InputError
 from enlist.personal.config import After, Config, Elimination, Priors
 from enlist.personal.decision import ExploreRounds
 from enlist.personal.metrics import gain
-from enlist.personal.personalisation import Personalisation, as_arrays
+from enlist.personal.personalisation import PersonalCallback, Personalisation, as_arrays
 from enlist.personal.priors import Estimates, estimates
 from enlist.personal.proposals import grown
 from enlist.personal.recorder import complete
@@ -35,10 +35,10 @@ from enlist.personal.stopping import Patience
 from enlist.personal.tables import PERSONAL_TABLES
 from enlist.personal.workers import Workers
 from enlist.runs.folder import RunFolder
-from enlist.simulation.callbacks import Callback
+from enlist.simulation.callbacks import Result
 from enlist.text import place_name
 
-Companions = Callable[[str], Sequence[Callback]]
+Companions = Callable[[str], Sequence[PersonalCallback]]
 """What goes along with each stage, by its name."""
 
 
@@ -46,7 +46,7 @@ BASELINES = {"local": "alone", "fedavg": "all"}
 """Stage -> the combination that it plays in every round."""
 
 
-def nobody(stage: str) -> Sequence[Callback]:
+def nobody(stage: str) -> Sequence[PersonalCallback]:
     """No callbacks.
 
     >>> nobody("local")
@@ -141,7 +141,7 @@ def every_target(
     *,
     targets: Sequence[str] | None = None,
     workers: Workers | None = None,
-    callbacks: Callable[[str, str], Sequence[Callback]] | None = None,
+    callbacks: Callable[[str, str], Sequence[PersonalCallback]] | None = None,
     resume: bool = False,
     accept_changes: bool | None = None,
 ) -> dict[str, dict[str, Any]]:
@@ -209,18 +209,18 @@ def _target_of(folder: Path) -> str | None:
     return str(found.get("target")) if isinstance(found, dict) else None
 
 
-class _Watcher(Callback):
+class _Watcher(PersonalCallback):
     """Goes along with the stages of one target, and keeps what its first run has learned."""
 
-    def __init__(self, target: str, callbacks: Callable[[str, str], Sequence[Callback]] | None) -> None:
+    def __init__(self, target: str, callbacks: Callable[[str, str], Sequence[PersonalCallback]] | None) -> None:
         self.target, self.callbacks = target, callbacks
         self.learned: list[Estimates] = []
 
-    def along(self, stage: str) -> Sequence[Callback]:
+    def along(self, stage: str) -> Sequence[PersonalCallback]:
         others = () if self.callbacks is None else self.callbacks(self.target, stage)
         return (self, *others) if stage == "personalised" else others
 
-    def on_finish(self, simulation: Personalisation, result: Mapping[str, Any]) -> None:
+    def on_finish(self, simulation: Personalisation, result: Result) -> None:
         self.learned = [estimates(simulation.decision)]
 
 

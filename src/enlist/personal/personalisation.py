@@ -26,13 +26,14 @@ from enlist.personal.priors import Estimates, learned, matched
 from enlist.personal.proposals import grown
 from enlist.personal.rewards import increase
 from enlist.personal.rules import FixedRule
-from enlist.personal.tables import arm_rows
+from enlist.personal.tables import PersonalRecord, PersonalRow, arm_rows
 from enlist.personal.workers import Workers
-from enlist.simulation.callbacks import Callback, Checkpoint, Row
+from enlist.runs.folder import Saves
+from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.workers import one_thread
-from enlist.typing import BoolArray, FloatArray
+from enlist.typing import AnyArray, BoolArray, FloatArray
 
 
 class Candidate(NamedTuple):
@@ -66,7 +67,7 @@ class Personalisation:
         config: Config,
         *,
         workers: Workers | None = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Sequence[PersonalCallback] = (),
         model: Vectors | None = None,
         priors: Sequence[Estimates] = (),
     ) -> None:
@@ -124,9 +125,9 @@ class Personalisation:
                 for callback in self.callbacks:
                     callback.on_start(self)
                 while not self.finished and not self.stopping:
-                    row, arms = self.step()
+                    record = self.step()
                     for callback in self.callbacks:
-                        callback.on_round(self, row, arms)
+                        callback.on_round(self, record)
                 result = self.result()
                 for callback in self.callbacks:
                     callback.on_finish(self, result)
@@ -140,7 +141,7 @@ class Personalisation:
         """Whether the last round was played, or the validation score has passed its peak."""
         return self.round >= self.config.rounds.rounds or self.stopped
 
-    def step(self) -> tuple[Row, list[Row]]:
+    def step(self) -> PersonalRecord:
         """One round: choose, train, score the target's own model and the aggregates, keep one, and learn."""
         self.round += 1
         present = self.config.failures.available(self.round, len(self.workers), self.target, self.streams)
@@ -160,7 +161,8 @@ class Personalisation:
             self._change_arms()  # rewards of this round come with the next
         self.decision.learn(play.arms, rewards, increases)
         self._keep(aggregates[kept])
-        row = self._row(present, trained) | {
+        row: PersonalRow = {
+            **self._row(present, trained),
             "arm": "+".join(self.workers.names[worker] for worker in combinations[kept]),
             "code": "".join("1" if worker in combinations[kept] else "0" for worker in range(len(self.workers))),
             "extreme": play.extreme,
@@ -173,7 +175,7 @@ class Personalisation:
         details = arm_rows(self.decision, self.round, play, rewards, increases)
         if not self.decision.delayed:
             self._change_arms()
-        return row, details
+        return PersonalRecord(row, details)
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
@@ -292,14 +294,15 @@ class Personalisation:
 
     def _skipped(
         self, reason: str, present: BoolArray, trained: Mapping[int, Trained] | None = None, messages: int = 0
-    ) -> tuple[Row, list[Row]]:
+    ) -> PersonalRecord:
         """A round without the target: nothing is learned, and the model stays."""
         self.stopper.update(math.nan)
-        row = self._row(present, trained or {}) | {"communication": messages, "skipped": reason}
+        row: PersonalRow = {**self._row(present, trained or {}), "communication": messages, "skipped": reason}
         nothing = np.zeros(0)
-        return row, arm_rows(self.decision, self.round, Play(nothing.astype(np.int64), False), nothing, nothing)
+        play = Play(nothing.astype(np.int64), False)
+        return PersonalRecord(row, arm_rows(self.decision, self.round, play, nothing, nothing))
 
-    def _row(self, present: BoolArray, trained: Mapping[int, Trained]) -> dict[str, Any]:
+    def _row(self, present: BoolArray, trained: Mapping[int, Trained]) -> PersonalRow:
         lost = [worker for worker, answer in trained.items() if answer.update is None]
         return {
             "round": self.round,
@@ -310,6 +313,14 @@ class Personalisation:
             "failed": "+".join(self.workers.names[worker] for worker in lost),
             "skipped": "",
         }
+
+    def columns(self) -> dict[str, AnyArray]:
+        """What clients.csv holds of each worker."""
+        return self.workers.columns(self.config.poison)
+
+    def parts(self) -> dict[str, Saves]:
+        """What saves itself into a checkpoint, by name."""
+        return {"decision": self.decision}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
         """What a checkpoint holds besides the decision: header, arrays, the best model by name and the global one."""
@@ -341,6 +352,10 @@ class Personalisation:
         self.meter.restore(header["meter"])
         self.stopper.restore(header["stopper"])
         self.pacer.restore(header["pacer"])
+
+
+PersonalCallback = Callback[Personalisation, PersonalRecord]
+"""What goes along with a personalisation."""
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

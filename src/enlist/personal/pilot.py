@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
-
 from enlist.personal.config import Config, Elimination
 from enlist.personal.decision import ExploreRounds
-from enlist.personal.personalisation import Personalisation
+from enlist.personal.personalisation import PersonalCallback, Personalisation
 from enlist.personal.rewards import Binary, Increment, pilot_threshold
 from enlist.personal.rules import ExtremeExploreRule
+from enlist.personal.tables import PersonalRecord
 from enlist.personal.workers import Workers
-from enlist.simulation.callbacks import Callback, Row
 
 
 def with_pilot_threshold(config: Config, *, rounds: int = 5, q: float = 0.5, workers: Workers | None = None) -> Config:
@@ -37,11 +34,11 @@ def with_pilot_threshold(config: Config, *, rounds: int = 5, q: float = 0.5, wor
     return config.model_copy(update={"reward": reward})
 
 
-class _Increases(Callback):
+class _Increases(PersonalCallback):
     """Keeps every increase."""
 
     def __init__(self) -> None:
         self.increases: list[float] = []
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
-        self.increases += [entry["increase"] for entry in participations]
+    def on_round(self, simulation: Personalisation, record: PersonalRecord) -> None:
+        self.increases += [entry["increase"] for entry in record.arms]

@@ -1,38 +1,19 @@
-"""The run folder of a personalisation: its tables, what of a run saves itself, and what can be read from it later."""
+"""A personalisation in a folder, where it can be killed and continued."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
 from enlist.personal.config import Config
-from enlist.personal.personalisation import Personalisation
+from enlist.personal.personalisation import PersonalCallback, Personalisation
 from enlist.personal.priors import Estimates
 from enlist.personal.tables import PERSONAL_TABLES
 from enlist.personal.workers import Workers
-from enlist.runs.folder import RunFolder, Saves
-from enlist.simulation.callbacks import Callback, Recorder
+from enlist.runs.folder import RunFolder
+from enlist.simulation.callbacks import Recorder
 from enlist.training.flat import Vectors
-from enlist.typing import AnyArray
-
-
-class PersonalRecorder(Recorder):
-    """Writes the run folder of a personalisation: rounds.csv, arms.csv, clients.csv, checkpoints, result.json.
-
-    >>> PersonalRecorder.DETAILS
-    'arms.csv'
-    """
-
-    DETAILS = "arms.csv"
-
-    def columns(self, simulation: Personalisation) -> Mapping[str, AnyArray]:
-        """What clients.csv holds of each worker."""
-        return simulation.workers.columns(simulation.config.poison)
-
-    def parts(self, simulation: Personalisation) -> Mapping[str, Saves]:
-        """The decision saves itself."""
-        return {"decision": simulation.decision}
 
 
 def run_in(
@@ -40,7 +21,7 @@ def run_in(
     config: Config,
     *,
     workers: Workers | None = None,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[PersonalCallback] = (),
     resume: bool = False,
     model: Vectors | None = None,
     priors: Sequence[Estimates] = (),
@@ -66,7 +47,7 @@ def complete(
     path: str | PathLike[str] | None = None,
     *,
     resume: bool = False,
-    callbacks: Sequence[Callback] = (),
+    callbacks: Sequence[PersonalCallback] = (),
     accept_changes: bool | None = None,
     **settings: Any,
 ) -> Personalisation:
@@ -84,7 +65,7 @@ def complete(
     with RunFolder.open(
         path, values, resume=resume, tables=PERSONAL_TABLES, code=code, accept_changes=accept_changes
     ) as folder:
-        recorder = PersonalRecorder(folder)
+        recorder = Recorder(folder)
         run = Personalisation(config, callbacks=(recorder, *callbacks), **settings)
         recorder.restore(run)
         run.run()

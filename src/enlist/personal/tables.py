@@ -1,27 +1,109 @@
-"""The tables of a personalisation: their columns, and the rows of arms.csv."""
+"""The tables of a personalisation: their columns with their meanings, a round's record, and the rows of arms.csv."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Required, TypedDict
 
 from enlist.personal.decision import Decision, Play
-from enlist.simulation.callbacks import Row
 from enlist.typing import FloatArray
 
-ROUNDS = (
-    "round", "arm", "code", "extreme", "epochs", "local", "validation", "test", "best_validation", "best_test",
-    "communication", "cumulative_communication", "available", "failed", "skipped",
-)  # fmt: skip
-ARMS = (
-    "round", "arm", "code", "increase", "reward", "credited", "estimate", "lower", "upper", "count", "removed",
-)  # fmt: skip
-PERSONAL_TABLES = {"rounds.csv": ROUNDS, "arms.csv": ARMS}
+
+class PersonalRow(TypedDict, total=False):
+    """A row of rounds.csv: the arm whose model was kept. A value that is unknown is missing, or NaN.
+
+    >>> list(PersonalRow.__annotations__)[:3]
+    ['round', 'arm', 'code']
+    """
+
+    round: Required[int]
+    """1, 2, ..."""
+    arm: str
+    """The combination whose aggregate became the model, as names."""
+    code: str
+    """The same, with a 1 for each worker in it."""
+    extreme: bool
+    """Whether all arms were played."""
+    epochs: int
+    """Epochs that the target trained."""
+    local: float
+    """Validation score of the target's own model."""
+    validation: float
+    """Validation score of the model kept."""
+    test: float
+    """Test score of the model kept."""
+    best_validation: float
+    """The best validation score so far."""
+    best_test: float
+    """Test score of the model that has it."""
+    communication: int
+    """Messages of this round."""
+    cumulative_communication: int
+    """Messages so far."""
+    available: int
+    """Workers that were there."""
+    failed: str
+    """Those whose updates did not come or cannot be used, joined by +."""
+    skipped: str
+    """Why the round was skipped; empty if it was not."""
+
+
+class ArmRow(TypedDict):
+    """A row of arms.csv: what is known of an arm after a round.
+
+    >>> list(ArmRow.__annotations__)[:3]
+    ['round', 'arm', 'code']
+    """
+
+    round: int
+    """1, 2, ..."""
+    arm: str
+    """The combination, as names."""
+    code: str
+    """The same, with a 1 for each worker in it."""
+    increase: float
+    """What the aggregate scored beyond the reference; NaN if it was not played."""
+    reward: float
+    """What the rule learned from; NaN if it was not played, or a worker did not answer."""
+    credited: bool
+    """Whether there was a reward."""
+    estimate: float
+    """What the rule expects of it."""
+    lower: float
+    """Lower bound of its mean increase."""
+    upper: float
+    """Upper bound of its mean increase."""
+    count: int
+    """Rewards so far."""
+    removed: bool
+    """Whether it was eliminated."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class PersonalRecord:
+    """What `Personalisation.step` returns of a round, and every callback is given: its rows of rounds.csv and arms.csv.
+
+    >>> PersonalRecord({"round": 1}, []).tables()
+    {'arms.csv': [], 'rounds.csv': [{'round': 1}]}
+    """
+
+    row: PersonalRow
+    arms: Sequence[ArmRow]
+
+    def tables(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Table -> the rows that this round adds to it."""
+        return {"arms.csv": self.arms, "rounds.csv": [self.row]}
+
+
+PERSONAL_TABLES = {"rounds.csv": tuple(PersonalRow.__annotations__), "arms.csv": tuple(ArmRow.__annotations__)}
 """Table -> columns. rounds.csv tells of the arm whose model was kept, arms.csv has a row for each arm and round."""
 MOST_ROWS = 64
 """Arms beyond which arms.csv has rows only for those that were played."""
 
 
-def arm_rows(decision: Decision, round: int, play: Play, rewards: FloatArray, increases: FloatArray) -> list[Row]:
+def arm_rows(decision: Decision, round: int, play: Play, rewards: FloatArray, increases: FloatArray) -> list[ArmRow]:
     """What is known of every arm after a round; increase and reward are NaN for arms that were not played.
 
     >>> import numpy as np
@@ -37,11 +119,11 @@ def arm_rows(decision: Decision, round: int, play: Play, rewards: FloatArray, in
     place = {arm: index for index, arm in enumerate(play.arms.tolist())}
     lower, upper = decision.bounds()
     values, count = decision.values().tolist(), decision.count().tolist()
-    found: list[Row] = []
+    found: list[ArmRow] = []
     for arm in range(len(arms)) if len(arms) <= MOST_ROWS else place:
         index = place.get(arm)
         reward = math.nan if index is None else float(rewards[index])
-        row = {
+        row: ArmRow = {
             "round": round,
             "arm": arms.label(arm),
             "code": arms.code(arm),

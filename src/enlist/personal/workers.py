@@ -218,5 +218,6 @@ def _same_labels(datasets: Mapping[str, Dataset]) -> dict[str, Dataset]:
     for worker, dataset in datasets.items():
         codes = np.array([names.index(name) for name in dataset.class_names])
         parts = {part: Samples(some.x, codes[some.y], some.users) for part, some in dataset.parts.items()}
-        found[worker] = Dataset(dataset.name, classes=len(names), class_names=tuple(names), **parts)
+        inputs = dataset.input_names
+        found[worker] = Dataset(dataset.name, classes=len(names), class_names=tuple(names), input_names=inputs, **parts)
     return found

@@ -53,6 +53,18 @@ def one_core() -> Iterator[None]:
         yield
 
 
+def have_children() -> None:
+    """Let this process start processes of its own, which Python forbids to those that end with their parent.
+
+    They end with this one: see `serve_parent`.
+
+    >>> have_children()
+    >>> multiprocessing.current_process().daemon
+    False
+    """
+    multiprocessing.current_process()._config["daemon"] = False  # type: ignore[attr-defined]
+
+
 def serve_parent(beat: Any = None) -> None:
     """Leave Ctrl-C to the main process, which then ends its workers; and do not outlive it if it is killed.
 

@@ -42,6 +42,26 @@ for (const data of document.querySelectorAll('script[data-chart]')) {
   });
 }
 """
+# Columns of numbers go by value, the largest first; others by their text. What is not known is at the end.
+SORT = r"""
+for (const table of document.querySelectorAll('table.sortable')) {
+  table.tHead.addEventListener('click', event => {
+    const head = event.target.closest('th');
+    if (!head) return;
+    const rows = [...table.tBodies[0].rows], text = row => row.cells[head.cellIndex].textContent;
+    const number = /^-?[\d,]*\.?\d+(e[+-]?\d+)?( %)?$/, known = rows.filter(row => text(row) !== '–');
+    const numeric = known.every(row => number.test(text(row)));
+    const value = row => parseFloat(text(row).replaceAll(',', ''));
+    const before = head.getAttribute('aria-sort');
+    const falling = before === null ? numeric : before === 'ascending';
+    const compare = numeric ? (a, b) => value(a) - value(b) : (a, b) => text(a).localeCompare(text(b));
+    known.sort((a, b) => falling ? compare(b, a) : compare(a, b));
+    for (const other of head.parentNode.cells) other.removeAttribute('aria-sort');
+    head.setAttribute('aria-sort', falling ? 'descending' : 'ascending');
+    table.tBodies[0].append(...known, ...rows.filter(row => text(row) === '–'));
+  });
+}
+"""
 # Vega writes styles into the page while it draws, which is why inline styles are allowed; they reach no network either.
 POLICY = (
     "default-src 'none'; script-src {scripts}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
@@ -49,14 +69,18 @@ POLICY = (
 )
 
 
-def document(title: str, style: str, body: str, charts: Sequence[Mapping[str, Any]] = ()) -> str:
+def document(
+    title: str, style: str, body: str, charts: Sequence[Mapping[str, Any]] = (), sortable: bool = False
+) -> str:
     """A whole page. `body` is HTML; the chart number 3 (from 0) goes into its element with the id "chart3".
+
+    With `sortable`, headings of tables of the class "sortable" can be clicked.
 
     >>> page = document("<One>", "", "<p>a</p>")
     >>> page.count("<script"), "<title>&lt;One&gt;</title>" in page, "script-src 'none'" in page
     (0, True, True)
     """
-    scripts = [_library(), DRAW] if charts else []
+    scripts = [*([_library(), DRAW] if charts else []), *([SORT] if sortable else [])]
     data = "".join(
         f'<script type="application/json" data-chart="chart{number}">{embedded(chart)}</script>'
         for number, chart in enumerate(charts)

@@ -25,6 +25,13 @@ table { border-collapse: collapse; margin: 18px 0; font-variant-numeric: tabular
 th, td { padding: 6px 16px 6px 0; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
 th { color: #666; font-weight: 600; font-size: 14px; border-bottom: 2px solid #ccc; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
+.scroll { max-height: 560px; overflow: auto; }
+.sortable { margin: 0; }
+.sortable th { position: sticky; top: 0; background: white; }
+.sortable button { all: unset; cursor: pointer; }
+.sortable button:focus-visible { outline: 2px solid #0b6e99; }
+.sortable [aria-sort=descending] button::after { content: " ▾"; }
+.sortable [aria-sort=ascending] button::after { content: " ▴"; }
 .charts { display: flex; flex-wrap: wrap; gap: 24px; }
 .note { color: #666; font-size: 14px; }
 """
@@ -43,6 +50,8 @@ class Section:
     table: Sequence[Sequence[str]] = ()
     charts: Sequence[alt.TopLevelMixin | Mapping[str, Any]] = ()
     note: str = ""
+    sortable: bool = False
+    """Whether a click on a heading of the table sorts it."""
 
 
 def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -> Path:
@@ -61,7 +70,7 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         if section.text:
             body.append(f"<p>{escaped(section.text)}</p>")
         if section.table:
-            body.append(_table(section.table))
+            body.append(_table(section.table, section.sortable))
         if section.charts:
             body.append('<div class="charts">')
             for chart in section.charts:
@@ -71,11 +80,16 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         if section.note:
             body.append(f'<p class="note">{escaped(section.note)}</p>')
     path.parent.mkdir(parents=True, exist_ok=True)
-    files.write(path, document(title, STYLE, "".join(body), charts).encode())
+    sortable = any(section.sortable for section in sections)
+    files.write(path, document(title, STYLE, "".join(body), charts, sortable).encode())
     return path
 
 
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    head = "".join(f"<th>{escaped(cell)}</th>" for cell in rows[0])
+def _table(rows: Sequence[Sequence[str]], sortable: bool) -> str:
+    button = ('<button type="button">', "</button>") if sortable else ("", "")
+    head = "".join(f"<th>{escaped(cell).join(button)}</th>" for cell in rows[0])
     lines = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows[1:])
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"
+    body = "".join(f"<tr>{line}</tr>" for line in lines)
+    kind = ' class="sortable"' if sortable else ""
+    table = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{table}</div>' if sortable else table

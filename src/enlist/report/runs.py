@@ -24,6 +24,8 @@ from enlist.report.devices import (
     latency_rows,
 )
 from enlist.report.flower import shadow_sections
+from enlist.report.further import further_sections
+from enlist.report.groups import write_groups
 from enlist.report.page import Section, write_page
 from enlist.report.participation import (
     activity_chart,
@@ -34,10 +36,12 @@ from enlist.report.participation import (
     selection_chart,
     selection_rows,
 )
+from enlist.report.reasons import reason_sections
 from enlist.report.skew import class_heatmap, size_histogram
 from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
+from enlist.runs.groups import grouped, ordered
 from enlist.runs.printing import comparison_table, target_name
-from enlist.runs.scores import BASELINE, comparison_rows, configured_target
+from enlist.runs.scores import comparison_rows, configured_target
 from enlist.runs.tables import RunTables, Table
 
 Charts = dict[str, alt.TopLevelMixin]
@@ -60,7 +64,8 @@ def write_report(
     """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
     `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Files of an
-    earlier report are replaced. Runs without a single finished round are left out.
+    earlier report are replaced. Runs without a single finished round are left out. Runs that differ in keys of their
+    configurations are shown in groups, by these keys.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run
@@ -72,13 +77,17 @@ def write_report(
     started = ordered([run for run in runs if len(run.rounds["round"])])
     if not started:
         raise InputError("no run has finished a round yet; there is nothing to report.")
+    if len(groups := grouped(started)) > 1:
+        return write_groups(groups, place, title, target, window, baseline)
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
     rows = comparison_rows(started, target, window, baseline)
     sections = [
         _results(started, rows, given=target is not None, window=window),
         *_learning(started, rows, window),
+        *further_sections(started),
         _selected(started),
+        *reason_sections(started),
         _outcomes(started, rows),
         *shadow_sections(started),
         *_data(started),
@@ -96,24 +105,13 @@ def write_report(
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
 
 
-def ordered(runs: Sequence[RunTables]) -> list[RunTables]:
-    """Runs by selector in order of appearance, random last, and by seed.
-
-    >>> from enlist.runs.example import example_run
-    >>> [run.name for run in ordered([example_run("random"), example_run("oort", 1), example_run("oort", 0)])]
-    ['oort, seed 0', 'oort, seed 1', 'random, seed 0']
-    """
-    names = list(dict.fromkeys(run.selector for run in runs))
-    return sorted(runs, key=lambda run: (run.selector == BASELINE, names.index(run.selector), run.seed))
-
-
 def _plain(row: Row) -> dict[str, Any]:
     """JSON knows no NaN."""
     return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
 def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window: int) -> tuple[Section, Charts]:
-    notes = [sentences.unfinished(runs), sentences.differences(runs)]
+    notes = [sentences.unfinished(runs)]
     seeds = max(row["seeds"] for row in rows)
     if math.isfinite(rows[0]["target"]):
         goal = target_name(rows[0])
@@ -203,7 +201,8 @@ def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
         return []
     if run.classes:
         counts = np.stack([run.clients[name] for name in run.classes], axis=1)
-        charts["classes"] = class_heatmap(counts, "Which classes clients hold")
+        classes = [name.removeprefix("class_") for name in run.classes]
+        charts["classes"] = class_heatmap(counts, "Which classes clients hold", classes, run.names)
     charts["sizes"] = size_histogram(told, "How much clients hold")
     return [(Section("Data", sentences.data(run), charts=list(charts.values()), note=_of_seed(runs)), charts)]
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.runs.printing import duration, level, percent, target_name
+from enlist.runs.printing import duration, level, percent, target_name, titled
 from enlist.runs.scores import BASELINE, times_completed, times_selected
 from enlist.runs.tables import RunTables
 
 MANY = 5  # with more selectors than that, only the first and the last are put into words
 
 
-def size(runs: Sequence[RunTables]) -> str:
-    """What was run, in one sentence.
+def size(runs: Sequence[RunTables], groups: int = 1) -> str:
+    """What was run, in one sentence; `groups`: in so many configurations.
 
     >>> from enlist.runs.example import example_run
     >>> size([example_run(name, seed) for name in ("oort", "random") for seed in range(3)])
@@ -25,13 +24,55 @@ def size(runs: Sequence[RunTables]) -> str:
     """
     names = list(dict.fromkeys(run.selector for run in runs))
     seeds = [len([run for run in runs if run.selector == name]) for name in names]
+    if groups > 1:
+        seeds = [len({run.seed for run in runs if run.selector == name}) for name in names]
     who = _count(len(names), "selector") + f", {_between(seeds)} {'seed' if max(seeds) == 1 else 'seeds'} each"
     if len(runs) == 1:
         who = runs[0].name
+    who = f"{_count(groups, 'configuration')}, {who}" if groups > 1 else who
     clients = _between([run.count for run in runs])
-    asked = float(np.mean([np.nanmean(run.rounds["asked"]) for run in runs]))
+    means = [float(np.nanmean(run.rounds["asked"])) for run in runs]
+    asked = f"{np.mean(means):.3g}"
+    if groups > 1 and f"{min(means):.3g}" != f"{max(means):.3g}":
+        asked = f"{min(means):.3g} to {max(means):.3g}"
     rounds = [len(run.rounds["round"]) for run in runs]
-    return f"{who}: {clients} clients, {asked:.3g} of them asked in a round, {_between(rounds)} rounds."
+    return f"{who}: {clients} clients, {asked} of them asked in a round, {_between(rounds)} rounds."
+
+
+def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
+    """Where the best final figure is, and where methods and baseline can be told apart.
+
+    >>> row = {"selector": "oort", "measure": "accuracy", "final": 0.8, "baseline": "random", "rounds.k": 5}
+    >>> row |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
+    >>> sweep([row, {**row, "rounds.k": 9, "final": 0.7, "speed_up_low": 0.9}], ["rounds.k"])
+    'The best final accuracy is 80 %: oort with k = 5. Compared with random, oort is faster in 1 of 2 configurations.'
+    """
+    known = [row for row in rows if math.isfinite(row["final"])]
+    if not known:
+        return "Nothing was evaluated."
+    words = []
+    if len({row["measure"] for row in known}) == 1:
+        best = (max if known[0]["measure"] == "accuracy" else min)(known, key=lambda row: float(row["final"]))
+        where = titled({key: best[key] for key in keys})
+        figure = f"final {best['measure']} is {level(round(best['final'], 3), best['measure'])}"
+        words.append(f"The best {figure}: {best['selector']} with {where}.")
+    alike = []
+    for name in dict.fromkeys(row["selector"] for row in rows):
+        own = [row for row in rows if row["selector"] == name and math.isfinite(row.get("speed_up_low", math.nan))]
+        faster = sum(row["speed_up_low"] > 1 and row["speed_up_bound"] in ("", ">=") for row in own)
+        slower = sum(row["speed_up_high"] < 1 and row["speed_up_bound"] in ("", "<=") for row in own)
+        if faster or slower:
+            better = " and ".join(
+                f"{word} in {count}" for word, count in (("faster", faster), ("slower", slower)) if count
+            )
+            words.append(f"Compared with {own[0]['baseline']}, {name} is {better} of {len(own)} configurations.")
+        elif own:
+            alike.append(name)
+    if alike:
+        base = next(row["baseline"] for row in rows if row["baseline"])
+        names = ", ".join(alike[:MANY]) + (f" and {len(alike) - MANY} more" if len(alike) > MANY else "")
+        words.append(f"These seeds do not tell apart from {base}, in any configuration: {names}.")
+    return " ".join(words)
 
 
 def speed(rows: Sequence[Row]) -> str:
@@ -215,22 +256,6 @@ def presence(runs: Sequence[RunTables]) -> str:
     )
 
 
-def differences(runs: Sequence[RunTables]) -> str:
-    """A warning if the configurations differ in more than selector and seed, which makes selectors hard to compare.
-
-    >>> from enlist.runs.example import example_run
-    >>> differences([example_run(), example_run("oort", clients=20)])
-    'Beware: these runs differ in more than selector and seed: clients.'
-    """
-    settings = [_leaves(run.config) for run in runs]
-    keys = sorted({key for each in settings for key in each if key.partition(".")[0] not in ("selector", "seed")})
-    differing = [key for key in keys if len({repr(each.get(key)) for each in settings}) > 1]
-    if not differing:
-        return ""
-    more = f" and {len(differing) - 6} more" if len(differing) > 6 else ""
-    return f"Beware: these runs differ in more than selector and seed: {', '.join(differing[:6])}{more}."
-
-
 def unfinished(runs: Sequence[RunTables]) -> str:
     """A warning about runs that have not come to their end.
 
@@ -243,13 +268,6 @@ def unfinished(runs: Sequence[RunTables]) -> str:
     names = [f"{run.name} ({_count(len(run.rounds['round']), 'round')} so far)" for run in open_runs]
     more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
     return f"Not finished: {'; '.join(names[:MANY])}{more}." if names else ""
-
-
-def _leaves(config: Any, path: str = "") -> dict[str, Any]:
-    if not isinstance(config, Mapping):
-        return {path: config}
-    inner = [_leaves(value, f"{path}.{key}" if path else str(key)) for key, value in config.items()]
-    return {key: value for part in inner for key, value in part.items()}
 
 
 def _under(values: Mapping[str, str]) -> str:

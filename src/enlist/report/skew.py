@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from enlist import checks
 from enlist.errors import InputError
+from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 FEW = 24
@@ -28,21 +29,26 @@ POINTS = 4000
 MOST_CLASSES = 100
 
 TEN = ("#0b6e99", "#e9a23b", "#6a4c93", "#2a9d5c", "#d1495b", "#7cc6e3", "#8c6239", "#f0a6bc", "#a9c94a", "#4a5568")
+LONGEST_USER = 24
 HEAT = ("#f6f9fb", "#b9dcea", "#5aa9c8", "#0b6e99", "#06405c")
 
 
-def class_bars(counts: ArrayLike, title: str, class_names: Sequence[str] = ()) -> alt.LayerChart:
-    """A bar per client, stacked by class, for at most 24 clients.
+def class_bars(
+    counts: ArrayLike, title: str, class_names: Sequence[str] = (), users: AnyArray | None = None
+) -> alt.LayerChart:
+    """A bar per client, stacked by class, for at most 24 clients; `users` are ids to show beside positions.
 
     >>> type(class_bars([[3, 1], [0, 5]], "Two clients")).__name__
     'LayerChart'
     """
     table, names = _few(counts, class_names)
-    totals = [{"client": client, "samples": int(total)} for client, total in enumerate(table.sum(axis=1))]
-    along = alt.X("client:O", title="client", axis=alt.Axis(labelAngle=0, ticks=False))
+    who = _clients(len(table), users)
+    totals = [{"client": client, "samples": int(total)} for client, total in zip(who, table.sum(axis=1), strict=True)]
+    axis = alt.Axis(labelAngle=0 if users is None else -45, ticks=False, labelLimit=120)
+    along = alt.X("client:O", title="client", sort=who, axis=axis)
     up = alt.Y("samples:Q", title="samples", axis=alt.Axis(tickCount=6, format=",d"))
     bars = (
-        alt.Chart(alt.InlineData(values=_cells(table, names)))
+        alt.Chart(alt.InlineData(values=_cells(table, names, who)))
         .mark_bar(stroke="white", strokeWidth=0.5)
         .encode(x=along, y=up, color=_class_colour(names), order=alt.Order("position:Q"), tooltip=_tooltips())
     )
@@ -55,7 +61,9 @@ def class_bars(counts: ArrayLike, title: str, class_names: Sequence[str] = ()) -
     return layered
 
 
-def class_pies(counts: ArrayLike, title: str, class_names: Sequence[str] = ()) -> alt.FacetChart:
+def class_pies(
+    counts: ArrayLike, title: str, class_names: Sequence[str] = (), users: AnyArray | None = None
+) -> alt.FacetChart:
     """A pie per client, divided by class, for at most 24 clients; the heading tells how many samples it stands for.
 
     >>> type(class_pies([[3, 1], [0, 5]], "Two clients")).__name__
@@ -63,8 +71,12 @@ def class_pies(counts: ArrayLike, title: str, class_names: Sequence[str] = ()) -
     """
     table, names = _few(counts, class_names)
     sizes = table.sum(axis=1)
-    headings = [f"client {client}: {size:,}" for client, size in enumerate(sizes)]
-    rows = [{**cell, "heading": headings[cell["client"]]} for cell in _cells(table, names)]
+    who = _clients(len(table), users)
+    headings = [
+        f"{'client ' if users is None else ''}{client}: {size:,}" for client, size in zip(who, sizes, strict=True)
+    ]
+    heading_of = dict(zip(who, headings, strict=True))
+    rows = [{**cell, "heading": heading_of[cell["client"]]} for cell in _cells(table, names, who)]
     pies = (
         alt.Chart(alt.InlineData(values=rows))
         .mark_arc(radius=48, stroke="white", strokeWidth=0.6)
@@ -83,7 +95,9 @@ def class_pies(counts: ArrayLike, title: str, class_names: Sequence[str] = ()) -
     return faceted
 
 
-def class_heatmap(counts: ArrayLike, title: str, class_names: Sequence[str] = ()) -> alt.LayerChart:
+def class_heatmap(
+    counts: ArrayLike, title: str, class_names: Sequence[str] = (), users: AnyArray | None = None
+) -> alt.LayerChart:
     """Which classes each client holds: colour is the share of the client's own samples.
 
     Up to 60 clients have a row each, with the counts in the cells. More are sorted by their most frequent class and by
@@ -94,7 +108,9 @@ def class_heatmap(counts: ArrayLike, title: str, class_names: Sequence[str] = ()
     'LayerChart'
     """
     table, names = _folded(counts, class_names)
-    return _written(table, names, title) if len(table) <= WRITTEN else _sorted_columns(table, names, title)
+    if len(table) > WRITTEN:
+        return _sorted_columns(table, names, title)
+    return _written(table, names, _clients(len(table), users), title)
 
 
 def size_histogram(sizes: ArrayLike, title: str) -> alt.LayerChart:
@@ -194,15 +210,15 @@ def skew_scatter(
     return layered
 
 
-def _written(table: IntArray, names: Sequence[str], title: str) -> alt.LayerChart:
+def _written(table: IntArray, names: Sequence[str], who: Sequence[Any], title: str) -> alt.LayerChart:
     rows = [
         {**cell, "text": f"{cell['samples']:d}" if cell["samples"] < 10_000 else f"{cell['samples'] / 1000:.0f}k"}
-        for cell in _cells(table, names, empty=True)
+        for cell in _cells(table, names, who, empty=True)
     ]
     narrow = len(names) > 30
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("class:N", sort=list(names), title="class", axis=_class_axis("top", names)),
-        y=alt.Y("client:O", title="client", axis=alt.Axis(ticks=False, domain=False)),
+        y=alt.Y("client:O", title="client", sort=list(who), axis=alt.Axis(ticks=False, domain=False, labelLimit=160)),
     )
     cells = base.mark_rect(stroke="white", strokeWidth=1).encode(color=_share_colour(), tooltip=_tooltips())
     numbers = (
@@ -287,12 +303,19 @@ def _few(counts: ArrayLike, class_names: Sequence[str]) -> tuple[IntArray, list[
     return table, names
 
 
-def _cells(table: IntArray, names: Sequence[str], empty: bool = False) -> list[dict[str, Any]]:
+def _clients(count: int, users: AnyArray | None) -> list[Any]:
+    """What clients are called: their positions, with their user ids if they have any."""
+    if users is None:
+        return list(range(count))
+    return [f"{client} {printable(user, LONGEST_USER)}" for client, user in enumerate(users.tolist())]
+
+
+def _cells(table: IntArray, names: Sequence[str], who: Sequence[Any], empty: bool = False) -> list[dict[str, Any]]:
     """A row for each client and class, with those of which there is nothing if `empty`."""
     part = table / np.maximum(table.sum(axis=1, keepdims=True), 1)
     return [
         {
-            "client": client,
+            "client": who[client],
             "position": position,
             "class": name,
             "samples": int(table[client, position]),

@@ -10,6 +10,7 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row, colours
+from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
 from enlist.runs.scores import evaluations, time_to, total
 from enlist.runs.tables import RunTables
@@ -38,12 +39,14 @@ def selector_colour(names: Sequence[str]) -> alt.Color:
     return alt.Color("selector:N", scale=colours(names), sort=list(names), legend=above)
 
 
-def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accuracy") -> list[dict[str, Any]]:
+def curve_rows(
+    runs: Sequence[RunTables], along: str = "time", by: str = "accuracy", most: int = POINTS
+) -> list[dict[str, Any]]:
     """Mean and 95 % interval over seeds of what evaluations showed, on a grid of times, or at the evaluated rounds.
 
     Between evaluations a run keeps the value of the last one. A selector's curve begins where all its seeds have been
     evaluated and ends where the shortest of its runs ends, so that the mean is always one over the same seeds. A single
-    run shows its evaluations as they are.
+    run shows its evaluations as they are. A curve has at most about `most` points.
 
     >>> from enlist.runs.example import example_run
     >>> rows = curve_rows([example_run(seed=seed) for seed in range(3)], along="rounds")
@@ -51,7 +54,7 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
     [(2.0, 0.49), (4.0, 0.67), (6.0, 0.76)]
     """
     place = 1 if along == "time" else 0
-    grid = np.linspace(0.0, max((float(total(run)[place]) for run in runs), default=0.0), POINTS + 1)
+    grid = np.linspace(0.0, max((float(total(run)[place]) for run in runs), default=0.0), most + 1)
     rows = []
     for name in dict.fromkeys(run.selector for run in runs):
         own = [run for run in runs if run.selector == name]
@@ -63,7 +66,7 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
         inner = grid
         if along == "rounds" or len(own) == 1:
             inner = np.unique(np.concatenate([each[place] for each in seen])).astype(float)
-            inner = inner[np.unique(np.linspace(0, len(inner) - 1, POINTS).round().astype(np.int64))]
+            inner = inner[np.unique(np.linspace(0, len(inner) - 1, most).round().astype(np.int64))]
         points = np.unique([first, *inner[(inner > first) & (inner < end)], end])
         steps = [each.values[np.searchsorted(each[place], points, side="right") - 1] for each in seen]
         for at, values in zip(points, np.transpose(steps), strict=True):
@@ -75,7 +78,9 @@ def curve_rows(runs: Sequence[RunTables], along: str = "time", by: str = "accura
 def _interval(summary: Summary, by: str) -> tuple[float, float]:
     if math.isnan(summary.low):
         return summary.mean, summary.mean
-    return max(summary.low, 0.0), min(summary.high, 1.0) if by == "accuracy" else summary.high
+    if by.startswith(METRIC):  # of which nobody knows the bounds
+        return summary.low, summary.high
+    return max(summary.low, 0.0), summary.high if by == "loss" else min(summary.high, 1.0)
 
 
 def curve_chart(
@@ -85,8 +90,11 @@ def curve_chart(
     by: str = "accuracy",
     target: float = math.nan,
     clock: str = "virtual time",
+    axis: str = "",
 ) -> alt.LayerChart:
     """A line per selector with its 95 % band over seeds; the target is dashed; the legend singles out lines.
+
+    `axis` is what the vertical axis shows, if it is not the test accuracy or loss.
 
     >>> from enlist.runs.example import example_run
     >>> type(curve_chart(curve_rows([example_run()]), "Accuracy over time", target=0.7)).__name__
@@ -96,7 +104,7 @@ def curve_chart(
     unit, size = time_unit(max(row["at"] for row in rows)) if along == "time" else ("", 1.0)
     values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in rows]
     bounds = [bound for row in rows for bound in (row["low"], row["high"])] + [target] * math.isfinite(target)
-    scale = alt.Scale(zero=False, domain=_domain(bounds, by), nice=False)
+    scale = alt.Scale(zero=False, domain=domain_of(bounds, by), nice=False)
     percent = ".0%" if by == "accuracy" else "~g"
     pick = alt.selection_point(fields=["selector"], bind="legend")
     base = alt.Chart(alt.InlineData(values=values)).encode(
@@ -110,7 +118,7 @@ def curve_chart(
     )
     y_axis = alt.Axis(format=percent, tickCount=6)
     band = base.mark_area(clip=True).encode(
-        y=alt.Y("low:Q", title=f"test {by}", scale=scale, axis=y_axis),
+        y=alt.Y("low:Q", title=axis or f"test {by}", scale=scale, axis=y_axis),
         y2="high:Q",
         opacity=alt.condition(pick, alt.value(0.16), alt.value(0.02)),
     )
@@ -137,11 +145,16 @@ def _spent(at: float, along: str) -> str:
     return duration(at) if along == "time" else f"{at:,.0f}"
 
 
-def _domain(bounds: Sequence[float], by: str) -> list[float]:
+def domain_of(bounds: Sequence[float], by: str) -> list[float]:
+    """Where an axis of accuracies or losses begins and ends.
+
+    >>> domain_of([0.5, 1.0], "accuracy")
+    [0.475, 1.0]
+    """
     low, high = min(bounds), max(bounds)
     margin = 0.05 * (high - low) or 0.05
     top = min(high + margin, 1.0) if by == "accuracy" else high + margin
-    return [max(low - margin, 0.0), max(top, high)]
+    return [low - margin if by == "metric" else max(low - margin, 0.0), max(top, high)]
 
 
 def _target_line(target: float, by: str) -> list[alt.Chart]:

@@ -94,6 +94,7 @@ class Checkpoint:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        files.check_tree(folder)
         self.header, self.arrays = storage.read(folder / "state", "run")
         try:
             self.round, self.lengths = int(self.header["round"]), _numbers(self.header["tables"])
@@ -136,7 +137,7 @@ def checksum(path: Path) -> str:
     ...     checksum(Path(folder) / "empty")[:12]
     'e3b0c44298fc'
     """
-    with open(path, "rb") as file:
+    with os.fdopen(files.descriptor(path, os.O_RDONLY), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

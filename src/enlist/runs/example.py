@@ -75,7 +75,12 @@ def example_run(selector: str = "random", seed: int = 0, clients: int = 12, roun
         now += duration + 5.0
     config = {"selector": {"name": selector}, "seed": seed, "clients": clients, "rounds": rounds, "k": k}
     result = {"rounds": rounds, "time": rows[-1]["end"], "accuracy": rows[-1]["accuracy"], "status": "finished"}
-    return RunTables(selector, seed, config, _columns(rows), _columns(told), table, result)
+    participations = _columns(told)
+    kept = None
+    if favour:
+        asked_for = {name: participations[name].astype(float) for name in ("round", "client")}
+        kept = {**asked_for, "speed": 10.0 / table["expected_latency"][participations["client"]]}
+    return RunTables(selector, seed, config, _columns(rows), participations, table, result, kept=kept)
 
 
 def _clients(count: int, streams: Streams, classes: int = 10) -> Table:
@@ -109,7 +114,8 @@ def write_run(tables: RunTables, folder: Path) -> Path:
     ...     sorted(path.name for path in write_run(example_run(), Path(folder)).iterdir())
     ['clients.csv', 'config.json', 'participations.csv', 'result.json', 'rounds.csv']
     """
-    files = {name: getattr(tables, name) for name in ("rounds", "participations", "clients")}
+    names = ("rounds", "participations", "clients", *(["reasons"] if tables.kept else []))
+    files = {name: getattr(tables, name) for name in names}
     return write_tables(folder, files, {"config": tables.config, "result": tables.result})
 
 

@@ -27,20 +27,11 @@ from enlist import files, storage
 from enlist.errors import InputError, StateFileError
 from enlist.runs import checkpoints, digests, trust
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
+from enlist.runs.columns import LARGEST, OPEN, TABLES, USER
 from enlist.runs.digests import Running, digest_of, digest_of_file, first_difference
 from enlist.runs.environment import environment
 from enlist.typing import AnyArray
 
-ROUNDS = (
-    "round", "start", "duration", "end", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
-    "deadline", "accuracy", "loss", "validation_accuracy", "validation_loss", "train_loss", "bytes_down", "bytes_up",
-)  # fmt: skip
-PARTICIPATIONS = (
-    "round", "selected_in", "client", "outcome", "latency", "censored", "download", "compute", "upload", "samples",
-    "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain", "rounds_late", "weight",
-    "reason",
-)  # fmt: skip
-TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS}
 FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "result.json", "model.safetensors")
 """Files of a run folder besides its tables."""
 FIRST_FILES = ("lock", ".config.json.", trust.ORIGIN, f".{trust.ORIGIN}.")
@@ -89,6 +80,7 @@ class RunFolder:
         self._files: dict[str, TextIO] = {}
         self._wall: TextIO | None = None
         self._running: dict[str, Running] = {}
+        self._headers: dict[str, list[str]] = {}
         self._fixed: dict[str, str] = {}
 
     @classmethod
@@ -146,29 +138,31 @@ class RunFolder:
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
-        columns = self.tables[table]
-        buffer = io.StringIO()
-        writer = csv.writer(buffer, lineterminator="\n")
-        writer.writerows([[_cell(row.get(name)) for name in columns] for row in rows])
         with self.writing():
-            file = self._file(table)
-            file.write(buffer.getvalue())
+            file = self._file(table, rows)
+            if self._running[table].length >= LARGEST.get(table, math.inf):
+                return
+            columns = self._headers[table]
+            text = _lines([_cell(row.get(name)) for name in columns] for row in rows)
+            file.write(text)
             file.flush()
-            self._running[table].update(buffer.getvalue())
+            self._running[table].update(text)
 
     def write_clients(self, columns: Mapping[str, AnyArray]) -> None:
-        """Write clients.csv, once: a run that is continued leaves it as it is."""
+        """Write clients.csv, once: a run that is continued leaves it as it is. Users are in participations.csv too."""
         path = self.path / "clients.csv"
+        if USER in columns:
+            table, before = "participations.csv", self.tables["participations.csv"]
+            self.tables = {**self.tables, table: (*before, USER)}
+            if self._length(table) == len(_lines([before])):  # a header, and nothing below
+                self._cut(table, 0)
         if path.name in self._fixed:
             return
         if not (self.resumed and files.has_file(path)):
             rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-            buffer = io.StringIO()
-            writer = csv.writer(buffer, lineterminator="\n")
-            writer.writerow(columns)
-            writer.writerows([_cell(value) for value in row] for row in rows)
+            text = _lines([columns, *([_cell(value) for value in row] for row in rows)])
             with self.writing():
-                storage.replace(path, buffer.getvalue().encode())
+                storage.replace(path, text.encode())
         self._fixed[path.name] = digest_of_file(path)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
@@ -312,16 +306,21 @@ class RunFolder:
             self._files[table] = files.open_to_append(self.path / table)
         return self._files[table]
 
-    def _file(self, table: str) -> TextIO:
-        """A table, opened, with its header and with the digest of what it holds."""
+    def _file(self, table: str, rows: Sequence[Mapping[str, Any]] = ()) -> TextIO:
+        """A table, opened, with its header and with the digest of what it holds; one that has a header keeps it."""
         file = self._open(table)
         if table not in self._running:
             self._running[table] = Running.of(file)
         if not self._running[table].length:
-            header = ",".join(self.tables[table]) + "\n"
+            further = rows[0] if rows and table in OPEN else ()
+            self._headers[table] = list(dict.fromkeys((*self.tables[table], *further)))
+            header = _lines([self._headers[table]])
             file.write(header)
             file.flush()
             self._running[table].update(header)
+        if table not in self._headers:
+            with files.open_text(self.path / table) as text:
+                self._headers[table] = next(csv.reader(text))
         return file
 
     def _length(self, table: str) -> int:
@@ -332,9 +331,16 @@ class RunFolder:
         return self._running[table].digest() if table in self._running else digest_of_file(self.path / table)
 
     def _cut(self, table: str, length: int) -> None:
+        if table in OPEN and not length:  # its first row will say what its header is
+            (self.path / table).unlink(missing_ok=True)
+            if table in self._files:
+                self._files.pop(table).close()
+            self._running.pop(table, None)
+            return
         file = self._open(table)
         if os.fstat(file.fileno()).st_size > length:
             os.ftruncate(file.fileno(), length)
+            self._headers.pop(table, None)
         if self._running.setdefault(table, Running()).length != length:
             self._running[table] = Running.of(file)
         self._file(table)
@@ -355,6 +361,11 @@ def _same_config(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any
             f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; go on "
             "with the code that began it, or name a new folder."
         )
+    if found is not None and found.key.endswith(".digest"):
+        raise InputError(
+            f"the run in {folder} was made with other data (their digest differs); go on with the data that began it, "
+            "or name a new folder."
+        )
     if found is not None:
         raise InputError(
             f"{folder} holds a run with {found.key} = {found.before!r}, but {found.now!r} was asked for; resume it "
@@ -372,6 +383,12 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise StateFileError(f"{path} holds no table; restore it from a copy, or name a new folder.")
     return content
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def _cell(value: Any) -> str:
@@ -400,4 +417,4 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["TABLES", "Checkpoint", "RunFolder", "Saves", "Weights", "accepting_changes"]
+__all__ = ["Checkpoint", "RunFolder", "Saves", "Weights", "accepting_changes"]

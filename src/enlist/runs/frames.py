@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import html
 import importlib.util
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,10 +19,12 @@ from enlist.typing import AnyArray
 LIBRARIES = ("pandas", "polars", "arrays")
 WHOLE = frozenset({
     "round", "selected_in", "client", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
-    "bytes_down", "bytes_up", "rounds_late", "seed", "seeds", "pairs", "reached", "rounds",
+    "bytes_down", "bytes_up", "rounds_late", "samples", "seed", "seeds", "pairs", "reached", "rounds",
+    "rounds_to_target",
 })  # fmt: skip
 """Columns that count something."""
 FLAGS = frozenset({"censored"})
+TEXTS = frozenset({"outcome", "reason"})
 SHOWN = 10
 
 
@@ -56,7 +58,7 @@ class Columns(dict[str, AnyArray]):
         return f"<table><tr>{head}</tr>{body}</table>"
 
 
-def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
+def frame(columns: Mapping[str, Any], library: str | None = None, shares: Collection[str] = ()) -> Any:
     """Columns of equal length as a data frame.
 
     Parameters
@@ -65,6 +67,8 @@ def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
         NaN or None where a value is missing.
     library : {"pandas", "polars", "arrays"}, optional
         By default pandas if it is installed, else `Columns`.
+    shares : collection of str
+        Columns of these names hold shares, though elsewhere they count something.
 
     >>> frame({"round": np.array([1.0, 2.0]), "loss": np.array([0.5, np.nan])}, "arrays")["round"]
     array([1, 2])
@@ -72,7 +76,8 @@ def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
     if library is None:
         library = "pandas" if importlib.util.find_spec("pandas") else "arrays"
     checks.one_of("library", library, LIBRARIES)
-    typed = {name: _typed(name, np.asarray(values)) for name, values in columns.items()}
+    arrays = {name: np.asarray(values) for name, values in columns.items()}
+    typed = {name: values if name in shares else _typed(name, values) for name, values in arrays.items()}
     if library == "arrays":
         return Columns({name: _plain(values) for name, values in typed.items()})
     if importlib.util.find_spec(library) is None:
@@ -80,7 +85,9 @@ def frame(columns: Mapping[str, Any], library: str | None = None) -> Any:
     if library == "polars":
         import polars
 
-        return polars.DataFrame({name: _plain(values) for name, values in typed.items()}, nan_to_null=True)
+        gaps = {name: values for name, values in typed.items() if isinstance(values, np.ma.MaskedArray)}
+        counts = {name: polars.Series(values.tolist(), dtype=polars.Int64) for name, values in gaps.items()}
+        return polars.DataFrame({**typed, **counts}, nan_to_null=True)
     import pandas
 
     return pandas.DataFrame(
@@ -106,7 +113,9 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
 
 
 def _typed(name: str, values: AnyArray) -> AnyArray:
-    """Whole numbers as int64, masked where some are missing; flags as bool; the others as they are."""
+    """Whole numbers as int64, masked where some are missing; flags as bool; text as text; the others as they are."""
+    if name in TEXTS and values.dtype.kind == "f":
+        return np.full(len(values), "")
     if values.dtype.kind != "f" or not (name in WHOLE or name in FLAGS or name.startswith("class_")):
         return values
     known = ~np.isnan(values)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -89,8 +91,8 @@ def target_name(row: Row) -> str:
     return ("" if row["measure"] == "accuracy" else "loss ") + level(row["target"], row["measure"])
 
 
-def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
-    """Header and one line per selector, from `comparison_rows`.
+def comparison_table(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[list[str]]:
+    """Header and one line per selector, from `comparison_rows`; `keys` are columns of the rows to begin with.
 
     ± is half a 95 % interval over seeds, brackets hold one. `2/3` means that two of three seeds reached the target: the
     figure then is a bound. A column that nothing is known about is left out.
@@ -104,23 +106,97 @@ def comparison_table(rows: Sequence[Row]) -> list[list[str]]:
     fedcs | ≥ 6.7 (2/3) | ≥ 2 min 19 s (2/3) | ≤ 1.11 [0.33, 3.68]
     random | 5.3 ± 2.9 | 2 min 38 s ± 2.7 min | –
     """
-    by, goal = rows[0]["measure"], target_name(rows[0])
+    goals, measures = {target_name(row) for row in rows}, {str(row["measure"]) for row in rows}
+    goal = target_name(rows[0]) if len(goals) == 1 else "target"
+    by = measures.pop() if len(measures) == 1 else "figure"
+    base = next((row["baseline"] for row in rows if row["baseline"]), None)
     most = max(row["bytes_down"] + row["bytes_up"] for row in rows)
     unit, size = next(((name, size) for name, size in (("GB", 1e9), ("MB", 1e6)) if most >= size), ("kB", 1e3))
-    columns = {
-        "selector": [row["selector"] for row in rows],
+    columns = {short: [written(row[key]) for row in rows] for key, short in short_names(keys).items()}
+    columns |= {"selector": [row["selector"] for row in rows]}
+    columns |= {goal: [target_name(row) for row in rows]} if len(goals) > 1 else {}
+    columns |= {
         f"rounds to {goal}": [_reached(row, "rounds_to") for row in rows],
         f"time to {goal}": [_reached(row, "time_to") for row in rows],
-        f"speed-up over {rows[0]['baseline'] or 'the baseline'}": [speed_up(row) for row in rows],
+        f"speed-up over {base or 'the baseline'}": [speed_up(row) for row in rows],
         f"final {by}": [_final(row) for row in rows],
         "round time": [duration(row["round_time"]) for row in rows],
         "late / dropped / failed": [_outcomes(row) for row in rows],
         "seen": [percent(row["coverage"]) for row in rows],
         "Jain": [f"{row['jain']:.2f}" for row in rows],
         f"{unit} sent": [_sent(row, size) for row in rows],
+        "worst tenth of clients": [_half_interval(row, "accuracy_worst_tenth") for row in rows],
+        "spread over clients": [_half_interval(row, "accuracy_spread") for row in rows],
     }
+    metrics = dict.fromkeys(name for row in rows for name in row if name.startswith("metric_"))
+    for name in (name for name in metrics if any(f"{name}_low" in row for row in rows)):
+        short = name.removeprefix("metric_")
+        columns[name if short in columns else short] = [_half_interval(row, name, share=False) for row in rows]
     kept = {title: cells for title, cells in columns.items() if any(cell != UNKNOWN for cell in cells)}
     return [list(kept), *(list(line) for line in zip(*kept.values(), strict=True))]
+
+
+def short_names(keys: Sequence[str]) -> dict[str, str]:
+    """Keys as tables and charts call them: their last parts, as many as it takes to tell them apart.
+
+    >>> short_names(["rounds.k", "server.optimiser.lr", "training.lr"])
+    {'rounds.k': 'k', 'server.optimiser.lr': 'optimiser.lr', 'training.lr': 'training.lr'}
+    """
+    found = {}
+    for key in keys:
+        parts = key.split(".")
+        ends = (".".join(parts[-count:]) for count in range(1, len(parts) + 1))
+        others = [other for other in keys if other != key]
+        found[key] = next((end for end in ends if not any(f".{other}".endswith(f".{end}") for other in others)), key)
+    return found
+
+
+def written(value: Any) -> str:
+    """A value of a key as tables, charts and folders show it.
+
+    >>> [written(value) for value in (0.1, 1.0, None, True, [32, 16], "iid")]
+    ['0.1', '1', '–', 'true', '[32, 16]', 'iid']
+    """
+    if value is None:
+        return UNKNOWN
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def titled(values: Row) -> str:
+    """Keys with their values, in words.
+
+    >>> titled({"rounds.k": 5, "data.partition.alpha": 0.1})
+    'k = 5, alpha = 0.1'
+    """
+    names = short_names(list(values))
+    return ", ".join(f"{names[key]} = {written(value)}" for key, value in values.items())
+
+
+def as_text(lines: Sequence[Sequence[str]]) -> str:
+    """Lines of cells as a table of plain text.
+
+    >>> print(as_text([["selector", "seen"], ["oort", "75 %"]]))
+    selector  seen
+    oort      75 %
+    """
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+
+
+def as_html(lines: Sequence[Sequence[str]], header: bool = True) -> str:
+    """Lines of cells as a table for a notebook, the first one perhaps its header.
+
+    >>> as_html([["a < b"], ["1"]])
+    '<table><tr><th>a &lt; b</th></tr><tr><td>1</td></tr></table>'
+    """
+    kinds = ["th" if header and not index else "td" for index in range(len(lines))]
+    cells = (
+        "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in line)
+        for kind, line in zip(kinds, lines, strict=True)
+    )
+    return f"<table>{''.join(f'<tr>{line}</tr>' for line in cells)}</table>"
 
 
 def speed_up(row: Row) -> str:
@@ -159,12 +235,18 @@ def _rounds(number: float) -> str:
 
 
 def _final(row: Row) -> str:
-    half = (row["final_high"] - row["final_low"]) / 2.0
-    if not math.isfinite(row["final"]):
+    return _half_interval(row, "final", share=row["measure"] == "accuracy")
+
+
+def _half_interval(row: Row, name: str, share: bool = True) -> str:
+    """A score with half of its interval; a share in percent."""
+    value = row.get(name, math.nan)
+    half = (row[f"{name}_high"] - row[f"{name}_low"]) / 2.0 if name in row else math.nan
+    if not math.isfinite(value):
         return UNKNOWN
-    if row["measure"] != "accuracy":
-        return f"{row['final']:.3g}" + (f" ± {half:.2g}" if math.isfinite(half) else "")
-    return f"{100 * row['final']:.1f}" + (f" ± {100 * half:.1f}" if math.isfinite(half) else "") + " %"
+    if not share:
+        return f"{value:.3g}" + (f" ± {half:.2g}" if math.isfinite(half) else "")
+    return f"{100 * value:.1f}" + (f" ± {100 * half:.1f}" if math.isfinite(half) else "") + " %"
 
 
 def _outcomes(row: Row) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.errors import InputError, unknown
+from enlist.runs.columns import FAIRNESS, METRIC
 from enlist.runs.tables import RunTables
 from enlist.statistics import Summary, geometric_mean
 from enlist.typing import FloatArray, IntArray
@@ -140,7 +141,8 @@ def jain(counts: Sequence[float] | IntArray) -> float:
 def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     """All scores of a run that need no target; NaN where the tables do not tell.
 
-    `final` is the mean of the last three evaluations, `best` the best one. Shares of outcomes are shares of those who
+    `final` is the mean of the last three evaluations, `best` the best one; accuracies of clients and metrics of the
+    user's, where there are any, are means of the last three too. Shares of outcomes are shares of those who
     were asked; `coverage` is the share of clients of whom at least one update was merged.
 
     >>> from enlist.runs.example import example_run
@@ -167,6 +169,57 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     found |= {name: float(np.nansum(rounds[name])) / asked if asked else math.nan for name in OUTCOMES}
     for name in ("arrived", "bytes_down", "bytes_up"):
         found[name] = float(np.nansum(rounds[name])) if name in rounds else math.nan
+    return found | {name: _final(rounds[name]) for name in extra_columns([tables])}
+
+
+def extra_columns(runs: Sequence[RunTables]) -> list[str]:
+    """Columns about evaluations that only some runs have: accuracies of clients, and metrics of the user's.
+
+    >>> from enlist.runs.example import example_run
+    >>> extra_columns([example_run()])
+    []
+    """
+    names = dict.fromkeys(name for run in runs for name in run.rounds)
+    return [name for name in names if name in FAIRNESS or name.startswith(METRIC)]
+
+
+def _final(column: FloatArray) -> float:
+    known = column[np.isfinite(column)]
+    return float(known[-LAST:].mean()) if len(known) else math.nan
+
+
+def run_summary(tables: RunTables, target: float | None = None, window: int = 1) -> dict[str, Any]:
+    """How a run ended: status, rounds, virtual seconds, accuracies, times to the target, shares of outcomes.
+
+    `final` is the mean of the last three evaluations, `last` the last of them, `best` the best. The target is the
+    configuration's, if none is given.
+
+    >>> from enlist.runs.example import example_run
+    >>> found = run_summary(example_run(), target=0.7)
+    >>> found["status"], found["rounds"], found["rounds_to_target"], round(found["last"], 2)
+    ('finished', 8, 6, 0.8)
+    """
+    by = measure([tables])
+    scores, seen = run_scores(tables, by), evaluations(tables, by).values
+    result = dict(tables.result or {})
+    goal = {name: result.get(name) for name in ("target", "rounds_to_target", "time_to_target")}
+    if target is not None:
+        reached = time_to(tables, check_target(target, by), window, by)
+        rounds, seconds = reached or (None, None)
+        goal = {"target": float(target), "rounds_to_target": rounds, "time_to_target": seconds}
+    found: dict[str, Any] = {
+        "method": tables.selector,
+        "seed": tables.seed,
+        "status": result.get("status", "running"),
+        "measure": by,
+        "final": scores.pop("final"),
+        "last": float(seen[-1]) if len(seen) else math.nan,
+        "best": scores.pop("best"),
+        **goal,
+        **scores,
+    }
+    for name in ("rounds", "asked", "bytes_down", "bytes_up"):
+        found[name] = int(found[name]) if math.isfinite(found[name]) else math.nan
     return found
 
 
@@ -278,8 +331,8 @@ def comparison_rows(
         if selector != base and base in by_selector:
             row |= speed_up(by_selector[base], seeds, target, window, by)
         each = [run_scores(run, by) for run in seeds.values()]
-        for name in each[0]:
-            row |= _flat(name, Summary.of([found[name] for found in each]))
+        for name in dict.fromkeys(name for found in each for name in found):
+            row |= _flat(name, Summary.of([found.get(name, math.nan) for found in each]))
         rows.append(row)
     return rows
 

@@ -25,6 +25,7 @@ import numpy as np
 from enlist import files
 from enlist.errors import InputError
 from enlist.methods import Method
+from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
@@ -32,6 +33,8 @@ Table = dict[str, AnyArray]
 ROUNDS = ("round", "start", "end", "available", "asked", "completed", "late", "dropped", "failed", "accuracy", "loss")
 PARTICIPATIONS = ("round", "selected_in", "client", "outcome")
 CLIENTS = ("client", "samples")
+NAMES = ("user", "id")
+"""Columns of names of clients, in simulations and in real federations: text, though a name may look like a number."""
 
 _BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
 
@@ -117,6 +120,8 @@ class RunTables:
     clients: Table
     result: Mapping[str, Any] | None = None
     folder: Path | None = None
+    kept: Table | None = None
+    """The reasons of a run in memory; those in a folder are read when they are wanted."""
 
     @property
     def name(self) -> str:
@@ -137,6 +142,24 @@ class RunTables:
     def classes(self) -> list[str]:
         """The columns of the clients table that count samples of a class, in order."""
         return [name for name in self.clients if name.startswith("class_")]
+
+    @property
+    def names(self) -> AnyArray | None:
+        """(clients,) names of clients, row by row of the clients table; None if they have none."""
+        return next((self.clients[name] for name in NAMES if name in self.clients), None)
+
+    @functools.cached_property
+    def reasons(self) -> Table:
+        """Why clients were asked: round, client and the terms of the choice; empty if nothing was kept."""
+        if self.kept is not None or self.folder is None or not files.has_file(self.folder / "reasons.csv"):
+            return dict(self.kept or {})
+        path = self.folder / "reasons.csv"
+        table = _checked(path, ("round", "client"))
+        for name, column in table.items():
+            if column.dtype.kind != "f":
+                raise InputError(f"{path} is damaged: column '{printable(name, 40)}' holds text; run it again.")
+        told = table["round"] <= (self.rounds["round"][-1] if len(self.rounds["round"]) else -math.inf)
+        return {name: column[told] for name, column in table.items()}
 
     @functools.cached_property
     def who(self) -> IntArray:
@@ -168,8 +191,8 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     """
     folder = Path(folder)
     rounds = _checked(folder / "rounds.csv", ROUNDS)
-    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text=("outcome",))
-    clients = _checked(folder / "clients.csv", CLIENTS)
+    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text=("outcome", *NAMES))
+    clients = _checked(folder / "clients.csv", CLIENTS, text=NAMES)
     numbers = rounds["round"]
     if (np.diff(numbers) <= 0).any():
         where = int(np.argmax(np.diff(numbers) <= 0)) + 1
@@ -232,7 +255,7 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 def _checked(
     path: Path, needed: Iterable[str], columns: Collection[str] | None = None, text: Collection[str] = ()
 ) -> Table:
-    table = read_table(path, None if columns is None else {*columns, *needed})
+    table = read_table(path, None if columns is None else {*columns, *needed}, text)
     missing = [name for name in needed if name not in table]
     if missing:
         raise InputError(

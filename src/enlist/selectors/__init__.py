@@ -48,6 +48,8 @@ AnySelector = type[Selector[Any, Any]]
 SelectorT = TypeVar("SelectorT", bound=Selector[Any, Any])
 AnyMethod = str | AnySelector | Method[Any] | Mapping[str, Any]
 """Whatever names a method; `method` reads it."""
+AnyMethods = AnyMethod | Iterable[AnyMethod] | Mapping[str, AnyMethod]
+"""Whatever names several; `methods` reads it."""
 
 ENTRY_POINT_GROUP = "enlist.selectors"
 
@@ -199,7 +201,7 @@ def method(given: AnyMethod) -> Method[Any]:
     return Method(head, settings=settings, label=label)
 
 
-def methods(given: str | AnyMethod | Iterable[AnyMethod] | Mapping[str, AnyMethod]) -> list[Method[Any]]:
+def methods(given: AnyMethods) -> list[Method[Any]]:
     """Several methods: a text with commas, one method, a list, or a dict of label to method. Labels are distinct.
 
     >>> [each.label for each in methods({"plain": "oort", "mild": "oort+penalty=1"})]
@@ -279,13 +281,25 @@ def load(folder: str | PathLike[str], **functions: Any) -> Selector[Any, Any]:
     ...     enlist.load(folder).name
     'bsfl'
     """
+    return storage.load(folder, saved_kind(folder), functions)
+
+
+def saved_kind(folder: str | PathLike[str]) -> AnySelector:
+    """The class of a saved selector; a state never makes code run, so one of the user's own is refused.
+
+    >>> import enlist, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     enlist.create("bsfl", enlist.Clients(count=3)).save(folder)
+    ...     saved_kind(folder).__name__
+    'BSFL'
+    """
     name = storage.saved_name(folder)
     if is_code(name):
         raise InputError(
-            f"{folder} holds a selector of your own, {name}; a saved state never runs code, so load it with the class: "
-            f"{name.rpartition(':')[2]}.load(folder)."
+            f"{folder} holds a selector of your own, {name}; a saved state never runs code, so pass the class: "
+            f"{name.rpartition(':')[2]}.load(folder), or replay(folder, {name.rpartition(':')[2]}) of a federation."
         )
-    return storage.load(folder, get(name), functions)
+    return get(name)
 
 
 def _installed() -> dict[str, Any]:
@@ -317,9 +331,10 @@ def _from_table(table: Mapping[str, Any]) -> Method[Any]:
 
 def _refuse_ambiguous(text: str, name: str, preset: str) -> None:
     """A name that is both a registered selector without such a preset and a file of the user's."""
-    if preset in get(name).presets or not (Path.cwd() / f"{name}.py").is_file():
-        return
-    raise InputError(
-        f"'{text}' is ambiguous: '{name}' is a registered selector without a preset '{preset}', and {name}.py lies in "
-        "this folder; rename the file to use its class."
-    )
+    own = [f"{name}.py", f"{name}/__init__.py"]
+    own = [path for path in own if (Path.cwd() / path).is_file()]
+    if own and preset not in get(name).presets:
+        raise InputError(
+            f"'{text}' is ambiguous: '{name}' is a registered selector without a preset '{preset}', and {own[0]} lies "
+            "in this folder; rename it to use its class."
+        )

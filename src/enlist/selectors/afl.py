@@ -17,8 +17,16 @@ from enlist.typing import AnyArray, FloatArray
 
 @dataclasses.dataclass(frozen=True)
 class AFLSettings:
-    """alpha1: share of the available clients, those of least value, that is not drawn by weight; alpha2: steepness of
-    the weights; alpha3: share of k drawn uniformly from the rest.
+    """Settings of `afl`.
+
+    Parameters
+    ----------
+    alpha1 : float, default 0.75
+        Share of the available clients, those of least value, that is not drawn by weight.
+    alpha2 : float, default 0.01
+        Steepness of the weights.
+    alpha3 : float, default 0.1
+        Share of k that is drawn uniformly from the rest.
 
     >>> AFLSettings().alpha1
     0.75

@@ -31,11 +31,29 @@ SOLVERS = ("exact", "alsa", "annealing", "exhaustive")
 
 @dataclasses.dataclass(frozen=True)
 class BSFLSettings:
-    """alpha: weight of generalisation; beta: its power; bonus_scale: multiplies the confidence width;
-    generalisation: "iid" (Eq. 3), "size-quality" (Eq. 4), "loss" (target by local loss), or a function
-    (selector, k) -> target share of every client; normalised: divide the lag by its target, so that alpha needs no
-    tuning; solver; shortest: the latency without training, if known; rates: selections per "round", or per "available"
-    round; steps: of the annealing solvers.
+    """Settings of `bsfl`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Weight of generalisation against speed.
+    beta : float, default 1.0
+        Power of a client's lag behind its share.
+    bonus_scale : float, default 0.1
+        Multiplies the confidence width; 1 is the printed formula.
+    generalisation : {"iid", "size-quality", "loss"} or callable, default "iid"
+        The share that a client should have: the same for all (Eq. 3), by samples and quality (Eq. 4), by local
+        loss, or a function (selector, k) -> target share of every client.
+    normalised : bool, default True
+        Divide the lag by its target, so that alpha means the same for any n and k.
+    solver : {"exact", "alsa", "annealing", "exhaustive"}, default "exact"
+        How the best set is found.
+    shortest : float or None, default None
+        The shortest latency there can be, in seconds, if it is known; None learns it.
+    rates : {"round", "available"}, default "round"
+        Whether selections are counted per round, or per round in which the client was available.
+    steps : int, default 3500
+        Steps of the annealing solvers.
 
     >>> BSFLSettings().alpha
     1.0

@@ -9,7 +9,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
-from enlist.contract import Choice, Request, Selector, SettingsT, Told
+from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
@@ -29,6 +29,7 @@ class CSUCBState(State):
     deadline: float = 0.0
 
 
+SettingsT = TypeVar("SettingsT")
 CSStateT = TypeVar("CSStateT", bound=CSUCBState)
 
 
@@ -56,7 +57,12 @@ class _LatencyReward(Selector[SettingsT, CSStateT]):
 
 @dataclasses.dataclass(frozen=True)
 class CSUCBSettings:
-    """bonus_scale: multiplies the confidence width; 1 is the printed formula.
+    """Settings of `cs-ucb`.
+
+    Parameters
+    ----------
+    bonus_scale : float, default 0.1
+        Multiplies the confidence width; 1 is the printed formula.
 
     >>> CSUCBSettings().bonus_scale
     0.1
@@ -110,7 +116,18 @@ class CSUCB(_LatencyReward[CSUCBSettings, CSUCBState]):
 
 @dataclasses.dataclass(frozen=True)
 class CSUCBQSettings:
-    """beta: weight of the queues; share: required fraction as a part of k n_i/sum n; fractions: or given per client.
+    """Settings of `cs-ucb-q`.
+
+    Parameters
+    ----------
+    beta : float, default 0.5
+        Weight of the queues against rewards.
+    share : float, default 0.5
+        Fraction of rounds that a client is owed, as a part of k n_i / sum n.
+    fractions : array of float or None, default None
+        The fractions themselves, one per client, in place of `share`.
+    bonus_scale : float, default 1.0
+        Multiplies the confidence width; 1 is the printed formula.
 
     >>> CSUCBQSettings().beta
     0.5

@@ -16,7 +16,16 @@ from enlist.typing import FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class CUCSSettings:
-    """delta: chance that an interval misses; ridge: of the validity model; size_weight: weight of the data volume.
+    """Settings of `cu-cs`.
+
+    Parameters
+    ----------
+    delta : float, default 0.1
+        Chance that an interval misses the truth.
+    ridge : float, default 1.0
+        Ridge of the validity model.
+    size_weight : float, default 1.0
+        Weight of the data volume.
 
     >>> CUCSSettings().size_weight
     1.0

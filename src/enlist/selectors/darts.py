@@ -18,9 +18,23 @@ from enlist.typing import FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class DartsSettings:
-    """c: width of the bonus; epsilon: share of random rounds; initial_rounds: random rounds at the start;
-    reward: "quantile" (between running quantiles), "shift" (x+1)/2 and "clip" max(x, 0), both cut to [0, 1], or "raw";
-    count: what narrows the bonus, "observed" rewards or times "selected"; first_reward: use round 1's accuracy itself.
+    """Settings of `darts-ucb`.
+
+    Parameters
+    ----------
+    c : float, default 0.3
+        Width of the bonus.
+    epsilon : float, default 0.1
+        Share of rounds that are random.
+    initial_rounds : int, default 5
+        Random rounds at the start.
+    reward : {"quantile", "shift", "clip", "raw"}, default "quantile"
+        How a gain in accuracy x becomes a reward: scaled between its running quantiles, (x+1)/2 or max(x, 0), both
+        cut to [0, 1], or as it is.
+    count : {"observed", "selected"}, default "observed"
+        What narrows the bonus: rewards observed, or times selected.
+    first_reward : bool, default False
+        Take the accuracy after round 1 as its reward; otherwise that round gives none.
 
     >>> DartsSettings().c
     0.3
@@ -34,7 +48,7 @@ class DartsSettings:
     first_reward: bool = False
 
     def __post_init__(self) -> None:
-        checks.finite("c", self.c, 0.0)
+        checks.finite("c", self.c, 0.0, 1e30)
         checks.finite("epsilon", self.epsilon, 0.0, 1.0)
         checks.whole("initial_rounds", self.initial_rounds, minimum=0)
         checks.one_of("reward", self.reward, ("quantile", "shift", "clip", "raw"))
@@ -90,11 +104,14 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
         return DartsState(rewards=Estimates.create(len(self.clients)), gains=RecentValues.of(256))
 
     def choose(self, request: Request) -> Choice:
-        if self.round <= self.settings.initial_rounds or self.rng.uniform() < self.settings.epsilon:
-            return request.pick(uniform(len(request.available), request.k, self.rng))
         mean, bonus = request.of(self.state.rewards.mean), request.of(self._bonus())
-        unseen = request.of(self.counts.selected) == 0
-        return request.pick(unseen_first(mean + bonus, unseen, request.k, self.rng), mean=mean, bonus=bonus)
+        count = len(request.available)
+        if self.round <= self.settings.initial_rounds or self.rng.uniform() < self.settings.epsilon:
+            chosen, exploited = uniform(count, request.k, self.rng), np.zeros(count)
+        else:
+            unseen = request.of(self.counts.selected) == 0
+            chosen, exploited = unseen_first(mean + bonus, unseen, request.k, self.rng), np.ones(count)
+        return request.pick(chosen, mean=mean, bonus=bonus, exploited=exploited)
 
     def _bonus(self) -> FloatArray:
         pulls = self.counts.selected if self.settings.count == "selected" else self.state.rewards.count

@@ -20,8 +20,18 @@ CAPPED = 1.0 - 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class E3CSSettings:
-    """eta: learning rate; quota: "constant" share of k/n for everybody, or "late": nothing for the first quarter of
-    the run, then k/n; share: the constant one; rounds: length of the run, for "late".
+    """Settings of `e3cs`.
+
+    Parameters
+    ----------
+    eta : float, default 0.5
+        Learning rate.
+    quota : {"constant", "late"}, default "constant"
+        The least chance of everybody: `share` of k/n, or nothing in the first quarter of the run and then k/n.
+    share : float, default 0.5
+        The share of k/n of the constant quota.
+    rounds : int or None, default None
+        Length of the run; quota="late" needs it.
 
     >>> E3CSSettings().share
     0.5

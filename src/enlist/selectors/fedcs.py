@@ -18,9 +18,19 @@ from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class FedCSSettings:
-    """step: weight of the newest time in an estimate; overhead: seconds of each round that are neither update nor
-    upload (selection, download, aggregation); unknown_share: share of k that may go to clients without an estimate;
-    forget: rounds after which a client kept out only because it once did not reply is tried again (None: never).
+    """Settings of `fedcs`.
+
+    Parameters
+    ----------
+    step : float, default 0.5
+        Weight of the newest time in an estimate.
+    overhead : float, default 0.0
+        Seconds of each round that are neither update nor upload: selection, download, aggregation.
+    unknown_share : float, default 0.2
+        Share of k that may go to clients without an estimate.
+    forget : int or None, default 50
+        Rounds after which a client that is kept out only because it once did not reply is tried again; None for
+        never.
 
     >>> FedCSSettings().step
     0.5

@@ -34,17 +34,46 @@ EXACT_LIMIT = 5_000
 
 @dataclasses.dataclass(frozen=True)
 class FedSUVSettings:
-    """delta: chance that an interval misses; rho: largest share to eliminate; ridge: of the validity model;
-    noise, drift: of the utility model (drift is what it forgets each round); width_scale: multiplies its intervals;
-    initial_rounds: random rounds at the start; elimination: "soft" (clients can come back) or "hard";
-    readmit_every: rounds after which soft elimination starts afresh; memory: rounds after which a utility interval is
-    no longer intersected with older ones; posterior: "exact", "features" or "auto" (exact up to 5,000 clients);
-    features: how many features, None for a number that fits the population; refit_every: rounds between fits of the
-    kernel's length (None: never); pruning: whether clients that are certainly dominated are left out;
-    coupling: "none", or one score per client, optimistic validity plus ("add") or times ("multiply") optimistic
-    utility, of which the k largest are chosen, with nobody eliminated or left out; late_utility: what a client that is
-    not in time teaches as its utility (None: nothing); full_utility: the utility that counts as 1 (None: the running
-    95 % quantile, and standardised utilities).
+    """Settings of `fedsuv`.
+
+    Parameters
+    ----------
+    delta : float, default 0.1
+        Chance that an interval misses the truth.
+    rho : float, default 0.4
+        Largest share of clients to eliminate.
+    ridge : float, default 1.0
+        Ridge of the validity model.
+    noise : float, default 0.1
+        Noise of the utility model.
+    drift : float, default 0.02
+        What the utility model forgets in every round.
+    width_scale : float, default 0.2
+        Multiplies the intervals of the utility model.
+    initial_rounds : int, default 2
+        Random rounds at the start.
+    elimination : {"soft", "hard"}, default "soft"
+        With "soft", eliminated clients can come back.
+    readmit_every : int or None, default 50
+        Rounds after which soft elimination starts afresh; None for never.
+    memory : int or None, default 20
+        Rounds after which a utility interval is no longer intersected with older ones; None for never.
+    posterior : {"auto", "exact", "features"}, default "auto"
+        The utility model: exact, by random features, or "auto": exact up to 5,000 clients.
+    features : int or None, default None
+        How many random features; None for a number that fits the population.
+    refit_every : int or None, default 50
+        Rounds between fits of the kernel's length; None for never.
+    pruning : bool, default True
+        Leave out clients that are certainly dominated.
+    coupling : {"none", "add", "multiply"}, default "multiply"
+        "none" looks for the largest rectangle of validity and utility, as printed; the others give each client one
+        score, optimistic validity plus or times optimistic utility, and choose the k largest, with nobody eliminated
+        or left out.
+    late_utility : float or None, default 0.0
+        What a client that is not in time teaches as its utility; None for nothing.
+    full_utility : float or None, default None
+        The utility that counts as 1; None takes the running 95 % quantile, and standardised utilities.
 
     >>> FedSUVSettings().rho
     0.4

@@ -146,7 +146,23 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
 
 @dataclasses.dataclass(frozen=True)
 class EpsilonGreedySelectorSettings(RewardSettings, EpsilonGreedySettings):
-    """The rule's settings and the reward's.
+    """Settings of `epsilon-greedy`.
+
+    Parameters
+    ----------
+    step : float or None, default None
+        Weight of the latest reward in a mean; None for plain means.
+    initial : float, default 1.0
+        The estimate of a client before its first reward.
+    epsilon : float, default 0.2
+        Probability that a slot goes to a client outside the best.
+    reward : {"accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed"}, default "accuracy_gain"
+        Which value of a reply is the reward; "speed" is 1 - latency/deadline, "completed" is 1 if it came in time.
+    scale : {"raw", "quantile", "threshold", "median"}, default "quantile"
+        "raw" takes it as it is, "quantile" maps it to [0, 1] between running quantiles, "threshold" and "median"
+        give 1 above it, else 0.
+    threshold : float, default 0.025
+        The limit of scale="threshold", and of "median" until five values are known.
 
     >>> EpsilonGreedySelectorSettings().epsilon
     0.2
@@ -191,7 +207,23 @@ class EpsilonGreedySelector(RuleSelector[EpsilonGreedySelectorSettings]):
 
 @dataclasses.dataclass(frozen=True)
 class UCBSelectorSettings(RewardSettings, UCBSettings):
-    """The rule's settings and the reward's.
+    """Settings of `ucb`.
+
+    Parameters
+    ----------
+    step : float or None, default None
+        Weight of the latest reward in a mean; None for plain means.
+    initial : float, default 0.05
+        The estimate of a client before its first reward.
+    c : float, default 0.3
+        Width of the bonus.
+    reward : {"accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed"}, default "accuracy_gain"
+        Which value of a reply is the reward; "speed" is 1 - latency/deadline, "completed" is 1 if it came in time.
+    scale : {"raw", "quantile", "threshold", "median"}, default "quantile"
+        "raw" takes it as it is, "quantile" maps it to [0, 1] between running quantiles, "threshold" and "median"
+        give 1 above it, else 0.
+    threshold : float, default 0.025
+        The limit of scale="threshold", and of "median" until five values are known.
 
     >>> UCBSelectorSettings().c
     0.3
@@ -245,7 +277,23 @@ class UCBSelector(RuleSelector[UCBSelectorSettings]):
 
 @dataclasses.dataclass(frozen=True)
 class ThompsonSelectorSettings(RewardSettings, ThompsonSettings):
-    """The rule's settings and the reward's.
+    """Settings of `thompson`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Successes that the Beta prior of every client begins with.
+    beta : float, default 1.0
+        Failures that it begins with.
+    gamma : float, default 1.0
+        Share of what was seen that is kept in every round; 1 forgets nothing.
+    reward : {"accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed"}, default "accuracy_gain"
+        Which value of a reply is the reward; "speed" is 1 - latency/deadline, "completed" is 1 if it came in time.
+    scale : {"quantile", "threshold", "median"}, default "median"
+        What is a success: "threshold" and "median" give 1 above it, else 0; "quantile" maps rewards to [0, 1]
+        between running quantiles.
+    threshold : float, default 0.025
+        The limit of scale="threshold", and of "median" until five values are known.
 
     >>> ThompsonSelectorSettings().scale
     'median'
@@ -303,7 +351,23 @@ class ThompsonSelector(_BetaSelector[ThompsonSelectorSettings]):
 
 @dataclasses.dataclass(frozen=True)
 class DiscountedThompsonSelectorSettings(ThompsonSelectorSettings, DiscountedThompsonSettings):
-    """The rule's settings and the reward's.
+    """Settings of `discounted-thompson`.
+
+    Parameters
+    ----------
+    alpha : float, default 1.0
+        Successes that the Beta prior of every client begins with.
+    beta : float, default 1.0
+        Failures that it begins with.
+    gamma : float, default 0.98
+        Share of what was seen that is kept in every round; 1 forgets nothing.
+    reward : {"accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed"}, default "accuracy_gain"
+        Which value of a reply is the reward; "speed" is 1 - latency/deadline, "completed" is 1 if it came in time.
+    scale : {"quantile", "threshold", "median"}, default "median"
+        What is a success: "threshold" and "median" give 1 above it, else 0; "quantile" maps rewards to [0, 1]
+        between running quantiles.
+    threshold : float, default 0.025
+        The limit of scale="threshold", and of "median" until five values are known.
 
     >>> DiscountedThompsonSelectorSettings().gamma
     0.98

@@ -17,16 +17,44 @@ from enlist.typing import BoolArray, FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class OortSettings:
-    """exploration, exploration_decay, exploration_min: share of slots for clients never heard of, and how it falls;
-    penalty: exponent of T/duration for slow clients; threshold: percentile of durations at which T starts;
-    pacer: "paper" (relax T when utility falls) or "code" (when it stalls); pacer_step: window in rounds;
-    pacer_delta: percentiles by which T moves, None for as many clients as `pacer_step` rounds select;
-    clip: quantile at which utilities are cut; cut_off: share of the last exploited score that still qualifies;
-    pool: at least this many times the exploited slots qualify; round_up: a broken slot is exploited, not explored;
-    explore_by: "speed" or "size" of unheard clients;
-    sample_window: how many times the explored slots are shortlisted; retire_after: selections after which a client is
-    no longer exploited (None: never); retire_share: at most this share of clients is retired;
-    reward_stragglers: give late clients the mean utility of their round.
+    """Settings of `oort`.
+
+    Parameters
+    ----------
+    exploration : float, default 0.9
+        Share of the slots for clients never heard of, at the start.
+    exploration_decay : float, default 0.98
+        What it is multiplied by in every round.
+    exploration_min : float, default 0.2
+        The least that it falls to.
+    penalty : float, default 2.0
+        Exponent of T/duration for clients slower than T.
+    threshold : float, default 30.0
+        Percentile of durations at which T starts.
+    pacer : {"paper", "code"}, default "paper"
+        When T is relaxed: as utility falls, or, as the published code does, as it stalls.
+    pacer_step : int, default 20
+        Window of the pacer, in rounds.
+    pacer_delta : float or None, default None
+        Percentiles by which T moves; None for as many clients as `pacer_step` rounds select.
+    clip : float, default 0.95
+        Quantile at which utilities are cut.
+    cut_off : float, default 0.95
+        Share of the last exploited score that still qualifies.
+    pool : float, default 1.0
+        At least this many times the exploited slots qualify.
+    round_up : bool, default False
+        A broken slot is exploited, not explored.
+    explore_by : {"speed", "size"}, default "speed"
+        What decides among clients never heard of.
+    sample_window : float, default 5.0
+        How many times the explored slots are shortlisted.
+    retire_after : int or None, default None
+        Selections after which a client is no longer exploited; None for never.
+    retire_share : float, default 0.3
+        At most this share of the clients is retired.
+    reward_stragglers : bool, default False
+        Give late clients the mean utility of their round.
 
     >>> OortSettings().exploration
     0.9

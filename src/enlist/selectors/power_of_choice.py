@@ -18,7 +18,12 @@ from enlist.typing import FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class PowerOfChoiceSettings:
-    """d: how many candidates are drawn, at least k; None for 2k.
+    """Settings of `power-of-choice`.
+
+    Parameters
+    ----------
+    d : int or None, default None
+        Candidates that are drawn, at least k; None for 2k.
 
     >>> PowerOfChoiceSettings(d=30).d
     30

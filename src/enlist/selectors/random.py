@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enlist.bandits import uniform
 from enlist.contract import Choice, Request, Selector
+from enlist.methods import WithSettings
 from enlist.settings import NoSettings
 from enlist.state import NoState
 
@@ -22,6 +23,7 @@ class Random(Selector[NoSettings, NoState]):
     """
 
     name = "random"
+    with_ = WithSettings(NoSettings)
     reference = "McMahan et al. 2017"
 
     def choose(self, request: Request) -> Choice:

@@ -24,9 +24,24 @@ HISTORY_BITS = 64
 
 @dataclasses.dataclass(frozen=True)
 class RBCSFSettings:
-    """ridge: lambda of the regressions; alpha: weight of the confidence width; v: weight of latency against queues;
-    share: required fraction of rounds as a part of k/n; normalised: latencies as parts of the deadline, not seconds;
-    compute_feature, transfer_feature: names of the features with compute speed and bandwidth (None: found by name).
+    """Settings of `rbcs-f`.
+
+    Parameters
+    ----------
+    ridge : float, default 1.0
+        Lambda of the regressions.
+    alpha : float, default 0.1
+        Weight of the confidence width.
+    v : float, default 5.0
+        Weight of latency against the queues.
+    share : float, default 0.5
+        Fraction of rounds that a client is owed, as a part of k/n.
+    normalised : bool, default True
+        Latencies as parts of the deadline, not in seconds.
+    compute_feature : str or None, default None
+        Name of the feature with the compute speed; None finds it by name.
+    transfer_feature : str or None, default None
+        Name of the feature with the bandwidth; None finds it by name.
 
     >>> RBCSFSettings().v
     5.0

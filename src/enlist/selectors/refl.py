@@ -19,9 +19,20 @@ from enlist.typing import AnyArray, FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class REFLSettings:
-    """cooldown: rounds in which a client is not chosen again; alpha: weight of the old estimate of a round's length;
-    period: seconds after which availability repeats; bins: parts of a period; fade: weight of an observation one
-    period older than another.
+    """Settings of `refl`.
+
+    Parameters
+    ----------
+    cooldown : int, default 5
+        Rounds in which a client is not chosen again.
+    alpha : float, default 0.25
+        Weight of the old estimate of a round's length.
+    period : float, default 86400.0
+        Seconds after which availability repeats.
+    bins : int, default 24
+        Parts of a period.
+    fade : float, default 0.8
+        Weight of an observation that is one period older than another.
 
     >>> REFLSettings().cooldown
     5

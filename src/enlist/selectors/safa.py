@@ -12,6 +12,7 @@ from enlist.bandits import MeanLatency, top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.locks import exclusive
+from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.settings import NoSettings
 from enlist.state import State, column, nested
@@ -58,6 +59,7 @@ class SAFA(Selector[NoSettings, SAFAState]):
     presets = {"paper": {}}  # the default is the printed rule
     needs = frozenset({"latency"})
     trains_all = True
+    with_ = WithSettings(NoSettings)
     State = SAFAState
 
     @exclusive

@@ -13,7 +13,13 @@ from enlist.state import NoState
 
 @dataclasses.dataclass(frozen=True)
 class SizeProportionalSettings:
-    """variant: "successive" draws, or "fixed-inclusion" probabilities.
+    """Settings of `size-proportional`.
+
+    Parameters
+    ----------
+    variant : {"successive", "fixed-inclusion"}, default "successive"
+        "successive" draws one client after the other; "fixed-inclusion" makes the chance of being chosen
+        proportional to size.
 
     >>> SizeProportionalSettings().variant
     'successive'

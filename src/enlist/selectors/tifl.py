@@ -16,9 +16,18 @@ from enlist.typing import AnyArray, FloatArray, IntArray
 
 @dataclasses.dataclass(frozen=True)
 class TiFLSettings:
-    """tiers: how many; interval: rounds between new tiers and new probabilities; credits: rounds that each tier may
-    be drawn for (None: any number); stalled_only: new probabilities only if the tier drawn last has not become more
-    accurate since the last interval.
+    """Settings of `tifl`.
+
+    Parameters
+    ----------
+    tiers : int, default 5
+        How many tiers.
+    interval : int, default 10
+        Rounds between new tiers and new probabilities.
+    credits : int or None, default None
+        Rounds that each tier may be drawn for; None for any number.
+    stalled_only : bool, default False
+        New probabilities only if the tier drawn last has not become more accurate since the last interval.
 
     >>> TiFLSettings().tiers
     5

@@ -21,7 +21,14 @@ MOST_EXPONENT = 600.0
 
 @dataclasses.dataclass(frozen=True)
 class UCBCSSettings:
-    """gamma: what a round keeps of the weight of the rounds before; bonus_scale: multiplies the confidence width.
+    """Settings of `ucb-cs`.
+
+    Parameters
+    ----------
+    gamma : float, default 0.95
+        Share of its weight that a round keeps with every later one.
+    bonus_scale : float, default 0.3
+        Multiplies the confidence width; 1 is the printed formula.
 
     >>> UCBCSSettings().gamma
     0.95

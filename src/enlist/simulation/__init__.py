@@ -14,8 +14,10 @@ from enlist.simulation.config import Config, load, parse
 from enlist.simulation.jobs import run_in
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import ComparisonResult, Run
+from enlist.simulation.rows import RoundRecord
 from enlist.simulation.running import read, simulate
 from enlist.simulation.simulation import Simulation, placed
+from enlist.simulation.sweep import Sweep, SweepResult, sweep
 
 __all__ = [
     "Callback",
@@ -26,8 +28,11 @@ __all__ = [
     "Population",
     "Progress",
     "Recorder",
+    "RoundRecord",
     "Run",
     "Simulation",
+    "Sweep",
+    "SweepResult",
     "TensorBoard",
     "build",
     "compare",
@@ -37,4 +42,5 @@ __all__ = [
     "read",
     "run_in",
     "simulate",
+    "sweep",
 ]

@@ -6,32 +6,92 @@ import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Generic, Protocol
+
+import pydantic
+from typing_extensions import TypeVar
 
 from enlist import checks
 from enlist.errors import EnlistError, MissingExtraError, StateFileError
 from enlist.runs.folder import Checkpoint, RunFolder, Saves
 from enlist.typing import AnyArray
 
+if TYPE_CHECKING:
+    from enlist.simulation.rows import RoundRecord
+    from enlist.simulation.simulation import Simulation
+
 Row = Mapping[str, Any]
+Result = Mapping[str, Any]
+"""What result.json holds."""
 TRACKERS = ("mlflow", "tensorboard", "wandb")
 
 
-class Callback:
-    """Override what you need. `simulation` is whatever runs: a `Simulation`, or another run with rounds.
+class Record(Protocol):
+    """What is known of a round of any run; a simulation's is a `RoundRecord`.
 
-    >>> class Shout(Callback):
-    ...     def on_round(self, simulation, row, participations):
-    ...         print(row["round"], len(participations))
+    >>> from enlist.simulation import RoundRecord
+    >>> RoundRecord(None, {"round": 1}).tables()
+    {'participations.csv': (), 'rounds.csv': [{'round': 1}]}
     """
 
-    def on_start(self, simulation: Any) -> None:
+    @property
+    def row(self) -> Row:
+        """Its row of rounds.csv."""
+
+    def tables(self) -> Mapping[str, Sequence[Row]]:
+        """Table -> the rows that this round adds to it."""
+
+
+class Recordable(Protocol):
+    """A run whose rounds callbacks go along with: a `Simulation`, or a `Personalisation`.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> Simulation(Config(data={"clients": 8})).round
+    0
+    """
+
+    round: int
+    stopping: bool
+
+    @property
+    def config(self) -> pydantic.BaseModel:
+        """What it was configured with."""
+
+    def columns(self) -> Mapping[str, AnyArray]:
+        """What clients.csv holds of each client."""
+
+    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+        """What a checkpoint holds: header, arrays, and weights by file."""
+
+    def parts(self) -> Mapping[str, Saves]:
+        """What saves itself into a checkpoint, by name."""
+
+    def restore(self, checkpoint: Checkpoint) -> None:
+        """Continue from a checkpoint."""
+
+
+RunT = TypeVar("RunT", contravariant=True, default="Simulation")
+RecordT = TypeVar("RecordT", contravariant=True, default="RoundRecord")
+
+
+class Callback(Generic[RunT, RecordT]):
+    """Override what you need. It goes along with a `Simulation`, unless it is a `Callback[Kind of run, its record]`.
+
+    >>> class Shout(Callback):
+    ...     def on_round(self, simulation, record):
+    ...         print(record.row["round"], record.selection.clients)
+    >>> from enlist.simulation import Config, Simulation
+    >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 1, "k": 3}), callbacks=[Shout()]).run()
+    1 [2 4 7]
+    """
+
+    def on_start(self, simulation: RunT) -> None:
         """Before the first round, also of a resumed run."""
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
-        """After every round, with its row of rounds.csv and its rows of the other table (participations.csv)."""
+    def on_round(self, simulation: RunT, record: RecordT) -> None:
+        """After every round, with what is known of it; `simulation.stopping = True` makes it the last one."""
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: RunT, result: Result) -> None:
         """After the last round; `result` says whether the run is finished or was stopped."""
 
     def close(self) -> None:
@@ -41,32 +101,29 @@ class Callback:
 class Progress(Callback):
     """Calls a function after every round: for a progress bar.
 
-    >>> seen = []
-    >>> Progress(lambda simulation, row: seen.append(row["round"])).on_round(None, {"round": 3}, [])
-    >>> seen
-    [3]
+    >>> from enlist.simulation import Config, Simulation
+    >>> shown = Progress(lambda simulation, record: print(record.row["round"]))
+    >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), callbacks=[shown]).run()
+    1
+    2
     """
 
-    def __init__(self, tick: Callable[[Any, Row], None]) -> None:
+    def __init__(self, tick: Callable[[Simulation, RoundRecord], None]) -> None:
         self.tick = tick
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
         """Tick."""
-        self.tick(simulation, row)
+        self.tick(simulation, record)
 
 
-class Recorder(Callback):
+class Recorder(Callback[Recordable, Record]):
     """Writes the run folder, with checkpoints that take at most a twentieth of the time, and at the end.
-
-    What is particular to a kind of run is in DETAILS, `columns` and `parts`.
 
     >>> Recorder.SHARE
     0.05
     """
 
     SHARE = 0.05
-    DETAILS = "participations.csv"
-    """The table with several rows per round."""
 
     def __init__(self, folder: RunFolder) -> None:
         self.folder = folder
@@ -74,7 +131,7 @@ class Recorder(Callback):
         self.began = self.saved
         self.saved_round = -1
 
-    def restore(self, simulation: Any) -> bool:
+    def restore(self, simulation: Recordable) -> bool:
         """Continue where the last checkpoint was made; False if there is none."""
         checkpoint = self.folder.load()
         if checkpoint is not None:
@@ -91,47 +148,38 @@ class Recorder(Callback):
                 self.saved_round = simulation.round
         return checkpoint is not None
 
-    def on_start(self, simulation: Any) -> None:
+    def on_start(self, simulation: Recordable) -> None:
         """Describe the clients."""
-        self.folder.write_clients(self.columns(simulation))
+        self.folder.write_clients(simulation.columns())
         self.began = time.perf_counter()
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: Record) -> None:
         """Append to the tables; save a checkpoint if enough time has passed since the last one."""
-        self.folder.append(self.DETAILS, participations)
-        self.folder.append("rounds.csv", [row])
+        for table, rows in record.tables().items():
+            self.folder.append(table, rows)
         now = time.perf_counter()
-        self.folder.note_wall(row["round"], now - self.began, getattr(simulation, "selecting", math.nan))
+        self.folder.note_wall(record.row["round"], now - self.began, getattr(simulation, "selecting", math.nan))
         self.began = now
         if now - self.saved >= self.cost / self.SHARE:
             self.checkpoint(simulation)
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Save the end, and say that it is one."""
         if self.saved_round != simulation.round:
             self.checkpoint(simulation)
         if result["status"] != "stopped":
             self.folder.write_result(result)
 
-    def checkpoint(self, simulation: Any) -> None:
+    def checkpoint(self, simulation: Recordable) -> None:
         """Save now."""
         start = time.perf_counter()
         header, arrays, weights = simulation.state()
-        self.folder.save(simulation.round, header, arrays, weights, self.parts(simulation))
+        self.folder.save(simulation.round, header, arrays, weights, simulation.parts())
         self.saved, self.saved_round = time.perf_counter(), simulation.round
         self.cost = self.saved - start
 
-    def columns(self, simulation: Any) -> Mapping[str, AnyArray]:
-        """What clients.csv holds of each client."""
-        columns: Mapping[str, AnyArray] = simulation.population.columns(simulation.model_bytes)
-        return columns
 
-    def parts(self, simulation: Any) -> Mapping[str, Saves]:
-        """What saves itself into a checkpoint, by name."""
-        return {"selector": simulation.selector}
-
-
-class TensorBoard(Callback):
+class TensorBoard(Callback[Recordable, Record]):
     """Curves over rounds for TensorBoard. Needs the extra `tensorboard`.
 
     >>> import tempfile
@@ -151,14 +199,14 @@ class TensorBoard(Callback):
         self.folder, self.kind = str(folder), SummaryWriter
         self.writer: Any = None
 
-    def on_start(self, simulation: Any) -> None:
+    def on_start(self, simulation: Recordable) -> None:
         """Open the file."""
         self.writer = self.kind(self.folder)
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: Record) -> None:
         """One point per quantity that is known."""
-        for name, value in _numbers(row).items():
-            self.writer.add_scalar(name, value, row["round"])
+        for name, value in _numbers(record.row).items():
+            self.writer.add_scalar(name, value, record.row["round"])
 
     def close(self) -> None:
         """Write out what is left."""
@@ -166,7 +214,7 @@ class TensorBoard(Callback):
             self.writer.close()
 
 
-class MLflow(Callback):
+class MLflow(Callback[Recordable, Record]):
     """Configuration and curves for MLflow. Needs the extra `mlflow`.
 
     >>> from unittest.mock import MagicMock
@@ -187,7 +235,7 @@ class MLflow(Callback):
             client = mlflow
         self.client, self.experiment, self.status = client, experiment, ""
 
-    def on_start(self, simulation: Any) -> None:
+    def on_start(self, simulation: Recordable) -> None:
         """Open a run with the configuration as parameters."""
         self.client.set_experiment(self.experiment)
         self.client.start_run()
@@ -200,11 +248,11 @@ class MLflow(Callback):
         }
         self.client.log_params(flat)
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: Record) -> None:
         """One point per quantity that is known."""
-        self.client.log_metrics(_numbers(row), step=row["round"])
+        self.client.log_metrics(_numbers(record.row), step=record.row["round"])
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Remember how it ended."""
         self.status = "KILLED" if result["status"] == "stopped" else "FINISHED"
 
@@ -215,7 +263,7 @@ class MLflow(Callback):
         self.status = ""
 
 
-class WandB(Callback):
+class WandB(Callback[Recordable, Record]):
     """Configuration and curves for Weights & Biases. Needs the extra `wandb`.
 
     >>> from unittest.mock import MagicMock
@@ -238,16 +286,16 @@ class WandB(Callback):
         self.run: Any = None
         self.failed = True
 
-    def on_start(self, simulation: Any) -> None:
+    def on_start(self, simulation: Recordable) -> None:
         """Open a run with the configuration."""
         settings = simulation.config.model_dump(mode="json")
         self.run = self.client.init(project=self.project, name=self.name, config=settings, reinit="finish_previous")
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: Record) -> None:
         """One point per quantity that is known."""
-        self.run.log(_numbers(row), step=row["round"])
+        self.run.log(_numbers(record.row), step=record.row["round"])
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Remember that it ended well."""
         self.failed = False
 
@@ -258,7 +306,7 @@ class WandB(Callback):
         self.run = None
 
 
-def tracker(name: str, folder: Path | None, label: str) -> Callback:
+def tracker(name: str, folder: Path | None, label: str) -> Callback[Recordable, Record]:
     """The callback of a tracker by name, for commands: "tensorboard", "mlflow" or "wandb".
 
     >>> tracker("clearml", None, "oort")
@@ -279,4 +327,7 @@ def _numbers(row: Row) -> dict[str, float]:
     return {name: value for name, value in numbers.items() if name != "round" and abs(value) < float("inf")}
 
 
-__all__ = ["Callback", "Checkpoint", "MLflow", "Progress", "Recorder", "TensorBoard", "WandB", "tracker"]
+__all__ = [
+    "Callback", "Checkpoint", "MLflow", "Progress", "Record", "Recordable", "Recorder", "Result", "TensorBoard",
+    "WandB", "tracker",
+]  # fmt: skip

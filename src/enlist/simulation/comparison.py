@@ -3,31 +3,32 @@
 from __future__ import annotations
 
 import dataclasses
-import re
-from collections.abc import Iterable, Mapping, Sequence
+import logging
+from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
 from enlist import checks, files, selectors
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
+from enlist.runs.printing import plural
 from enlist.simulation.config import Config
 from enlist.simulation.header import remember
-from enlist.simulation.jobs import Ended, How, Job, Tick, perform
+from enlist.simulation.jobs import Ended, How, Job, Tick
+from enlist.simulation.plans import Plan
+from enlist.simulation.points import UNSAFE
 from enlist.simulation.results import ComparisonResult
 from enlist.simulation.running import AnyConfig, configured, read
 
+LOGGER = logging.getLogger("enlist")
 METHODS = "random,oort,bsfl,fedsuv"
 """Who is compared if nobody is named."""
 SEEDS = 5
-UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+|^[.]+")
-"""What of a label does not become part of a folder's name."""
-
-AnyMethods = str | selectors.AnyMethod | Iterable[selectors.AnyMethod] | Mapping[str, selectors.AnyMethod]
+MOST_SEEDS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Comparison(Plan):
     """Who is compared: every method with every seed, on the same populations.
 
     Parameters
@@ -50,10 +51,10 @@ class Comparison:
     seeds: int = SEEDS
     first_seed: int = 0
 
-    def __init__(self, config: Config, methods: AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
+    def __init__(self, config: Config, methods: selectors.AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
         object.__setattr__(self, "config", config)
         object.__setattr__(self, "methods", tuple(selectors.methods(methods)))
-        object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1))
+        object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1, maximum=MOST_SEEDS))
         object.__setattr__(self, "first_seed", checks.whole("first_seed", first_seed, minimum=0))
 
     @property
@@ -92,30 +93,15 @@ class Comparison:
         label, seed = key
         return files.inside(root, "runs", _slug(label), str(seed))
 
-    def run(
-        self, root: str | PathLike[str] | None = None, jobs: int = 1, tick: Tick | None = None, how: How | None = None
-    ) -> Ended:
-        """Do the runs that are missing; in the folder `root`, if it is given.
-
-        `tick` is called with label, seed and how that run stands. The results do not depend on `jobs`. Interrupted, it
-        is called again with the same folder and goes on.
-
-        >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
-        >>> Comparison(config, "random", seeds=1).run().finished["random", 0]["rounds"]
-        2
-        """
-        self.check()
-        if root is None:
-            return perform(self.jobs(), jobs, tick, how)
-        path = Path(root)
-        remember(self, path, bool(how and how.accept_changes))
-        files.inside(path, "runs")
-        return perform(self.jobs(path), jobs, tick, how)
+    def remember(self, root: Path, accept_changes: bool) -> None:
+        """Write down in the folder what it compares, or refuse a folder that holds another comparison."""
+        remember(self, root, accept_changes)
+        files.inside(root, "runs")
 
 
 def compare(
     config: AnyConfig,
-    methods: AnyMethods = METHODS,
+    methods: selectors.AnyMethods = METHODS,
     *,
     seeds: int = SEEDS,
     first_seed: int = 0,
@@ -126,6 +112,7 @@ def compare(
     workers: int = 0,
     device: str = "cpu",
     trackers: Sequence[str] = (),
+    trust: bool = False,
     accept_changes: bool = False,
     tick: Tick | None = None,
 ) -> ComparisonResult:
@@ -157,6 +144,8 @@ def compare(
         Where to train.
     trackers : sequence of str
         Where to log as well: "tensorboard", "mlflow", "wandb".
+    trust : bool, default False
+        Run the code that a received folder's config.json names; see docs/trust.md.
     accept_changes : bool, default False
         Go on with folders whose files were changed in the meantime.
     tick : callable, optional
@@ -172,12 +161,15 @@ def compare(
     >>> [row["selector"] for row in result.rows]
     ['plain', 'mild']
     """
-    settings = configured(config)
+    settings = configured(config, trust)
     comparison = Comparison(settings, methods, seeds, first_seed)
     if baseline is not None:
         checks.one_of("baseline", baseline, comparison.labels)
     ended = comparison.run(folder, jobs, tick, How(workers, device, tuple(trackers), accept_changes))
-    return result_of(comparison, ended, folder, target, baseline)
+    result = result_of(comparison, ended, folder, target, baseline)
+    for line in result.failures():
+        LOGGER.warning(line)
+    return result
 
 
 def result_of(
@@ -204,7 +196,7 @@ def result_of(
         elif job.key in ended.finished and job.folder is not None:
             found.append(read(job.folder, job.config))
     labels = len(comparison.labels)
-    title = f"{labels} {'method' if labels == 1 else 'methods'}, {comparison.seeds} seeds"
+    title = f"{plural(labels, 'method')}, {plural(comparison.seeds, 'seed')}"
     failed = {(str(key[0]), int(key[1])): reason for key, reason in ended.failed.items()}
     return ComparisonResult(found, failed=failed, target=target, baseline=baseline, title=title)
 

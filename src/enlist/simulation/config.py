@@ -11,11 +11,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 import pydantic
 
 from enlist import files, selectors
 from enlist.clients import MOST_CLIENTS
-from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, LabelNoise
+from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
+from enlist.data.base import DatasetOptions
+from enlist.data.memory import AnyData
 from enlist.devices import (
     Always,
     AnyAvailability,
@@ -28,18 +31,22 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError, InputError
 from enlist.importing import source_digest
-from enlist.methods import Method
+from enlist.methods import Method, parts_of
 from enlist.options import GrownOptions, Options
+from enlist.runs.columns import FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
 from enlist.simulation.drift import AnyDrift
+from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
-from enlist.text import brief_reason
+from enlist.text import brief_reason, function_name
 from enlist.training.aggregation import AnyAggregation, Mean
-from enlist.training.local import LocalTraining
 from enlist.training.models import MLP, AnyModel, PythonModel
+from enlist.training.own import Training
 from enlist.training.server import AnyServer, FedAvg
 
+KINDS = ("kind", "name")
+"""Keys that say which other keys their table has."""
 MOST_ROUNDS = 10**9
 """Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
@@ -66,6 +73,10 @@ class SelectorSection(GrownOptions):
     )
     _kind: Any = pydantic.PrivateAttr(None)
 
+    @pydantic.field_serializer("settings", when_used="json")
+    def _plain(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return {name: function_name(value) if callable(value) else value for name, value in settings.items()}
+
     @classmethod
     def of(cls, given: selectors.AnyMethod) -> SelectorSection:
         """A section from any form of a method.
@@ -74,7 +85,11 @@ class SelectorSection(GrownOptions):
         'paper'
         """
         method = selectors.method(given)
-        values = {"name": method.name, "preset": method.preset, "settings": dict(method.settings)}
+        settings = {
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            for name, value in method.settings.items()
+        }
+        values = {"name": method.name, "preset": method.preset, "settings": settings}
         section: SelectorSection = cls.parse({**values, "label": method.given_label}, f"method '{method.label}'")
         if isinstance(method.selector, type) and selectors.is_code(method.name):
             section._kind = method.selector
@@ -100,6 +115,22 @@ class SelectorSection(GrownOptions):
         """Code of the user's that it names, as "module:Class"."""
         return (self.name,) if selectors.is_code(self.name) else ()
 
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, given: Any) -> Any:
+        """The name may be written with preset and settings, as anywhere else; keys of the table win."""
+        name = given.get("name") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or not set(name) & set(":+="):
+            return given
+        try:
+            method = selectors.method(name)
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
+        preset, label = given.get("preset") or method.preset, given.get("label") or method.given_label
+        settings = given.get("settings", {})
+        both = {**method.settings, **settings} if isinstance(settings, Mapping) else settings
+        return {**given, "name": method.name, "preset": preset, "settings": both, "label": label}
+
     @pydantic.model_validator(mode="after")
     def _known(self) -> SelectorSection:
         if self.code():  # imported when it is needed, and trusted then
@@ -118,7 +149,7 @@ class DataSection(GrownOptions):
     'iid'
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"slow_classes"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"client_test", "slow_classes"})
 
     dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
     clients: int = pydantic.Field(
@@ -135,7 +166,13 @@ class DataSection(GrownOptions):
     speed_correlation: float = pydantic.Field(
         0.0, ge=-1, le=1, description="Rank correlation between a client's speed and its number of samples."
     )
-
+    client_test: float = pydantic.Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of its samples that each client keeps for testing. Above 0, rounds.csv has the accuracy of "
+        "clients on samples of their own: mean, worst tenth, spread.",
+    )
     slow_classes: tuple[int, ...] = pydantic.Field(
         (), description="Classes that slow clients hold: the larger its share of them, the slower a client."
     )
@@ -143,6 +180,8 @@ class DataSection(GrownOptions):
     @pydantic.field_validator("dataset", mode="before")
     @classmethod
     def _named(cls, given: Any) -> Any:
+        if FromMemory.fits(given):
+            return _checked(FromMemory.of, given)
         return {"name": given} if isinstance(given, str) else given
 
     @pydantic.field_validator("partition", mode="before")
@@ -178,7 +217,8 @@ class ServerSection(GrownOptions):
         0.0,
         ge=0,
         description="Clients whose update lies farther from the aggregate than this many times the running median of "
-        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody.",
+        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody. Of a late update "
+        "the selector hears when it comes, before it is compared with others.",
     )
     exclude: int = pydantic.Field(
         0,
@@ -304,26 +344,6 @@ class Membership(Options):
         return sum(join.clients for join in self.joins)
 
 
-class Evaluation(Options):
-    """When the model is tested.
-
-    >>> Evaluation(target=0.8).every
-    5
-    """
-
-    every: int = pydantic.Field(5, ge=1, description="Test the model every so many rounds, and after the last.")
-    target: float | None = pydantic.Field(
-        None, gt=0, description="The accuracy (in a regression, the loss) whose time is reported."
-    )
-    stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
-
-    @pydantic.model_validator(mode="after")
-    def _matters(self) -> Evaluation:
-        if self.stop_at_target and self.target is None:
-            raise ValueError("stop_at_target needs a target; set one, for example target = 0.8.")
-        return self
-
-
 class Config(GrownOptions):
     """A whole run.
 
@@ -343,7 +363,7 @@ class Config(GrownOptions):
     failures: Failures = pydantic.Field(Failures(), description="Clients that crash.")
     membership: Membership = pydantic.Field(Membership(), description="Clients that come and go.")
     model: AnyModel = pydantic.Field(MLP(), description="The model.")
-    training: LocalTraining = pydantic.Field(LocalTraining(), description="What clients do with it.")
+    training: Training = pydantic.Field(Training(), description="What clients do with it.")
     server: ServerSection = pydantic.Field(ServerSection(), description="What the server does with updates.")
     rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
@@ -365,10 +385,13 @@ class Config(GrownOptions):
     @pydantic.field_validator("selector", mode="before")
     @classmethod
     def _selector(cls, given: Any) -> Any:
-        try:
-            return SelectorSection.of(given) if isinstance(given, str | type | Method) else given
-        except EnlistError as error:
-            raise ValueError(str(error)) from None
+        return _checked(SelectorSection.of, given) if isinstance(given, str | type | Method) else given
+
+    @pydantic.field_validator("data", mode="before")
+    @classmethod
+    def _data(cls, given: Any) -> Any:
+        alone = FromMemory.fits(given) or isinstance(given, DatasetOptions)
+        return {"dataset": given} if alone else given
 
     @pydantic.model_validator(mode="after")
     def _together(self) -> Config:
@@ -393,7 +416,17 @@ class Config(GrownOptions):
 
     def code(self) -> tuple[str, ...]:
         """The code that a run of this configuration imports, as "module:name": all of it is named here."""
-        return (*self.selector.code(), *self.data.dataset.code(), *self.model.code())
+        parts = (self.selector, self.data.dataset, self.model, self.training, self.evaluation)
+        return tuple(name for part in parts for name in part.code())
+
+    def tables(self) -> dict[str, tuple[str, ...]]:
+        """The tables of a run with their columns; of rounds there are more if the configuration asks for them.
+
+        >>> Config(data={"client_test": 0.2}).tables()["rounds.csv"][-1]
+        'accuracy_spread'
+        """
+        fair = FAIRNESS if self.data.client_test else ()
+        return {**TABLES, "rounds.csv": (*TABLES["rounds.csv"], *fair, *self.evaluation.columns)}
 
     def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
         """The same run with another method, and another seed.
@@ -419,42 +452,120 @@ class Config(GrownOptions):
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
 
+    def with_data(self, given: AnyData) -> Config:
+        """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.
+
+        So a run is read or continued whose data were an object, which its folder does not hold; other data are refused.
+
+        >>> Config(data={"clients": 3}).with_data(([[0.0], [1.0]], [0, 1])).data.dataset.content
+        'arrays x (2, 1), y (2,)'
+        """
+        own = self.data.dataset
+        dataset = own.again(given) if isinstance(own, FromMemory) else FromMemory.of(given)
+        return self.model_copy(update={"data": self.data.model_copy(update={"dataset": dataset})})
+
+    def without_data(self) -> Config:
+        """The same run for a process that has its clients already: data that are an object stay behind.
+
+        >>> Config(seed=3).without_data().seed
+        3
+        """
+        if "data.dataset" not in self._held():
+            return self
+        left = self.data.dataset.model_validate(self.data.dataset.model_dump())
+        return self.model_copy(update={"data": self.data.model_copy(update={"dataset": left})})
+
     def recorded(self) -> Config:
-        """As a run folder records it: with the digest of the source of a selector of the user's, which is imported.
+        """As a run folder records it: with digests of the source of the user's selector, of its settings that are
+        functions, of loss, optimiser and metrics, all of which are imported.
 
         >>> Config(selector="oort").recorded().selector.source is None
         True
         """
-        if not self.selector.code():
-            return self
-        digest = source_digest(self.selector.kind())
-        return self.model_copy(update={"selector": self.selector.model_copy(update={"source": digest})})
+        changed: dict[str, Any] = {}
+        own = [self.selector.kind()] if self.selector.code() else []
+        own += [value for value in self.selector.settings.values() if callable(value)]
+        if own:
+            changed["selector"] = self.selector.model_copy(update={"source": source_digest(*own)})
+        for section, keys in (("training", ("loss", "optimiser")), ("evaluation", ("metrics",))):
+            parts = {key: _recorded(getattr(getattr(self, section), key), f"{section}.{key}") for key in keys}
+            if any(parts.values()):
+                changed[section] = getattr(self, section).model_copy(update=parts)
+        return self.model_copy(update=changed)
 
-    def replace(self, *changes: str, **sections: Any) -> Config:
+    def replace(self, *changes: str | Mapping[str, Any], **sections: Any) -> Config:
         """The same run with some keys changed, checked like a file.
 
         Parameters
         ----------
-        *changes : str
-            Single keys, as the command line's --set takes them: "rounds.k=20".
+        *changes : str or mapping
+            Single keys, as the command line's --set takes them, "rounds.k=20", or as a mapping, {"rounds.k": 20}. A
+            change of `kind` or `name` begins its table anew: the other keys belong to what was there before.
         **sections
             Whole sections or top-level keys: seed=3, model="logistic", selector=Oort.with_(penalty=1.0).
 
-        >>> Config().replace("rounds.k=20", "data.partition=iid", seed=3).rounds.k
+        >>> Config().replace("rounds.k=20", {"data.partition": "iid"}, seed=3).rounds.k
         20
         """
-        values = self.model_dump(mode="json")
-        for change in changes:
-            _apply(values, change)
-        touched = {change.partition("=")[0].partition(".")[0].strip() for change in changes}
-        kept = {name: getattr(self, name) for name in self._objects() if name not in touched}
-        return parse({**values, **kept, **sections}, "Config.replace")
+        return self.changed(changes, sections, "Config.replace")
 
-    def _objects(self) -> list[str]:
-        """Sections that hold an object of Python's, which a file could not say."""
-        held = {"selector": self.selector._kind, "model": getattr(self.model, "_object", None)}
-        held["data"] = getattr(self.data.dataset, "_object", None)
-        return [name for name, found in held.items() if found is not None]
+    def changed(self, changes: Sequence[str | Mapping[str, Any]], sections: Mapping[str, Any], source: str) -> Config:
+        """What `replace` returns; errors begin with `source`.
+
+        >>> Config().changed([{"devices.kind": "equal"}], {"seed": 3}, "here").devices.kind
+        'equal'
+        """
+        values = self.model_dump(mode="json")
+        single = [pair for each in changes for pair in ([_parted(each)] if isinstance(each, str) else each.items())]
+        for path, value in sorted(single, key=lambda pair: _last(pair[0]) not in KINDS):  # other keys belong to these
+            _put(values, path, value, anew=True)
+        for path, (part, _) in self._held().items():
+            if not any(f"{path}.".startswith(f"{other}.") or other.startswith(f"{path}.") for other, _ in single):
+                _put(values, path, part)
+        changed = parse({**values, **sections}, source)
+        if changed.selector.name == self.selector.name and changed.selector._kind is None:
+            changed.selector._kind = self.selector._kind  # other settings of the same class
+        return changed
+
+    def objects(self) -> list[Any]:
+        """Classes, functions and data of Python's that it holds, which a file could not say.
+
+        >>> Config().objects()
+        []
+        """
+        return [found for _, objects in self._held().values() for found in objects]
+
+    def _held(self) -> dict[str, tuple[Any, list[Any]]]:
+        """Parts that hold objects of Python's, by their key, with these objects."""
+        parts: dict[str, Any] = {
+            "selector": self.selector,
+            "model": self.model,
+            "data.dataset": self.data.dataset,
+            "training.loss": self.training.loss,
+            "training.optimiser": self.training.optimiser,
+            "evaluation.metrics": self.evaluation.metrics,
+        }
+        held = {path: (part, _objects_of(part)) for path, part in parts.items()}
+        return {path: pair for path, pair in held.items() if pair[1]}
+
+
+def _objects_of(part: Any) -> list[Any]:
+    parts = part if isinstance(part, tuple) else (part,)
+    found = (getattr(each, name, None) for each in parts for name in ("_kind", "_object"))
+    return [each for each in found if each is not None]
+
+
+def _recorded(held: Any, owner: str) -> Any:
+    """Code of the user's with the digest of its source."""
+    return tuple(code.recorded(owner) for code in held) if isinstance(held, tuple) else held and held.recorded(owner)
+
+
+def _checked(make: Callable[[Any], Any], given: Any) -> Any:
+    """What is made of an object; what is wrong with it is said like everything that is wrong in a configuration."""
+    try:
+        return make(given)
+    except EnlistError as error:
+        raise ValueError(str(error)) from None
 
 
 def parse(values: Mapping[str, Any], source: str) -> Config:
@@ -498,10 +609,18 @@ def check_code(path: str | PathLike[str], changes: Sequence[str], names: Sequenc
     >>> check_code("received/config.json", ["model.factory=mynet:Net"], ["mynet:Net"], trust=False)
     """
     typed = [change.partition("=")[2].strip() for change in changes]
-    named = [name for name in names if not any(text == name or f'"{name}"' in text for text in typed)]
+    named = [name for name in names if not any(_names(text, name) or f'"{name}"' in text for text in typed)]
     folder = folder_of(path) if named and not trust else None
     if folder is not None:
         check_trust(folder, read(path), named)
+
+
+def _names(text: str, name: str) -> bool:
+    """Whether a text is this name, or a method with it."""
+    try:
+        return name in (text, parts_of(text)[1])
+    except InputError:
+        return False
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, Any]:
@@ -540,20 +659,44 @@ def _spelled_out(key: str, short: Any) -> dict[str, Any]:
 
 
 def _apply(values: dict[str, Any], change: str) -> None:
+    _put(values, *_parted(change))
+
+
+def _parted(change: str) -> tuple[str, Any]:
+    """Key and value of a change as it is written on the command line."""
     path, equals, text = change.partition("=")
     if not equals or not path:
         raise InputError(f"--set got '{change}'; write key.key=value, for example rounds.k=20.")
+    return path.strip(), value_of(path, text)
+
+
+def value_of(path: str, text: str) -> Any:
+    """A value as it is written on the command line or in a table: a number, a list, a bare word.
+
+    >>> value_of("model.hidden", "[32, 16]"), value_of("data.partition", "iid")
+    ([32, 16], 'iid')
+    """
     try:
-        value = tomllib.loads(f"value = {text}")["value"]
+        return tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        value = text  # a bare word is a string
+        return text  # a bare word is a string
     except (ValueError, RecursionError) as error:
         raise InputError(f"--set {path} cannot be read: {brief_reason(error)}") from None
+
+
+def _put(values: dict[str, Any], path: str, value: Any, anew: bool = False) -> None:
+    """Change a key; `anew`: where it says of which kind its table is, the others of the table go."""
     table = values
-    *parents, last = path.strip().split(".")
+    *parents, last = path.split(".")
     for parent in parents:
         inner = table.setdefault(parent, {})
         if not isinstance(inner, dict):
             inner = table[parent] = _spelled_out(parent, inner)
         table = inner
+    if anew and last in KINDS and parents and table.get(last) != value:
+        table.clear()
     table[last] = value
+
+
+def _last(path: str) -> str:
+    return path.rpartition(".")[2]

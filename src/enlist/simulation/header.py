@@ -1,18 +1,26 @@
-"""What a comparison's folder says of it: comparison.json, which goes on only with the comparison that it holds."""
+"""What the folder of a comparison or sweep says of it: comparison.json or sweep.json.
+
+A folder goes on only with what it holds; methods, seeds and points may be added.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
-from enlist.simulation.config import Config
+from enlist.simulation.config import Config, SelectorSection
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
+    from enlist.simulation.sweep import Sweep
+
+Header = dict[str, Any]
+Join = Callable[[Path, Header, Header], Header]
 
 
 def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -> None:
@@ -28,17 +36,57 @@ def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -
     ...
     enlist.errors.InputError: ... holds a comparison with data.clients = 100, and 9 was asked for; continue it ...
     """
-    file, header = path / "comparison.json", _header(comparison)
+    _keep(path, "comparison", _header(comparison), _joined, accept_changes)
+
+
+def remember_sweep(sweep: Sweep, path: Path, accept_changes: bool = False) -> None:
+    """Write sweep.json, or check that the folder holds this sweep; then the same of the comparison at each point.
+
+    >>> import tempfile
+    >>> from enlist.simulation import Config
+    >>> from enlist.simulation.sweep import Sweep
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     remember_sweep(Sweep(Config(), {"rounds.k": [5]}, "random"), Path(folder))
+    ...     remember_sweep(Sweep(Config(), {"data.clients": [50]}, "random"), Path(folder))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: ... holds a sweep over rounds.k, and one over data.clients was asked for; name a new ...
+    """
+    header = {
+        "keys": list(sweep.keys),
+        "points": [dict(point.written) for point in sweep.points],
+        "config": _without(_recorded(sweep.config), sweep.keys),
+    }
+    _keep(path, "sweep", header, _joined_sweep, accept_changes)
+    for comparison, place in zip(sweep.comparisons, sweep.places(path), strict=True):
+        remember(comparison, place, accept_changes)
+
+
+def _keep(path: Path, kind: str, header: Header, join: Join, accept_changes: bool) -> None:
+    """Write a header; where there is one, `join` checks it and adds this one to it."""
+    file = path / f"{kind}.json"
     try:
         path.mkdir(parents=True, exist_ok=True)
         if files.has_file(file):
-            header = _joined(file, header, accept_changes)
+            header = join(file, _known(file, header, accept_changes), header)
         elif any(path.iterdir()):
-            raise InputError(f"{path} is not empty and holds no comparison; name a new folder with --output.")
+            raise InputError(f"{path} is not empty and holds no {kind}; name a new folder.")
         sealed = {**header, "digest": _digest(header)}
         storage.replace(file, (json.dumps(sealed, indent=1) + "\n").encode())
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def _known(file: Path, header: Header, accept_changes: bool) -> Header:
+    """The header that a folder has, of the same form as this one."""
+    known = read_table(file)
+    digest = None if known is None else known.pop("digest", None)
+    if known is not None and digest not in (None, _digest(known)):  # version 0.1 wrote none
+        report(file.parent, [f"{file.name} was changed by somebody"], accept_changes)
+    known = _of_version_01(known) if known is not None and _is_version_01(known) else known
+    if known is None or any(type(known.get(name)) is not type(value) for name, value in header.items()):
+        raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
+    return known
 
 
 def _header(comparison: Comparison) -> dict[str, Any]:
@@ -53,32 +101,22 @@ def _header(comparison: Comparison) -> dict[str, Any]:
         "first_seed": comparison.first_seed,
         "seeds": comparison.seeds,
         "methods": methods,
-        "config": comparison.config.model_dump(mode="json", exclude={"seed", "selector"}),
+        "config": _recorded(comparison.config),
     }
 
 
-def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[str, Any]:
+def _recorded(config: Config) -> Header:
+    """What all methods share; the configuration's own selector is none of it, so it need not be importable."""
+    shared = config.model_copy(update={"selector": SelectorSection()}).recorded()
+    return shared.model_dump(mode="json", exclude={"seed", "selector"})
+
+
+def _joined(file: Path, known: Header, header: Header) -> Header:
     """The header of the folder with this one added, which must not say anything else of what was compared before."""
-    known = read_table(file)
-    if known is None or not {"selectors", "first_seed", "seeds", "config"} <= known.keys():
-        raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
-    digest = known.pop("digest", None)
-    if digest not in (None, _digest(known)):  # version 0.1 wrote none
-        report(file.parent, [f"{file.name} was changed by somebody"], accept_changes)
-    known = _of_version_01(known) if "methods" not in known else known
-    if any(type(known.get(name)) is not type(value) for name, value in header.items()):
-        raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
     again = {label: entry for label, entry in known["methods"].items() if label in header["methods"]}
-    for what, then, now in (
-        ("", _filled(known["config"]), header["config"]),
-        *((f"method '{label}': ", entry, header["methods"][label]) for label, entry in again.items()),
-    ):
-        found = first_difference(then, now)
-        if found is not None:
-            raise InputError(
-                f"{file.parent} holds a comparison with {what}{found.key} = {found.before!r}, and {found.now!r} was "
-                "asked for; continue it with its own configuration, or name a new folder."
-            )
+    _same(file, "comparison", _filled(known["config"]), header["config"])
+    for label, entry in again.items():
+        _same(file, "comparison", entry, header["methods"][label], f"method '{label}': ")
     first = min(header["first_seed"], known["first_seed"])
     last = max(each["first_seed"] + each["seeds"] for each in (known, header))
     return {
@@ -90,6 +128,46 @@ def _joined(file: Path, header: dict[str, Any], accept_changes: bool) -> dict[st
     }
 
 
+def _joined_sweep(file: Path, known: Header, header: Header) -> Header:
+    """The header of the folder with the points of this one added."""
+    if sorted(known["keys"]) != sorted(header["keys"]):
+        raise InputError(
+            f"{file.parent} holds a sweep over {', '.join(known['keys'])}, and one over {', '.join(header['keys'])} "
+            "was asked for; name a new folder."
+        )
+    _same(file, "sweep", _without(_filled(known["config"]), header["keys"]), header["config"])
+    return {
+        **header,
+        "points": [*known["points"], *(point for point in header["points"] if point not in known["points"])],
+    }
+
+
+def _same(file: Path, kind: str, then: Any, now: Any, what: str = "") -> None:
+    found = first_difference(then, now)
+    if found is not None and found.key.endswith((".source", ".digest", "evaluation.metrics")):
+        raise InputError(
+            f"{file.parent} holds a {kind} with another {what}{found.key}: code or data have changed since it began; "
+            "continue it with those that began it, or name a new folder."
+        )
+    if found is not None:
+        raise InputError(
+            f"{file.parent} holds a {kind} with {what}{found.key} = {found.before!r}, and {found.now!r} was asked for; "
+            "continue it with its own configuration, or name a new folder."
+        )
+
+
+def _without(config: Header, keys: Iterable[str]) -> Header:
+    """A configuration without some keys."""
+    for key in keys:
+        *parents, last = key.split(".")
+        table: Any = config
+        for parent in parents:
+            table = table.get(parent) if isinstance(table, dict) else None
+        if isinstance(table, dict):
+            table.pop(last, None)
+    return config
+
+
 def _filled(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration with the defaults of keys that came later."""
     try:
@@ -97,6 +175,10 @@ def _filled(config: dict[str, Any]) -> dict[str, Any]:
     except EnlistError:
         return config
     return parsed.model_dump(mode="json", exclude={"seed", "selector"})
+
+
+def _is_version_01(known: Header) -> bool:
+    return {"selectors", "first_seed", "seeds", "config"} <= known.keys() and "methods" not in known
 
 
 def _of_version_01(known: dict[str, Any]) -> dict[str, Any]:

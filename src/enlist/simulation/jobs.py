@@ -18,18 +18,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import cloudpickle
-
 from enlist import checks, files
 from enlist.errors import EnlistError, StateFileError
-from enlist.processes import REPLACED, Child, keep_freed_memory
+from enlist.processes import REPLACED, Child, have_children, keep_freed_memory, packed
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
-from enlist.simulation.callbacks import Callback, Recorder, Row, tracker
+from enlist.simulation.callbacks import Callback, Recorder, tracker
 from enlist.simulation.config import Config
 from enlist.simulation.header import read_table
+from enlist.simulation.points import UNSAFE
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Run
+from enlist.simulation.rows import RoundRecord
 from enlist.simulation.running import in_memory
 from enlist.simulation.simulation import Simulation, placed
 from enlist.streams import Streams
@@ -58,6 +58,15 @@ class Job:
     key: Key
     config: Config
     folder: Path | None = None
+
+    @property
+    def name(self) -> str:
+        """What trackers call it, also as the name of a folder.
+
+        >>> Job(("k = 5", "oort", 3), Config()).name
+        'k-=-5+oort+3'
+        """
+        return "+".join(UNSAFE.sub("-", str(part)) for part in self.key)
 
     @property
     def people(self) -> str:
@@ -102,6 +111,13 @@ class Ended:
     failed: dict[Key, str]
     runs: dict[Key, Run] = dataclasses.field(default_factory=dict)
     first_error: BaseException | None = None
+
+    def below(self, part: Any) -> Ended:
+        """Those whose keys begin with this part, which is left out: how the runs of one point of a sweep ended."""
+        finished = {key[1:]: result for key, result in self.finished.items() if key[0] == part}
+        failed = {key[1:]: reason for key, reason in self.failed.items() if key[0] == part}
+        runs = {key[1:]: run for key, run in self.runs.items() if key[0] == part}
+        return Ended(finished, failed, runs, self.first_error)
 
 
 def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, how: How | None = None) -> Ended:
@@ -153,10 +169,12 @@ class Pulse(Callback):
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:
-        self.send, self.sent, self.accuracy = send, 0.0, None
+        self.send, self.sent = send, 0.0
+        self.accuracy: float | None = None
 
-    def on_round(self, simulation: Simulation, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
         """Send, if the last message is old enough."""
+        row = record.row
         self.accuracy = row.get("accuracy", self.accuracy)
         now = time.monotonic()
         if now - self.sent >= PULSE:
@@ -182,7 +200,8 @@ def run_in(
     'finished'
     """
     values, code = config.recorded().model_dump(mode="json"), config.code()
-    with RunFolder.open(folder, values, resume=True, code=code, accept_changes=accept_changes) as opened:
+    tables = config.tables()
+    with RunFolder.open(folder, values, resume=True, tables=tables, code=code, accept_changes=accept_changes) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
         try:
@@ -209,7 +228,7 @@ def _do(job: Job, people: Shared, how: How, pulse: Pulse) -> tuple[dict[str, Any
     """One run; its result, and the run itself if it has no folder."""
     population, data = people
     place = None if job.folder is None else files.inside(job.folder)
-    callbacks = [pulse, *(tracker(name, place, job.config.selector.title) for name in how.trackers)]
+    callbacks: list[Callback] = [pulse, *(tracker(name, place, job.name) for name in how.trackers)]
     settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
     if job.folder is None:
         run = in_memory(job.config, callbacks, **settings)
@@ -295,8 +314,9 @@ class _Elsewhere:
         with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
             if fresh:
                 runner.connection.send(("people", self.shared[job.people]))
-            # A class of a notebook travels by value; nothing of this is ever written to disk.
-            runner.connection.send(("run", cloudpickle.dumps((job, self.how))))
+            # A class of a notebook travels by value, and samples are there already. None of it is ever written to disk.
+            sent = dataclasses.replace(job, config=job.config.without_data())
+            runner.connection.send(("run", packed((sent, self.how), job.config.objects())))
 
     def take(self) -> Job | None:
         """The next run whose clients can be built; where they cannot, all runs with these clients fail."""
@@ -336,6 +356,7 @@ class _Elsewhere:
             result, run = pickle.loads(content)  # of a process of ours, through a pipe of ours
             self.ended.finished[key] = result
             if run is not None:
+                run.config = runner.job.config
                 self.ended.runs[key] = run
             self.tick(*key, result)
         else:
@@ -377,6 +398,7 @@ def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, 
 
 def _serve(connection: Any) -> None:
     keep_freed_memory()
+    have_children()
     people: Shared | None = None
     while True:
         try:
@@ -390,6 +412,6 @@ def _serve(connection: Any) -> None:
             job, how = pickle.loads(content)
             assert people is not None
             pulse = Pulse(lambda state: connection.send(("state", state)))
-            connection.send(("finished", cloudpickle.dumps(_do(job, people, how, pulse))))
+            connection.send(("finished", packed(_do(job, people, how, pulse), job.config.objects())))
         except Exception as error:
             connection.send(("failed", _reason(error)))

@@ -12,12 +12,15 @@ from enlist.data import Dataset, Samples, Shards
 from enlist.data.base import divided
 from enlist.data.describe import class_counts, distance, label_entropy
 from enlist.data.noise import noisy_labels, quality
+from enlist.data.partitions.natural import Natural
 from enlist.devices import Availability, Devices, feature_table, matched_order
 from enlist.errors import InputError
+from enlist.runs.columns import USER
 from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
 from enlist.simulation.hostile import Hostility, Spoiled
 from enlist.streams import Streams
+from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 
@@ -34,6 +37,9 @@ class Population:
     hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
     drift         (N,) how each client changes in mid-run, empty for those who do not; None if nobody does
     spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
+    users         (N,) ids of the users that clients are; None if the partition is not by user
+    input_names   names of the numbers of a sample, in order, or ()
+    held_out      (N + 1,) where the test samples of each client begin in the part "clients"; None if they keep none
 
     >>> from enlist.simulation.config import Config
     >>> population = build(Config(data={"clients": 20, "partition": "iid"}))
@@ -57,6 +63,9 @@ class Population:
     hostile: AnyArray | None = None
     drift: AnyArray | None = None
     spoiled: Spoiled = dataclasses.field(default_factory=dict)
+    users: AnyArray | None = None
+    input_names: tuple[str, ...] = ()
+    held_out: IntArray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -88,9 +97,14 @@ class Population:
             "uptime": self.availability.uptime,
         }
         if self.counts.shape[1] <= 100:
-            described |= {f"class_{label}": self.counts[:, label] for label in range(self.counts.shape[1])}
-        kinds = {"hostile": self.hostile, "drift": self.drift}
+            described |= {f"class_{name}": self.counts[:, label] for label, name in enumerate(self._class_titles())}
+        kinds = {"hostile": self.hostile, "drift": self.drift, USER: self.users}
         return described | {name: values for name, values in kinds.items() if values is not None}
+
+    def _class_titles(self) -> list[str]:
+        """Names of the classes, else their numbers; of a regression, numbers of tenths."""
+        names = [printable(name) for name in self.class_names]
+        return names if len(set(names)) == self.counts.shape[1] else [*map(str, range(self.counts.shape[1]))]
 
 
 def build(config: Config, dataset: Dataset | None = None) -> Population:
@@ -112,6 +126,11 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         raise InputError(
             f"{int(empty.sum())} of {len(shards)} clients would hold no samples; use fewer, or another partition."
         )
+    own_test: Shards | None = None
+    if config.data.client_test:
+        if not data.classes:
+            raise InputError("data.client_test measures accuracies of clients, and a regression has none; set it to 0.")
+        shards, own_test = shards.held_out(config.data.client_test, streams.generator("client test"))
     rates = config.data.label_noise.rates(len(shards), streams)
     labels = noisy_labels(train.y, shards, rates, data.classes, streams) if rates.any() else train.y
     held = Samples(train.x[shards.order], labels[shards.order])
@@ -132,9 +151,14 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     )
     if config.membership.joining >= len(shards):
         raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; keep some.")
+    users: AnyArray | None = None
+    if isinstance(config.data.partition, Natural) and train.users is not None:
+        users = np.array([printable(user) for user in train.users[shards.order[shards.offsets[:-1]]].tolist()])
     hostility = Hostility(config.hostile, len(shards), streams)
     held, spoiled = hostility.spoil(held, shards.offsets, data.classes)
     parts = {"train": held, "test": data.test} | ({} if validation is None else {"validation": validation})
+    if own_test is not None:  # labels as they are, without noise
+        parts["clients"] = Samples(train.x[own_test.order], train.y[own_test.order])
     return Population(
         name=data.name,
         shape=data.shape,
@@ -159,6 +183,9 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         hostile=hostility.kinds() if hostility else None,
         drift=Drift(config.drift, len(shards), streams).kinds() if config.drift else None,
         spoiled=spoiled,
+        users=users,
+        input_names=data.input_names,
+        held_out=None if own_test is None else own_test.offsets,
     )
 
 

@@ -341,7 +341,8 @@ def _engines(config: Config, people: Population, sizes: Sequence[int]) -> dict[i
         module = initialise(config.model, people.shape, people.classes, Streams(config.seed))
         data = data or {"train": placed(people, module, shared=False)["train"]}
         settings = config.training.model_copy(update={"batch": size})
-        engines[size] = Engine(Job(module, people.classes, settings, data, config.seed))
+        own = settings.own(module, people.shape, people.classes)
+        engines[size] = Engine(Job(module, people.classes, settings, data, config.seed, **own))
     return engines
 
 

@@ -106,7 +106,7 @@ class Synchronous:
         for task, (report, update) in zip(tasks, self.simulation.received(tasks), strict=True):
             reports[task.client] = report
             if not report.error:
-                self.simulation.server.add(task.client, report, update)
+                self.simulation.server.add((task.client, task.round), report, update)
         return reports
 
     def weight(self, client: int, report: Report, discount: float = 1.0) -> float:
@@ -145,7 +145,7 @@ class Safa(Synchronous):
     >>> from enlist.simulation import Config, Simulation
     >>> config = Config(data={"clients": 8}, rounds={"k": 3, "protocol": "safa"}, selector={"name": "safa"})
     >>> simulation = Simulation(config)
-    >>> simulation.step()[0]["asked"], simulation.protocol.lag.max()
+    >>> simulation.step().row["asked"], simulation.protocol.lag.max()
     (8, np.int64(1))
     """
 

@@ -16,18 +16,24 @@ import torch
 
 from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
-from enlist.report.runs import ordered, write_report
+from enlist.report.runs import write_report
 from enlist.report.training import curve_chart, curve_rows
-from enlist.runs.folder import PARTICIPATIONS, ROUNDS
+from enlist.runs.clients import by_client
+from enlist.runs.columns import USER, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
-from enlist.runs.printing import comparison_table, duration, level
-from enlist.runs.scores import comparison_rows, evaluations, measure, run_scores, speed_up, time_to
+from enlist.runs.groups import ordered
+from enlist.runs.printing import as_html, as_text, comparison_table, duration, level
+from enlist.runs.reasons import MOST_ROWS, reason_table
+from enlist.runs.scores import OUTCOMES, comparison_rows, measure, run_scores, run_summary, speed_up, time_to
 from enlist.runs.tables import RunTables
-from enlist.simulation.callbacks import Callback, Row
+from enlist.runs.why import Why, why
+from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
+from enlist.simulation.rows import RoundRecord
 from enlist.statistics import Summary, paired_difference
 from enlist.typing import AnyArray
 
+TABLES = ("rounds", "participations", "clients", "reasons")
 Weights = Mapping[str, AnyArray]
 """Name of a parameter or buffer -> its values."""
 
@@ -45,8 +51,10 @@ class Run:
     (3, 'Sequential')
     """
 
-    def __init__(self, config: Config, tables: RunTables, load: Callable[[], torch.nn.Module]) -> None:
-        self.config, self.tables, self._load = config, tables, load
+    def __init__(
+        self, config: Config, tables: RunTables, load: Callable[[str], torch.nn.Module], accuracies: Callable[[], Any]
+    ) -> None:
+        self.config, self.tables, self._load, self._accuracies = config, tables, load, accuracies
 
     @property
     def label(self) -> str:
@@ -81,15 +89,27 @@ class Run:
     @functools.cached_property
     def model(self) -> torch.nn.Module:
         """The trained model, on the CPU and in evaluation mode."""
-        return self._load()
+        return self._load("model")
+
+    @functools.cached_property
+    def best_model(self) -> torch.nn.Module:
+        """The best model by `evaluation.watch`; it is kept if `evaluation.keep_best` is set."""
+        if not self.config.evaluation.keep_best:
+            raise InputError("no best model was kept; set evaluation.keep_best = true, and run it again.")
+        return self._load("best")
+
+    @functools.cached_property
+    def client_accuracy(self) -> Any:
+        """(clients,) accuracy of each on its own test samples in the last evaluation; NaN of one without any."""
+        if not self.config.data.client_test:
+            raise InputError("clients kept no samples for testing; set data.client_test, for example to 0.2.")
+        return self._accuracies()
 
     def table(self, name: str, library: str | None = None) -> Any:
-        """A table ("rounds", "participations" or "clients") as a data frame of pandas, polars, or plain arrays."""
-        tables = {"rounds": self.tables.rounds, "participations": self.tables.participations}
-        tables["clients"] = self.tables.clients
-        if name not in tables:
-            raise unknown("table", name, tables, owner="a run")
-        return frame(tables[name], library)
+        """A table ("rounds", "participations", "clients" or "reasons") as a data frame of pandas, polars or arrays."""
+        if name not in TABLES:
+            raise unknown("table", name, TABLES, owner="a run")
+        return frame(getattr(self.tables, name), library)
 
     @functools.cached_property
     def summary(self) -> dict[str, Any]:
@@ -97,31 +117,39 @@ class Run:
 
         `final` is the mean of the last three evaluations, `last` the last of them, `best` the best.
         """
-        by = measure([self.tables])
-        scores = run_scores(self.tables, by)
-        seen = evaluations(self.tables, by).values
-        result = dict(self.tables.result or {})
-        found: dict[str, Any] = {
-            "method": self.label,
-            "seed": self.seed,
-            "status": result.get("status", "running"),
-            "measure": by,
-            "final": scores.pop("final"),
-            "last": float(seen[-1]) if len(seen) else math.nan,
-            "best": scores.pop("best"),
-            "target": result.get("target"),
-            "rounds_to_target": result.get("rounds_to_target"),
-            "time_to_target": result.get("time_to_target"),
-            **scores,
-        }
-        for name in ("rounds", "asked"):
-            found[name] = int(found[name])
-        return found
+        return run_summary(self.tables)
 
     def time_to(self, target: float, window: int = 1) -> float:
         """Virtual seconds until the test accuracy (in a regression, the loss) met `target`; infinite if never."""
         reached = time_to(self.tables, target, window, measure([self.tables]))
         return math.inf if reached is None else reached.seconds
+
+    @functools.cached_property
+    def by_client(self) -> Any:
+        """One row per client: how often it was asked, completed and late, its mean loss, accuracy and latency, and the
+        reward that the selector has learned, as far as they are known; as a data frame.
+
+        >>> from enlist.simulation import Config, simulate
+        >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="ucb")
+        >>> list(simulate(config).by_client)
+        ['client', 'asked', 'completed', 'late', 'loss', 'accuracy', 'latency', 'reward']
+        """
+        return frame(by_client(self.tables))
+
+    @functools.cached_property
+    def reasons(self) -> Any:
+        """One row per client and round in which it was asked: the terms of the choice, as a data frame."""
+        return frame(self.tables.reasons)
+
+    def why(self, round: int, client: int | str | None = None) -> Why:
+        """Why clients were asked in a round, or why one (a position, or a user id) was or was not: a table and words.
+
+        >>> from enlist.simulation import Config, simulate
+        >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="cs-ucb")
+        >>> print(simulate(config).why(3, client=1).sentences[0])
+        Round 3: cs-ucb asked 4 of 10 available clients.
+        """
+        return why(self.tables, round, client)
 
     def plot(self, along: str = "time") -> alt.TopLevelMixin:
         """Accuracy over virtual time, or over rounds (along="rounds"), as an Altair chart."""
@@ -141,7 +169,7 @@ class Run:
         return f"Run({self.label!r}, seed={self.seed}, {found['rounds']} rounds, {duration(found['time'])}{value})"
 
     def _repr_html_(self) -> str:
-        return _as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
+        return as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)
 
 
 class ComparisonResult:
@@ -169,6 +197,7 @@ class ComparisonResult:
         self.failed = dict(failed or {})
         """(label, seed) -> why that run failed."""
         self.target, self.baseline, self.title = target, baseline, title
+        self._rows: dict[tuple[float | None, str | None], list[dict[str, Any]]] = {}
 
     @property
     def labels(self) -> list[str]:
@@ -183,17 +212,31 @@ class ComparisonResult:
             raise unknown("run", f"{method}, seed {seed}", known, owner="the comparison")
         return found[0]
 
-    @functools.cached_property
+    @property
     def rows(self) -> list[dict[str, Any]]:
         """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
-        return comparison_rows(self._tables(), self.target, baseline=self.baseline)
+        key = (self.target, self.baseline)  # which may be set to something else
+        if key not in self._rows:
+            self._rows[key] = self._scored()
+        return self._rows[key]
 
-    @functools.cached_property
+    def _scored(self) -> list[dict[str, Any]]:
+        tables = self._tables()
+        if self.baseline not in (None, *self.labels):
+            reasons = [reason for (label, _), reason in self.failed.items() if label == self.baseline]
+            raise InputError(
+                f"the baseline '{self.baseline}' has no finished run{f' ({reasons[0]})' if reasons else ''}; set "
+                f"`baseline` of the result to another method: {', '.join(self.labels)}."
+            )
+        return comparison_rows(tables, self.target, baseline=self.baseline)
+
+    @property
     def table(self) -> Any:
         """One row per method, as a data frame: scores with 95 % intervals over seeds, and the speed-up."""
         names = list(dict.fromkeys(name for row in self.rows for name in row))
         columns = columns_of(self.rows, names)
-        return frame({"method" if name == "selector" else name: values for name, values in columns.items()})
+        renamed = {"method" if name == "selector" else name: values for name, values in columns.items()}
+        return frame(renamed, shares=OUTCOMES)
 
     def curves(self, along: str = "time") -> Any:
         """Mean test accuracy with its 95 % interval over seeds, at times or rounds, as a data frame."""
@@ -239,48 +282,61 @@ class ComparisonResult:
         return found
 
     def __repr__(self) -> str:
-        lines = comparison_table(self.rows)
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        return "\n".join([as_text(comparison_table(self.rows)), *self.failures()])
+
+    def failures(self) -> list[str]:
+        """One sentence for each method and reason why some of its runs failed."""
+        seeds: dict[tuple[str, str], list[str]] = {}
+        for (label, seed), reason in self.failed.items():
+            seeds.setdefault((label, reason), []).append(str(seed))
+        return [f"{label} failed with seed {', '.join(found)}: {reason}" for (label, reason), found in seeds.items()]
 
     def _repr_html_(self) -> str:
-        return _as_html(comparison_table(self.rows))
+        failures = "".join(f"<p>{html.escape(line)}</p>" for line in self.failures())
+        return as_html(comparison_table(self.rows)) + failures
 
 
-class Memory(Callback):
+class Memory(Callback[Recordable, RoundRecord]):
     """Keeps the rows of a run in memory, for a run without a folder.
 
+    >>> from enlist.simulation import Simulation
     >>> memory = Memory()
-    >>> memory.on_round(None, {"round": 1}, [])
-    >>> memory.rounds
-    [{'round': 1}]
+    >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), callbacks=[memory]).run()
+    >>> [row["asked"] for row in memory.rounds], memory.result["status"]
+    ([3, 3], 'finished')
     """
 
     def __init__(self) -> None:
-        self.rounds: list[Row] = []
-        self.participations: list[Row] = []
-        self.result: Row | None = None
+        self.rounds: list[RoundRow] = []
+        self.participations: list[Participation] = []
+        self.reasons: list[Mapping[str, Any]] = []
+        self.result: Result | None = None
 
-    def on_round(self, simulation: Any, row: Row, participations: Sequence[Row]) -> None:
+    def on_round(self, simulation: Recordable, record: RoundRecord) -> None:
         """Keep the rows."""
-        self.rounds.append(row)
-        self.participations += participations
+        self.rounds.append(record.row)
+        self.participations += record.participations
+        if len(self.reasons) < MOST_ROWS:
+            self.reasons += record.tables().get("reasons.csv", ())
 
-    def on_finish(self, simulation: Any, result: Row) -> None:
+    def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Keep the result."""
         self.result = result
 
     def tables(self, label: str, config: Config, clients: Mapping[str, AnyArray]) -> RunTables:
         """The tables, as they would be read from a folder."""
-        participations = columns_of(self.participations, PARTICIPATIONS)
+        columns = config.tables()
+        named = (*columns["participations.csv"], USER) if USER in clients else columns["participations.csv"]
+        participations = columns_of(self.participations, named)
         return RunTables(
             label,
             config.seed,
             config.model_dump(mode="json"),
-            {name: _number(values) for name, values in columns_of(self.rounds, ROUNDS).items()},
+            {name: _number(values) for name, values in columns_of(self.rounds, columns["rounds.csv"]).items()},
             {name: _number(values) for name, values in participations.items()},
             {name: _number(np.asarray(values)) for name, values in clients.items()},
             self.result,
+            kept=reason_table(self.reasons),
         )
 
 
@@ -299,11 +355,3 @@ def _curves(runs: Sequence[RunTables], along: str, title: str) -> alt.TopLevelMi
 
 def _cell(value: Any) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _as_html(rows: Sequence[Sequence[str]], header: bool = True) -> str:
-    kinds = ["th" if header and not index else "td" for index in range(len(rows))]
-    lines = (
-        "".join(f"<{kind}>{html.escape(cell)}</{kind}>" for cell in row) for kind, row in zip(kinds, rows, strict=True)
-    )
-    return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>"

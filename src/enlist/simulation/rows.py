@@ -1,23 +1,61 @@
-"""The rows that a round leaves in rounds.csv and participations.csv."""
+"""What a round leaves: its record, with the rows of rounds.csv and participations.csv."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from enlist.records import Outcome, Selection
+from enlist.runs.columns import Participation, RoundRow
+from enlist.runs.reasons import reason_rows
 from enlist.simulation.server import Late
 from enlist.simulation.waiting import Schedule, Waited
 from enlist.training.local import Report
+from enlist.typing import AnyArray, FloatArray
 
-Row = Mapping[str, Any]
 OUTCOMES, NOTHING = tuple(Outcome), Report()
 REASON = 200
 """Longest reason of a failure that is written down, in characters."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoundRecord:
+    """What `Simulation.step` returns of a round, and every callback is given.
+
+    Parameters
+    ----------
+    selection : Selection
+        Who was asked.
+    row : RoundRow
+        The round's row of rounds.csv.
+    participations : sequence of Participation
+        Its rows of participations.csv: clients that were asked, then late updates of earlier rounds.
+    reasons : mapping of str to array, optional
+        Why these clients: the terms that `Selector.explain` shows, aligned with `selection.clients`; empty if there was
+        nothing to choose by, None if they are not kept.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> with Simulation(Config(data={"clients": 8}, rounds={"k": 3}, selector="cs-ucb")) as simulation:
+    ...     record = simulation.step()
+    >>> record.row["asked"], [row["outcome"] for row in record.participations], list(record.reasons)
+    (3, ['completed', 'completed', 'completed'], ['mean', 'bonus'])
+    """
+
+    selection: Selection
+    row: RoundRow
+    participations: Sequence[Participation] = ()
+    reasons: Mapping[str, FloatArray] | None = None
+
+    def tables(self) -> dict[str, Sequence[Mapping[str, Any]]]:
+        """Table -> the rows that this round adds to it."""
+        found: dict[str, Sequence[Mapping[str, Any]]] = {"participations.csv": self.participations}
+        if self.reasons:
+            found["reasons.csv"] = reason_rows(self.row["round"], self.selection.clients.tolist(), self.reasons)
+        return {**found, "rounds.csv": [self.row]}
 
 
 @dataclasses.dataclass(eq=False)
@@ -41,10 +79,12 @@ class Seen:
     waited: Waited
     reports: dict[int, Report]
     late_updates: list[Late]
+    users: AnyArray | None = None
 
-    def participations(self, weigh: Callable[[int, Report], float]) -> list[Row]:
+    def participations(self, weigh: Callable[[int, Report], float]) -> list[Participation]:
         """One row per client that was asked."""
-        found: list[Row] = []
+        users = self.users
+        found: list[dict[str, Any]] = []
         schedule, waited = self.schedule, self.waited
         latency, download = schedule.latency.tolist(), schedule.download.tolist()
         compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
@@ -59,6 +99,8 @@ class Seen:
                 "outcome": outcome.name.lower(),
                 "censored": outcome is Outcome.LATE,
             }
+            if users is not None:
+                row["user"] = str(users[client])
             if outcome is Outcome.COMPLETED:
                 parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
                 row |= {**parts, "upload": upload[position], **_reported(report), "weight": weigh(client, report)}
@@ -67,11 +109,11 @@ class Seen:
             elif outcome is Outcome.FAILED:
                 row["reason"] = _reason(report.error or "crashed")
             found.append(row)
-        return found
+        return cast("list[Participation]", found)
 
-    def arrivals(self, weights: Mapping[int, float]) -> list[Row]:
+    def arrivals(self, weights: Mapping[int, float]) -> list[Participation]:
         """One row per update of an earlier round that came in this one."""
-        return [
+        found: list[dict[str, Any]] = [
             {
                 "round": self.round,
                 "selected_in": entry.round,
@@ -83,9 +125,11 @@ class Seen:
                 **_reported(entry.report),
                 "weight": weights.get(entry.client, 0.0),
                 "reason": _reason(entry.report.error),
+                **({} if self.users is None else {"user": str(self.users[entry.client])}),
             }
             for entry in self.late_updates
         ]
+        return cast("list[Participation]", found)
 
     def row(
         self,
@@ -95,12 +139,12 @@ class Seen:
         model_bytes: int,
         models_down: int,
         models_up: int,
-    ) -> Row:
+    ) -> RoundRow:
         """The row of the round itself."""
         counts = np.bincount(self.waited.outcome, minlength=len(Outcome))
         good = [report for report in self.reports.values() if not report.error and not math.isnan(report.loss)]
         samples = sum(report.samples for report in good)
-        return {
+        found = {
             "round": self.round,
             "start": start,
             "duration": self.waited.seconds,
@@ -118,6 +162,7 @@ class Seen:
             "bytes_up": model_bytes * models_up,
             **measured,
         }
+        return cast("RoundRow", found)
 
 
 def _reported(report: Report) -> dict[str, Any]:

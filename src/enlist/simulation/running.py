@@ -38,6 +38,8 @@ def simulate(
     workers: int = 0,
     callbacks: Sequence[Callback] = (),
     device: str = "cpu",
+    trust: bool = False,
+    accept_changes: bool = False,
 ) -> Run:
     """Train one federation under a virtual clock.
 
@@ -59,6 +61,10 @@ def simulate(
         What accompanies the run: progress, trackers, your own.
     device : {"cpu", "cuda"}, default "cpu"
         Where to train.
+    trust : bool, default False
+        Run the code that a received folder's config.json names; see docs/trust.md.
+    accept_changes : bool, default False
+        Go on with a folder whose files were changed in the meantime.
 
     Returns
     -------
@@ -70,7 +76,7 @@ def simulate(
     >>> simulate(config, Oort.with_(penalty=1.0), seed=3)
     Run('oort+penalty=1.0', seed=3, 3 rounds, ...)
     """
-    settings = configured(config)
+    settings = configured(config, trust)
     if selector is not None:
         settings = settings.with_method(selector, seed)
     elif seed is not None:
@@ -78,7 +84,10 @@ def simulate(
     if folder is None:
         return in_memory(settings, callbacks, workers=workers, device=device)
     settings = settings.recorded()
-    with RunFolder.open(folder, settings.model_dump(mode="json"), resume=resume, code=settings.code()) as opened:
+    values, tables, code = settings.model_dump(mode="json"), settings.tables(), settings.code()
+    with RunFolder.open(
+        folder, values, resume=resume, tables=tables, code=code, accept_changes=accept_changes
+    ) as opened:
         if not opened.finished():
             recorder = Recorder(opened)
             with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:
@@ -88,14 +97,14 @@ def simulate(
     return read(folder, settings)
 
 
-def configured(config: AnyConfig) -> Config:
-    """A configuration, or the one in the file that is named.
+def configured(config: AnyConfig, trust: bool = False) -> Config:
+    """A configuration, or the one in the file that is named; `trust` lets a received folder's name code.
 
     >>> configured(Config(seed=3)).seed
     3
     """
     if isinstance(config, str | PathLike):
-        return load(config)
+        return load(config, trust=trust)
     if not isinstance(config, Config):
         raise InputError(f"config is {config!r:.80}; pass an enlist.simulation.Config, or the path of a TOML file.")
     return config
@@ -117,11 +126,17 @@ def in_memory(
     memory = Memory()
     simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
     simulation.run()
-    clients, server = simulation.population.columns(simulation.model_bytes), simulation.server
-    weights = {name: tensor.numpy() for name, tensor in server.layout.named(server.model).items()}
+    clients, server = simulation.columns(), simulation.server
+    models = {"model": server.model, "best": simulation.watch.model}
+    weights = {
+        which: {name: tensor.numpy() for name, tensor in server.layout.named(model).items()}
+        for which, model in models.items()
+        if model is not None
+    }
     shape, classes = simulation.population.shape, simulation.population.classes
+    accuracies = functools.partial(np.array, simulation.evaluator.accuracies)
     model = functools.partial(_model, config, weights, shape, classes)
-    return Run(config, memory.tables(config.selector.title, config, clients), model)
+    return Run(config, memory.tables(config.selector.title, config, clients), model, accuracies)
 
 
 def read(folder: str | PathLike[str], config: Config | None = None, *, trust: bool = False) -> Run:
@@ -147,15 +162,23 @@ def read(folder: str | PathLike[str], config: Config | None = None, *, trust: bo
     tables = read_run(path)
     settings = config or load(path / "config.json", trust=trust, code=lambda config: ())
 
-    def model() -> torch.nn.Module:
-        own = config or load(path / "config.json", trust=trust)
+    def model(which: str) -> torch.nn.Module:
+        own = config or load(path / "config.json", trust=trust, code=_code_of_model)
         population = build(own)
-        return _model(own, checkpoints.last(path).weights["model"], population.shape, population.classes)
+        return _model(own, checkpoints.last(path).weights, population.shape, population.classes, which)
 
-    return Run(settings, tables, model)
+    return Run(settings, tables, model, lambda: checkpoints.last(path).arrays.get("client_accuracy"))
 
 
-def _model(config: Config, weights: Any, shape: tuple[int, ...], classes: int) -> torch.nn.Module:
+def _code_of_model(config: Config) -> tuple[str, ...]:
+    return (*config.data.dataset.code(), *config.model.code())
+
+
+def _model(
+    config: Config, weights: checkpoints.Weights, shape: tuple[int, ...], classes: int, which: str
+) -> torch.nn.Module:
+    if which not in weights:
+        raise InputError("nothing was evaluated yet, so no model is the best; wait for the first evaluation.")
     module = initialise(config.model, shape, classes, Streams(config.seed))
-    module.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights.items()})
+    module.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights[which].items()})
     return module.eval()

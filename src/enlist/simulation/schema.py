@@ -64,8 +64,9 @@ command line: `enlist run my.toml --set rounds.k=20 --set data.partition=iid`.
 
 Where a section has alternatives, its `kind` (data sets, models and selectors: its `name`) says which one is meant. The
 word alone stands for the table with defaults: `partition = "iid"` is short for `partition = {{ kind = "iid" }}`. A
-number as deadline is a fixed one: `deadline = 120`. The `config.json` that a run leaves in its folder is a valid
-configuration too.
+number as deadline is a fixed one: `deadline = 120`. A selector is written as anywhere else (docs/python.md):
+`selector = "bsfl:paper+alpha=5"`, or `selector = "mine:LossPerSecond"` for a class of yours. The `config.json` that a
+run leaves in its folder is a valid configuration too.
 
 This page is made from the code: `python -m enlist.simulation.schema > docs/configuration.md`.
 """
@@ -132,7 +133,7 @@ def _sections(model: Schema, whole: Schema, path: str, depth: int) -> Iterator[s
         if "discriminator" in (value["items"] if many else value):
             yield from _alternatives(value["items"] if many else value, whole, name, depth)
             continue
-        inner = _resolved(value["items"] if many else value, whole)
+        inner = _resolved(value["items"] if many else _known(value), whole)
         yield _keys(inner["properties"], inner.get("required", ()), whole, name)
         yield from _sections(inner, whole, name, depth + 1)
 
@@ -181,6 +182,7 @@ def _part_cells(value: Schema, name: str, whole: Schema) -> tuple[str, str]:
 
 def _parts(value: Schema) -> bool:
     """Whether a key holds a table with keys of its own, one of several alternatives, or a list of such tables."""
+    value = _known(value)
     items = value.get("items", {})
     return any("$ref" in part or "discriminator" in part for part in (value, items))
 

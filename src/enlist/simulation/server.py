@@ -26,6 +26,9 @@ SHARE = 100.0
 """A sum looks wrong if its mean update is longer than norm_bound / SHARE times the usual. So no update beyond the bound
 is overlooked that weighs a hundredth of the sum, unless it is cancelled out."""
 
+Sender = tuple[int, int]
+"""A client, and the round in which it was asked: it may reply late, and again in the same round."""
+
 
 @dataclasses.dataclass(eq=False)
 class Late:
@@ -55,7 +58,7 @@ class Server:
     >>> server = Server(ServerSection(), layout, Vectors.zeros(layout))
     >>> update = Vectors.zeros(layout)
     >>> _ = update.parameters.fill_(2.0)
-    >>> server.add(3, Report(samples=10.0), update)
+    >>> server.add((3, 1), Report(samples=10.0), update)
     >>> server.finish([], "refl")
     []
     >>> server.model.parameters[0].item()
@@ -69,7 +72,7 @@ class Server:
         self.lengths = RunningBound(settings.norm_bound)
         self.glance = RunningBound(settings.norm_bound / SHARE)
         self.distances = RunningBound(settings.distrust)
-        self.distrusted: dict[int, str] = {}
+        self.distrusted: dict[Sender, str] = {}
         self.begin()
 
     def begin(self) -> None:
@@ -79,7 +82,7 @@ class Server:
             self.layout.buffer_size, self.layout.counter_size, robust=not self.aggregator.streaming
         )
         self.fresh = 0
-        self.senders: list[int] = []
+        self.senders: list[Sender] = []
 
     @property
     def one_by_one(self) -> bool:
@@ -131,9 +134,9 @@ class Server:
             f"the update is {given:.3g} long, over norm_bound = {bound:g} times the running median {limit / bound:.3g}"
         )
 
-    def add(self, client: int, report: Report, update: Vectors) -> None:
+    def add(self, sender: Sender, report: Report, update: Vectors) -> None:
         """Take in one update that was examined, in client order."""
-        self._take(client, update, report.samples)
+        self._take(sender, update, report.samples)
         self.fresh += 1
 
     def add_sum(self, total: Vectors, weight: float, count: int) -> None:
@@ -150,7 +153,7 @@ class Server:
         """Take in late updates and change the model; returns the weight that each late update got."""
         weights = self._staleness(late, weighting)
         for entry, weight in zip(late, weights, strict=True):
-            self._take(entry.client, entry.update, entry.report.samples, weight)
+            self._take((entry.client, entry.round), entry.update, entry.report.samples, weight)
         change = self.aggregator.result()
         self.distrusted = {}
         if change is not None:
@@ -168,18 +171,18 @@ class Server:
         far = self.aggregator.distances(change)
         factor = self.distances.factor
         usual = self.distances.limit(() if self.distances.ready else far) / factor
-        for client, gap, within in zip(self.senders, far, self.distances.judge(far), strict=True):
+        for sender, gap, within in zip(self.senders, far, self.distances.judge(far), strict=True):
             if not within:
-                self.distrusted[client] = (
+                self.distrusted[sender] = (
                     f"distrusted: the update is {gap:.3g} away from the aggregate, over distrust = {factor:g} times "
                     f"the running median {usual:.3g}"
                 )
 
-    def _take(self, client: int, update: Vectors, samples: float, discount: float = 1.0) -> None:
+    def _take(self, sender: Sender, update: Vectors, samples: float, discount: float = 1.0) -> None:
         self.aggregator.add(update.parameters, samples, discount)
         self.buffers.add(update.buffers, update.counters, discount * samples)
         if discount:
-            self.senders.append(client)
+            self.senders.append(sender)
 
     def state(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
         """What a checkpoint holds besides the model: what is usual, and the memories of optimiser and aggregation."""

@@ -9,6 +9,7 @@ updates) is in protocols.py.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -25,16 +26,19 @@ from enlist.devices import Latency
 from enlist.errors import InputError
 from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.simulation.callbacks import Callback, Checkpoint, Row
+from enlist.runs.folder import Saves
+from enlist.selectors import AnyMethod
+from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
+from enlist.simulation.evaluation import Evaluator, Watch, check_watch
+from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Hostility
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
-from enlist.simulation.rows import NOTHING, Seen
+from enlist.simulation.rows import NOTHING, RoundRecord, Seen
 from enlist.simulation.server import Late, Server, Versions, under
-from enlist.simulation.trust import Trust
 from enlist.simulation.waiting import IDLE, Schedule, Waited, wait
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
@@ -42,7 +46,7 @@ from enlist.training.flat import FlatModule, Vectors
 from enlist.training.local import Report, Task
 from enlist.training.models import initialise
 from enlist.training.workers import Trainer, one_thread
-from enlist.typing import BoolArray, IntArray
+from enlist.typing import AnyArray, BoolArray, IntArray
 
 PATIENCE = 30 * 86400.0
 """Virtual seconds without any client that can be asked, after which a run gives up."""
@@ -51,14 +55,15 @@ PATIENCE = 30 * 86400.0
 class Simulation:
     """One run of a configuration.
 
+    selector     who decides, in place of the configuration's: any form of a method
     workers      processes that train; 0 trains in this process
     callbacks    what goes along: progress, run folder, TensorBoard
     population   takes the place of the one that the configuration describes
     data         the population's samples as tensors, if they are in shared memory already
 
     >>> from enlist.simulation import Config
-    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector={"name": "oort"})
-    >>> result = Simulation(config).run()
+    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4})
+    >>> result = Simulation(config, "oort+penalty=1").run()
     >>> result["rounds"], result["status"], 0 < result["accuracy"] < 1
     (3, 'finished', True)
     """
@@ -66,6 +71,7 @@ class Simulation:
     def __init__(
         self,
         config: Config,
+        selector: AnyMethod | None = None,
         *,
         workers: int = 0,
         callbacks: Sequence[Callback] = (),
@@ -73,12 +79,13 @@ class Simulation:
         data: dict[str, Placed] | None = None,
         device: str = "cpu",
     ) -> None:
+        config = config if selector is None else config.with_method(selector)
         self.config, self.callbacks = config, tuple(callbacks)
         self.streams = Streams(config.seed)
         self.population = build(config) if population is None else population
         self.hostility = Hostility(config.hostile, len(self.population), self.streams)
         self.drift = Drift(config.drift, len(self.population), self.streams)
-        self.trust = Trust(len(self.population), config.server.exclude)
+        self.exclusion = Exclusion(len(self.population), config.server.exclude)
         self.members = len(self.population) - config.membership.joining
         self.gone = self._leaving()
         known = self.population.clients
@@ -94,6 +101,7 @@ class Simulation:
                 f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
                 "set it, for example to 0.1."
             )
+        check_watch(config.evaluation, self.population.samples or data or {})
         self.books = Books(self.selector, late="await" if config.rounds.uses_late else "drop")
         target = config.evaluation.target
         if self.population.classes and target is not None and target >= 1:
@@ -111,8 +119,15 @@ class Simulation:
         self.stopping, self.abandoned, self.looked_at = False, False, 0
         self.selecting = 0.0
         self.protocol = protocol(self)
+        self.watch = Watch(config.evaluation, regression=not self.population.classes)
         self.trainer = Trainer(self._job(module, data, workers, device), workers)
         self.trainer.put(self.versions.slot(0), self.server.model)
+        self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
+        try:
+            self.evaluator.measure(self.versions.slot(0))  # what metrics of the user's cannot do is said now
+        except BaseException:
+            self.trainer.close()
+            raise
 
     def run(self) -> dict[str, Any]:
         """Run to the end, or until `stopping` is set; returns what result.json holds."""
@@ -121,9 +136,9 @@ class Simulation:
                 for callback in self.callbacks:
                     callback.on_start(self)
                 while not self.finished and not self.stopping:
-                    row, participations = self.step()
+                    record = self.step()
                     for callback in self.callbacks:
-                        callback.on_round(self, row, participations)
+                        callback.on_round(self, record)
                 result = self.result()
                 for callback in self.callbacks:
                     callback.on_finish(self, result)
@@ -138,9 +153,14 @@ class Simulation:
             callback.close()
 
     def __enter__(self) -> Simulation:
+        """Rounds done one by one, with `step`, get the single thread that `run` gives them: they give the same bits."""
+        self.threads = contextlib.ExitStack()
+        for single in (one_thread(), one_core()):
+            self.threads.enter_context(single)
         return self
 
     def __exit__(self, *failure: object) -> None:
+        self.threads.close()
         self.close()
 
     @property
@@ -149,13 +169,13 @@ class Simulation:
         rounds, evaluation = self.config.rounds, self.config.evaluation
         out_of_time = rounds.seconds is not None and self.now >= rounds.seconds
         at_target = evaluation.stop_at_target and self.reached["rounds"] > 0
-        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned
+        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned or self.watch.exhausted
 
     @property
     def _tells_accuracy(self) -> bool:
         return bool(self.selector.needs & {"round.accuracy", "round.loss"})
 
-    def step(self) -> tuple[Row, list[Row]]:
+    def step(self) -> RoundRecord:
         """One round: ask, wait, train what came back, change the model, and tell."""
         self.round += 1
         self.selecting = 0.0
@@ -175,11 +195,11 @@ class Simulation:
         self.trainer.put(self.versions.slot(self.round), self.server.model)
         measured = self._evaluate()
         self._tell(picked, schedule, waited, reports, measured)
-        seen = Seen(self.round, picked, schedule, waited, reports, late)
+        seen = Seen(self.round, picked, schedule, waited, reports, late, self.population.users)
         participations = seen.participations(self.protocol.weight) + seen.arrivals(weights)
         sent = (len(picked) + self.looked_at, len(reports) + len(late))
         row = seen.row(start, int(available.sum()), measured, self.model_bytes, *sent)
-        return row, participations
+        return RoundRecord(picked, row, participations, picked.terms if self.config.evaluation.reasons else None)
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
@@ -193,6 +213,7 @@ class Simulation:
             "target": self.config.evaluation.target,
             "rounds_to_target": self.reached["rounds"] or None,
             "time_to_target": None if math.isnan(self.reached["time"]) else self.reached["time"],
+            **self.watch.result(),
         }
 
     def _job(self, module: torch.nn.Module, data: dict[str, Placed] | None, workers: int, device: str) -> Job:
@@ -204,11 +225,12 @@ class Simulation:
         return Job(
             module,
             self.population.classes,
-            self.config.training,
+            self.config.training.without_code(),
             data,
             self.config.seed,
             measure=measure,
             device=device,
+            **self.config.training.own(module, self.population.shape, self.population.classes),
         )
 
     def _leaving(self) -> list[tuple[int, IntArray]]:
@@ -261,17 +283,18 @@ class Simulation:
     def _ask(self, available: BoolArray) -> Selection:
         self.looked_at = 0
         busy = self.busy
-        if not (available & ~busy).any():
+        free = available & ~busy
+        if not free.any():
             self.abandoned = True
         asked, began = self.protocol.asked(), time.thread_time()
         picked = self.books.ask(
-            self.trust.without(available, busy, self.round, self.config.rounds.k),
+            available,
             asked,
             now=self.now,
             deadline=self.deadline.seconds,
             forecast=self._forecast(),
             measure=self._measure,
-            busy=busy,
+            busy=busy | self.exclusion.now(free, self.round, self.config.rounds.k),
             enough=min(self.protocol.target, asked),
         )
         self.selecting += time.thread_time() - began
@@ -371,16 +394,18 @@ class Simulation:
         return self.hostility.told(about, truth, clients, self.round) if self.hostility else truth
 
     def _judge(self, picked: Selection, waited: Waited, reports: dict[int, Report], late: list[Late]) -> None:
-        """Whoever the server distrusts has FAILED; of late ones the selector knows already, only trust suffers."""
-        for client, reason in self.server.distrusted.items():
-            if client in reports:
+        """Whoever the server distrusts has FAILED; late ones, of which the selector has heard already, stay ARRIVED."""
+        distrusted = self.server.distrusted
+        for client in reports:
+            if reason := distrusted.get((client, self.round)):
                 reports[client] = dataclasses.replace(reports[client], error=reason)
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
-        if not self.config.server.exclude:
-            return
-        came = [*reports.items(), *((entry.client, entry.report) for entry in late)]
-        bad = {client: bool(report.error) or client in self.server.distrusted for client, report in came}
-        self.trust.note(bad, self.round)
+        came = [(entry.client, entry.round, entry.report) for entry in late]
+        came += [(client, self.round, report) for client, report in reports.items()]
+        self.exclusion.note(
+            ((client, bool(report.error) or (client, round) in distrusted) for client, round, report in came),
+            self.round,
+        )
 
     def _shares(self, picked: Selection) -> Any:
         latency = self._latency(picked)
@@ -423,10 +448,11 @@ class Simulation:
     def _evaluate(self) -> dict[str, float]:
         slot = self.versions.slot(self.round)
         measured: dict[str, float] = {}
-        if self._tells_accuracy:
+        due = self.finished or self.round % self.config.evaluation.every == 0
+        if self._tells_accuracy or (due and self.watch.needs_validation):
             loss, accuracy = self.trainer.evaluate(slot, "validation")
             measured |= {"validation_loss": loss, "validation_accuracy": accuracy}
-        if self.finished or self.round % self.config.evaluation.every == 0:
+        if due:
             loss, accuracy = self.trainer.evaluate(slot, "test")
             measured |= {"loss": loss, "accuracy": accuracy}
             self.accuracy, self.loss = accuracy, loss
@@ -434,6 +460,8 @@ class Simulation:
             good = target is not None and (accuracy >= target if self.population.classes else loss <= target)
             if good and not self.reached["rounds"]:
                 self.reached = {"rounds": self.round, "time": self.now}
+            measured |= self.evaluator.measure(slot)
+            self.watch.note(measured, self.round, self.server.model)
         return measured
 
     def _tell(
@@ -459,13 +487,22 @@ class Simulation:
         columns: dict[str, Any] = dict(zip(names, known.T, strict=True))
         columns["upload_latency"] = np.where(replied, schedule.upload, np.nan)
         feedback = Feedback(outcome=outcome, latency=latency, censored=late, **columns)
-        server = {name: measured.get(f"validation_{name}") for name in ("accuracy", "loss")}
+        asked = ("accuracy", "loss") if self._tells_accuracy else ()
+        server = {name: measured.get(f"validation_{name}") for name in asked}
         finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
         began = time.thread_time()
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
         self.selecting += time.thread_time() - began
         self.deadline.observe(claimed[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
+
+    def columns(self) -> dict[str, AnyArray]:
+        """What clients.csv holds of each client."""
+        return self.population.columns(self.model_bytes)
+
+    def parts(self) -> dict[str, Saves]:
+        """What saves itself into a checkpoint, by name."""
+        return {"selector": self.selector}
 
     def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
         """What a checkpoint holds besides the selector: header, arrays, and tensors and the model by name."""
@@ -489,23 +526,29 @@ class Simulation:
             "deadline": self.deadline.state(),
             "abandoned": self.abandoned,
             "bounds": bounds,
+            **self.watch.state(),
         }
-        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.trust.state()
+        arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.exclusion.state()
+        if self.evaluator.accuracies is not None:
+            arrays["client_accuracy"] = self.evaluator.accuracies
         own_header, own_arrays, own_tensors = self.protocol.state()
         header["protocol"] = own_header
         weights = {"model": layout.named(self.server.model), "tensors": tensors | own_tensors}
+        if self.watch.model is not None:
+            weights["best"] = layout.named(self.watch.model)
         return header, arrays | own_arrays, {file: _as_arrays(values) for file, values in weights.items()}
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, bit by bit as if nothing had happened."""
         header, arrays = checkpoint.header, checkpoint.arrays
         tensors, model = (_as_tensors(checkpoint.weights[file]) for file in ("tensors", "model"))
-        self.selector = type(self.selector).load(checkpoint.folder / "selector")
+        functions = {name: value for name, value in self.config.selector.settings.items() if callable(value)}
+        self.selector = type(self.selector).load(checkpoint.folder / "selector", **functions)
         self.books = Books(self.selector, late=self.books.late)
         self.server.layout.load_named(model, self.server.model)
         self.server.restore(header.get("bounds", {}), tensors)
         self.hostility.restore(tensors)
-        self.trust.restore(arrays)
+        self.exclusion.restore(arrays)
         self.round, self.now = header["round"], header["now"]
         self.length = math.nan if header["length"] is None else header["length"]
         self.accuracy = math.nan if header["accuracy"] is None else header["accuracy"]
@@ -514,6 +557,12 @@ class Simulation:
         self.reached = {"rounds": rounds, "time": math.nan if time is None else time}
         self.members, self.abandoned = header["members"], header["abandoned"]
         self.deadline.restore(header["deadline"])
+        best = None
+        if "best" in checkpoint.weights:
+            best = self.server.model.clone()
+            self.server.layout.load_named(_as_tensors(checkpoint.weights["best"]), best)
+        self.watch.restore(header, best)
+        self.evaluator.accuracies = arrays.get("client_accuracy")
         self.queue = Queue.of(under("queue/", arrays))
         self.versions = Versions()
         for version in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("version/")}):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
-    """One simulation: `settings` are {"selector": "name" or "name:preset", "config": what a TOML file would say}.
+    """One simulation: `settings` are {"selector": a method as text, "config": what a TOML file would say}.
 
     "device" may be added: "cpu" (as without it), "cuda", or "auto" for a GPU if there is one. The run lives in the
     folder "run" of the experiment: interrupted, it goes on from its last checkpoint, and `enlist report` shows it.
@@ -73,7 +73,7 @@ def _population(config: str) -> tuple[Population, dict[str, Placed]]:
 
 
 def match(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
-    """One match in the arena: `settings` are {"selector": name} and those of `arena.Comparison`, without seeds.
+    """One match in the arena: `settings` are {"selector": a method} and those of `arena.Comparison`, without seeds.
 
     Returned are the scores, `rounds` and the cumulated `curve/...` at checkpoints, and how often each client was asked
     (`selected`).
@@ -86,7 +86,7 @@ def match(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     own = {name: value for name, value in settings.items() if name != "selector"}
     if "reward" in own:
         own["reward"] = Reward(**own["reward"])
-    comparison = Comparison((settings["selector"],), seeds=1, first_seed=seed, **own)
-    record = run(comparison, settings["selector"], seed)
+    comparison = Comparison(settings["selector"], seeds=1, first_seed=seed, **own)
+    record = run(comparison, comparison.labels[0], seed)
     curves = {f"curve/{name}": np.array(values) for name, values in record.curves.items()}
     return {**record.scores, "rounds": np.array(record.rounds), "selected": record.selected, **curves}

@@ -96,11 +96,12 @@ def selector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     >>> selector_settings({"selector": "darts-ucb:paper"})["epsilon"]
     0.1
     """
-    name, _, preset = str(settings.get("selector", "")).partition(":")
-    if name not in selectors.names():
+    given = settings.get("selector")
+    method = selectors.method(given) if given else None
+    if method is None or method.name not in selectors.names():
         return {}
     section = settings.get("config", {}).get("selector") or {}
-    found = build_settings(selectors.get(name), preset or section.get("preset"), {})
+    found = build_settings(selectors.get(method.name), method.preset or section.get("preset"), method.settings)
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(found), default=repr))
     return values
 

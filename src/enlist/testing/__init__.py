@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from enlist.errors import InputError, TellError
+from enlist.processes import packed
 from enlist.records import Feedback, Outcome, RoundMetrics
 from enlist.selectors import get
 from enlist.testing.extremes import one_absurd_client
@@ -114,17 +115,15 @@ def same_in_another_process(kind: SelectorType) -> None:
     >>> same_in_another_process(get("random"))
     """
     code = (
-        "import json, sys, importlib, enlist.testing as t\n"
-        "module, name = sys.argv[1:]\n"
-        "kind = importlib.import_module(module)\n"
-        "for part in name.split('.'): kind = getattr(kind, part)\n"
+        "import json, pickle, sys, enlist.testing as t\n"
+        "kind = pickle.load(sys.stdin.buffer)\n"
         "print(json.dumps(t.transcript(kind(t.population(25), seed=11), 30)))\n"
     )
     search = os.pathsep.join(path for path in sys.path if path)
     environment = {**os.environ, "PYTHONHASHSEED": "4242", "PYTHONPATH": search}
-    command = [sys.executable, "-c", code, kind.__module__, kind.__qualname__]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, f"the other process failed: {done.stderr[-500:]}"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, input=packed(kind, [kind]), capture_output=True, env=environment, check=False)
+    assert done.returncode == 0, f"the other process failed: {done.stderr.decode()[-500:]}"
     assert json.loads(done.stdout) == transcript(kind(population(25), seed=11), 30), "another process chose others"
 
 

@@ -8,7 +8,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
-from collections.abc import Iterator, Sequence
+import pickle
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,12 +18,14 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from enlist.data.dataset import Samples
+from enlist.processes import packed
 from enlist.streams import Streams
 from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together
 from enlist.training.flat import FlatModule, Layout, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
 from enlist.training.memory import shared_copy
+from enlist.training.own import OwnStep
 
 EVALUATION_BATCH = 500
 """Samples per forward pass of an evaluation; fixed, because sums in another order differ in the last bit."""
@@ -64,6 +68,9 @@ class Placed:
 class Job:
     """All that a process needs to train: the module, the samples, how to train, and the seed of the streams.
 
+    loss         of each sample of a batch, from outputs and targets; if not given, see `sample_losses`
+    optimiser    makes an optimiser of parameters and lr; if not given, SGD
+
     >>> data = Placed.of(Samples(np.zeros((6, 2), np.float32), np.zeros(6, np.int64)))
     >>> Job(nn.Linear(2, 3), 3, LocalTraining(), {"train": data}, seed=1).classes
     3
@@ -76,6 +83,22 @@ class Job:
     seed: int
     measure: bool = False
     device: str = "cpu"
+    loss: Callable[[Tensor, Tensor], Tensor] | None = None
+    optimiser: Callable[..., Any] | None = None
+
+    def chain(self) -> DenseChain | None:
+        """The dense layers that the module is, if they can be trained for many clients at once; written-out gradients
+        know neither a loss nor an optimiser of the user's."""
+        return DenseChain.of(self.module) if self.loss is None and self.optimiser is None else None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model of a script or notebook travels to workers by value; samples stay in shared memory."""
+        module = packed(self.module, {type(part) for part in self.module.modules()})
+        return _received, (module, *(getattr(self, field.name) for field in dataclasses.fields(self)[1:]))
+
+
+def _received(module: bytes, *others: Any) -> Job:
+    return Job(pickle.loads(module), *others)  # of a process of ours, through a pipe of ours
 
 
 class Engine:
@@ -97,7 +120,10 @@ class Engine:
         self.streams = Streams(job.seed)
         self.flat = FlatModule(job.module, None if self.device.type == "cpu" else self.device)
         self.parameters = [parameter for parameter in job.module.parameters() if parameter.requires_grad]
-        self.chain = DenseChain.of(job.module) if self.device.type == "cpu" else None
+        self.chain = job.chain() if self.device.type == "cpu" else None
+        self.own = job.loss is not None or job.optimiser is not None
+        if isinstance(getattr(job.loss, "call", None), nn.Module):
+            job.loss.call.to(self.device)  # type: ignore[union-attr]
         self.random = any("dropout" in type(part).__name__.lower() for part in job.module.modules())
         self.random |= getattr(job.module, "uses_randomness", False)
         self.normalised = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in job.module.modules())
@@ -153,12 +179,12 @@ class Engine:
         data, weights = self.data["train"], self.flat.vectors.parameters
         self.flat.vectors.copy_(base)
         before = self._accuracy(task)
-        step = Step(self.job.settings, self.job.settings.rate(task.round), self.flat, self.parameters)
         losses = []
         self.job.module.train()
-        with self._own_randomness(task):
+        with self._own_randomness(self.random or self.own, "masks", task.round, task.client):
+            step = self._step(self.job.settings.rate(task.round))
             for inputs, targets in self._batches(task, data):
-                loss = sample_losses(self.job.module(inputs), targets, self.job.classes)
+                loss = self._losses(self.job.module(inputs), targets)
                 gradients = torch.autograd.grad(loss.mean(), self.parameters, allow_unused=True)
                 step(gradients)
                 losses.append(loss.detach())
@@ -175,6 +201,16 @@ class Engine:
             accuracy_gain=after[1] - before[1],
             samples=task.samples(self.job.settings.batch),
         )
+
+    def _step(self, rate: float) -> Step | OwnStep:
+        if self.job.optimiser is not None:
+            return OwnStep(self.job.optimiser, rate, self.job.settings.prox, self.parameters)
+        return Step(self.job.settings, rate, self.flat, self.parameters)
+
+    def _losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        if self.job.loss is None:
+            return sample_losses(outputs, targets, self.job.classes)
+        return self.job.loss(outputs if self.job.classes else outputs.reshape(targets.shape), targets)
 
     def _batches(self, task: Task, data: Placed) -> Iterator[tuple[Tensor, Tensor]]:
         plan = batches(task, self.job.settings, self.streams)
@@ -195,13 +231,14 @@ class Engine:
         return whole + (rest > int(self.normalised))
 
     @contextlib.contextmanager
-    def _own_randomness(self, task: Task) -> Iterator[None]:
-        """Dropout masks come from the stream of (round, client), and the global generator is left as it was."""
-        if not self.random:
+    def _own_randomness(self, needed: bool, purpose: str, *position: int) -> Iterator[None]:
+        """What dropout layers and code of the user's draw comes from a stream of the run, such as that of (round,
+        client), and the global generator is left as it was."""
+        if not needed:
             yield
             return
         with torch.random.fork_rng(devices=[] if self.device.type == "cpu" else [self.device]):
-            torch.manual_seed(self.streams.number("masks", task.round, task.client))
+            torch.manual_seed(self.streams.number(purpose, *position))
             yield
 
     def _accuracy(self, task: Task) -> tuple[float, float]:
@@ -213,11 +250,11 @@ class Engine:
     def _measured(self, data: Placed, start: int, stop: int) -> tuple[float, int]:
         self.job.module.eval()
         total, right = 0.0, 0
-        with torch.inference_mode():
+        with torch.inference_mode(), self._own_randomness(self.job.loss is not None, "judged", start):
             for first in range(start, stop, EVALUATION_BATCH):
                 batch = slice(first, min(first + EVALUATION_BATCH, stop))
                 outputs, targets = self.job.module(data.inputs(batch)), data.y[batch]
-                total += float(sample_losses(outputs, targets, self.job.classes).sum())
+                total += float(self._losses(outputs, targets).sum())
                 if self.job.classes:
                     right += int((outputs.argmax(dim=1) == targets).sum())
         return total, right

@@ -16,12 +16,12 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 
 from enlist import checks
 from enlist.errors import EnlistError
 from enlist.processes import REPLACED, Child, keep_freed_memory, yield_to_parent
-from enlist.training.dense import DenseChain
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
@@ -35,6 +35,8 @@ GROUPS = 4
 SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
 EVALUATION_PART = 4 * EVALUATION_BATCH
+MOST_WORKERS = 4096
+"""More processes than any machine has cores; a mistake rather than a wish."""
 PRELOAD = "enlist.training.workers"
 ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
 LOGGER = logging.getLogger("enlist")
@@ -69,9 +71,9 @@ class Trainer:
     """
 
     def __init__(self, job: Job, workers: int = 0) -> None:
-        checks.whole("workers", workers, minimum=0)
+        checks.whole("workers", workers, minimum=0, maximum=MOST_WORKERS)
         self.job, self.layout = job, Layout.of(job.module)
-        self.chain = DenseChain.of(job.module)
+        self.chain = job.chain()
         self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
         self.slots = [self.updates[0]]
@@ -149,6 +151,13 @@ class Trainer:
     def spans(self, version: int, part: str, spans: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
         """Sum of losses and number of right answers on each of some spans (start, stop) of a part of the data."""
         return self._run([("evaluate", (version, part, *span)) for span in spans])
+
+    def outputs(self, version: int, part: str) -> torch.Tensor:
+        """What a model says to all samples of a part of the data, (n, outputs)."""
+        total = len(self.job.data[part])
+        spans = [(start, min(start + EVALUATION_PART, total)) for start in range(0, total, EVALUATION_PART)]
+        answers = self._run([("outputs", (version, part, *span)) for span in spans])
+        return torch.from_numpy(np.concatenate(answers))
 
     def close(self) -> None:
         """End the workers."""
@@ -318,6 +327,8 @@ def _answered(engine: Engine, models: Vectors, updates: Vectors, request: Reques
         tasks, weights, slot = arguments
         return engine.reduce(tasks, weights, models, updates[slot])
     version, part, start, stop = arguments
+    if command == "outputs":
+        return engine.outputs(models[version], part, start, stop).numpy()
     return engine.evaluate(models[version], part, start, stop)
 
 

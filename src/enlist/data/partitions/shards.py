@@ -74,6 +74,28 @@ class Shards:
         """The client of each entry of `order`."""
         return np.repeat(np.arange(len(self)), self.sizes)
 
+    def held_out(self, share: float, rng: np.random.Generator) -> tuple[Shards, Shards]:
+        """Two parts of what each client holds: the rest, and `share` of its samples, drawn at random.
+
+        A client with at least two samples has some in both, a client with one has it in the rest.
+
+        >>> rest, taken = Shards(order=[4, 0, 2, 5], offsets=[0, 3, 4]).held_out(0.2, np.random.default_rng(1))
+        >>> rest.sizes, taken.sizes
+        (array([2, 1]), array([1, 0]))
+        """
+        wanted = np.minimum(np.maximum(np.floor(share * self.sizes + 0.5), 1), self.sizes - 1).clip(min=0)
+        shuffled = np.lexsort((rng.random(len(self.order)), self.owner))
+        rank = np.arange(len(self.order)) - np.repeat(self.offsets[:-1], self.sizes)
+        taken = np.zeros(len(self.order), dtype=bool)
+        taken[shuffled] = rank < np.repeat(wanted, self.sizes)
+        parts = [
+            Shards(
+                self.order[mask], np.concatenate([[0], np.cumsum(np.bincount(self.owner[mask], minlength=len(self)))])
+            )
+            for mask in (~taken, taken)
+        ]
+        return parts[0], parts[1]
+
     def held_by(self, client: int) -> IntArray:
         """The samples of one client."""
         if not 0 <= client < len(self):

@@ -42,7 +42,7 @@ def session(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     with one_thread():
         while not run.finished:
             steps.append(run.step())
-    return {**columns([row for row, _ in steps], [arms for _, arms in steps]), "code": run.result()["code"]}
+    return {**columns([each.row for each in steps], [each.arms for each in steps]), "code": run.result()["code"]}
 
 
 def messages(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:

@@ -42,7 +42,8 @@ def shifted(
             parts[name].append(Samples(seen[rows], named[rows], np.full(len(named[rows]), worker)))
             begin += count
     joined = {name: _joined(samples) for name, samples in parts.items()}
-    return Dataset(f"{source}-shifted", classes=whole.classes, class_names=whole.class_names, **joined)
+    names = whole.class_names
+    return Dataset(f"{source}-shifted", classes=whole.classes, class_names=names, input_names=(), **joined)
 
 
 def _seen(x: AnyArray, worker: int) -> AnyArray:

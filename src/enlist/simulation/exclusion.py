@@ -1,8 +1,8 @@
-"""Trust: who sends bad updates again and again is not asked for a while, whatever the selector thinks of it."""
+"""Exclusion: who sends bad updates again and again is not asked for a while, whatever the selector thinks of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -15,20 +15,20 @@ LONGEST = 16
 """An exclusion is at most so many times as long as the first."""
 
 
-class Trust:
+class Exclusion:
     """Counts bad updates in a row, and excludes clients for some rounds, twice as long each time.
 
     rounds    length of the first exclusion; 0 excludes nobody
 
     A good update makes up for all bad ones before it, and halves the next exclusion.
 
-    >>> trust = Trust(4, rounds=5)
+    >>> exclusion = Exclusion(4, rounds=5)
     >>> for number in (1, 2):
-    ...     trust.note({0: False, 3: True}, round=number)
-    >>> trust.without(np.ones(4, dtype=bool), np.zeros(4, dtype=bool), round=3, k=2)
-    array([ True,  True,  True, False])
-    >>> trust.without(np.ones(4, dtype=bool), np.zeros(4, dtype=bool), round=8, k=2)
-    array([ True,  True,  True,  True])
+    ...     exclusion.note([(0, False), (3, True)], round=number)
+    >>> exclusion.now(np.ones(4, dtype=bool), round=3, k=2)
+    array([False, False, False,  True])
+    >>> exclusion.now(np.ones(4, dtype=bool), round=8, k=2).any()
+    np.False_
     """
 
     def __init__(self, count: int, rounds: int) -> None:
@@ -37,12 +37,12 @@ class Trust:
         self.factor = np.ones(count, dtype=np.int64)
         self.until = np.zeros(count, dtype=np.int64)
 
-    def note(self, bad: Mapping[int, bool], round: int) -> None:
-        """The updates of these clients have come, and were bad or not."""
+    def note(self, updates: Iterable[tuple[int, bool]], round: int) -> None:
+        """Updates have come, in this order: of which clients, and whether they were bad."""
         if not self.rounds:
             return
-        for client, wrong in bad.items():
-            if not wrong:
+        for client, bad in updates:
+            if not bad:
                 self.strikes[client] = 0
                 self.factor[client] = max(1, self.factor[client] // 2)
                 continue
@@ -51,21 +51,20 @@ class Trust:
                 self.until[client] = round + self.rounds * self.factor[client]
                 self.factor[client] = min(LONGEST, 2 * self.factor[client])
 
-    def without(self, available: BoolArray, busy: BoolArray, round: int, k: int) -> BoolArray:
-        """Who may be asked: all who are available but the excluded; everybody if fewer than k would be left."""
-        if not self.rounds:
-            return available
-        left: BoolArray = available & (self.until[: len(available)] < round)
-        return left if (left & ~busy).sum() >= k else available
+    def now(self, free: BoolArray, round: int, k: int) -> BoolArray:
+        """Who is not asked in this round; nobody, if fewer than k of those who are free would be left."""
+        excluded: BoolArray = self.until[: len(free)] >= round
+        return excluded if (free & ~excluded).sum() >= k else np.zeros_like(excluded)
 
     def state(self) -> dict[str, AnyArray]:
         """What a checkpoint holds."""
         if not self.rounds:
             return {}
-        return {"trust/strikes": self.strikes, "trust/factor": self.factor, "trust/until": self.until}
+        return {f"exclusion/{name}": getattr(self, name) for name in ("strikes", "factor", "until")}
 
     def restore(self, arrays: Mapping[str, Any]) -> None:
         """Continue from what `state` returned."""
         if self.rounds:
-            self.strikes, self.factor = arrays["trust/strikes"], arrays["trust/factor"]
-            self.until = arrays["trust/until"]
+            self.strikes, self.factor, self.until = (
+                arrays[f"exclusion/{name}"] for name in ("strikes", "factor", "until")
+            )

@@ -1,0 +1,129 @@
+"""The columns of a run's tables, each with its meaning: what rows hold in memory, and files from left to right."""
+
+from __future__ import annotations
+
+from typing import Required, TypedDict
+
+
+class RoundRow(TypedDict, total=False):
+    """A row of rounds.csv. A value that is unknown or was not measured is missing, or NaN.
+
+    >>> list(RoundRow.__annotations__)[:4]
+    ['round', 'start', 'duration', 'end']
+    """
+
+    round: Required[int]
+    """1, 2, ..."""
+    start: float
+    """Seconds when it began; later than the last `end` if nobody was online."""
+    duration: float
+    """Seconds that it took."""
+    end: float
+    """Seconds when it ended."""
+    available: int
+    """Clients online at the start, busy ones included."""
+    asked: int
+    """Clients selected."""
+    completed: int
+    """Of these, how many replied in time."""
+    late: int
+    """How many the server did not wait for."""
+    dropped: int
+    """How many went offline."""
+    failed: int
+    """How many crashed, or sent what cannot be used."""
+    arrived: int
+    """Late updates of earlier rounds merged in this one."""
+    deadline: float
+    """Seconds; infinite without one."""
+    accuracy: float
+    """On the test set, where evaluated; NaN for a regression."""
+    loss: float
+    """On the test set, where evaluated; for a regression the mean squared error."""
+    validation_accuracy: float
+    """What the selector was told, if it needs it."""
+    validation_loss: float
+    """What the selector was told, if it needs it."""
+    train_loss: float
+    """Mean loss of the clients' first epochs, by samples."""
+    bytes_down: int
+    """Models sent to all who were asked."""
+    bytes_up: int
+    """Models received, late ones included."""
+
+
+class Participation(TypedDict, total=False):
+    """A row of participations.csv: a client that was asked, or a late update that has come.
+
+    A value that is unknown or was not measured is missing, or NaN.
+
+    >>> list(Participation.__annotations__)[:4]
+    ['round', 'selected_in', 'client', 'outcome']
+    """
+
+    round: Required[int]
+    """In which the outcome was told."""
+    selected_in: Required[int]
+    """In which the client was asked; earlier than `round` for one that arrived."""
+    client: Required[int]
+    """Its position."""
+    outcome: Required[str]
+    """completed, late, dropped, failed or arrived; a late update that turns out unusable is failed."""
+    latency: float
+    """Seconds."""
+    censored: bool
+    """Whether the server stopped waiting then: the true latency is longer."""
+    download: float
+    """Part of the latency, if completed."""
+    compute: float
+    """Part of the latency, if completed."""
+    upload: float
+    """Part of the latency, if completed."""
+    samples: float
+    """Distinct samples it trained on."""
+    loss: float
+    """Mean over the samples of the first epoch, each before its step."""
+    loss_rms: float
+    """Root mean square over the samples of the first epoch, each before its step."""
+    loss_after: float
+    """Mean loss on its samples after training, if measured."""
+    accuracy: float
+    """Of the model it was sent, on its samples, if measured."""
+    accuracy_gain: float
+    """After training minus before, if measured."""
+    rounds_late: int
+    """For one that arrived."""
+    weight: float
+    """What it counted in the mean; missing for medians."""
+    reason: str | None
+    """Why it failed."""
+    user: str
+    """Whose samples these are; only where every client is a user of the data set."""
+
+
+class Reason(TypedDict):
+    """A row of reasons.csv: the terms by which a client was chosen, one column each, named by the selector.
+
+    >>> list(Reason.__annotations__)
+    ['round', 'client']
+    """
+
+    round: int
+    """In which the client was asked."""
+    client: int
+    """Its position."""
+
+
+ROUNDS = tuple(RoundRow.__annotations__)
+FAIRNESS = ("client_accuracy", "accuracy_worst_tenth", "accuracy_spread")
+"""Further columns of rounds.csv: mean, worst tenth and deviation of clients' accuracies on samples of their own."""
+METRIC = "metric_"
+"""How the columns of rounds.csv begin that hold metrics of the user's."""
+USER = "user"
+"""The last column of clients.csv and participations.csv, where clients are users with ids; read as text."""
+PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name != USER)
+TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS, "reasons.csv": tuple(Reason.__annotations__)}
+OPEN = frozenset({"reasons.csv"})
+"""Tables with further columns, which their first row names."""
+LARGEST = {"reasons.csv": 50_000_000}
+"""Bytes after which nothing more is appended to a table."""

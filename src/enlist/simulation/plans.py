@@ -1,0 +1,52 @@
+"""What comparisons and sweeps have in common: runs that belong together, done once, in memory or in a folder."""
+
+from __future__ import annotations
+
+import abc
+from os import PathLike
+from pathlib import Path
+
+from enlist import checks
+from enlist.simulation.jobs import Ended, How, Job, Tick, perform
+
+
+class Plan(abc.ABC):
+    """Runs that belong together.
+
+    >>> from enlist.simulation import Comparison, Config
+    >>> isinstance(Comparison(Config(), "random"), Plan)
+    True
+    """
+
+    @abc.abstractmethod
+    def check(self) -> None:
+        """Refuse what cannot run, before anything does."""
+
+    @abc.abstractmethod
+    def jobs(self, root: Path | None = None) -> list[Job]:
+        """The runs, each in its folder below `root`, if there is one."""
+
+    @abc.abstractmethod
+    def remember(self, root: Path, accept_changes: bool) -> None:
+        """Write down in the folder what it holds, or refuse one that holds something else."""
+
+    def run(
+        self, root: str | PathLike[str] | None = None, jobs: int = 1, tick: Tick | None = None, how: How | None = None
+    ) -> Ended:
+        """Do the runs that are missing; in the folder `root`, if it is given.
+
+        `tick` is called with the parts of a run's key and how that run stands. The results do not depend on `jobs`.
+        Interrupted, it is called again with the same folder and goes on.
+
+        >>> from enlist.simulation import Comparison, Config
+        >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+        >>> Comparison(config, "random", seeds=1).run().finished["random", 0]["rounds"]
+        2
+        """
+        checks.whole("jobs", jobs, minimum=1)
+        self.check()
+        if root is None:
+            return perform(self.jobs(), jobs, tick, how)
+        path = Path(root)
+        self.remember(path, bool(how and how.accept_changes))
+        return perform(self.jobs(path), jobs, tick, how)

@@ -1,0 +1,229 @@
+"""Code of the user's own that trains or judges: a loss, an optimiser of the clients, metrics."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, ClassVar
+
+import cloudpickle
+import pydantic
+import torch
+from torch import Tensor, nn
+
+from enlist.errors import InputError
+from enlist.importing import full_name, imported, source_digest
+from enlist.options import GrownOptions, Options
+from enlist.training.local import LocalTraining
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(outputs, targets) of a batch -> the loss of each sample, (n,)."""
+
+
+class Code(Options):
+    """A class or function of yours: where it is, and with which keyword arguments it is called.
+
+    In a file `"module:name"` is short for `{factory = "module:name"}`; from Python the object itself will do. It is
+    looked for where Python looks and in the current folder.
+
+    >>> Code.of(nn.CrossEntropyLoss).name
+    'CrossEntropyLoss'
+    """
+
+    factory: str = pydantic.Field(
+        pattern=r"^[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d][\w.<>]*$", description="Where it is: 'package.module:name'."
+    )
+    options: dict[str, Any] = pydantic.Field({}, description="Keyword arguments of the call.")
+    source: str | None = pydantic.Field(
+        None, description="Digest of its source, written by Enlist; a run refuses to go on with another."
+    )
+    _object: Any = pydantic.PrivateAttr(None)
+
+    @classmethod
+    def of(cls, given: Any, **options: Any) -> Code:
+        """A class or function, passed as an object, with keyword arguments.
+
+        >>> Code.of(nn.CrossEntropyLoss()).factory
+        Traceback (most recent call last):
+        ...
+        enlist.errors.InputError: CrossEntropyLoss() is neither a class nor a function; pass one of these, with its ...
+        """
+        if not (isinstance(given, type) or inspect.isroutine(given)):
+            raise InputError(
+                f"{given!r:.80} is neither a class nor a function; pass one of these, with its arguments as "
+                "Code.of(it, name=value): a folder must be able to say what it was."
+            )
+        if given.__name__ == "<lambda>":
+            raise InputError(f"{full_name(given)} is a lambda, which has no name to be known by; define a function.")
+        made: Code = cls(factory=full_name(given), options=options)
+        made._object = given
+        return made
+
+    @classmethod
+    def taken(cls, given: Any) -> Any:
+        """What a configuration says, or an object, as these options; other things as they are."""
+        if isinstance(given, str):
+            return {"factory": given}
+        return cls.of(given) if callable(given) and not isinstance(given, Options) else given
+
+    @property
+    def name(self) -> str:
+        """What it is called, without its module."""
+        return self.factory.rpartition(":")[2].rpartition(".")[2]
+
+    def found(self, owner: str) -> Any:
+        """The class or function itself, which is imported; `owner` is the key that names it."""
+        return self._object or imported(self.factory, owner)
+
+    def recorded(self, owner: str) -> Code:
+        """The same with the digest of its source, for a run folder."""
+        return self.model_copy(update={"source": source_digest(self.found(owner))})
+
+    def called(self, owner: str) -> Any:
+        """A function with its options set; a class is called with them, and gives an object to call."""
+        found = self.found(owner)
+        try:
+            return found(**self.options) if isinstance(found, type) else functools.partial(found, **self.options)
+        except TypeError as error:
+            raise InputError(f"{owner}: {self.factory} cannot be called with {self.options}: {error}.") from None
+
+
+class Training(GrownOptions, LocalTraining):
+    """How clients train: SGD on cross-entropy or the squared error, or a loss and an optimiser of yours.
+
+    >>> Training(loss="mine:focal").loss.factory
+    'mine:focal'
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"loss", "optimiser"})
+
+    loss: Code | None = pydantic.Field(
+        None,
+        description="A loss of yours, 'module:name' or a table, called with outputs and targets of a batch; it gives "
+        "one loss per sample. If not given, cross-entropy, in a regression the squared error.",
+    )
+    optimiser: Code | None = pydantic.Field(
+        None,
+        description="An optimiser of yours, such as 'torch.optim:Adam', or a table, called with the parameters and lr; "
+        "every client begins anew in every round. If not given, SGD.",
+    )
+
+    @pydantic.field_validator("loss", "optimiser", mode="before")
+    @classmethod
+    def _code(cls, given: Any) -> Any:
+        return Code.taken(given)
+
+    @pydantic.model_validator(mode="after")
+    def _one_optimiser(self) -> Training:
+        for key in ("momentum", "weight_decay"):
+            if self.optimiser is not None and getattr(self, key):
+                raise ValueError(
+                    f"{key} is of SGD, and optimiser is {self.optimiser.factory}; give it to that one, in "
+                    "optimiser.options."
+                )
+        return self
+
+    def code(self) -> tuple[str, ...]:
+        """Code of the user's that training would import, as "module:name"."""
+        return tuple(code.factory for code in (self.loss, self.optimiser) if code is not None)
+
+    def without_code(self) -> Training:
+        """The same without loss and optimiser of the user's: a training job gets these apart, by value if need be."""
+        return self.model_copy(update={"loss": None, "optimiser": None})
+
+    def own(self, module: nn.Module, shape: Sequence[int], classes: int) -> dict[str, Any]:
+        """The loss and the optimiser of the user's, tried out on two samples of zeros, as a training job takes them."""
+        found: dict[str, Any] = {}
+        if self.loss is not None:
+            loss = self.loss.called("training.loss")
+            _try_loss(loss, self.loss, module, shape, classes)
+            found["loss"] = Sent(loss)
+        if self.optimiser is not None:
+            made = functools.partial(self.optimiser.found("training.optimiser"), **self.optimiser.options)
+            _try_optimiser(made, self.optimiser)
+            found["optimiser"] = Sent(made)
+        return found
+
+
+class Sent:
+    """Something to call that other processes get by value if they cannot import it; it is never written to disk.
+
+    >>> import pickle
+    >>> pickle.loads(pickle.dumps(Sent(lambda x: x + 1)))(2)
+    3
+    """
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        self.call = call
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        return self.call(*arguments, **options)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _received, (cloudpickle.dumps(self.call),)
+
+
+def _received(content: bytes) -> Sent:
+    return Sent(cloudpickle.loads(content))
+
+
+class OwnStep:
+    """One step of an optimiser of the user's; it begins anew with every client and round.
+
+    >>> weight = nn.Parameter(torch.ones(1))
+    >>> OwnStep(torch.optim.SGD, 0.5, 0.0, [weight])([torch.tensor([2.0])])
+    >>> weight.item()
+    0.0
+    """
+
+    def __init__(self, make: Callable[..., Any], rate: float, prox: float, parameters: Sequence[Tensor]) -> None:
+        self.parameters, self.prox = list(parameters), prox
+        self.base = [parameter.detach().clone() for parameter in self.parameters] if prox else self.parameters
+        self.optimiser = make(self.parameters, lr=rate)
+
+    def __call__(self, gradients: Sequence[Tensor | None]) -> None:
+        """Move the weights; a parameter that was not used has no gradient."""
+        for parameter, gradient, base in zip(self.parameters, gradients, self.base, strict=True):
+            parameter.grad = gradient
+            if self.prox and gradient is not None:
+                parameter.grad = gradient.add(parameter.detach() - base, alpha=self.prox)
+        self.optimiser.step()
+        for parameter in self.parameters:
+            parameter.grad = None
+
+
+def _try_loss(loss: Loss, code: Code, module: nn.Module, shape: Sequence[int], classes: int) -> None:
+    training = module.training
+    module.eval()
+    with torch.no_grad():
+        outputs = module(torch.zeros(2, *shape))
+    module.train(training)
+    targets = torch.zeros(2, dtype=torch.int64 if classes else torch.float32)
+    outputs = outputs if classes else outputs.reshape(targets.shape)
+    try:
+        with torch.random.fork_rng(devices=[]):
+            found = loss(outputs.requires_grad_(), targets)
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"training.loss: {code.factory} fails on outputs {tuple(outputs.shape)} and 2 targets: {error}"
+        ) from error
+    got = tuple(found.shape) if isinstance(found, Tensor) else type(found).__name__
+    if got != (2,):
+        raise InputError(
+            f"training.loss: {code.factory} gives {got} for a batch of 2; it must give one loss per sample, (2,). "
+            "Losses of PyTorch do with reduction = 'none'."
+        )
+    if not found.requires_grad:
+        raise InputError(f"training.loss: {code.factory} gives a loss without a gradient; compute it with PyTorch.")
+
+
+def _try_optimiser(make: Callable[..., Any], code: Code) -> None:
+    parameter = nn.Parameter(torch.zeros(2))
+    try:
+        OwnStep(make, 0.1, 0.0, [parameter])([torch.ones(2)])
+    except Exception as error:  # whatever the user's code raises
+        raise InputError(
+            f"training.optimiser: {code.factory} fails on its first step: {error}. It is called with the parameters "
+            "and lr, and gives an object whose step() moves them."
+        ) from error
