@@ -31,7 +31,19 @@ ORDER = [
     "contract",
 ]
 ORDER += ["bandits", "selectors", "books", "testing", "arena"]
-ORDER += ["runs", "report", "data", "devices", "training", "simulation", "personal", "studies", "flower", "cli"]
+ORDER += [
+    "runs",
+    "report",
+    "data",
+    "devices",
+    "training",
+    "simulation",
+    "ladder",
+    "personal",
+    "studies",
+    "flower",
+    "cli",
+]
 
 
 def imported(tree: ast.Module) -> set[str]:

@@ -86,10 +86,12 @@ class Books(Shared):
         forecast: ArrayLike | None = None,
         measure: Callable[[IntArray], Feedback] | None = None,
         busy: ArrayLike | None = None,
+        enough: int | None = None,
     ) -> Selection:
         """Ask the selector for at most `k` of the available clients that are not busy.
 
         `busy` is a mask or positions, from whoever knows better than that everybody awaited is busy.
+        `enough` is the number of replies that end the round; `k` if not given.
         `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
         there are any, and whoever passes it pays the traffic.
         """
@@ -103,12 +105,15 @@ class Books(Shared):
             free = online if busy is None else np.setdiff1d(online, busy, assume_unique=True)
             candidates = self.selector.candidates(free, k)
             fresh = measure(candidates) if len(candidates) else None
-        selection = self.selector.ask(online, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh, busy=busy)
+        selection = self.selector.ask(
+            online, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh, busy=busy, enough=enough
+        )
         self.open = {number: replies for number, replies in self.open.items() if number in self.selector.openings}
         self.open[selection.round] = Replies.of(selection)
         self._note(
             "ask",
             k=k,
+            enough=enough,
             now=now,
             deadline=deadline,
             available=_packed(online, len(self.selector.clients)),
@@ -348,7 +353,7 @@ def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection
     fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
     available = _unpacked(entry["available"], len(selector.clients))
     arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast", "busy")}
-    return selector.ask(available, **arguments, fresh=fresh)
+    return selector.ask(available, **arguments, fresh=fresh, enough=entry.get("enough"))
 
 
 def _about(clients: ArrayLike, outcome: Outcome, columns: Mapping[str, ArrayLike]) -> Feedback:

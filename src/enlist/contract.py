@@ -170,6 +170,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         forecast: ArrayLike | None = None,
         fresh: Feedback | None = None,
         busy: ArrayLike | None = None,
+        enough: int | None = None,
     ) -> Selection:
         """Choose at most `k` of the available clients for the next round.
 
@@ -180,17 +181,20 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         deadline    seconds after which a reply is late; beyond 1e15 there is none
         forecast    probability for each client of being available in the next round window
         fresh       values measured just now for the clients that `candidates` named
+        enough      replies that end the round, if it does not wait for all k (over-commitment); k if not given
         """
         online = self.resolve_available(available)
         free = online
         if busy is not None:
             working = checks.positions("busy", busy, len(self.clients))
             free = np.setdiff1d(online, working, assume_unique=True) if len(working) else online
+        k = checks.whole("k", k, minimum=0)
         request = Request(
             round=self.round + 1,
             available=free,
             everybody_online=online,
-            k=checks.whole("k", k, minimum=0),
+            k=k,
+            enough=k if enough is None else _checked_enough(enough, k),
             population=len(self.clients),
             now=float(self.round + 1) if now is None else checks.finite("now", now),
             deadline=checks.seconds("deadline", deadline),
@@ -442,3 +446,10 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             raise InputError("fresh names no clients; pass Feedback(clients=selector.candidates(...), loss=...).")
         everybody = Selection(self.round, checks.positions("fresh.clients", fresh.clients, len(self.clients)))
         return fresh.resolved(everybody)
+
+
+def _checked_enough(enough: int, k: int) -> int:
+    number = checks.whole("enough", enough, minimum=min(k, 1))
+    if number > k:
+        raise InputError(f"enough is {number}, but at most k={k} clients are asked; it must be a whole number up to k.")
+    return number

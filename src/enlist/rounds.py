@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from enlist import checks
 from enlist.clients import Clients
 from enlist.records import Feedback, Outcome, Selection
 from enlist.state import State, column
@@ -38,6 +39,7 @@ class Request:
 
     available   sorted positions of the clients that may be chosen
     k           how many to choose; never more than there are available
+    enough      replies that end the round; never more than k, and fewer under over-commitment
     forecast    probability of being available in the next round window, for all clients, or None
     fresh       values of the candidates measured just now, or None
 
@@ -55,6 +57,10 @@ class Request:
     forecast: FloatArray | None = None
     fresh: Feedback | None = None
     everybody_online: IntArray | None = None
+    enough: int = checks.MOST_WHOLE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "enough", min(self.enough, self.k))
 
     @property
     def online(self) -> IntArray:

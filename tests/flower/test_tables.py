@@ -290,7 +290,7 @@ def test_a_replay_that_differs_is_an_error(tmp_path: Path) -> None:
     log = segment / "decisions.jsonl"
     lines = log.read_text().splitlines()
     place = [index for index, line in enumerate(lines) if '"event": "ask"' in line][3]
-    lines[place] = lines[place].replace('"k": 6', '"k": 5')
+    lines[place] = lines[place].replace('"k": 6, "enough": 6', '"k": 5, "enough": 5')
     log.write_text("\n".join(lines) + "\n")
     with pytest.raises(InputError, match="the replay differs from the log from round 4 on"):
         replay(tmp_path / "run")

@@ -73,8 +73,8 @@ def test_tables_are_about_different_clients_unless_they_are_of_one_group() -> No
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ([{"kind": "nan"}], "nothing says who is hostile"),
-        ([{"kind": "nan", "share": 0.1, "clients": [1]}], "both say who is hostile"),
+        ([{"kind": "nan"}], "nothing says who it is about"),
+        ([{"kind": "nan", "share": 0.1, "clients": [1]}], "both say who it is about"),
         ([{"kind": "nan", "clients": [10]}], "10"),
         (
             [{"kind": "nan", "share": 0.7}, {"kind": "replay", "share": 0.7}],
@@ -454,5 +454,5 @@ def test_late_updates_are_judged_too() -> None:
 def test_options_are_the_thing_itself() -> None:
     assert dataclasses.is_dataclass(Report)
     assert SignFlip(share=0.5).factor == 1.0
-    with pytest.raises(InputError, match="nothing says who is hostile"):
+    with pytest.raises(InputError, match="nothing says who it is about"):
         SignFlip()

@@ -114,7 +114,8 @@ class Match:
         available = self.world.available(self.round, self.now)
         free = np.flatnonzero(available & ~self.books.busy)
         wanted = self.world.count if self.selector.trains_all else self.rules.asked
-        picked = self.books.ask(available, wanted, now=self.now, deadline=self.world.deadline)
+        enough = min(self.rules.k, wanted)
+        picked = self.books.ask(available, wanted, now=self.now, deadline=self.world.deadline, enough=enough)
         happened = self._happen(picked)
         self._score(free, picked, happened)
         metrics = RoundMetrics(accuracy=self.accuracy, duration=happened.waited)

@@ -13,6 +13,7 @@ from enlist.cli.compare import compare
 from enlist.cli.console import open_console, stopping
 from enlist.cli.demo import demo
 from enlist.cli.describe import describe
+from enlist.cli.ladder import ladder
 from enlist.cli.listing import listing
 from enlist.cli.personalise import personalise
 from enlist.cli.profile import profile
@@ -44,6 +45,7 @@ app = typer.Typer(
 app.command()(demo)
 app.command()(run)
 app.command()(compare)
+app.command()(ladder)
 app.command()(sweep)
 app.command()(personalise)
 app.command()(reproduce)

@@ -11,7 +11,7 @@ import numpy as np
 
 from enlist.data.base import PublishedOptions, standardised
 from enlist.data.dataset import Dataset, Samples
-from enlist.data.fetch import Published, located
+from enlist.data.fetch import Published, cache_folder, located
 from enlist.errors import InputError
 from enlist.streams import Streams
 from enlist.typing import AnyArray
@@ -155,3 +155,14 @@ class FashionMNIST(_IDX):
     )
 
     name: Literal["fashion-mnist"] = "fashion-mnist"
+
+
+def has_fashion_mnist() -> bool:
+    """Whether Fashion-MNIST is here without a download: Debian's package, or the cache.
+
+    >>> has_fashion_mnist() in (True, False)
+    True
+    """
+    published = FashionMNIST.published
+    places = [place for place in (published.packaged, cache_folder(published.title)) if place is not None]
+    return any(not _lacking(place) for place in places)

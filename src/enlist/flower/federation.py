@@ -164,11 +164,14 @@ class Federation:
             self.claims.grow(len(fresh))
         return odd
 
-    def choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> Selection:
-        """Ask the selector for at most `k` of the nodes that are online and not busy."""
+    def choose(
+        self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float, enough: int | None = None
+    ) -> Selection:
+        """Ask the selector for at most `k` of the nodes that are online and not busy; `enough` replies are awaited."""
         assert self.books is not None
         here = self.nodes.positions(online)
-        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=self._left_alone(here, busy, k))
+        left_alone = self._left_alone(here, busy, k)
+        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=left_alone, enough=enough)
         self.asked = [*self.asked, selection.clients][-WINDOW:]
         return selection
 

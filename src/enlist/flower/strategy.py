@@ -206,7 +206,7 @@ class Selecting(Strategy):
         deadline: float,
     ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
         wanted = wrapping.number_to_ask(self.terms.k, self.terms.overcommit)
-        selection = self.federation.choose(online, self.post.busy, wanted, now, deadline)
+        selection = self.federation.choose(online, self.post.busy, wanted, now, deadline, self.terms.k)
         nodes = self.nodes.at(selection.clients)
         if not nodes:
             return [], selection, []

@@ -245,14 +245,14 @@ class RunFolder:
             file.flush()
             self._running[table].update(text)
 
-    def note_wall(self, round: int, seconds: float) -> None:
-        """Append to wall.csv, which is outside the promise of equal bits."""
+    def note_wall(self, round: int, seconds: float, selecting: float = math.nan) -> None:
+        """Append to wall.csv, outside the promise of equal bits: seconds of a round, and those of the selector."""
         with self.writing():
             if self._wall is None:
                 self._wall = files.open_to_append(self.path / "wall.csv")
                 if not os.fstat(self._wall.fileno()).st_size:
-                    self._wall.write("round,seconds\n")
-            self._wall.write(f"{round},{seconds:.6f}\n")
+                    self._wall.write("round,seconds,selecting\n")
+            self._wall.write(f"{round},{seconds:.6f},{selecting:.6f}\n")
             self._wall.flush()
 
     def save(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -167,7 +168,7 @@ class Recorder(Callback[Recordable, Record]):
         for table, rows in record.tables().items():
             self.folder.append(table, rows)
         now = time.perf_counter()
-        self.folder.note_wall(record.row["round"], now - self.began)
+        self.folder.note_wall(record.row["round"], now - self.began, getattr(simulation, "selecting", math.nan))
         self.began = now
         if now - self.saved >= self.cost / self.SHARE:
             self.checkpoint(simulation)

@@ -36,6 +36,7 @@ from enlist.options import GrownOptions, Options
 from enlist.runs.columns import FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.settings import build_settings
+from enlist.simulation.drift import AnyDrift
 from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
 from enlist.text import brief_reason, function_name
@@ -150,7 +151,7 @@ class DataSection(GrownOptions):
     'iid'
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"client_test"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"client_test", "slow_classes"})
 
     dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
     clients: int = pydantic.Field(
@@ -174,6 +175,9 @@ class DataSection(GrownOptions):
         description="Share of its samples that each client keeps for testing. Above 0, rounds.csv has the accuracy of "
         "clients on samples of their own: mean, worst tenth, spread.",
     )
+    slow_classes: tuple[int, ...] = pydantic.Field(
+        (), description="Classes that slow clients hold: the larger its share of them, the slower a client."
+    )
 
     @pydantic.field_validator("dataset", mode="before")
     @classmethod
@@ -186,6 +190,12 @@ class DataSection(GrownOptions):
     @classmethod
     def _kind(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _one_order(self) -> DataSection:
+        if self.slow_classes and self.speed_correlation:
+            raise ValueError("slow_classes and speed_correlation both say who gets which device; give one of them.")
+        return self
 
 
 class ServerSection(GrownOptions):
@@ -344,7 +354,7 @@ class Config(GrownOptions):
     (5, 'digits')
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"hostile"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
     selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
@@ -360,6 +370,7 @@ class Config(GrownOptions):
     rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
+    drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
 
     @pydantic.field_validator("devices", "availability", mode="before")
     @classmethod

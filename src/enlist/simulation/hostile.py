@@ -17,9 +17,8 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
-from enlist import checks
 from enlist.data import Samples
-from enlist.errors import InputError
+from enlist.simulation.groups import GroupOptions, members
 from enlist.streams import Streams
 from enlist.training import attacks
 from enlist.training.attacks import Attack
@@ -35,31 +34,12 @@ MOST_Z = 3.0
 """Colluding clients that are a majority already need not stay closer to the mean than this."""
 
 
-class HostileOptions(Attack):
+class HostileOptions(Attack, GroupOptions):
     """What some clients do, who they are, and from which round on.
 
     >>> sorted(HostileOptions.model_fields)
     ['clients', 'from_round', 'group', 'kind', 'share']
     """
-
-    share: float | None = pydantic.Field(
-        None, gt=0, le=1, description="Share of the clients that do it; who they are follows from the seed."
-    )
-    clients: tuple[int, ...] | None = pydantic.Field(
-        None, min_length=1, description="Positions of the clients that do it, instead of a share."
-    )
-    group: str = pydantic.Field(
-        "", description="Tables of the same group are about the same clients; one of them says which."
-    )
-    from_round: int = pydantic.Field(1, ge=1, description="The round from which on they do it.")
-
-    @pydantic.model_validator(mode="after")
-    def _who(self) -> HostileOptions:
-        if self.share is not None and self.clients is not None:
-            raise ValueError("share and clients both say who is hostile; give one of them.")
-        if self.share is None and self.clients is None and not self.group:
-            raise ValueError("nothing says who is hostile; give share, for example 0.3, or clients = [0, 1].")
-        return self
 
     def act(self, update: Vectors, task: Task, streams: Streams) -> None:
         """Change an update in place before it is sent."""
@@ -260,41 +240,13 @@ class Hostility:
         self.first: dict[int, Vectors] = {}
         self.by_client: dict[int, list[int]] = {}
         """Client -> numbers of its tables, as two tables may say the same of different clients."""
-        for number, clients in enumerate(self._who()):
+        who = members(self.tables, count, streams.generator("hostile"), "hostile")
+        for number, clients in enumerate(who):
             for client in clients.tolist():
                 self.by_client.setdefault(client, []).append(number)
 
     def __bool__(self) -> bool:
         return bool(self.tables)
-
-    def _who(self) -> list[IntArray]:
-        """The clients of every table: those listed, then shares, one after another in one random order."""
-        names = [table.group or f"hostile table {number}" for number, table in enumerate(self.tables, start=1)]
-        found: dict[str, IntArray] = {}
-        for name, table in zip(names, self.tables, strict=True):
-            if table.share is None and table.clients is None:
-                continue
-            if name in found:
-                raise InputError(f"group '{name}' of [[hostile]] says twice who is in it; one table says it for all.")
-            listed = () if table.clients is None else table.clients
-            found[name] = checks.positions("hostile.clients", list(listed), self.count)
-        free = self.streams.generator("hostile").permutation(self.count) if self.tables else np.zeros(0, dtype=int)
-        free = free[~np.isin(free, np.concatenate([*found.values(), np.zeros(0, dtype=int)]))]
-        for name, table in zip(names, self.tables, strict=True):
-            if table.share is not None:
-                wanted = int(table.share * self.count + 0.5)
-                if wanted > len(free):
-                    raise InputError(
-                        f"[[hostile]] wants {wanted} more of {self.count} clients, but {len(free)} are left; use "
-                        "smaller shares, or the same group for tables about the same clients."
-                    )
-                found[name], free = np.sort(free[:wanted]), free[wanted:]
-        for name in names:
-            if name not in found:
-                raise InputError(
-                    f"group '{name}' of [[hostile]] does not say who is in it; give share or clients once."
-                )
-        return [found[name] for name in names]
 
     def of(self, client: int, round: int) -> list[HostileOptions]:
         """The tables that hold for a client that is asked in this round."""

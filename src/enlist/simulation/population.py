@@ -17,6 +17,7 @@ from enlist.devices import Availability, Devices, feature_table, matched_order
 from enlist.errors import InputError
 from enlist.runs.columns import USER
 from enlist.simulation.config import Config
+from enlist.simulation.drift import Drift
 from enlist.simulation.hostile import Hostility, Spoiled
 from enlist.streams import Streams
 from enlist.text import printable
@@ -34,6 +35,7 @@ class Population:
     utility       (N,) how much there is to learn from a client: samples x quality x (1 + label entropy)
     work          (N,) samples that a client runs through in a round
     hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
+    drift         (N,) how each client changes in mid-run, empty for those who do not; None if nobody does
     spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
     users         (N,) ids of the users that clients are; None if the partition is not by user
     input_names   names of the numbers of a sample, in order, or ()
@@ -59,6 +61,7 @@ class Population:
     availability: Availability
     clients: Clients
     hostile: AnyArray | None = None
+    drift: AnyArray | None = None
     spoiled: Spoiled = dataclasses.field(default_factory=dict)
     users: AnyArray | None = None
     input_names: tuple[str, ...] = ()
@@ -95,9 +98,8 @@ class Population:
         }
         if self.counts.shape[1] <= 100:
             described |= {f"class_{name}": self.counts[:, label] for label, name in enumerate(self._class_titles())}
-        if self.hostile is not None:
-            described["hostile"] = self.hostile
-        return described if self.users is None else {**described, USER: self.users}
+        kinds = {"hostile": self.hostile, "drift": self.drift, USER: self.users}
+        return described | {name: values for name, values in kinds.items() if values is not None}
 
     def _class_titles(self) -> list[str]:
         """Names of the classes, else their numbers; of a regression, numbers of tenths."""
@@ -141,6 +143,9 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         devices = devices.matched(
             matched_order(devices.speed, shards.sizes.astype(float), config.data.speed_correlation, streams)
         )
+    if config.data.slow_classes:
+        held_share = _share_of(config.data.slow_classes, counts)
+        devices = devices.matched(matched_order(devices.speed, held_share, -1.0, streams))
     features, names = feature_table(
         devices.speed, utility, shards.sizes.astype(float), devices.bandwidth, config.features, streams
     )
@@ -176,8 +181,17 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
             feature_names=names,
         ),
         hostile=hostility.kinds() if hostility else None,
+        drift=Drift(config.drift, len(shards), streams).kinds() if config.drift else None,
         spoiled=spoiled,
         users=users,
         input_names=data.input_names,
         held_out=None if own_test is None else own_test.offsets,
     )
+
+
+def _share_of(labels: tuple[int, ...], counts: IntArray) -> FloatArray:
+    """Each client's share of samples of these classes."""
+    for label in labels:
+        if not 0 <= label < counts.shape[1]:
+            raise InputError(f"data.slow_classes names class {label}; the data set has {counts.shape[1]}, from 0 on.")
+    return np.asarray(counts[:, list(labels)].sum(axis=1) / counts.sum(axis=1))

@@ -265,7 +265,8 @@ class Safa(Synchronous):
         """The cache weighted by numbers of samples; entries that are one global model are added once."""
         simulation = self.simulation
         members = np.arange(simulation.members)
-        sizes = simulation.claimed("num_examples", simulation.population.sizes[members], members)
+        held = simulation.drift.shards(members, simulation.round, simulation.now)
+        sizes = simulation.claimed("num_examples", simulation.population.sizes[held], members)
         share = sizes / sizes.sum()
         total = Vectors.zeros(simulation.server.layout)
         for version in np.unique(self.cached[members][self.cached[members] >= 0]).tolist():

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import math
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -21,6 +22,7 @@ from torch import Tensor
 
 from enlist import checks
 from enlist.books import Books
+from enlist.devices import Latency
 from enlist.errors import InputError
 from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
@@ -30,6 +32,7 @@ from enlist.selectors import AnyMethod
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.clock import Event, Kind, Queue
 from enlist.simulation.config import Config
+from enlist.simulation.drift import Drift
 from enlist.simulation.evaluation import Evaluator, Watch, check_watch
 from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Hostility
@@ -82,6 +85,7 @@ class Simulation:
         self.streams = Streams(config.seed)
         self.population = build(config) if population is None else population
         self.hostility = Hostility(config.hostile, len(self.population), self.streams)
+        self.drift = Drift(config.drift, len(self.population), self.streams)
         self.exclusion = Exclusion(len(self.population), config.server.exclude)
         self.members = len(self.population) - config.membership.joining
         self.gone = self._leaving()
@@ -114,6 +118,7 @@ class Simulation:
         self.round, self.now, self.length = 0, 0.0, math.nan
         self.accuracy, self.loss, self.reached = math.nan, math.nan, {"rounds": 0, "time": math.nan}
         self.stopping, self.abandoned, self.looked_at = False, False, 0
+        self.selecting = 0.0
         self.protocol = protocol(self)
         self.watch = Watch(config.evaluation, regression=not self.population.classes)
         self.trainer = Trainer(self._job(module, data, workers, device), workers)
@@ -178,6 +183,7 @@ class Simulation:
     def step(self) -> RoundRecord:
         """One round: ask, wait, train what came back, change the model, and tell."""
         self.round += 1
+        self.selecting = 0.0
         self._welcome()
         available, late = self._somebody()
         picked = self._ask(available)
@@ -285,15 +291,19 @@ class Simulation:
         free = available & ~busy
         if not free.any():
             self.abandoned = True
-        return self.books.ask(
+        asked, began = self.protocol.asked(), time.thread_time()
+        picked = self.books.ask(
             available,
-            self.protocol.asked(),
+            asked,
             now=self.now,
             deadline=self.deadline.seconds,
             forecast=self._forecast(),
             measure=self._measure,
             busy=busy | self.exclusion.now(free, self.round, self.config.rounds.k),
+            enough=min(self.protocol.target, asked),
         )
+        self.selecting += time.thread_time() - began
+        return picked
 
     def _forecast(self) -> Any:
         accuracy = self.config.rounds.forecast
@@ -309,16 +319,18 @@ class Simulation:
     def _measure(self, clients: IntArray) -> Feedback:
         """Losses of the present model on the samples of some clients, for selectors that look before they choose."""
         slot = self.versions.slot(self.round - 1)
-        spans = [self.population.span(client, self.round) for client in clients.tolist()]
+        held = self.drift.shards(clients, self.round, self.now)
+        spans = [self.population.span(shard, self.round) for shard in held.tolist()]
         self.looked_at = len(clients)
+        began = time.thread_time()
         answers = self.trainer.spans(slot, "train", spans)
+        self.selecting -= time.thread_time() - began  # it is the clients who look
         losses = [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
         return Feedback(clients=clients, loss=self.claimed("loss", np.array(losses, dtype=float), clients))
 
     def _schedule(self, picked: Selection) -> Schedule:
         """The future of the selected clients, which nobody is told."""
-        population, clients = self.population, picked.clients
-        latency = population.devices.latency(self.round, clients, population.work[clients], self.model_bytes)
+        population, clients, latency = self.population, picked.clients, self._latency(picked)
         share = self._affordable(picked, latency.download + latency.upload, latency.compute)
         crashed, fraction = self.config.failures.crashes(self.round, self.streams, len(population))
         return Schedule.of(
@@ -332,26 +344,37 @@ class Simulation:
             fraction=fraction[clients],
         )
 
+    def _latency(self, picked: Selection) -> Latency:
+        population, when = self.population, (picked.clients, picked.round, picked.now)
+        work = population.work[self.drift.shards(*when)]
+        latency = population.devices.latency(picked.round, picked.clients, work, self.model_bytes)
+        if not self.drift:
+            return latency
+        slow = self.drift.slowness(*when)
+        return Latency(slow * latency.download, slow * latency.compute, slow * latency.upload)
+
     def _affordable(self, picked: Selection, transfer: Any, compute: Any) -> Any:
         """The share of its work that each client does: less than all where that meets the deadline (FedProx)."""
         least = self.config.training.partial
         if least >= 1 or math.isinf(picked.deadline):
             return np.ones(len(picked))
-        sizes = self.population.sizes[picked.clients].tolist()
+        held = self.drift.shards(picked.clients, picked.round, picked.now)
+        sizes = self.population.sizes[held].tolist()
         steps = np.array([self.config.training.steps_for(size) for size in sizes])
         possible = np.floor(steps * np.clip((picked.deadline - transfer) / np.maximum(compute, 1e-12), 0.0, 1.0))
         share = possible / steps
         return np.where((share >= least) & (possible >= 1), share, 1.0)
 
-    def _task(self, client: int, round: int, share: float, version: int) -> Task:
-        start, stop = self.population.span(client, round)
+    def _task(self, client: int, asked: Selection, share: float, version: int) -> Task:
+        [shard] = self.drift.shards(np.array([client]), asked.round, asked.now).tolist()
+        start, stop = self.population.span(shard, asked.round)
         steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
-        return Task(client, start, stop, steps, round, version, 0)
+        return Task(client, start, stop, steps, asked.round, version, 0)
 
     def _train(self, picked: Selection, schedule: Schedule, waited: Waited, used: IntArray) -> dict[int, Report]:
         """Train the clients whose updates are used, in client order; a bad update makes its client FAILED."""
         tasks = [
-            self._task(client, self.round, float(schedule.share[position]), self.protocol.version(client))
+            self._task(client, picked, float(schedule.share[position]), self.protocol.version(client))
             for position, client in zip(np.searchsorted(picked.clients, used).tolist(), used.tolist(), strict=True)
         ]
         reports = self.protocol.collect(tasks)
@@ -390,8 +413,7 @@ class Simulation:
         )
 
     def _shares(self, picked: Selection) -> Any:
-        population, clients = self.population, picked.clients
-        latency = population.devices.latency(picked.round, clients, population.work[clients], self.model_bytes)
+        latency = self._latency(picked)
         return self._affordable(picked, latency.download + latency.upload, latency.compute)
 
     def _arrived(self, events: Sequence[Event], between_rounds: bool = False) -> list[Late]:
@@ -405,7 +427,7 @@ class Simulation:
             selection = openings[event.round].selection
             position = int(np.searchsorted(selection.clients, event.client))
             share = float(self._shares(selection)[position])
-            tasks.append(self._task(event.client, event.round, share, self.protocol.old_version(event)))
+            tasks.append(self._task(event.client, selection, share, self.protocol.old_version(event)))
         arrived = []
         for event, (report, update) in zip(events, self.server.examined_late(self._sent(tasks)), strict=True):
             selection = openings[event.round].selection
@@ -496,7 +518,9 @@ class Simulation:
         asked = ("accuracy", "loss") if self._tells_accuracy else ()
         server = {name: measured.get(f"validation_{name}") for name in asked}
         finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
+        began = time.thread_time()
         self.books.settle(picked, feedback, RoundMetrics(duration=duration, **finite))
+        self.selecting += time.thread_time() - began
         self.deadline.observe(claimed[replied])
         self.length = duration if math.isnan(self.length) else 0.75 * duration + 0.25 * self.length
 

@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.errors import TellError
+from enlist.errors import InputError, TellError
 from enlist.processes import packed
 from enlist.records import Feedback, Outcome, RoundMetrics
 from enlist.selectors import get
@@ -63,6 +63,25 @@ def more_wanted_than_available(kind: SelectorType) -> None:
         assert picked.clients.tolist() == [2, 5, 7], f"chose {picked.clients}, not all of 2, 5, 7"
     assert selector.counts.selected.sum() == len(picked), "the selection was not counted"
     selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
+
+
+def enough_is_any_part_of_k(kind: SelectorType) -> None:
+    """Any number of replies from 1 to k may end the round; it changes nothing that must hold of a selection.
+
+    >>> enough_is_any_part_of_k(get("random"))
+    """
+    selector = kind(population(20), seed=6)
+    for number in range(1, 25):
+        k = 1 + number % 7
+        picked = selector.ask(k=k, now=float(number), deadline=10.0, enough=1 + number % k)
+        assert len(picked) == k or (kind.may_choose_fewer and len(picked) <= k), f"chose {len(picked)} of {k}"
+        selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
+    for wrong in (0, 4, -1, 2.5):
+        try:
+            selector.ask(k=3, deadline=10.0, enough=wrong)  # type: ignore[arg-type]
+        except InputError:
+            continue
+        raise AssertionError(f"enough={wrong} was taken for k=3")
 
 
 def nobody_available(kind: SelectorType) -> None:
@@ -255,6 +274,7 @@ CHECKS: dict[str, Callable[[SelectorType], None]] = {
     for check in (
         distinct_and_available,
         more_wanted_than_available,
+        enough_is_any_part_of_k,
         nobody_available,
         reproducible,
         same_in_another_process,

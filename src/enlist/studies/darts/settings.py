@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any
 
-from enlist.studies.images import has_fashion_mnist
+from enlist.data.idx import has_fashion_mnist
 from enlist.studies.study import Scale
 
 CLIENTS, K, ALPHA, BATCH, INITIAL = 12, 3, 0.05, 16, 5

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from enlist import files, selectors
+from enlist.data.idx import has_fashion_mnist
 from enlist.runs.checkpoints import CHECKPOINTS, written
 from enlist.studies.experiments import simulation
 from enlist.studies.fedsuv.methods import (
@@ -25,7 +26,6 @@ from enlist.studies.fedsuv.process import played
 from enlist.studies.fedsuv.settings import FIRST_SEED, NOISES
 from enlist.studies.fedsuv.square import OBSERVED
 from enlist.studies.fedsuv.tasks import CIFAR, Task, images
-from enlist.studies.images import has_fashion_mnist
 from enlist.studies.study import Experiment, Scale, Settings, over_seeds
 
 SERVERS = {AVERAGING: "fedavg", YOGI: "fedyogi"}

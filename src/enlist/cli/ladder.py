@@ -1,0 +1,89 @@
+"""`enlist ladder`: methods on a fixed set of federations, with a leaderboard."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from enlist import checks, files
+from enlist.cli.compare import Selectors, with_view
+from enlist.cli.console import as_rich, needs_sim, numbered, open_console, say, say_where, writing_to
+from enlist.cli.report import WIDTH, fitting
+from enlist.cli.run import AcceptChanges, Quiet
+
+LEGEND = (
+    "speed-up: random's virtual time to 97 % of its final accuracy over the method's, geometric mean over rungs, 95 % "
+    "interval over seeds · reached: share of runs that got there · accuracy: final accuracy minus random's, in points, "
+    "mean over rungs, and on the worst rung"
+)
+
+if TYPE_CHECKING:
+    from enlist.ladder import Ladder
+    from enlist.simulation.jobs import Ended
+
+
+def ladder(
+    selectors: Selectors = "all",
+    seeds: Annotated[int | None, typer.Option(help="Seeds per rung; by default 5, of published ones 10.")] = None,
+    published: Annotated[
+        bool, typer.Option("--published", help="The seeds for publication, instead of those to tune on.")
+    ] = False,
+    rungs: Annotated[str | None, typer.Option(help="Rungs, with commas; all if not given.")] = None,
+    jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(help="Folder; if it holds this ladder already, only missing runs are run.")
+    ] = None,
+    show: Annotated[bool, typer.Option("--show", help="Only say what the rungs are.")] = False,
+    quiet: Quiet = False,
+    accept_changes: AcceptChanges = False,
+) -> None:
+    """Measure methods on a fixed set of federations, the rungs of the ladder, and write a leaderboard.
+
+    "all" stands for every registered selector; a class of yours joins as module:Class. Random is always there.
+
+    Example: [bold]enlist ladder --selectors all,mine:LossPerSecond --seeds 2 --rungs silos,users[/]
+    """
+    needs_sim("ladder")
+    from enlist.ladder import Ladder
+    from enlist.ladder.rung import VERSION
+    from enlist.simulation.jobs import How
+
+    console = open_console(WIDTH, quiet)
+    climbed = Ladder(selectors, rungs, seeds, published)
+    if show:
+        lines = [[rung.name, rung.data, rung.hard] for rung in climbed.rungs]
+        console.print(as_rich([["rung", "data", "what is hard"], *lines], f"The ladder, version {VERSION}"))
+        return
+    climbed.check()
+    checks.whole("--jobs", jobs, minimum=0)
+    folder = output or numbered("ladder")
+    words = ["enlist", "ladder", "--selectors", selectors, "--output", str(folder)]
+    words += [] if seeds is None else ["--seeds", str(seeds)]
+    words += ["--published"] if published else []
+    words += [] if rungs is None else ["--rungs", rungs]
+    how = How(accept_changes=accept_changes)
+    with writing_to(folder):
+        ended = with_view(console, climbed, folder, jobs, shlex.join(words), how, "runs")
+        finish(console, climbed, ended, folder)
+
+
+def finish(console: Console, climbed: Ladder, ended: Ended, folder: Path) -> None:
+    """Table, files and report; runs that failed are named."""
+    for (rung, label, seed), reason in ended.failed.items():
+        say(console, ("failed:", "bold red"), f" {rung}, {label}, seed {seed}: {reason}")
+    if not ended.finished:
+        say(console, "no run was finished; there is no leaderboard.")
+        raise typer.Exit(1)
+    board = climbed.leaderboard(ended, folder)
+    console.print(fitting(console, board.lines(), board.title))
+    console.print(LEGEND, style="dim")
+    if board.notice:
+        console.print(board.notice, style="yellow")
+    say(console, f"scores: {board.write(folder)}")
+    say_where(console, board.report(files.inside(folder, "report")))
+    if ended.failed:
+        raise typer.Exit(1)

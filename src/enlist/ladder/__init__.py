@@ -1,0 +1,16 @@
+"""The ladder: a fixed set of federations, and a leaderboard of methods over all of them.
+
+    board = ladder("all,mine:LossPerSecond", seeds=5, folder="runs/ladder")
+    print(board)
+    board.report("runs/ladder/report")
+
+`enlist ladder` is the same on the command line. docs/simulation.md says how it is scored.
+"""
+
+from __future__ import annotations
+
+from enlist.ladder.leaderboard import Leaderboard, read
+from enlist.ladder.rung import NAMES, VERSION, Rung, rungs
+from enlist.ladder.running import Ladder, ladder
+
+__all__ = ["NAMES", "VERSION", "Ladder", "Leaderboard", "Rung", "ladder", "read", "rungs"]

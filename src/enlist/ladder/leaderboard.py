@@ -1,0 +1,314 @@
+"""The leaderboard: methods over all rungs, made from one row per run."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from enlist.errors import InputError
+from enlist.ladder.results import read_results, write_results
+from enlist.ladder.rung import FOLDER, NAMES, PUBLISHED, VERSION, Rung, rungs
+from enlist.runs.frames import columns_of, frame
+from enlist.runs.printing import UNKNOWN, percent, plural
+from enlist.runs.scores import BASELINE
+from enlist.statistics import Summary, critical_difference, geometric_mean, mean_ranks, paired_difference
+
+Row = Mapping[str, Any]
+NOTHING = Summary(math.nan, math.nan, math.nan)
+FACTORS = np.round(np.geomspace(1.0, 5.0, 41), 4)
+"""Of the best speed-up, along a performance profile."""
+
+
+class Leaderboard:
+    """Methods over all rungs: speed-ups, accuracies, ranks, profiles. `ladder` returns it, `read` gives it of a folder.
+
+    Parameters
+    ----------
+    results : sequence of dict
+        One row per run, as `enlist.ladder.results` describes.
+    hard : mapping of str to str
+        Rung to the sentence that says what is hard about it.
+    failed : mapping
+        (rung, label, seed) -> why that run failed.
+    published : bool, default False
+        Whether the seeds are those for publication.
+
+    >>> from enlist.ladder.results import COLUMNS
+    >>> some = dict.fromkeys(COLUMNS, 0.5) | {"rung": "silos", "seed": 0, "data": "digits", "reached": 1, "rounds": 9}
+    >>> rows = [some | {"selector": "random", "seconds": 90.0}, some | {"selector": "oort", "seconds": 60.0}]
+    >>> board = Leaderboard(rows)
+    >>> board.standings[0]["selector"], board.standings[0]["speed_up"]
+    ('oort', 1.5)
+    """
+
+    def __init__(
+        self,
+        results: Sequence[Row],
+        *,
+        hard: Mapping[str, str] | None = None,
+        failed: Mapping[tuple[str, str, int], str] | None = None,
+        published: bool = False,
+    ) -> None:
+        self.results = list(results)
+        self.hard, self.failed, self.published = dict(hard or {}), dict(failed or {}), published
+        if not any(row["selector"] == BASELINE for row in self.results):
+            raise InputError("no run of random was finished, and everybody is measured by it; see what failed.")
+        found = dict.fromkeys(row["rung"] for row in self.results)
+        self.rungs = [name for name in NAMES if name in found] + [name for name in found if name not in NAMES]
+        self.data = {row["rung"]: row["data"] for row in self.results}
+        """Rung -> the data set it was run with."""
+        self._by: dict[tuple[str, str], dict[int, Row]] = {}
+        for row in self.results:
+            self._by.setdefault((row["rung"], row["selector"]), {})[row["seed"]] = row
+
+    @functools.cached_property
+    def labels(self) -> list[str]:
+        """The methods, in the order of the table."""
+        return [row["selector"] for row in self.standings]
+
+    @functools.cached_property
+    def seeds(self) -> int:
+        """How many seeds there are at most."""
+        return max(len(runs) for runs in self._by.values())
+
+    @functools.cached_property
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per rung and method: scores with their 95 % intervals (`_low`, `_high`).
+
+        speed_up         virtual time of random to the target over the method's, geometric mean over seeds
+        speed_up_rounds  the same of rounds
+        reached          with how many of its `seeds` the method reached the target
+        final            final accuracy, mean over seeds; `final_difference` is minus that of random, paired by seed
+        wasted           share of those asked whose update was never merged
+        worst_tenth      accuracy of the worst tenth of the clients; NaN if it was not measured
+        server_ms        processor time of the selector per round
+        """
+        return [self._row(rung, runs) for (rung, _), runs in self._by.items()]
+
+    def _row(self, rung: str, runs: Mapping[int, Row]) -> dict[str, Any]:
+        own = list(runs.values())
+        base = self._by.get((rung, BASELINE), {})
+        pairs = [(base[seed], row) for seed, row in runs.items() if seed in base]
+        row: dict[str, Any] = {"rung": rung, "selector": own[0]["selector"], "seeds": len(own), "data": own[0]["data"]}
+        row["reached"] = int(sum(each["reached"] for each in own))
+        for name, column in (("speed_up", "seconds"), ("speed_up_rounds", "rounds")):
+            ratios = [there[column] / here[column] for there, here in pairs if there[column] and here[column]]
+            row |= _flat(name, geometric_mean(ratios) if ratios else NOTHING)
+        row["final"] = float(np.mean([each["final"] for each in own]))
+        finals = [[each["final"] for each in side] for side in zip(*pairs, strict=True)] if pairs else []
+        difference = paired_difference(finals[1], finals[0]) if finals else NOTHING
+        row |= _flat("final_difference", difference)
+        for name in ("wasted", "worst_tenth", "server_ms"):
+            row[name] = _mean([each[name] for each in own])
+        return row
+
+    @functools.cached_property
+    def standings(self) -> list[dict[str, Any]]:
+        """One dict per method over all rungs, best first.
+
+        speed_up           geometric mean over rungs; the interval is over seeds, of this very set of rungs
+        worst, worst_rung  the lowest speed-up, and where
+        rank               mean rank by speed-up
+        rungs              on how many rungs it was run; who lacks some comes last
+        final_difference   mean over rungs, `worst_difference` the lowest
+        """
+        table: dict[str, dict[str, dict[str, Any]]] = {}
+        for row in self.rows:
+            table.setdefault(row["selector"], {})[row["rung"]] = row
+        scores = [[table[name].get(rung, {}).get("speed_up", math.nan) for name in table] for rung in self.rungs]
+        ranks = dict(zip(table, mean_ranks(scores).tolist(), strict=True))
+        found = [self._standing(name, own, ranks[name]) for name, own in table.items()]
+        return sorted(found, key=lambda row: (-row["rungs"], -_or(row["speed_up"], -math.inf)))
+
+    def _standing(self, name: str, own: Mapping[str, Row], rank: float) -> dict[str, Any]:
+        worst = min(own.values(), key=lambda row: _or(row["speed_up"], math.inf))
+        row: dict[str, Any] = {
+            "selector": name,
+            "rungs": len(own),
+            "seeds": max(each["seeds"] for each in own.values()),
+        }
+        for score, column in (("speed_up", "seconds"), ("speed_up_rounds", "rounds")):
+            over_seeds = self._over_seeds(name, list(own), column)
+            mean = geometric_mean([each[score] for each in own.values()]).mean
+            row |= _flat(score, Summary(mean, over_seeds.low, over_seeds.high))
+        row |= {"worst": worst["speed_up"], "worst_rung": worst["rung"], "rank": rank}
+        row["final_difference"] = _mean([each["final_difference"] for each in own.values()])
+        row["worst_difference"] = min(_or(each["final_difference"], math.inf) for each in own.values())
+        for score in ("wasted", "worst_tenth", "server_ms"):
+            row[score] = _mean([each[score] for each in own.values()])
+        row["reached"] = sum(each["reached"] for each in own.values()) / sum(each["seeds"] for each in own.values())
+        return row
+
+    def _over_seeds(self, name: str, rungs: Sequence[str], column: str) -> Summary:
+        """The geometric mean over rungs, seed by seed; only seeds that every rung has."""
+        pairs = [(self._by.get((rung, BASELINE), {}), self._by[rung, name]) for rung in rungs]
+        shared = set.intersection(*({*base} & {*own} for base, own in pairs))
+        means = [
+            geometric_mean([base[seed][column] / own[seed][column] for base, own in pairs]).mean
+            for seed in sorted(shared)
+        ]
+        return geometric_mean(means) if means else NOTHING
+
+    @property
+    def critical_difference(self) -> float:
+        """By how much mean ranks must differ to be significant at 5 % (Nemenyi); NaN of a single method."""
+        return critical_difference(len(self.standings), len(self.rungs))
+
+    @functools.cached_property
+    def profile(self) -> list[dict[str, Any]]:
+        """The performance profile: per method and factor, the share of rungs on which it is within that factor of the
+        best speed-up. Dolan, Moré: Benchmarking optimization software with performance profiles, 2002."""
+        best = {rung: max(_or(row["speed_up"], 0.0) for row in self.rows if row["rung"] == rung) for rung in self.rungs}
+        own: dict[str, list[float]] = {name: [] for name in self.labels}
+        for row in self.rows:
+            own[row["selector"]].append(best[row["rung"]] / row["speed_up"] if row["speed_up"] > 0 else math.inf)
+        return [
+            {
+                "selector": name,
+                "factor": float(factor),
+                "share": sum(b <= factor + 1e-9 for b in behind) / len(self.rungs),
+            }
+            for name, behind in own.items()
+            for factor in FACTORS
+        ]
+
+    @property
+    def table(self) -> Any:
+        """The standings as a data frame."""
+        return _frame(self.standings)
+
+    @property
+    def by_rung(self) -> Any:
+        """One row per rung and method, as a data frame: what leaderboard.csv holds."""
+        return _frame(self.rows)
+
+    @property
+    def title(self) -> str:
+        """What was run."""
+        kind = "published" if self.published else "development"
+        counts = plural(len(self.labels), "method"), plural(len(self.rungs), "rung"), plural(self.seeds, f"{kind} seed")
+        return f"Ladder {VERSION}: {', '.join(counts)}"
+
+    @property
+    def notice(self) -> str:
+        """What a reader must know of the data: where digits took the place of Fashion-MNIST. Empty if nowhere."""
+        meant = {name: Rung.read(FOLDER / f"{name}.toml").data for name in self.rungs if name in NAMES}
+        others = [name for name in meant if self.data[name] != meant[name]]
+        if not others:
+            return ""
+        return (
+            f"Fashion-MNIST (Debian's package dataset-fashion-mnist) was missing: {len(others)} of {len(self.rungs)} "
+            "rungs use the digits of scikit-learn instead, and are not comparable with results on Fashion-MNIST."
+        )
+
+    def lines(self) -> list[list[str]]:
+        """The standings as people read them, with a header."""
+        measured = any(math.isfinite(row["worst_tenth"]) for row in self.standings)
+        head = ["selector", "speed-up", "worst rung", "in rounds", "mean rank", "reached", "accuracy", "at worst"]
+        head += ["wasted", *(["worst tenth"] if measured else []), "server ms", "rungs"]
+        return [head, *(self._line(row, measured) for row in self.standings)]
+
+    def _line(self, row: Row, measured: bool) -> list[str]:
+        return [
+            row["selector"],
+            ratio(row, "speed_up"),
+            f"{row['worst']:.2f} {row['worst_rung']}",
+            f"{row['speed_up_rounds']:.2f}",
+            f"{row['rank']:.1f}",
+            percent(row["reached"]),
+            points(row["final_difference"]),
+            points(row["worst_difference"]),
+            percent(row["wasted"]),
+            *([percent(row["worst_tenth"])] if measured else []),
+            UNKNOWN if math.isnan(row["server_ms"]) else f"{row['server_ms']:.2f}",
+            f"{row['rungs']}/{len(self.rungs)}",
+        ]
+
+    def write(self, folder: str | PathLike[str]) -> Path:
+        """Write results.csv (one row per run) and leaderboard.csv (per rung and method); returns the latter's path."""
+        place = Path(folder)
+        write_results(self.results, place / "results.csv")
+        names = list(dict.fromkeys(name for row in self.rows for name in row))
+        return write_results(self.rows, place / "leaderboard.csv", names)
+
+    def report(self, place: str | PathLike[str]) -> Path:
+        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        from enlist.ladder.page import write_report
+
+        return write_report(self, Path(place))
+
+    def markdown(self) -> str:
+        """The page docs/ladder.md."""
+        from enlist.ladder.page import markdown
+
+        return markdown(self)
+
+    def __repr__(self) -> str:
+        lines = self.lines()
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        table = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+        return "\n".join([self.title, *([self.notice] if self.notice else []), *table])
+
+
+def read(folder: str | PathLike[str]) -> Leaderboard:
+    """The leaderboard of a folder that `ladder` wrote, or of a results.csv alone.
+
+    >>> read("no/such/folder")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: no/such/folder holds no results.csv; name a folder that enlist ladder wrote.
+    """
+    path = Path(folder)
+    file = path if path.suffix == ".csv" else path / "results.csv"
+    if not file.is_file():
+        raise InputError(f"{path} holds no results.csv; name a folder that enlist ladder wrote.")
+    rows = read_results(file)
+    known = [name for name in NAMES if any(row["rung"] == name for row in rows)]
+    hard = {rung.name: rung.hard for rung in rungs(known)} if known else {}
+    return Leaderboard(rows, hard=hard, published=all(row["seed"] in PUBLISHED for row in rows))
+
+
+def ratio(row: Row, name: str) -> str:
+    """A ratio with its interval.
+
+    >>> ratio({"speed_up": 1.5, "speed_up_low": 1.2, "speed_up_high": 1.9}, "speed_up")
+    '1.50 [1.20, 1.90]'
+    """
+    value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
+    if not math.isfinite(value):
+        return UNKNOWN
+    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else "")
+
+
+def points(difference: float) -> str:
+    """A difference of accuracies, in points.
+
+    >>> points(-0.0123), points(0.004)
+    ('-1.2', '+0.4')
+    """
+    return f"{100.0 * difference:+.1f}" if math.isfinite(difference) else UNKNOWN
+
+
+def _flat(name: str, summary: Summary) -> dict[str, float]:
+    return {name: summary.mean, f"{name}_low": summary.low, f"{name}_high": summary.high}
+
+
+def _mean(values: Sequence[float]) -> float:
+    known = [value for value in values if math.isfinite(value)]
+    return float(np.mean(known)) if known else math.nan
+
+
+def _or(value: float, otherwise: float) -> float:
+    return value if math.isfinite(value) else otherwise
+
+
+def _frame(rows: Sequence[Row]) -> Any:
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = columns_of(rows, names)
+    return frame({"method" if name == "selector" else name: values for name, values in columns.items()})

@@ -1,0 +1,146 @@
+"""The leaderboard as a page that opens offline, and as docs/ladder.md."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from enlist import files
+from enlist.errors import InputError
+from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+from enlist.ladder.leaderboard import Leaderboard, points, ratio
+from enlist.report.charts import save
+from enlist.report.page import Section, write_page
+from enlist.report.runs import Charts
+from enlist.runs.printing import UNKNOWN, percent
+
+RULES = (
+    "The target of a rung and seed is 97 % of the final accuracy of random, reached by the first three evaluations in "
+    "a row whose mean meets it. The speed-up is the virtual time of random to the target over the method's, paired by "
+    "seed; a run that never gets there counts with the whole budget of the rung. Over rungs it is the geometric mean, "
+    "with a 95 % interval over seeds (Student's t on logarithms)."
+)
+COLUMNS = (
+    "'Reached' is the share of runs that got to the target; 'accuracy' the final accuracy minus that of random, in "
+    "points, on average over rungs, and 'at worst' on its worst rung; 'wasted' the share of those asked whose update "
+    "was never merged; 'server ms' the processor time of the selector per round."
+)
+
+
+def write_report(board: Leaderboard, place: Path) -> Path:
+    """Write the page, and beside it charts/ (PNG and SVG); returns the page's path.
+
+    >>> import tempfile
+    >>> from enlist.ladder.charts import example
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = write_report(example(), Path(folder))
+    ...     page.name, "Heat map" in page.read_text()
+    ('report.html', True)
+    """
+    page = place if place.suffix == ".html" else place / "report.html"
+    charts: Charts = {"heat-map": heat_map(board), "ranks": rank_chart(board), "profile": profile_chart(board)}
+    failed = "; ".join(f"{rung}, {label}, seed {seed}: {why}" for (rung, label, seed), why in board.failed.items())
+    sections = [
+        Section("Standings", board.notice, board.lines(), note=f"{RULES} {COLUMNS}"),
+        Section("Heat map", charts=[charts["heat-map"]], note="Blue is faster than random, red slower."),
+        Section(
+            "Ranks and profile",
+            charts=[charts["ranks"], charts["profile"]],
+            note="Methods whose bars of mean ranks do not overlap differ significantly (Nemenyi, 5 %). The profile "
+            "shows on which share of the rungs a method is within a factor of the best one there.",
+        ),
+        *(Section(rung, board.hard.get(rung, ""), rung_lines(board, rung)) for rung in board.rungs),
+    ]
+    if failed:
+        sections.insert(1, Section("Failed runs", failed))
+    try:
+        folder = files.make_folder(page.parent, "charts")
+        for name, chart in charts.items():
+            save(chart, folder / name, (".png", ".svg"))
+        return write_page(page, board.title, sentence(board), sections)
+    except OSError as error:
+        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def sentence(board: Leaderboard) -> str:
+    """Who stands first, and how certainly.
+
+    >>> from enlist.ladder.charts import example
+    >>> sentence(example())
+    'oort is first: 1.50 times as fast as random in the geometric mean, 1.50 on its worst rung (silos).'
+    """
+    first = board.standings[0]
+    if first["selector"] == "random":
+        return "Nobody is faster than random in the geometric mean."
+    return (
+        f"{first['selector']} is first: {ratio(first, 'speed_up')} times as fast as random in the geometric mean, "
+        f"{first['worst']:.2f} on its worst rung ({first['worst_rung']})."
+    )
+
+
+def rung_lines(board: Leaderboard, rung: str) -> list[list[str]]:
+    """The scores of one rung, best first, with a header.
+
+    >>> from enlist.ladder.charts import example
+    >>> [line[:2] for line in rung_lines(example(), "silos")]
+    [['selector', 'speed-up'], ['oort', '1.50'], ['random', '1.00']]
+    """
+    own = sorted((row for row in board.rows if row["rung"] == rung), key=lambda row: -row["speed_up"])
+    measured = any(row["worst_tenth"] == row["worst_tenth"] for row in own)
+    head = ["selector", "speed-up", "in rounds", "reached", "final accuracy", "over random", "wasted"]
+    head += [*(["worst tenth"] if measured else []), "server ms"]
+    return [
+        head,
+        *(
+            [
+                row["selector"],
+                ratio(row, "speed_up"),
+                ratio(row, "speed_up_rounds"),
+                f"{row['reached']}/{row['seeds']}",
+                percent(row["final"], digits=1),
+                _difference(row),
+                percent(row["wasted"]),
+                *([percent(row["worst_tenth"], digits=1)] if measured else []),
+                UNKNOWN if row["server_ms"] != row["server_ms"] else f"{row['server_ms']:.2f}",
+            ]
+            for row in own
+        ),
+    ]
+
+
+def _difference(row: dict[str, float]) -> str:
+    low, high = row["final_difference_low"], row["final_difference_high"]
+    span = "" if low != low else f" [{points(low)}, {points(high)}]"
+    return points(row["final_difference"]) + span
+
+
+def markdown(board: Leaderboard, charts: str = "ladder-heat-map.png") -> str:
+    """docs/ladder.md, with a picture of the heat map at `charts`.
+
+    >>> from enlist.ladder.charts import example
+    >>> markdown(example()).splitlines()[0]
+    '# The ladder'
+    """
+    seeds = sorted({row["seed"] for row in board.results})
+    kind = "published, on which nothing is tuned" if board.published else "for development"
+    parts = [
+        "# The ladder",
+        f"{board.title}. {sentence(board)}",
+        *([f"**{board.notice}**"] if board.notice else []),
+        f"Made by `enlist ladder`; seeds {seeds[0]} to {seeds[-1]}, {kind}. `enlist ladder --selectors all,mine:Own` "
+        "puts a selector of yours into the same table.",
+        _table(board.lines()),
+        RULES + " " + COLUMNS,
+        f"![Speed-up over random of every method on every rung]({charts})",
+        f"Mean ranks differ significantly (Nemenyi, 5 %) if they are at least {board.critical_difference:.2f} apart.",
+        "## The rungs",
+        _table([["rung", "what is hard", "data"], *([r, board.hard.get(r, ""), board.data[r]] for r in board.rungs)]),
+    ]
+    for rung in board.rungs:
+        parts += [f"### {rung}", board.hard.get(rung, ""), _table(rung_lines(board, rung))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _table(lines: Sequence[Sequence[str]]) -> str:
+    head, *rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows])

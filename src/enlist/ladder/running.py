@@ -1,0 +1,217 @@
+"""Running the ladder: every method on every rung with every seed, on the engine of comparisons."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+from enlist import checks, files, selectors, storage
+from enlist.errors import EnlistError, InputError
+from enlist.ladder.leaderboard import Leaderboard
+from enlist.ladder.results import results
+from enlist.ladder.rung import DEVELOPMENT, PUBLISHED, VERSION, Rung, rungs
+from enlist.methods import Method, split
+from enlist.runs.scores import BASELINE
+from enlist.runs.tables import PARTICIPATIONS, RunTables, read_run
+from enlist.simulation.comparison import Comparison
+from enlist.simulation.header import read_table
+from enlist.simulation.jobs import Ended, How, Job, Tick
+from enlist.simulation.plans import Plan
+
+ALL = "all"
+"""Stands for every registered selector."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Ladder(Plan):
+    """Who climbs which rungs, with which seeds.
+
+    Parameters
+    ----------
+    methods : str, list or dict, default "all"
+        Methods in any form; "all" is every registered selector, and random is always there.
+    rungs : str or list, optional
+        Rungs by name, or `Rung` objects of your own; all if not given.
+    seeds : int, optional
+        How many seeds; by default 5, of published ones 10.
+    published : bool, default False
+        The seeds for publication, instead of those to tune on.
+
+    >>> Ladder("oort", "silos", seeds=1).runs()
+    [('silos', 'random', 0), ('silos', 'oort', 0)]
+    """
+
+    methods: tuple[Method[Any], ...]
+    rungs: tuple[Rung, ...]
+    seeds: tuple[int, ...]
+    published: bool
+
+    def __init__(
+        self,
+        methods: selectors.AnyMethods = ALL,
+        rungs: str | Sequence[str | Rung] | None = None,
+        seeds: int | None = None,
+        published: bool = False,
+    ) -> None:
+        known = PUBLISHED if published else DEVELOPMENT
+        count = len(known) if seeds is None else checks.whole("seeds", seeds, minimum=1)
+        if count > len(known):
+            kind = "published" if published else "development"
+            raise InputError(f"seeds is {count}; version {VERSION} of the ladder has {len(known)} {kind} seeds.")
+        object.__setattr__(self, "methods", tuple(everybody(methods)))
+        object.__setattr__(self, "rungs", tuple(_rungs(rungs)))
+        object.__setattr__(self, "seeds", tuple(known[:count]))
+        object.__setattr__(self, "published", published)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """What the methods are called."""
+        return tuple(method.label for method in self.methods)
+
+    def comparisons(self) -> dict[str, Comparison]:
+        """The comparison of every rung, by its name."""
+        return {rung.name: Comparison(rung.config, self.methods, len(self.seeds), self.seeds[0]) for rung in self.rungs}
+
+    def runs(self) -> list[tuple[str, str, int]]:
+        """Every (rung, label, seed), rung by rung and seed by seed, as a seed of a rung is a population."""
+        return [(rung.name, label, seed) for rung in self.rungs for seed in self.seeds for label in self.labels]
+
+    def check(self) -> None:
+        """Refuse methods that do not exist or do not fit, before anything runs."""
+        for comparison in self.comparisons().values():
+            comparison.check()
+
+    def jobs(self, root: Path | None = None) -> list[Job]:
+        """The runs, each in its folder below `root`, if there is one."""
+        return [
+            dataclasses.replace(job, key=(name, *job.key))
+            for name, comparison in self.comparisons().items()
+            for job in comparison.jobs(root and files.inside(root, name))
+        ]
+
+    def remember(self, root: Path, accept_changes: bool) -> None:
+        """Write down in the folder what it holds, a comparison per rung, or refuse one that holds something else."""
+        self._remember(root)
+        for name, comparison in self.comparisons().items():
+            comparison.remember(files.inside(root, name), accept_changes)
+
+    def _remember(self, path: Path) -> None:
+        """Write ladder.json, or check that the folder holds the same version and kind of seeds."""
+        header = {"version": VERSION, "seeds": "published" if self.published else "development"}
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            known = read_table(path / "ladder.json") if files.has_file(path / "ladder.json") else None
+            if known is None and any(path.iterdir()):
+                raise InputError(f"{path} is not empty and holds no ladder; name a new folder.")
+            for name, value in header.items():
+                if known is not None and known.get(name) != value:
+                    raise InputError(
+                        f"{path} holds a ladder with {name} = {known.get(name)!r}, and {value!r} was asked for; "
+                        "results of the two are not mixed: name a new folder."
+                    )
+            storage.replace(path / "ladder.json", (json.dumps(header) + "\n").encode())
+        except OSError as error:
+            raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
+
+    def leaderboard(self, ended: Ended, root: str | PathLike[str] | None = None) -> Leaderboard:
+        """What came out, from memory or from the folder."""
+        if not ended.finished:
+            reasons = dict.fromkeys(ended.failed.values())
+            raise EnlistError(f"every run failed: {'; '.join(reasons)}") from ended.first_error
+        found: dict[str, list[RunTables]] = {rung.name: [] for rung in self.rungs}
+        for job in self.jobs(None if root is None else Path(root)):
+            if job.key in ended.runs:
+                found[job.key[0]].append(ended.runs[job.key].tables)
+            elif job.key in ended.finished and job.folder is not None:
+                tables = read_run(job.folder, PARTICIPATIONS)
+                found[job.key[0]].append(dataclasses.replace(tables, selector=job.key[1]))
+        rows = [row for name, runs in found.items() for row in results(name, runs)]
+        hard = {rung.name: rung.hard for rung in self.rungs}
+        failed = {(str(key[0]), str(key[1]), int(key[2])): reason for key, reason in ended.failed.items()}
+        return Leaderboard(rows, hard=hard, failed=failed, published=self.published)
+
+
+def ladder(
+    methods: selectors.AnyMethods = ALL,
+    rungs: str | Sequence[str | Rung] | None = None,
+    *,
+    seeds: int | None = None,
+    published: bool = False,
+    folder: str | PathLike[str] | None = None,
+    jobs: int = 1,
+    accept_changes: bool = False,
+    tick: Tick | None = None,
+) -> Leaderboard:
+    """Measure methods on every rung of the ladder.
+
+    Parameters
+    ----------
+    methods : str, list or dict, default "all"
+        Whom to measure, in any form of a method; "all" is every registered selector. Random is always there, as
+        everybody is measured by it.
+    rungs : str or list, optional
+        Rungs by name, or `Rung` objects of your own; all if not given.
+    seeds : int, optional
+        How many seeds; by default 5, of published ones 10.
+    published : bool, default False
+        The seeds for publication, instead of those to tune on.
+    folder : path, optional
+        Where to keep the runs; what it holds already is not run again. Without one they stay in memory.
+    jobs : int, default 1
+        Processes. The results do not depend on it.
+    accept_changes : bool, default False
+        Go on with folders whose files were changed in the meantime.
+    tick : callable, optional
+        Called with rung, label, seed and how that run stands.
+
+    Returns
+    -------
+    Leaderboard
+        Standings, scores per rung, a page. Runs that failed are named in `failed`.
+
+    >>> from enlist.simulation import Config
+    >>> tiny = Rung("tiny", "Nothing.", Config(data={"clients": 8}, rounds={"rounds": 6, "k": 3}))
+    >>> board = ladder("oort", [tiny], seeds=1)
+    >>> sorted(board.labels), board.rungs
+    (['oort', 'random'], ['tiny'])
+    """
+    climbed = Ladder(methods, rungs, seeds, published)
+    ended = climbed.run(folder, jobs, tick, How(accept_changes=accept_changes))
+    board = climbed.leaderboard(ended, folder)
+    if folder is not None:
+        board.write(folder)
+    return board
+
+
+def everybody(given: selectors.AnyMethods) -> list[Method[Any]]:
+    """Methods in any form, "all" spelled out, and random among them.
+
+    >>> [method.label for method in everybody("oort, mine = bsfl")]
+    ['random', 'oort', 'mine']
+    """
+    if isinstance(given, str):
+        given = split(given)
+    if isinstance(given, Iterable) and not isinstance(given, Mapping | type):
+        spelled: list[Any] = []
+        for each in given:
+            spelled += selectors.names() if isinstance(each, str) and each.strip() == ALL else [each]
+        given = spelled
+    found = selectors.methods(given)
+    base = [method for method in found if method.label == BASELINE] or [selectors.method(BASELINE)]
+    return [*base, *(method for method in found if method.label != BASELINE)]
+
+
+def _rungs(given: str | Sequence[str | Rung] | None) -> list[Rung]:
+    if given is None or isinstance(given, str):
+        return rungs(given)
+    own = [rung for rung in given if isinstance(rung, Rung)]
+    names = [rung for rung in given if isinstance(rung, str)]
+    found = [*(rungs(names) if names else []), *own]
+    twice = [rung.name for index, rung in enumerate(found) if rung.name in {each.name for each in found[:index]}]
+    if twice or not found:
+        raise InputError(f"two rungs are called '{twice[0]}'; rename one." if twice else "no rungs were given.")
+    return found

@@ -1,0 +1,72 @@
+"""Whom a table of a configuration is about: some clients, from some round on. Hostile clients and drift share this."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pydantic
+
+from enlist import checks
+from enlist.errors import InputError
+from enlist.options import Options
+from enlist.typing import IntArray
+
+
+class GroupOptions(Options):
+    """Some clients, and the round from which on a table holds for them.
+
+    >>> GroupOptions(share=0.3, from_round=5).from_round
+    5
+    """
+
+    share: float | None = pydantic.Field(
+        None, gt=0, le=1, description="Share of the clients that it is about; who they are follows from the seed."
+    )
+    clients: tuple[int, ...] | None = pydantic.Field(
+        None, min_length=1, description="Positions of the clients that it is about, instead of a share."
+    )
+    group: str = pydantic.Field(
+        "", description="Tables of the same group are about the same clients; one of them says which."
+    )
+    from_round: int = pydantic.Field(1, ge=1, description="The round from which on it holds.")
+
+    @pydantic.model_validator(mode="after")
+    def _who(self) -> GroupOptions:
+        if self.share is not None and self.clients is not None:
+            raise ValueError("share and clients both say who it is about; give one of them.")
+        if self.share is None and self.clients is None and not self.group:
+            raise ValueError("nothing says who it is about; give share, for example 0.3, or clients = [0, 1].")
+        return self
+
+
+def members(tables: Sequence[GroupOptions], count: int, generator: np.random.Generator, section: str) -> list[IntArray]:
+    """The clients of every table: those listed, then shares, one after another in one random order.
+
+    >>> members([GroupOptions(clients=[3])], 5, np.random.default_rng(1), "hostile")
+    [array([3])]
+    """
+    names = [table.group or f"{section} table {number}" for number, table in enumerate(tables, start=1)]
+    found: dict[str, IntArray] = {}
+    for name, table in zip(names, tables, strict=True):
+        if table.share is None and table.clients is None:
+            continue
+        if name in found:
+            raise InputError(f"group '{name}' of [[{section}]] says twice who is in it; one table says it for all.")
+        listed = () if table.clients is None else table.clients
+        found[name] = checks.positions(f"{section}.clients", list(listed), count)
+    free = generator.permutation(count) if tables else np.zeros(0, dtype=int)
+    free = free[~np.isin(free, np.concatenate([*found.values(), np.zeros(0, dtype=int)]))]
+    for name, table in zip(names, tables, strict=True):
+        if table.share is not None:
+            wanted = int(table.share * count + 0.5)
+            if wanted > len(free):
+                raise InputError(
+                    f"[[{section}]] wants {wanted} more of {count} clients, but {len(free)} are left; use "
+                    "smaller shares, or the same group for tables about the same clients."
+                )
+            found[name], free = np.sort(free[:wanted]), free[wanted:]
+    for name in names:
+        if name not in found:
+            raise InputError(f"group '{name}' of [[{section}]] does not say who is in it; give share or clients once.")
+    return [found[name] for name in names]
