@@ -18,9 +18,9 @@ from enlist.records import Outcome
 from enlist.runs.tables import read_table
 from enlist.selectors import Random
 from enlist.simulation import Config, Simulation, build
-from enlist.simulation.config import ServerSection
 from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Collude, Hostility, Lie, SignFlip
+from enlist.simulation.sections import ServerSection
 from enlist.simulation.server import Late, Server
 from enlist.streams import Streams
 from enlist.training.aggregation import AGGREGATIONS

@@ -14,7 +14,8 @@ from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
 from enlist.runs.starting import pinned
-from enlist.simulation.config import GROWING, Config, SelectorSection
+from enlist.simulation.config import GROWING, Config
+from enlist.simulation.sections import SelectorSection
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison

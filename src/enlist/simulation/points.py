@@ -19,7 +19,8 @@ from enlist.options import Options
 from enlist.runs.digests import digest_of
 from enlist.runs.groups import leaves
 from enlist.runs.printing import titled, written
-from enlist.simulation.config import Config, value_of
+from enlist.simulation.config import Config
+from enlist.simulation.keys import value_of
 
 AnyPoints = Mapping[str, Any] | Iterable[Mapping[str, Any]] | str | PathLike[str]
 """A grid, a list of points, or the path of a CSV file with a column for each key."""

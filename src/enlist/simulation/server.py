@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from enlist.bandits import staleness
-from enlist.simulation.config import ServerSection
+from enlist.simulation.sections import ServerSection
 from enlist.training.aggregation import Aggregator, BufferMerge
 from enlist.training.aggregators import MOST_SAMPLES, length
 from enlist.training.bounds import RunningBound
@@ -53,7 +53,7 @@ class Server:
     glance       judges sums of updates, as long as none looks wrong: cheaper, and enough for a generous bound
     distances    judges updates by their distance from the aggregate; who is far from it is `distrusted`
 
-    >>> from enlist.simulation.config import ServerSection
+    >>> from enlist.simulation.sections import ServerSection
     >>> layout = Layout.of(torch.nn.Linear(1, 1))
     >>> server = Server(ServerSection(), layout, Vectors.zeros(layout))
     >>> update = Vectors.zeros(layout)

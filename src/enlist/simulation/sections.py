@@ -1,0 +1,330 @@
+"""The sections of a configuration: who decides, who holds what, how rounds go, what the server does."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+import pydantic
+
+from enlist import selectors
+from enlist.clients import MOST_CLIENTS
+from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
+from enlist.devices import (
+    AnyDeadline,
+    NoDeadline,
+)
+from enlist.errors import EnlistError
+from enlist.methods import Method
+from enlist.options import GrownOptions, Options
+from enlist.settings import build_settings
+from enlist.simulation.keys import spelled_out
+from enlist.text import function_name
+from enlist.training.aggregation import AnyAggregation, Mean
+from enlist.training.server import AnyServer, FedAvg
+
+MOST_ROUNDS = 10**9
+"""Rounds of a run at most, by design: at a millisecond each they take twelve days."""
+
+
+class SelectorSection(GrownOptions):
+    """Who decides: any form of a method, as a table.
+
+    >>> SelectorSection(name="oort", settings={"penalty": 1.0}).method().label
+    'oort+penalty=1.0'
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"label", "source"})
+    name: str = pydantic.Field(
+        "random", description="A selector (`enlist list selectors` shows them), or a class of yours, 'module:Class'."
+    )
+    preset: str | None = pydantic.Field(None, description="A named set of settings, such as 'paper'.")
+    settings: dict[str, Any] = pydantic.Field({}, description="Settings of the selector, by name.")
+    label: str | None = pydantic.Field(
+        None, description="What tables and charts call it; by default its name with its settings."
+    )
+    source: str | None = pydantic.Field(
+        None,
+        description="Digest of the source of a class of yours; a run refuses to go on with another.",
+    )
+    _kind: Any = pydantic.PrivateAttr(None)
+
+    @pydantic.field_serializer("settings", when_used="json")
+    def _plain(self, settings: dict[str, Any]) -> dict[str, Any]:
+        return {name: function_name(value) if callable(value) else value for name, value in settings.items()}
+
+    @classmethod
+    def of(cls, given: selectors.AnyMethod) -> SelectorSection:
+        """A section from any form of a method.
+
+        >>> SelectorSection.of("bsfl:paper").preset
+        'paper'
+        """
+        method = selectors.method(given)
+        settings = {
+            name: value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+            for name, value in method.settings.items()
+        }
+        values = {"name": method.name, "preset": method.preset, "settings": settings}
+        section: SelectorSection = cls.parse({**values, "label": method.given_label}, f"method '{method.label}'")
+        if isinstance(method.selector, type) and selectors.is_code(method.name):
+            section._kind = method.selector
+            section = section.model_copy(update={"label": method.label})
+        return section
+
+    def method(self) -> Method[Any]:
+        """The method that it describes."""
+        return Method(self._kind or self.name, preset=self.preset, settings=self.settings, label=self.label)
+
+    @property
+    def title(self) -> str:
+        """What tables and charts call it."""
+        return self.method().label
+
+    def kind(self) -> selectors.AnySelector:
+        """The class, which is imported if it is the user's own; its settings are checked."""
+        found: selectors.AnySelector = self._kind or selectors.get(self.name)
+        build_settings(found, self.preset, self.settings)
+        return found
+
+    def code(self) -> tuple[str, ...]:
+        """Code of the user's that it names, as "module:Class"."""
+        return (self.name,) if selectors.is_code(self.name) else ()
+
+    @pydantic.model_validator(mode="before")
+    @classmethod
+    def _as_table(cls, given: Any) -> Any:
+        """The name may be written with preset and settings, as anywhere else; keys of the table win."""
+        name = given.get("name") if isinstance(given, Mapping) else None
+        if not isinstance(name, str) or not set(name) & set(":+="):
+            return given
+        try:
+            method = selectors.method(name)
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
+        preset, label = given.get("preset") or method.preset, given.get("label") or method.given_label
+        settings = given.get("settings", {})
+        both = {**method.settings, **settings} if isinstance(settings, Mapping) else settings
+        return {**given, "name": method.name, "preset": preset, "settings": both, "label": label}
+
+    @pydantic.model_validator(mode="after")
+    def _known(self) -> SelectorSection:
+        if self.code():  # imported when it is needed, and trusted then
+            return self
+        try:
+            build_settings(selectors.get(self.name), self.preset, self.settings)
+        except EnlistError as error:
+            raise ValueError(str(error)) from None
+        return self
+
+
+class DataSection(GrownOptions):
+    """Which samples there are, and who holds them.
+
+    >>> DataSection(dataset="digits", partition="iid").partition.kind
+    'iid'
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"client_test", "slow_classes"})
+
+    dataset: AnyDataset = pydantic.Field(Digits(), description="The data set: a name, or a table with its options.")
+    clients: int = pydantic.Field(
+        100, ge=0, le=MOST_CLIENTS, description="Clients in the population; 0 takes every user of a natural partition."
+    )
+    partition: AnyPartition = pydantic.Field(Dirichlet(), description="Who holds what: a kind, or a table.")
+    validation: float = pydantic.Field(
+        0.1,
+        ge=0,
+        lt=1,
+        description="Share of the training samples that the server keeps; selectors are told the accuracy on it.",
+    )
+    label_noise: LabelNoise = pydantic.Field(LabelNoise(), description="Wrong labels per client; seen as quality.")
+    speed_correlation: float = pydantic.Field(
+        0.0, ge=-1, le=1, description="Rank correlation between a client's speed and its number of samples."
+    )
+    client_test: float = pydantic.Field(
+        0.0,
+        ge=0,
+        lt=1,
+        description="Share of its samples that each client keeps for testing. Above 0, rounds.csv has the accuracy of "
+        "clients on samples of their own: mean, worst tenth, spread.",
+    )
+    slow_classes: tuple[int, ...] = pydantic.Field(
+        (), description="Classes that slow clients hold: the larger its share of them, the slower a client."
+    )
+
+    @pydantic.field_validator("dataset", mode="before")
+    @classmethod
+    def _named(cls, given: Any) -> Any:
+        if FromMemory.fits(given):
+            return checked(FromMemory.of, given)
+        return {"name": given} if isinstance(given, str) else given
+
+    @pydantic.field_validator("partition", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _one_order(self) -> DataSection:
+        if self.slow_classes and self.speed_correlation:
+            raise ValueError("slow_classes and speed_correlation both say who gets which device; give one of them.")
+        return self
+
+
+class ServerSection(GrownOptions):
+    """What the server does with updates.
+
+    >>> ServerSection().optimiser.kind
+    'fedavg'
+    """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"norm_bound", "distrust", "exclude"})
+
+    optimiser: AnyServer = pydantic.Field(FedAvg(), description="How the mean update changes the model.")
+    aggregation: AnyAggregation = pydantic.Field(Mean(), description="How updates become one.")
+    norm_bound: float = pydantic.Field(
+        1e4,
+        ge=0,
+        description="Updates longer than this many times the running median of lengths are refused; 0 refuses none. "
+        "From 1000 on, updates are looked at one by one only once a sum of some looks wrong; below, always.",
+    )
+    distrust: float = pydantic.Field(
+        0.0,
+        ge=0,
+        description="Clients whose update lies farther from the aggregate than this many times the running median of "
+        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody. Of a late update "
+        "the selector hears when it comes, before it is compared with others.",
+    )
+    exclude: int = pydantic.Field(
+        0,
+        ge=0,
+        description="Rounds for which a client is not asked after its second refused or distrusted update in a row, "
+        "twice as long the next time; 0 asks everybody again.",
+    )
+
+    @pydantic.field_validator("optimiser", "aggregation", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
+
+    @pydantic.model_validator(mode="after")
+    def _bounds(self) -> ServerSection:
+        for name in ("norm_bound", "distrust"):
+            if 0 < getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)} would refuse more than half; use 0, or at least 1.")
+        if self.distrust and self.aggregation.start(1).streaming:
+            raise ValueError(
+                f"distrust needs the updates of a round side by side, and '{self.aggregation.kind}' adds them up; use "
+                "another aggregation, or norm_bound."
+            )
+        return self
+
+
+class RoundsSection(Options):
+    """How rounds go.
+
+    >>> RoundsSection(k=10, over_commit=1.3).asked
+    13
+    """
+
+    rounds: int = pydantic.Field(100, ge=1, le=MOST_ROUNDS, description="Rounds to run.")
+    seconds: float | None = pydantic.Field(None, gt=0, description="Stop when this much virtual time has passed.")
+    k: int = pydantic.Field(10, ge=1, le=MOST_CLIENTS, description="Updates wanted per round.")
+    over_commit: float = pydantic.Field(
+        1.0, ge=1, le=1000, description="Ask this many times k clients and go on with the first k replies."
+    )
+    deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
+    protocol: Literal["synchronous", "safa"] = pydantic.Field(
+        "synchronous", description="'safa': everybody trains, the server picks among arrivals and keeps a cache."
+    )
+    late: Literal["drop", "use"] | None = pydantic.Field(
+        None,
+        description="Updates that come too late: thrown away, or used when they come (as REFL does). "
+        "If not given, they are thrown away, but SAFA uses them.",
+    )
+    staleness: Literal["equal", "dynsgd", "adasgd", "refl"] = pydantic.Field(
+        "refl", description="Weight of an update that came late."
+    )
+    max_lateness: int = pydantic.Field(5, ge=1, le=99, description="Rounds after which a late update is thrown away.")
+    adaptive_target: bool = pydantic.Field(
+        False, description="Ask fewer clients when late ones will arrive within the round (REFL)."
+    )
+    lag_tolerance: int = pydantic.Field(5, ge=0, description="SAFA: rounds a client may lag behind and go on.")
+    forecast: float | None = pydantic.Field(
+        None, ge=0, le=1, description="Tell selectors who will be online next, right with this probability."
+    )
+
+    @property
+    def uses_late(self) -> bool:
+        """Whether updates that come too late are used."""
+        return self.late == "use" or (self.late is None and self.protocol == "safa")
+
+    @property
+    def asked(self) -> int:
+        """How many clients are asked for."""
+        return self.asked_for(self.k)
+
+    def asked_for(self, updates: int) -> int:
+        """How many clients are asked if so many updates are wanted."""
+        return math.ceil(round(updates * self.over_commit, 9))
+
+    @pydantic.model_validator(mode="after")
+    def _matters(self) -> RoundsSection:
+        if self.adaptive_target and not self.uses_late:
+            raise ValueError('adaptive_target counts late updates that will be used; set late = "use".')
+        return self
+
+    @pydantic.field_validator("deadline", mode="before")
+    @classmethod
+    def _kind(cls, given: Any) -> Any:
+        number = isinstance(given, int | float) and not isinstance(given, bool)
+        return spelled_out("deadline", given) if number or isinstance(given, str) else given
+
+
+class Joining(Options):
+    """Clients that come later: the last ones of the population.
+
+    >>> Joining(round=5, clients=2).clients
+    2
+    """
+
+    round: int = pydantic.Field(..., ge=2, description="The round from which on they are there.")
+    clients: int = pydantic.Field(..., ge=1, description="How many.")
+
+
+class Leaving(Options):
+    """Clients that go for good.
+
+    >>> Leaving(round=9, clients=(3,)).round
+    9
+    """
+
+    round: int = pydantic.Field(..., ge=2, description="The round from which on they are gone.")
+    clients: tuple[int, ...] = pydantic.Field(..., min_length=1, description="Their positions.")
+
+
+class Membership(Options):
+    """Who comes and goes.
+
+    >>> Membership(joins=[Joining(round=5, clients=2)]).joining
+    2
+    """
+
+    joins: tuple[Joining, ...] = pydantic.Field((), description="Clients that join in mid-run.")
+    leaves: tuple[Leaving, ...] = pydantic.Field((), description="Clients that leave in mid-run.")
+
+    @property
+    def joining(self) -> int:
+        """How many join in all."""
+        return sum(join.clients for join in self.joins)
+
+
+def checked(make: Callable[[Any], Any], given: Any) -> Any:
+    """What is made of an object; what is wrong with it is said like everything that is wrong in a configuration."""
+    try:
+        return make(given)
+    except EnlistError as error:
+        raise ValueError(str(error)) from None
