@@ -55,7 +55,7 @@ def test_a_new_folder_holds_configuration_and_environment(tmp_path: Path) -> Non
     assert float(lines[2].split(",")[12]) == 0.1 + 0.2
     assert (path / "participations.csv").read_text().splitlines()[1].startswith("1,,,late,,1,")
     assert (path / "clients.csv").read_text() == "client,quality\n0,0.5\n1,\n"
-    assert (path / "wall.csv").read_text() == "round,seconds\n1,0.250000\n"
+    assert (path / "wall.csv").read_text() == "round,seconds,selecting\n1,0.250000,\n"
 
 
 def test_a_folder_in_use_is_refused(tmp_path: Path) -> None:

@@ -252,7 +252,8 @@ class RunFolder:
                 self._wall = files.open_to_append(self.path / "wall.csv")
                 if not os.fstat(self._wall.fileno()).st_size:
                     self._wall.write("round,seconds,selecting\n")
-            self._wall.write(f"{round},{seconds:.6f},{selecting:.6f}\n")
+            own = "" if math.isnan(selecting) else f"{selecting:.6f}"
+            self._wall.write(f"{round},{seconds:.6f},{own}\n")
             self._wall.flush()
 
     def save(
