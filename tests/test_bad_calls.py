@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import enlist
-from enlist import storage
+from enlist import checks, errors, importing, storage
 from enlist.books import Books
 from enlist.clients import Clients
 from enlist.contract import Selector
@@ -221,3 +221,29 @@ def test_deeply_nested_json_and_long_numbers_are_refused(tmp_path: Path) -> None
         (tmp_path / "state.json").write_text(text)
         with pytest.raises(StateFileError):
             enlist.load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "hint"), [("foo", ""), ("xyz", ""), ("orot", "oort"), ("Oort", "oort"), ("REFL", "refl"), ("kk", "")]
+)
+def test_a_name_is_suggested_only_if_it_is_near(given: str, hint: str) -> None:
+    with pytest.raises(errors.UnknownNameError) as refused:
+        enlist.create(given, enlist.Clients(count=3))
+    assert (f"Did you mean '{hint}'?" in str(refused.value)) if hint else ("Did you mean" not in str(refused.value))
+    assert "Known: afl" in str(refused.value)
+
+
+def test_every_refusal_judges_nearness_alike() -> None:
+    from enlist.simulation import Config
+
+    for refused in (
+        lambda: checks.one_of("late", "foo", ("oort", "food court")),
+        lambda: Config(foo=1),
+        lambda: Config(availability="foo"),
+        lambda: importing.imported("json:foo", "an example"),
+    ):
+        with pytest.raises(errors.EnlistError) as told:
+            refused()
+        assert "Did you mean" not in str(told.value)
+    with pytest.raises(errors.InputError, match="Did you mean 'availability'"):
+        Config(avalability="diurnal")

@@ -19,8 +19,9 @@ from enlist.arena import SCENARIOS, Comparison, Record, Summary, compare
 from enlist.arena.compare import Results
 from enlist.cli import main
 from enlist.cli.app import app
-from enlist.cli.arena import HEADER, describe, interval, narrow, table
-from enlist.cli.console import as_rich, latest, new_folder, numbered
+from enlist.cli.arena import HEADER, LEGEND, describe, interval, table
+from enlist.cli.console import new_folder, numbered, to_resume
+from enlist.cli.tables import show_table
 from enlist.errors import InputError
 from enlist.report.charts import colours, regret_chart, regret_rows, styled
 from enlist.report.page import Section, write_page
@@ -85,7 +86,9 @@ def test_the_table_is_printed(finished):
     header = next(line for line in lines if "selector" in line)
     titles = re.split(r"\s{2,}", header.strip())
     assert titles == ["selector", "pseudo regret", *HEADER[2:]]
-    cells = [re.split(r"\s{2,}", line.strip()) for line in lines if line.rstrip().endswith("%")]
+    cells = [
+        re.split(r"\s{2,}", line.strip()) for line in lines if line.startswith("  ") and line.rstrip().endswith("%")
+    ]
     rows = {row[0]: dict(zip(titles, row, strict=True)) for row in cells}
     assert list(rows) == ["bsfl:paper", "random", "genie"]
     assert rows["genie"]["pseudo regret"] == "0.0 ± 0.0", "the genie has no regret"
@@ -420,8 +423,11 @@ def test_the_table_fits_a_terminal_of_eighty_columns(played):
     settings, results = played
     console = Console(width=80, force_terminal=True, color_system=None)
     with console.capture() as capture:
-        console.print(as_rich(table(settings, results), describe(settings), narrow(console)))
+        show_table(console, table(settings, results), describe(settings), LEGEND, ("rollout", "seen", "Jain"))
     assert "…" not in capture.get(), "figures are cut off"
+    assert "2 columns not shown: rollout, seen; see the report, or widen the terminal." in capture.get()
+    assert "rollout:" not in capture.get(), "what is not shown is not explained"
+    assert "±: half a 95 % interval over seeds" in " ".join(capture.get().split())
 
 
 def test_intervals_are_written_with_sense():
@@ -508,9 +514,14 @@ def test_folders_are_numbered_after_the_last_one_and_that_is_resumed(
     monkeypatch.chdir(tmp_path)
     assert numbered("bsfl-laptop") == Path("runs/bsfl-laptop-001")
     with pytest.raises(InputError, match="--resume finds no runs/bsfl-laptop-NNN here"):
-        latest("bsfl-laptop")
+        to_resume(None, "bsfl-laptop")
     for name in ("bsfl-laptop-002", "bsfl-laptop-010", "bsfl-laptop-1000", "bsfl-laptop-old", "bsfl-007"):
         (tmp_path / "runs" / name).mkdir(parents=True)
-    assert latest("bsfl-laptop") == Path("runs/bsfl-laptop-1000")
+    with pytest.raises(InputError, match="runs/bsfl-laptop-1000 holds nothing to resume; leave --resume out"):
+        to_resume(None, "bsfl-laptop")
+    (tmp_path / "runs" / "bsfl-laptop-1000" / "config.json").touch()
+    assert to_resume(None, "bsfl-laptop") == Path("runs/bsfl-laptop-1000")
+    with pytest.raises(InputError, match="nowhere does not exist, so there is nothing to resume; leave --resume out"):
+        to_resume(Path("nowhere"), "bsfl-laptop")
     assert numbered("bsfl-laptop") == Path("runs/bsfl-laptop-1001")
     assert numbered("bsfl") == Path("runs/bsfl-008")

@@ -14,7 +14,7 @@ import pytest
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.runs.columns import TABLES
+from enlist.runs.columns import FAIRNESS, METRIC, TABLES
 from enlist.simulation import Config, Simulation, build, load
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
@@ -116,7 +116,7 @@ def test_every_column_of_the_tables_is_explained() -> None:
     tables = re.split(r"^`(\w+\.csv)`.*:$", page, flags=re.M)
     shown = dict(zip(tables[1::2], tables[2::2], strict=True))
     for table, columns in TABLES.items():
-        further = {"participations.csv": ["user"], "reasons.csv": []}.get(table, [])
+        further = {"participations.csv": ["user"], "rounds.csv": [*FAIRNESS, f"{METRIC}NAME"]}.get(table, [])
         assert named(shown[table]) == [*columns, *further], table
     clients = build(Config(data={"clients": 4})).columns(model_bytes=4)
     assert named(shown["clients.csv"])[:-1] == [*clients][: len(clients) - 10 + 1]

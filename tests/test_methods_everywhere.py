@@ -286,7 +286,7 @@ def test_flower_goes_on_only_with_the_same_class(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the source of the selector has changed"):
         run(grid, 3, own(2), folder=tmp_path / "state")
     assert run(grid, 3, own(1), folder=tmp_path / "state").round == 3
-    with pytest.raises(InputError, match="a folder never runs code, so pass the class"):
+    with pytest.raises(InputError, match="a saved state never runs code, so pass the class"):
         replay(tmp_path / "state")
     assert len(replay(tmp_path / "state", own(1))) == 3
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 import operator
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist.errors import InputError
+from enlist.errors import InputError, did_you_mean
 from enlist.text import brief, brief_reason
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -110,8 +109,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     enlist.errors.InputError: solver is 'exakt'. Did you mean 'exact'? Allowed: alsa, exact.
     """
     if not isinstance(value, str) or value not in allowed:
-        nearest = difflib.get_close_matches(brief(value), allowed, n=1, cutoff=0.5)
-        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+        hint = did_you_mean(value, allowed) if isinstance(value, str) else ""
         raise InputError(f"{name} is {brief(value)}.{hint} Allowed: {', '.join(sorted(allowed))}.")
     return str(value)
 

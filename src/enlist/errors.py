@@ -5,6 +5,11 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+NEAR = 0.65
+"""How alike two names must be, from 0 to 1, for one to be meant by the other: of four letters, one may differ."""
+LONGEST = 200
+"""Letters of a name that are compared; the cost grows with their square."""
+
 
 class EnlistError(Exception):
     """Base class: catch this to catch every error that Enlist raises on purpose.
@@ -132,8 +137,17 @@ def unknown(kind: str, given: str, known: Iterable[str], owner: str = "") -> Unk
     "no preset is called 'papr'. Did you mean 'paper'? Known: default, paper."
     """
     names = sorted(known)
-    nearest = difflib.get_close_matches(given, names, n=1, cutoff=0.5)
-    hint = f"Did you mean '{nearest[0]}'? " if nearest else ""
     where = f"{owner} has no {kind} called" if owner else f"no {kind} is called"
     listing = ", ".join(names) if names else "none"
-    return UnknownNameError(f"{where} '{given}'. {hint}Known: {listing}.")
+    return UnknownNameError(f"{where} '{given}'.{did_you_mean(given, names)} Known: {listing}.")
+
+
+def did_you_mean(given: str, known: Iterable[str]) -> str:
+    """The question that names the nearest of some names, with a space before it; nothing if none is near.
+
+    >>> did_you_mean("orot", ["oort", "random"]), did_you_mean("foo", ["oort", "random"])
+    (" Did you mean 'oort'?", '')
+    """
+    folded = {name.casefold(): name for name in known if name != given}
+    nearest = difflib.get_close_matches(given[:LONGEST].casefold(), folded, n=1, cutoff=NEAR)
+    return f" Did you mean '{folded[nearest[0]]}'?" if nearest else ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import importlib
 import inspect
@@ -14,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from enlist.errors import InputError
+from enlist.errors import InputError, did_you_mean
 
 
 def imported(place: str, owner: str, what: str = "class or function") -> Any:
@@ -54,8 +53,7 @@ def imported(place: str, owner: str, what: str = "class or function") -> Any:
     for part in name.split("."):
         found = getattr(found, part, None)
     if not callable(found):
-        nearest = difflib.get_close_matches(name, vars(module), n=1, cutoff=0.5)
-        hint = f" Did you mean '{nearest[0]}'?" if nearest and nearest[0] != name else ""
+        hint = did_you_mean(name, vars(module))
         raise InputError(f"{owner}: module '{module_name}' has no {what} '{name}'.{hint}")
     return found
 

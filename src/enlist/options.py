@@ -6,14 +6,13 @@ input, from either side, is an `InputError` that names the key, the value given,
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pydantic
 
 from enlist import checks
-from enlist.errors import InputError
+from enlist.errors import InputError, did_you_mean
 from enlist.text import brief
 
 if TYPE_CHECKING:
@@ -66,6 +65,29 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
                 if above_zero and number < checks.LEAST:  # its inverse would be none
                     raise ValueError(f"{name} = {number!r}, but it must be at least {checks.LEAST:g}.")
         return self
+
+    def not_default(self, default: Options | None = None) -> list[str]:
+        """The keys that are not at their defaults; a table of another kind counts with its kind or name.
+
+        >>> class Knobs(Options):
+        ...     alpha: float = 0.5
+        ...     beta: float = 1.0
+        >>> Knobs(alpha=0.5, beta=2.0).not_default()
+        ['beta']
+        """
+        found: list[str] = []
+        for name, field in type(self).model_fields.items():
+            value = getattr(self, name)
+            usual = field.get_default(call_default_factory=True) if default is None else getattr(default, name, None)
+            if not isinstance(value, Options):
+                found += [name] if value != usual else []
+            elif isinstance(usual, Options) and type(value) is type(usual):
+                found += [f"{name}.{key}" for key in value.not_default(usual)]
+            else:
+                tag = [key for key in ("kind", "name") if key in type(value).model_fields]
+                others = [key for key in value.not_default() if key not in tag]
+                found += [f"{name}.{key}" for key in (*tag[:1], *others)]
+        return found
 
     @classmethod
     def parse(cls, values: Mapping[str, Any], source: str) -> Any:
@@ -131,9 +153,7 @@ def _line(detail: Any, model: type[pydantic.BaseModel]) -> str:
     owner, path = _resolve(model, location)
     if kind == "extra_forbidden":
         name, known = str(location[-1])[:200], sorted(owner.model_fields) if owner else []
-        nearest = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
-        return f"'{path:.200}' is no known key.{hint} Known: {', '.join(known)}."
+        return f"'{path:.200}' is no known key.{did_you_mean(name, known)} Known: {', '.join(known)}."
     if kind == "missing":
         return f"'{path}' is missing."
     if kind in ("union_tag_invalid", "union_tag_not_found"):
@@ -143,8 +163,7 @@ def _line(detail: Any, model: type[pydantic.BaseModel]) -> str:
         allowed = f" Allowed: {', '.join(sorted(known))}." if known else ""
         if kind == "union_tag_not_found":
             return f"{path or 'the table'} does not say which {key} it is.{allowed}"
-        nearest = difflib.get_close_matches(str(context["tag"])[:200], known, n=1, cutoff=0.5)
-        hint = f" Did you mean '{nearest[0]}'?" if nearest else ""
+        hint = did_you_mean(str(context["tag"]), known)
         return f"{path}.{key} = '{context['tag']:.80}' is not known.{hint}{allowed}"
     message = detail["msg"].removeprefix("Value error, ")
     if kind == "value_error":

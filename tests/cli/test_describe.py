@@ -184,7 +184,8 @@ def test_long_names_of_classes_give_way_to_numbers_with_a_legend():
     shown, legend = client_tables(people, columns, 120)
     assert [column.header for column in shown.columns][2:5] == ["0", "1", "2"]
     assert "9 a kind of thing 9" in legend
-    (narrow,) = client_tables(people, columns, 50)
+    narrow, missing = client_tables(people, columns, 50)
+    assert str(missing).startswith("4 columns not shown: online, expected latency, distance, entropy; see the report")
     assert [column.header for column in narrow.columns] == ["client", "samples", "most frequent classes"]
 
 

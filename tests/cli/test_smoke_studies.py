@@ -28,8 +28,7 @@ def test_the_smoke_scale_runs_from_experiments_to_the_page(name: str, tmp_path: 
     text = (tmp_path / "out" / "verdict.md").read_text()
     for claim in studies.get(name).claims:
         assert f"### {claim.title}: " in text
-    needed = text.count(": partly\n") + text.count(": not\n")
-    assert text.count("one further experiment") + text.count("looked into with experiments of the plan") == needed
+    assert text.count(": no verdict\n") == len(studies.get(name).claims), "nothing is judged at this scale"
     assert "The further experiment is missing" not in text
     pictures = list((tmp_path / "out" / "figures").glob("*.png"))
     assert len(pictures) >= FIGURES[name]

@@ -14,10 +14,14 @@ from enlist.report.personal_charts import (
     OTHERS,
     action_rows,
     arm_colours,
+    band_chart,
     estimate_rows,
     increase_chart,
+    journey_chart,
     partner_chart,
+    possible,
     score_rows,
+    series_colours,
     shown_arms,
 )
 from enlist.runs.personal import gain_scores
@@ -172,3 +176,24 @@ def test_poisonous_workers_are_marked():
     assert "with a poisonous worker" in arms
     clean = [dataclasses.replace(run, workers={**run.workers, "poison": np.array([""] * 4)}) for run in runs()]
     assert "with a poisonous worker" not in json.dumps(increase_chart(clean, "Increases").to_dict())
+
+
+def test_axes_of_auc_and_their_bands_show_nothing_impossible() -> None:
+    rows = [{"series": "personalised", "at": float(at), "mean": 0.98, "low": 0.0, "high": 1.0} for at in range(3)]
+    chart = band_chart(rows, "Over rounds", "round", "test AUC", series_colours(rows), limits=(0.0, 1.0)).to_dict()
+    assert _domain(chart) == [0.0, 1.0]
+    assert _domain(band_chart(rows, "Gain", "round", "increase", series_colours(rows)).to_dict()) == [-0.05, 1.05]
+    path = [{"round": 1, "test": value, "arm": "2", "seed": "0", "mean": value} for value in (0.5, 1.0)]
+    assert _domain(journey_chart(path, "Scores", "AUC", series_colours(rows), (0.0, 1.0)).to_dict())[1] == 1.0
+    runs = [example_personal(seed) for seed in range(2)]
+    for run, scores in zip(runs, (0.1, 0.99), strict=True):
+        run.rounds["test"][:] = scores
+    assert possible(runs) == (0.0, 1.0)
+    spans = [(row["low"], row["high"]) for row in score_rows(runs) if row["series"] == "personalised"]
+    assert set(spans) == {(0.0, 1.0)}, "two seeds give an interval far beyond"
+
+
+def _domain(chart):
+    """The domain of the vertical axis."""
+    scale = chart.get("encoding", {}).get("y", {}).get("scale", {})
+    return scale.get("domain") or next(filter(None, map(_domain, chart.get("layer", []))), None)

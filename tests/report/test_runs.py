@@ -14,7 +14,8 @@ import typer
 from typer.testing import CliRunner
 
 from enlist.cli.console import open_console
-from enlist.cli.report import fitting, folded, report
+from enlist.cli.report import report
+from enlist.cli.tables import folded, show_table
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.runs import ordered, write_report
@@ -68,7 +69,8 @@ def test_the_page_says_what_one_sees(page, runs):
     text = body(page)
     headings = re.findall(r"<h2>(.*?)</h2>", text)
     chosen = ["Who was selected", "Why they were selected", "Clients"]
-    assert headings == ["Results", "Learning curves", *chosen, "Outcomes", "Data", "Devices"]
+    last = ["Outcomes", "Data", "Devices", "How this was made"]
+    assert headings == ["Results", "Learning curves", *chosen, *last]
     assert "<h1>Three &lt;selectors&gt;</h1>" in text
     assert "3 selectors, 3 seeds each: 100 clients, 10 of them asked in a round, 60 rounds." in text
     assert "interval over 3 seeds" in text
@@ -147,7 +149,7 @@ def test_random_comes_last():
 
 def row(selector="oort", **values):
     plain = {"selector": selector, "measure": "accuracy", "target": 0.8, "seeds": 3, "reached": 3, "pairs": 3}
-    plain |= {"speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
+    plain |= {"baseline": "random", "speed_up": 2.0, "speed_up_low": 1.6, "speed_up_high": 2.5, "speed_up_bound": ""}
     return plain | {"rounds_to": 12.0, "time_to": 100.0, "final": 0.9} | values
 
 
@@ -277,12 +279,50 @@ def test_a_narrow_terminal_leaves_columns_out(runs):
 
     rows = comparison_table(comparison_rows(runs, 0.8))
     console = open_console()
-    widths = {}
+    shown = {}
     for width in (200, 110, 70):
         console.width = width
-        widths[width] = len(fitting(console, rows, "Title").columns)
-    assert widths[200] == 10
-    assert 10 > widths[110] > widths[70] >= 4
+        with console.capture() as captured:
+            show_table(console, rows, "Title")
+        shown[width] = " ".join(captured.get().split())
+    assert "not shown" not in shown[200]
+    assert "Jain: evenness of updates" in shown[200]
+    assert "3 columns not shown: Jain, seen, round time; see the report, or widen the terminal." in shown[110]
+    assert "columns not shown: Jain, seen, round time," in shown[70]
+    for width in (110, 70):
+        assert "Jain:" not in shown[width], "what is not shown is not explained"
+        assert "±: half a 95 % interval over seeds" in shown[width]
+        assert "final: mean of the last three evaluations" in shown[width]
     assert folded("late / dropped / failed") == "late / dropped\n/ failed"
     assert folded("time to 80 %") == "time to\n80 %"
     assert folded("selector") == "selector"
+
+
+def test_the_page_says_how_runs_were_made_what_is_no_default_first(tmp_path):
+    from enlist.report.made import made_section
+    from enlist.runs.tables import read_run
+    from enlist.simulation import Config, compare
+
+    config = Config(data={"clients": 8, "partition": "iid"}, rounds={"rounds": 2, "k": 3})
+    result = compare(config, "random,oort", seeds=1, folder=tmp_path / "out")
+    tables = [read_run(run.folder) for run in result.runs]
+    note = tables[0].folder / "environment.json"
+    known = json.loads(note.read_text())
+    note.write_text(json.dumps({**known, "command": "enlist compare <b>.toml", "date": "2026-01-02 03:04 UTC"}))
+    section = made_section(tables)
+    facts = dict(section.table)
+    assert facts["command"] == "enlist compare <b>.toml"
+    assert facts["begun"].startswith("2026-01-02 03:04 UTC to ")
+    assert f"Python {known['python']}, enlist" in facts["versions"]
+    own = {key: value for key, value in facts.items() if "." in key}
+    assert own == {"data.clients": "8", "data.partition.kind": "iid", "rounds.rounds": "2", "rounds.k": "3"}
+    rest = dict(section.folded)
+    assert rest["rounds.over_commit"] == "1.0"
+    assert not own.keys() & rest.keys()
+    assert not [key for key in rest if key.startswith(("seed", "selector"))], "the page tells these elsewhere"
+    page = write_report(tables, tmp_path / "page.html").read_text()
+    assert "<details><summary>The rest of the configuration</summary>" in page
+    assert "&lt;b&gt;.toml" in page
+    assert page == write_report(tables, tmp_path / "again.html").read_text(), "the same runs give the same page"
+    note.write_text("{")
+    assert "command" not in dict(made_section(tables[:1]).table), "a damaged note costs no report"

@@ -360,6 +360,7 @@ def test_changes_can_be_accepted_on_purpose(half: Path, tmp_path: Path, caplog: 
     shutil.copytree(half, folder)
     values = json.loads((folder / "config.json").read_text())
     values["rounds"]["rounds"] = 5
+    values["evaluation"]["every"] = 1  # more rounds alone would extend the run
     (folder / "config.json").write_text(json.dumps(values, indent=1) + "\n")
     row_deleted(folder / "rounds.csv", tmp_path)
     with open(folder / "participations.csv", "a") as file:

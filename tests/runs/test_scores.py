@@ -123,6 +123,7 @@ def test_scores_by_hand():
             "rounds": 4.0,
             "time": 43.0,
             "final": 0.75,
+            "last": 0.75,
             "best": 0.9,
             "round_time": 10.0,
             "asked": 8.0,

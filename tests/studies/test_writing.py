@@ -60,7 +60,7 @@ def test_settings_hold_all_that_is_needed_to_do_it_again(root: Path) -> None:
 
 def test_the_verdict_names_claim_numbers_rule_and_reason(root: Path) -> None:
     text = (root / "verdict.md").read_text()
-    for part in ("60 % against 50 %", "mean at least 1", "rule, written before the run", COMMAND, "scale `smoke`"):
+    for part in ("60 % against 50 %", "mean at least 1", "rule, written before the run", COMMAND, "scale smoke"):
         assert part in text
     assert text.count("| The bent coin shows more heads |") == 1
     assert "![Heads over tosses](figures/heads.png)" in text

@@ -17,8 +17,12 @@ def main() -> None:
             sys.exit(_version())
         command = next((word for word in sys.argv[1:] if not word.startswith("-")), "COMMAND")
         sys.exit(str(MissingExtraError(command, "cli")))
-    from enlist.cli.app import app
-    from enlist.cli.console import Terminal, say, silence, trouble_of
+    try:
+        from enlist.cli.app import app
+        from enlist.cli.console import Terminal, say, silence, trouble_of
+    except KeyboardInterrupt:
+        print("stopped; nothing was begun.")
+        sys.exit(130)
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 import enlist
 from enlist.cli.arena import arena
 from enlist.cli.compare import compare
+from enlist.cli.console import open_console, stopping
 from enlist.cli.demo import demo
 from enlist.cli.describe import describe
 from enlist.cli.ladder import ladder
@@ -21,11 +23,21 @@ from enlist.cli.run import run
 from enlist.cli.sweep import sweep
 from enlist.cli.why import why
 
+
+class Commands(TyperGroup):
+    """All commands; Ctrl-C, where a command does not say itself what it means, ends it with one line."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was typed."""
+        with stopping(open_console()):
+            return super().invoke(ctx)
+
+
 app = typer.Typer(
     name="enlist",
+    cls=Commands,
     help="Decides which clients take part in the next round of federated learning, and learns from every round.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},

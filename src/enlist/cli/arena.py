@@ -13,7 +13,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from enlist import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
-from enlist.cli.console import as_rich, cores, new_folder, open_console, say_where, stopping
+from enlist.cli.console import cores, new_folder, open_console, say_where, stopping
+from enlist.cli.run import Quiet
+from enlist.cli.tables import Legend, show_table
+from enlist.runs.printing import plural
 
 HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
 REGRET_NAMES = ("pseudo", "printed", "hypervolume", "front")
@@ -25,18 +28,23 @@ BEST = {
     "front": "the whole Pareto front of validity and utility, which k clients may be too few to cover",
 }
 NOTE = (
-    "Bands and ± are 95 % intervals over seeds. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows linearly, well "
-    "below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way; as the genie looks no "
-    "further than the next round, it can be beaten, and the figure be negative. 'vs random' compares round times in "
-    "the same worlds. Jain is Jain's index of how evenly clients took part, and 'seen' the share that did at all. "
-    "The printed regret grows even for the genie, because the mean of a minimum lies below the minimum of means. Click "
-    "a name in a legend to single it out."
+    "Bands are 95 % intervals over seeds, and ± is half of one. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows "
+    "linearly, well below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way; as "
+    "the genie looks no further than the next round, it can be beaten, and the figure be negative. 'vs random' "
+    "compares round times in the same worlds. Jain is Jain's index of how evenly clients took part, and 'seen' the "
+    "share that did at all. The printed regret grows even for the genie, because the mean of a minimum lies below the "
+    "minimum of means. Click a name in a legend to single it out."
 )
 
 
-LEGEND = (
-    "Lost against a genie that knows the truth (both short rounds and even participation count) · 2nd half: growth of "
-    "regret over the first, 1 is linear · round time vs random: paired, 95 % intervals · Jain: evenness"
+LEGEND: Legend = (
+    (("regret",), "regret: lost against a genie that knows the truth (both short rounds and even participation count)"),
+    (("±",), "±: half a 95 % interval over seeds"),
+    (("2nd half",), "2nd half: growth of regret over the first, 1 is linear"),
+    (("rollout",), "rollout: lost against a genie that plays its own way"),
+    (("vs random",), "vs random: round time, paired by seed"),
+    (("Jain",), "Jain: evenness"),
+    (("seen",), "seen: share of clients that took part"),
 )
 
 
@@ -65,6 +73,7 @@ def arena(
     delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
     late: Annotated[str, typer.Option(help="Late replies: 'drop' or 'await'.")] = "drop",
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
+    quiet: Quiet = False,
 ) -> None:
     """Measure regret without training: selectors x seeds in a world whose truth is known.
 
@@ -87,11 +96,10 @@ def arena(
     )
     settings.check()
     checks.whole("--jobs", jobs, minimum=0)
-    console = open_console()
+    console = open_console(quiet=quiet)
     with new_folder(output, "arena") as folder:
         results = with_progress(console, [settings], jobs)[0]
-        console.print(as_rich(table(settings, results, regret), describe(settings), narrow(console)))
-        console.print(LEGEND, style="dim")
+        show_table(console, table(settings, results, regret), describe(settings), LEGEND, ("rollout", "seen", "Jain"))
         say_where(console, publish(folder, "Arena", [(settings, results)], regret))
 
 
@@ -119,8 +127,8 @@ def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int
 def describe(settings: Comparison) -> str:
     """A comparison in one line: its size, its world, and whatever is not as usual."""
     parts = [
-        f"{_count(settings.clients, 'client')}, {settings.k} a round, {_count(settings.rounds, 'round')}, "
-        f"{_count(settings.seeds, 'seed')}",
+        f"{plural(settings.clients, 'client')}, {settings.k} a round, {plural(settings.rounds, 'round')}, "
+        f"{plural(settings.seeds, 'seed')}",
         settings.scenario,
     ]
     reward = settings.reward
@@ -128,14 +136,10 @@ def describe(settings: Comparison) -> str:
         "printed reward": not reward.normalised,
         f"alpha {reward.alpha:g}": reward.alpha != 1.0,
         f"over-commitment {settings.over_commit:g}": settings.over_commit != 1.0,
-        f"told {_count(settings.delay, 'round')} later": settings.delay > 0,
+        f"told {plural(settings.delay, 'round')} later": settings.delay > 0,
         "late replies awaited": settings.late == "await",
     }
     return ", ".join([" · ".join(parts), *(words for words, applies in unusual.items() if applies)])
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def table(settings: Comparison, results: Results, regret: str = "pseudo") -> list[list[str]]:
@@ -162,11 +166,6 @@ def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
     half = (summary.high - summary.low) / 2.0
     margin = "" if half != half else f" ± {half:.{digits}f}"
     return f"{round(summary.mean, digits) + 0.0:.{digits}f}{margin}{unit}"
-
-
-def narrow(console: Console) -> tuple[str, ...]:
-    """Columns that a narrow terminal leaves out; the report has them."""
-    return ("rollout", "seen") if console.width < 100 else ()
 
 
 def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]], regret: str = "pseudo") -> Path:

@@ -11,9 +11,10 @@ import typer
 from rich.console import Console
 
 from enlist import checks, files
-from enlist.cli.console import cores, needs_sim, numbered, open_console, say, say_where
-from enlist.cli.report import LEGEND, WIDTH, fitting
+from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, say_where, warn
+from enlist.cli.report import WIDTH
 from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Quiet, Trust, chosen_device, trackers
+from enlist.cli.tables import show_table
 from enlist.runs.printing import plural
 
 Selectors = Annotated[
@@ -76,6 +77,7 @@ def compare(
     words += [] if target is None else ["--target", str(target)]
     again = shlex.join([*words, "--trust"] if trust else words)
     how = How(workers, chosen_device(device), trackers(tensorboard, mlflow, wandb), accept_changes)
+    warn(console, comparison.config.no_choice())
     ended = with_view(console, comparison, folder, jobs, again, how)
     title = f"{config.stem}: {plural(len(comparison.labels), 'method')}, {plural(seeds, 'seed')}"
     finish(console, comparison, ended, folder, target, title, baseline)
@@ -92,7 +94,8 @@ def with_view(
         with view.progress:
             return plan.run(folder, jobs or cores(), view.tick, how)
     except KeyboardInterrupt:
-        say(console, f"stopped; finished runs are kept. Go on with: {again}")
+        kept = f"finished runs are kept. Go on with: {again}" if folder.exists() else NOTHING
+        say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
 
 
@@ -128,6 +131,5 @@ def publish(
 
     tables = [read_run(path, PARTICIPATIONS) for path in runs]
     rows = comparison_rows(tables, target, baseline=baseline)
-    console.print(fitting(console, comparison_table(rows), title))
-    console.print(LEGEND, style="dim")
+    show_table(console, comparison_table(rows), title)
     say_where(console, write_report(tables, files.inside(folder, "report"), title, target, baseline=baseline))

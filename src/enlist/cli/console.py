@@ -38,6 +38,8 @@ BROKEN = {errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENAMETOOLONG, errno.EMFIL
 if TYPE_CHECKING:
     from enlist.simulation.config import Config
 
+NOTHING = "nothing was kept. The same command starts again from the beginning."
+"""What is said of a command that was stopped before it came to anything."""
 CELL = 80
 """Characters of a cell of a table."""
 LINE = 4_000
@@ -75,6 +77,12 @@ def say(console: Console, *parts: str | tuple[str, str], style: str = "") -> Non
         text, own = (part, "") if isinstance(part, str) else part
         line.append(printable(text, LINE, keep="\n"), own)
     console.print(line, soft_wrap=True)
+
+
+def warn(console: Console, sentence: str) -> None:
+    """Print a warning, if there is one."""
+    if sentence:
+        say(console, sentence, style="yellow")
 
 
 def say_where(console: Console, page: Path) -> None:
@@ -174,7 +182,7 @@ def stopping(console: Console) -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        say(console, "stopped; nothing was written. The same command starts again from the beginning.")
+        say(console, f"stopped; {NOTHING}")
         raise typer.Exit(130) from None
 
 
@@ -200,12 +208,20 @@ def numbered(kind: str) -> Path:
     return Path("runs") / f"{kind}-{last + 1:03d}"
 
 
-def latest(kind: str) -> Path:
-    """The last folder of this kind under runs/."""
+def to_resume(output: Path | None, kind: str, holds: str = "config.json") -> Path:
+    """The folder that --resume goes on with: the one that was named, or the last of its kind under runs/.
+
+    `holds` is a pattern of what must be in it.
+    """
     known = _known(kind)
-    if not known:
+    if output is None and not known:
         raise InputError(f"--resume finds no runs/{kind}-NNN here; name the folder with --output.")
-    return known[-1]
+    folder = known[-1] if output is None else output
+    if not folder.is_dir():
+        raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out to begin there.")
+    if not any(folder.glob(holds)):
+        raise InputError(f"{folder} holds nothing to resume; leave --resume out to begin anew.")
+    return folder
 
 
 def _known(kind: str) -> list[Path]:

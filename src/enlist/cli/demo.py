@@ -26,7 +26,7 @@ def demo(
     Example: [bold]enlist demo[/]
     """
     needs_sim("demo")
-    from enlist.simulation.comparison import Comparison, remember
+    from enlist.simulation.comparison import Comparison
     from enlist.simulation.config import load
 
     console = open_console(WIDTH)
@@ -34,12 +34,11 @@ def demo(
     comparison = Comparison(config, SELECTORS, seeds)
     comparison.check()
     folder = output or numbered("demo")
-    remember(comparison, folder)
     rounds, data = config.rounds, config.data
+    again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
     console.print(
         f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed and "
         f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
     )
-    again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
     ended = with_view(console, comparison, folder, jobs, again)
     finish(console, comparison, ended, folder, None, "Who takes part in the next round?")

@@ -22,9 +22,11 @@ from enlist.cli.console import (
     say_where,
     shown,
     stopping,
+    warn,
     write_config,
 )
-from enlist.cli.run import Changes, ConfigFile, Trust
+from enlist.cli.run import Changes, ConfigFile, Quiet, Trust
+from enlist.cli.tables import not_shown
 from enlist.text import printable
 from enlist.typing import AnyArray
 
@@ -51,6 +53,7 @@ def describe(
     config: ConfigFile,
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for table, charts and report.")] = None,
+    quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
     """Show who holds what: classes, sizes and skew of every client, its device, and when it is online.
@@ -62,7 +65,7 @@ def describe(
     from enlist.simulation.config import load
 
     settings = load(config, changes or [], trust=trust, code=lambda config: config.data.dataset.code())
-    console = open_console()
+    console = open_console(quiet=quiet)
     with new_folder(output, "describe") as folder, stopping(console):
         people, columns, description = described(settings)
         title = heading(settings, people)
@@ -73,6 +76,7 @@ def describe(
         console.print(_two_columns([*device_lines(columns), *online_lines(people)], "Devices and availability"))
         if settings.model.code():
             console.print(unknown_size(settings), style="dim", markup=False, highlight=False)
+        warn(console, settings.no_choice(len(people)))
         say_where(console, publish(folder, settings, people, columns, description, title))
 
 
@@ -137,11 +141,13 @@ def client_tables(people: Population, columns: Mapping[str, AnyArray], width: in
         if hidden is not None:
             title = "Samples of each class" if people.classes else f"Samples of each class: {TENTHS}"
             legend = " · ".join(f"{number} {name}" for number, name in enumerate(names)) if heads != names else ""
-            return [as_rich(rows, title, hidden), *([Text(legend, "dim")] if legend else [])]
+            words = [legend, not_shown(hidden)]
+            return [as_rich(rows, title, hidden), *(Text(part, "dim") for part in words if part)]
     rows = dominant(people, columns)
     dispensable = ("online", "expected latency", "distance", "entropy")
     hidden = too_wide(rows, dispensable, width)
-    return [as_rich(rows, "Clients", dispensable if hidden is None else hidden)]
+    hidden = dispensable if hidden is None else hidden
+    return [as_rich(rows, "Clients", hidden), *([Text(not_shown(hidden), "dim")] if hidden else [])]
 
 
 def _who(people: Population, client: int | None = None) -> list[str]:

@@ -12,14 +12,23 @@ from rich.console import Console
 from enlist import checks, files
 from enlist.cli.compare import Selectors, with_view
 from enlist.cli.console import as_rich, needs_sim, numbered, open_console, say, say_where, writing_to
-from enlist.cli.report import WIDTH, fitting
+from enlist.cli.report import WIDTH
 from enlist.cli.run import AcceptChanges, Quiet
+from enlist.cli.tables import Legend, show_table
 
-LEGEND = (
-    "speed-up: random's virtual time to 97 % of its final accuracy over the method's, geometric mean over rungs, 95 % "
-    "interval over seeds · reached: share of runs that got there · accuracy: final accuracy minus random's, in points, "
-    "mean over rungs, and on the worst rung"
+LEGEND: Legend = (
+    (
+        ("speed-up",),
+        "speed-up: random's virtual time to 97 % of its final accuracy over the method's, geometric mean over rungs",
+    ),
+    (("[",), "[ ]: 95 % interval over seeds"),
+    (("reached",), "reached: share of runs that got there"),
+    (("accuracy",), "accuracy: final accuracy minus random's, in points, mean over rungs, and on the worst rung"),
+    (("worst tenth",), "worst tenth: accuracy of the worst tenth of the clients on samples of their own"),
+    (("wasted",), "wasted: share of those asked whose update was never merged"),
 )
+DISPENSABLE = ("server ms", "wasted", "rungs", "in rounds", "worst tenth", "reached", "at worst")
+"""Columns that a narrow terminal leaves out, the first ones first; the report has them all."""
 
 if TYPE_CHECKING:
     from enlist.ladder import Ladder
@@ -79,8 +88,7 @@ def finish(console: Console, climbed: Ladder, ended: Ended, folder: Path) -> Non
         say(console, "no run was finished; there is no leaderboard.")
         raise typer.Exit(1)
     board = climbed.leaderboard(ended, folder)
-    console.print(fitting(console, board.lines(), board.title))
-    console.print(LEGEND, style="dim")
+    show_table(console, board.lines(), board.title, LEGEND, DISPENSABLE)
     if board.notice:
         console.print(board.notice, style="yellow")
     say(console, f"scores: {board.write(folder)}")

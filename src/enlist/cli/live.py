@@ -18,7 +18,7 @@ from rich.progress import (
 )
 
 from enlist.cli.console import CELL, say
-from enlist.runs.printing import duration, level
+from enlist.runs.printing import duration, level, plural
 from enlist.simulation.callbacks import Callback
 from enlist.simulation.config import Config
 from enlist.simulation.jobs import Key
@@ -132,7 +132,7 @@ class View:
         done = sum(rounds[key] if own["status"] in (*ENDED, "failed") else own["rounds"] for key, own in states.items())
         ended = sum(own["status"] in ENDED for own in states.values())
         failed = sum(own["status"] == "failed" for own in states.values())
-        words = [f"{ended}/{len(rounds)} {self.noun}"]
+        words = [f"{ended}/{plural(len(rounds), self.noun)}"]
         words += [f"[red]{failed} failed[/]"] if failed else []
         if state.get("accuracy") is not None:
             words += [f"accuracy {level(state['accuracy'])}", f"{duration(state['time'])} virtual"]

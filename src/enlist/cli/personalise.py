@@ -11,10 +11,9 @@ import typer
 from rich.console import Console
 
 from enlist import checks, files
-from enlist.cli.console import latest, needs_sim, new_folder, open_console, say
+from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
-from enlist.cli.run import AcceptChanges, Changes, Trust
-from enlist.errors import InputError
+from enlist.cli.run import AcceptChanges, Quiet, Trust
 
 if TYPE_CHECKING:
     from enlist.personal.config import Config
@@ -26,13 +25,16 @@ def personalise(
     config: Annotated[
         Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/personalisation.md lists the keys.")
     ],
-    changes: Changes = None,
+    changes: Annotated[
+        list[str] | None, typer.Option("--set", help="Change a key: --set rounds.rounds=30. Repeat as needed.")
+    ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder; a new one under runs/ if not given.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted in --output.")] = False,
     target: Annotated[
         str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+    quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
@@ -47,15 +49,13 @@ def personalise(
 
     settings = load(config, changes or [], trust=trust)
     checks.whole("--seeds", seeds, minimum=1)
-    console = open_console(WIDTH)
+    console = open_console(WIDTH, quiet)
     words = ["enlist", "personalise", str(config), "--seeds", str(seeds)]
     words += [] if target is None else ["--target", target]
     words += [word for change in changes or [] for word in ("--set", change)]
     words += ["--trust"] if trust else []
     if resume:
-        folder = output or latest("personalise")
-        if not folder.is_dir():
-            raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out.")
+        folder = to_resume(output, "personalise", "seed-*")
         learn(console, settings, target, seeds, folder, words, resume=True, accept_changes=accept_changes)
     else:
         with new_folder(output, "personalise") as folder:
@@ -105,6 +105,7 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        say(console, f"stopped; what was done is kept. Go on with: {again}")
+        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        say(console, f"stopped; {kept}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)

@@ -13,8 +13,9 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from enlist.cli.console import as_rich, needs_sim, new_folder, open_console, say_where, stopping, write_config
-from enlist.cli.run import Changes, ConfigFile, Trust
+from enlist.cli.console import needs_sim, new_folder, open_console, say_where, stopping, write_config
+from enlist.cli.run import Changes, ConfigFile, Quiet, Trust
+from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
 
 if TYPE_CHECKING:
@@ -40,6 +41,8 @@ LEARNED = (
     "Each client's own model on its own samples, after {rounds} over them, always from the same model. Lines are means."
 )
 DEVIATIONS = "Of time, over all passes of all clients, as measured on this machine; of memory, over clients."
+SPREAD = "one standard deviation: of times over all passes of all clients, of the rest over clients"
+LEGEND: Legend = ((("±",), f"±: {SPREAD}"),)
 LATENCY = (
     "Latency is the virtual one of the simulated devices, median over clients, without noise: they are charged by "
     "sample, so that a batch size changes it only where training.steps is set."
@@ -53,6 +56,7 @@ def profile(
     weights: Annotated[str, typer.Option(help="What time, memory and accuracy weigh in the choice.")] = "1,1,1",
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, charts and report.")] = None,
+    quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
     """Measure time, memory and accuracy of mini-batches of several sizes, client by client, and choose one.
@@ -66,14 +70,12 @@ def profile(
     sizes = [int(number) for number in _numbers("--batch-sizes", batch_sizes, "8,16,32,64", whole=True)]
     weighed = _numbers("--weights", weights, "1,1,1")
     settings = load(config, changes or [], trust=trust)
-    console = open_console(150)
+    console = open_console(150, quiet)
     with new_folder(output, "profile") as folder:
         result = with_progress(console, settings, sizes, rounds, weighed)
         parts = scores(result.rows, result.weights)
         title = f"{settings.model.name} on {settings.data.dataset.name}, {whom(result)}, {_times(result.rounds)}"
-        console.print(
-            as_rich(table(result, parts), title, () if console.width >= 110 else ("latency", "ms / mini-batch"))
-        )
+        show_table(console, table(result, parts), title, LEGEND, ("latency", "ms / mini-batch", "memory"))
         console.print(f"[bold]batch size {result.best}[/] is the choice: it has the least score.")
         rule = f"{RULE.format(weights=weights)} Times were measured on this machine, memory was counted."
         console.print(rule, style="dim", markup=False, highlight=False)
@@ -152,7 +154,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
         f"Batch size {result.best} has the least score.",
         table(result, parts),
         [drawn["score"]],
-        f"{RULE.format(weights=','.join(f'{weight:g}' for weight in result.weights))} {LATENCY}",
+        f"± is {SPREAD}. {RULE.format(weights=','.join(f'{weight:g}' for weight in result.weights))} {LATENCY}",
     )
     sections = [
         first,

@@ -8,28 +8,19 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from enlist import files
-from enlist.cli.console import CELL, LINE, as_rich, new_folder, open_console, say_where, shown
+from enlist.cli.console import LINE, new_folder, open_console, say, say_where, shown
+from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
-from enlist.text import printable
+from enlist.runs.kinds import Held
 
-DISPENSABLE = (
-    "Jain",
-    "seen",
-    "round time",
-    "sent",
-    "late / dropped / failed",
-    "rounds to",
-    "messages of FedAvg",
-    "seeds",
-)
 WIDTH = 140
-LEGEND = (
-    "± and [ ]: 95 % intervals over seeds · speed-up: the baseline's virtual time to the target over the method's, "
-    "paired by seed · ≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did) · seen: share of "
-    "clients with at least one update · Jain: evenness of updates"
+PERSONAL: Legend = (
+    (("seeds",), "seeds: how many learned this combination"),
+    (("probability",), "probability: that it is the best"),
+    (("±",), "±: half a 95 % interval over seeds"),
+    (("[",), "[ ]: 95 % interval over seeds"),
 )
 
 
@@ -57,8 +48,13 @@ def report(
 
     Example: [bold]enlist report runs/compare-001 --target 0.8[/]
     """
+    from enlist.runs.kinds import held
     from enlist.runs.personal import find_personal
 
+    for folder in runs:
+        if found := held(folder):
+            point_to(open_console(WIDTH), folder, found, len(runs) > 1 or output is not None)
+            return
     if personal := find_personal(runs):
         if target is not None or window != 1:
             raise InputError("--target and --window belong to simulations; personalised learning has neither.")
@@ -78,8 +74,7 @@ def report(
         raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")
     groups = grouped(begun)
     rows = comparison_table(group_rows(groups, target, window), list(groups[0].values))
-    console.print(fitting(console, rows, sentences.size(begun, len(groups)).removesuffix(".")))
-    console.print(LEGEND, style="dim")
+    show_table(console, rows, sentences.size(begun, len(groups)).removesuffix("."))
     if warning := sentences.unfinished(begun):
         console.print(shown(warning, LINE), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")
@@ -88,6 +83,17 @@ def report(
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_report(begun, folder, name, target, window))
+
+
+def point_to(console: Console, folder: Path, found: Held, more: bool) -> None:
+    """Say what a folder holds that is no run, and where its page is; `more` was asked for than can be done with it."""
+    if more:
+        raise InputError(f"{folder} holds {found.what}, which has a page of its own; name it alone, without --output.")
+    if found.page is None:
+        way = f"; go on with: {found.again}" if found.again else ", and no page; make it again"
+        raise InputError(f"{folder} holds {found.what} that is not finished{way}.")
+    say(console, f"{folder} holds {found.what}, which has a page of its own.")
+    say_where(console, found.page)
 
 
 def show_personal(console: Console, folders: Sequence[Path], place: Path | None, title: str | None) -> None:
@@ -99,7 +105,7 @@ def show_personal(console: Console, folders: Sequence[Path], place: Path | None,
     targets = by_target(tables)
     if not targets:
         raise InputError(f"no run in {', '.join(map(str, folders))} has finished a round yet; come back later.")
-    console.print(fitting(console, personal_table(tables), lead(tables).removesuffix(".")))
+    show_table(console, personal_table(tables), lead(tables).removesuffix("."), PERSONAL)
     for own in targets.values():
         console.print(shown(verdict(own), LINE))
     name = title or "Personalised learning"
@@ -108,28 +114,3 @@ def show_personal(console: Console, folders: Sequence[Path], place: Path | None,
         return
     with new_folder(None, "report") as folder:
         say_where(console, write_personal_report(tables, folder, name))
-
-
-def fitting(console: Console, rows: Sequence[Sequence[str]], title: str) -> Table:
-    """The table for the terminal; a narrow one leaves out what the report has anyway."""
-    clean = [[printable(cell, CELL) for cell in row] for row in rows]
-    lines = [[folded(name) for name in clean[0]], *clean[1:]]
-    hidden: list[str] = []
-    for expendable in DISPENSABLE:
-        columns = [column for column in zip(*lines, strict=True) if column[0] not in hidden]
-        if (
-            sum(max(len(part) for cell in column for part in cell.split("\n")) + 3 for column in columns)
-            < console.width
-        ):
-            break
-        hidden += [name for name in lines[0] if expendable in name.replace("\n", " ")]
-    return as_rich(lines, title, hidden)
-
-
-def folded(name: str) -> str:
-    """A long title on two lines."""
-    spaces = [index for index, letter in enumerate(name) if letter == " " and name[index + 1 : index + 2] != "%"]
-    if len(name) <= 10 or not spaces:
-        return name
-    middle = min(spaces, key=lambda index: abs(index - len(name) // 2))
-    return f"{name[:middle]}\n{name[middle + 1 :]}"

@@ -14,14 +14,26 @@ from rich.table import Table
 from rich.text import Text
 
 from enlist import checks
-from enlist.cli.console import LINE, cores, latest, needs_sim, numbered, open_console, say, say_where, shown, writing_to
-from enlist.cli.run import AcceptChanges
+from enlist.cli.console import (
+    LINE,
+    NOTHING,
+    cores,
+    needs_sim,
+    numbered,
+    open_console,
+    say,
+    say_where,
+    shown,
+    to_resume,
+    writing_to,
+)
+from enlist.cli.run import AcceptChanges, Quiet
 
 if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
     from enlist.studies.study import Experiment
 
-STYLES = {"reproduced": "green", "partly": "yellow", "not": "red", "not testable here": "dim"}
+STYLES = {"no verdict": "dim", "reproduced": "green", "partly": "yellow", "not": "red", "not testable here": "dim"}
 WIDTH = 160
 OVERHEAD = 10.0
 """Seconds for starting processes, drawing and writing."""
@@ -49,6 +61,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
     ] = None,
+    quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
     """Run a published experiment anew: its figures and tables, and a verdict on each of its claims.
@@ -67,27 +80,28 @@ def reproduce(
     chosen = studies.get(study)
     plan = chosen.scale(scale, seeds, extras or [])
     processes = checks.whole("--jobs", jobs, minimum=0) or cores()
-    console = open_console(WIDTH)
+    console = open_console(WIDTH, quiet)
     if first_rounds is not None:
         _rehearse(console, chosen.experiments(plan), first_rounds, processes)
         return
     kind = f"{study}-{scale}"
-    folder = output or (latest(kind) if resume else numbered(kind))
+    folder = to_resume(output, kind) if resume else output or numbered(kind)
     words = ["enlist", "reproduce", study, "--scale", scale, "--seeds", str(plan.seeds)]
     words += [word for extra in plan.extras for word in ("--with", extra)]
     command = shlex.join(words)
     again = shlex.join([*words, "--output", str(folder), "--resume"])
-    with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
-        console.print(shown(_outlook(work, processes), LINE), highlight=False)
-        try:
+    try:
+        with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
+            console.print(shown(_outlook(work, processes), LINE), highlight=False)
             with _View(console, work) as view:
                 work.run(processes, view.tick)
-        except KeyboardInterrupt:
-            say(console, f"stopped; what is finished is kept. Go on with: {again}")
-            raise typer.Exit(130) from None
-        with writing_to(folder):
-            page = write(work, command, processes)
-        _show(console, work)
+            with writing_to(folder):
+                page = write(work, command, processes)
+            _show(console, work)
+    except KeyboardInterrupt:
+        kept = f"what is finished is kept. Go on with: {again}" if folder.exists() else NOTHING
+        say(console, f"stopped; {kept}")
+        raise typer.Exit(130) from None
     if publish is not None:
         place = publish_study(folder, publish)[0].parent
         say(console, f"published: {place}")
@@ -98,13 +112,13 @@ def reproduce(
 
 def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, jobs: int) -> None:
     """One experiment of each kind, as they end; exit status 1 if one failed."""
-    from enlist.runs.printing import duration
+    from enlist.runs.printing import duration, plural
     from enlist.studies.rehearsal import kinds, rehearse
 
     names = {each.key: len(each.key) for each in kinds(experiments)}
     console.print(
-        f"rehearsal: {len(names)} kinds of experiments (of {len(experiments):,} experiments), {rounds} "
-        f"round{'s' if rounds != 1 else ''} each; nothing is kept.",
+        f"rehearsal: {plural(len(names), 'kind')} of experiments (of {plural(len(experiments), 'experiment')}), "
+        f"{plural(rounds, 'round')} each; nothing is kept.",
         highlight=False,
     )
     failed = 0
@@ -120,12 +134,12 @@ def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, 
 
 
 def _outlook(work: Reproduction, jobs: int) -> str:
-    from enlist.runs.printing import duration
+    from enlist.runs.printing import duration, plural
 
     missing, every = len(work.missing()), len(work.experiments)
     done = f", {every - missing} of them done already" if missing < every else ""
     return (
-        f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {every} experiments{done}; about "
+        f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {plural(every, 'experiment')}{done}; about "
         f"{duration(work.estimate(jobs) + OVERHEAD, units=1)} with {jobs} process{'es' if jobs > 1 else ''}, and with "
         f"what unclear verdicts may add, {duration(work.estimate(jobs, unclear=True) + OVERHEAD, units=1)} at most."
     )
@@ -168,17 +182,21 @@ def _show(console: Console, work: Reproduction) -> None:
     """The verdicts, and which experiments failed."""
     from rich import box
 
-    from enlist.studies.verdicts import SMOKE, tally, verdict_rows
+    from enlist.studies.verdicts import headline, verdict_rows
 
     for (key, seed), reason in work.failed.items():
         say(console, ("failed:", "bold red"), f" {key}, seed {seed}: {reason}")
-    header, *rows = verdict_rows(work.judged)
-    table = Table(*header, title=tally(work.judged), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD)
+    header, *rows = verdict_rows(work.judged, work.scale.name)
+    table = Table(
+        *header,
+        title=headline(work.judged, work.scale.name),
+        title_justify="left",
+        title_style="bold",
+        box=box.SIMPLE_HEAD,
+    )
     table.columns[0].style = "bold"
     for column, share in zip(table.columns, (4, 3, 5, 2), strict=True):
         column.ratio = share
     for *cells, kind in rows:
         table.add_row(*(shown(cell, LINE) for cell in cells), Text(kind, STYLES[kind]))
     console.print(table)
-    if work.scale.name == "smoke":
-        console.print(SMOKE.replace("`", "'"), style="yellow", highlight=False)

@@ -10,7 +10,8 @@ from typing import Annotated, Any
 import typer
 
 from enlist import checks, files
-from enlist.cli.console import as_rich, cores, latest, needs_sim, numbered, open_console, say
+from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, to_resume, warn
+from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -21,6 +22,10 @@ AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Go on though files of the folder were changed in the meantime.")
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+LEGEND: Legend = (
+    (("final",), "final: mean of the last three evaluations"),
+    (("last",), "last and best: single evaluations"),
+)
 ConfigFile = Annotated[
     Path, typer.Argument(metavar="CONFIG", help="A TOML file; docs/configuration.md lists every key.")
 ]
@@ -54,11 +59,12 @@ def run(
     from enlist.runs import RunFolder
     from enlist.runs.printing import plural
     from enlist.simulation import Recorder, Simulation, load
-    from enlist.simulation.callbacks import tracker
+    from enlist.simulation.callbacks import Callback, tracker
+    from enlist.simulation.config import GROWING
 
     settings = load(config, changes or [], trust=trust)
     console = open_console(quiet=quiet)
-    folder = output or (latest("run") if resume else numbered("run"))
+    folder = to_resume(output, "run") if resume else output or numbered("run")
     chosen = chosen_device(device)
     if workers and chosen != "cpu":
         raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
@@ -66,22 +72,31 @@ def run(
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
-    tables = settings.tables()
-    with RunFolder.open(
-        folder, values, resume=resume, tables=tables, code=code, accept_changes=accept_changes
-    ) as opened:
-        if opened.finished():
-            say(console, f"{folder} is finished already; see it with: enlist report {folder}")
-            return
-        recorder, bar = Recorder(opened), Bar(console, settings)
-        count = 0 if chosen != "cpu" else cores() if workers is None else workers
-        with Simulation(settings, workers=count, callbacks=[recorder, bar, *callbacks], device=chosen) as simulation:
-            say(console, f"inputs: {inputs(simulation.population.shape, simulation.population.input_names)}")
-            if resume and recorder.restore(simulation):
-                say(console, f"resuming after round {simulation.round}")
-            with bar, stopping_after_round(console, simulation):
-                result = simulation.run()
-    console.print(as_rich(summary(result), f"{settings.selector.title}, seed {settings.seed}"))
+    words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
+    again = shlex.join([*words, "--trust"] if trust else words)
+    going_on: dict[str, Any] = {"resume": resume, "accept_changes": accept_changes, "growing": GROWING}
+    going_on |= {"changed": settings.not_default(), "tables": settings.tables()}
+    try:
+        with RunFolder.open(folder, values, code=code, **going_on) as opened:
+            if opened.finished():
+                say(console, f"{folder} is finished already; see it with: enlist report {folder}")
+                return
+            recorder, bar = Recorder(opened), Bar(console, settings)
+            count = 0 if chosen != "cpu" else cores() if workers is None else workers
+            along: list[Callback] = [recorder, bar, *callbacks]
+            with Simulation(settings, workers=count, callbacks=along, device=chosen) as simulation:
+                population = simulation.population
+                say(console, f"inputs: {inputs(population.shape, population.input_names)}")
+                warn(console, settings.no_choice(len(simulation.population)))
+                if resume and recorder.restore(simulation):
+                    say(console, f"resuming after round {simulation.round}")
+                with bar, stopping_after_round(console, simulation):
+                    result = simulation.run()
+    except KeyboardInterrupt:
+        kept = f"the last checkpoint is kept. Go on with: {again}" if folder.exists() else NOTHING
+        say(console, f"stopped at once; {kept}")
+        raise typer.Exit(130) from None
+    show_table(console, summary(folder, result), f"{settings.selector.title}, seed {settings.seed}", LEGEND)
     if result.get("stopped_early"):
         times = plural(settings.evaluation.patience or 0, "evaluation")
         say(
@@ -96,19 +111,22 @@ def run(
     if result["status"] != "stopped":
         say(console, f"run: {folder}\nsee it with: enlist report {folder}")
         return
-    words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
-    again = shlex.join([*words, "--trust"] if trust else words)
     say(console, f"stopped after round {result['rounds']}. Go on with: {again}")
     raise typer.Exit(130)
 
 
-def summary(result: dict[str, Any]) -> list[list[str]]:
-    """Header and one row: how a run stands."""
-    from enlist.runs.printing import duration, level, target_name
+def summary(folder: Path, result: dict[str, Any]) -> list[list[str]]:
+    """Header and one row: how a run stands, by the figures that its report has."""
+    from enlist.runs.printing import duration, score, target_name
+    from enlist.runs.scores import measure, run_scores
+    from enlist.runs.tables import PARTICIPATIONS, read_run
 
-    by = "loss" if result["accuracy"] is None else "accuracy"
-    value = "–" if result[by] is None else level(result[by], by)
-    header, row = ["rounds", "virtual time", by], [str(result["rounds"]), duration(result["time"]), value]
+    tables = read_run(folder, PARTICIPATIONS)
+    by = measure([tables])
+    found = run_scores(tables, by)
+    header = ["rounds", "virtual time", f"final {by}", "last", "best"]
+    row = [str(result["rounds"]), duration(result["time"])]
+    row += [score(found[name], by) for name in ("final", "last", "best")]
     if result["target"] is not None:
         reached, target = result["time_to_target"], target_name({"target": result["target"], "measure": by})
         header += [f"rounds to {target}", f"time to {target}"]

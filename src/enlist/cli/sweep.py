@@ -11,8 +11,9 @@ import typer
 from enlist import checks, files
 from enlist.cli.compare import Selectors, with_view
 from enlist.cli.console import needs_sim, numbered, open_console, say, say_where
-from enlist.cli.report import LEGEND, WIDTH, fitting
+from enlist.cli.report import WIDTH
 from enlist.cli.run import AcceptChanges, ConfigFile, Quiet, Trust, chosen_device, trackers
+from enlist.cli.tables import show_table
 from enlist.errors import InputError
 
 
@@ -96,8 +97,7 @@ def sweep(
         raise typer.Exit(1)
     title = f"{config.stem}: {plan.title}"
     rows = group_rows(groups, target, baseline=baseline)
-    console.print(fitting(console, comparison_table(rows, plan.keys), title))
-    console.print(LEGEND, style="dim")
+    show_table(console, comparison_table(rows, plan.keys), title)
     say(console, f"table: {write_table(folder, groups, target, baseline)}")
     say_where(console, write_groups(groups, files.inside(folder, "report"), title, target, baseline=baseline))
     if ended.failed:

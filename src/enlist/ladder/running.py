@@ -99,6 +99,10 @@ class Ladder(Plan):
         for name, comparison in self.comparisons().items():
             comparison.remember(files.inside(root, name), accept_changes)
 
+    def headers(self, root: Path) -> list[Path]:
+        """comparison.json of every rung, and ladder.json."""
+        return [*(root / rung.name / "comparison.json" for rung in self.rungs), root / "ladder.json"]
+
     def _remember(self, path: Path) -> None:
         """Write ladder.json, or check that the folder holds the same version and kind of seeds."""
         header = {"version": VERSION, "seeds": "published" if self.published else "development"}

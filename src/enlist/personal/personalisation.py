@@ -338,6 +338,10 @@ class Personalisation:
         models = {"model": layout.named(self.best), "tensors": layout.named(self.model)}
         return header, {}, {file: as_arrays(tensors) for file, tensors in models.items()}
 
+    def take_back_evaluation(self, rows: object) -> tuple[str, ...]:
+        """Every round is evaluated, so there is nothing to take back from one that was the last."""
+        return ()
+
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint, bit by bit as if nothing had happened."""
         header, layout = checkpoint.header, self.federation.layout

@@ -33,6 +33,9 @@ th:first-child, td:first-child { text-align: left; font-weight: 600; }
 .sortable [aria-sort=descending] button::after { content: " ▾"; }
 .sortable [aria-sort=ascending] button::after { content: " ▴"; }
 .charts { display: flex; flex-wrap: wrap; gap: 24px; }
+.facts th, .facts td { white-space: normal; text-align: left; overflow-wrap: anywhere; }
+.facts td:first-child { white-space: nowrap; vertical-align: top; font-weight: normal; }
+summary { cursor: pointer; color: #555; }
 .note { color: #666; font-size: 14px; }
 """
 
@@ -52,6 +55,9 @@ class Section:
     note: str = ""
     sortable: bool = False
     """Whether a click on a heading of the table sorts it."""
+    folded: Sequence[Sequence[str]] = ()
+    """A further table, which a reader unfolds; both then hold facts, which are text, rather than figures."""
+    folded_title: str = "More"
 
 
 def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -> Path:
@@ -70,13 +76,16 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         if section.text:
             body.append(f"<p>{escaped(section.text)}</p>")
         if section.table:
-            body.append(_table(section.table, section.sortable))
+            body.append(_table(section.table, "sortable" if section.sortable else "facts" if section.folded else ""))
         if section.charts:
             body.append('<div class="charts">')
             for chart in section.charts:
                 body.append(f'<div id="chart{len(charts)}"></div>')
                 charts.append(chart if isinstance(chart, Mapping) else specification(chart))
             body.append("</div>")
+        if section.folded:
+            body.append(f"<details><summary>{escaped(section.folded_title)}</summary>")
+            body.append(f"{_table(section.folded, 'facts')}</details>")
         if section.note:
             body.append(f'<p class="note">{escaped(section.note)}</p>')
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -85,11 +94,11 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     return path
 
 
-def _table(rows: Sequence[Sequence[str]], sortable: bool) -> str:
-    button = ('<button type="button">', "</button>") if sortable else ("", "")
+def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
+    button = ('<button type="button">', "</button>") if kind == "sortable" else ("", "")
     head = "".join(f"<th>{escaped(cell).join(button)}</th>" for cell in rows[0])
     lines = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows[1:])
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    kind = ' class="sortable"' if sortable else ""
-    table = f"<table{kind}><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{table}</div>' if sortable else table
+    opening = f'<table class="{kind}">' if kind else "<table>"
+    table = f"{opening}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+    return f'<div class="scroll">{table}</div>' if kind == "sortable" else table

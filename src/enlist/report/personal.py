@@ -26,11 +26,12 @@ from enlist.report.personal_charts import (
     overview_chart,
     partner_chart,
     poisonous,
+    possible,
     score_rows,
     series_colours,
 )
 from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, gain_scores, partner_scores, stage_scores
-from enlist.runs.printing import UNKNOWN, percent
+from enlist.runs.printing import UNKNOWN, percent, plural
 from enlist.statistics import Summary
 from enlist.text import place_name
 
@@ -156,8 +157,8 @@ def lead(runs: Sequence[PersonalTables]) -> str:
     whom = f"for worker {run.target}" if len(targets) == 1 else f"for each of {len(targets)} workers"
     seeds = max(len(own) for own in targets.values())
     return (
-        f"Rule {rule.get('kind', '?')} over {_plural(len(run.labels), 'combination')} of "
-        f"{len(run.workers['worker'])} workers, {whom}, {_plural(rounds, 'round')} at most, {_plural(seeds, 'seed')}."
+        f"Rule {rule.get('kind', '?')} over {plural(len(run.labels), 'combination')} of "
+        f"{len(run.workers['worker'])} workers, {whom}, {plural(rounds, 'round')} at most, {plural(seeds, 'seed')}."
     )
 
 
@@ -271,9 +272,10 @@ def _combination(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
 def _learning(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
     up = f"test {_metric(runs)}"
     rounds, messages = score_rows(runs, "rounds"), score_rows(runs, "messages")
+    limits = possible(runs)
     charts: Charts = {
-        "rounds": band_chart(rounds, "Over rounds", "round", up, series_colours(rounds)),
-        "messages": band_chart(messages, "Over messages", "messages sent", up, series_colours(messages)),
+        "rounds": band_chart(rounds, "Over rounds", "round", up, series_colours(rounds), limits=limits),
+        "messages": band_chart(messages, "Over messages", "messages sent", up, series_colours(messages), limits=limits),
     }
     text = "Scores of the model that each round ends with. "
     text += "Lines are means over seeds, bands their 95 % intervals." if len(runs) > 1 else ""
@@ -286,7 +288,7 @@ def _partners(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
     up = f"test {_metric(runs)}"
     charts: Charts = {
         "actions": action_chart(rows, "The combination kept in each round", colours),
-        "journey": journey_chart(rows, "Scores by the combination kept", up, colours),
+        "journey": journey_chart(rows, "Scores by the combination kept", up, colours, possible(runs)),
         "partners": partner_chart(runs, "Partners, early and late"),
     }
     text = "In a round in which all combinations are tried, the one kept is the one whose model goes on."
@@ -346,7 +348,3 @@ def _gain(summary: Summary | None, metric: str) -> str:
 
 def _count(summary: Summary | None) -> str:
     return UNKNOWN if summary is None else f"{summary.mean:,.0f}"
-
-
-def _plural(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

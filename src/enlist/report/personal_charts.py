@@ -18,6 +18,7 @@ WIDTH, HEIGHT = 430, 270
 MOST = len(PALETTE)
 OTHERS, POISONOUS, PLAIN = "others", "#c1121f", "#0b6e99"
 GREY = "#b8bfc9"
+ANY = (-math.inf, math.inf)
 SERIES = {"personalised": PALETTE[0], "federated averaging": PALETTE[1], "local only": "#8d99ae"}
 
 
@@ -73,8 +74,25 @@ def score_rows(runs: Sequence[PersonalTables], along: str = "rounds") -> list[di
         for step in range(length):
             if not np.isnan(values[:, step]).any():
                 at = step + 1.0 if along == "rounds" else float(spent[:, step].mean())
-                found.append({"series": title, "at": at, **_span(values[:, step].tolist())})
+                found.append({"series": title, "at": at, **_span(values[:, step].tolist(), possible(runs))})
     return found
+
+
+def possible(runs: Sequence[PersonalTables]) -> tuple[float, float]:
+    """Between what the scores of runs can lie: AUC and accuracy between 0 and 1.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> possible([example_personal()])
+    (0.0, 1.0)
+    """
+    return (0.0, math.inf) if runs[0].metric == "loss" else (0.0, 1.0)
+
+
+def _axis(values: Sequence[float], limits: tuple[float, float]) -> alt.Scale:
+    """An axis a little longer than the values, which shows nothing impossible."""
+    margin = 0.05 * (max(values) - min(values)) or 0.05
+    domain = [max(min(values) - margin, limits[0]), min(max(values) + margin, limits[1])]
+    return alt.Scale(domain=domain, nice=False, zero=False)
 
 
 def _held(curve: Any) -> Any:
@@ -83,8 +101,8 @@ def _held(curve: Any) -> Any:
     return curve[np.maximum.accumulate(places)] if len(curve) else curve
 
 
-def _span(values: Sequence[float]) -> dict[str, float]:
-    summary = Summary.of(values)
+def _span(values: Sequence[float], limits: tuple[float, float] = ANY) -> dict[str, float]:
+    summary = Summary.of(values).within(*limits)
     known = not math.isnan(summary.low)
     low, high = (summary.low, summary.high) if known else (summary.mean, summary.mean)
     return {"mean": summary.mean, "low": low, "high": high}
@@ -111,9 +129,15 @@ def estimate_rows(runs: Sequence[PersonalTables]) -> list[dict[str, Any]]:
 
 
 def band_chart(
-    rows: Sequence[Row], title: str, across: str, up: str, colours: alt.Scale, numbers: str = ".3f"
+    rows: Sequence[Row],
+    title: str,
+    across: str,
+    up: str,
+    colours: alt.Scale,
+    numbers: str = ".3f",
+    limits: tuple[float, float] = ANY,
 ) -> alt.LayerChart:
-    """A line per series with its 95 % band; the legend singles out lines.
+    """A line per series with its 95 % band, on an axis within `limits`; the legend singles out lines.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> rows = score_rows([example_personal()])
@@ -122,8 +146,7 @@ def band_chart(
     """
     names = list(dict.fromkeys(row["series"] for row in rows))
     bounds = [bound for row in rows for bound in (row["low"], row["high"])]
-    margin = 0.05 * (max(bounds) - min(bounds)) or 0.05
-    scale = alt.Scale(domain=[min(bounds) - margin, max(bounds) + margin], nice=False, zero=False)
+    scale = _axis(bounds, limits)
     pick = alt.selection_point(fields=["series"], bind="legend")
     legend = alt.Legend(title=None, orient="top", symbolType="stroke", columns=4, labelLimit=150, values=names)
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
@@ -291,7 +314,9 @@ def _seeds(rows: Sequence[Row]) -> list[str]:
     return sorted({row["seed"] for row in rows}, key=int)
 
 
-def journey_chart(rows: Sequence[Row], title: str, up: str, colours: alt.Scale) -> alt.LayerChart:
+def journey_chart(
+    rows: Sequence[Row], title: str, up: str, colours: alt.Scale, limits: tuple[float, float] = ANY
+) -> alt.LayerChart:
     """Test scores of all seeds after each round, coloured by the combination kept, over their mean.
 
     Reference: Figure 20 of the MAB-FL thesis.
@@ -301,9 +326,7 @@ def journey_chart(rows: Sequence[Row], title: str, up: str, colours: alt.Scale) 
     >>> type(journey_chart(action_rows(runs), "Scores", "AUC", arm_colours(runs))).__name__
     'LayerChart'
     """
-    values = [row["test"] for row in rows]
-    margin = 0.05 * (max(values) - min(values)) or 0.05
-    scale = alt.Scale(domain=[min(values) - margin, max(values) + margin], nice=False, zero=False)
+    scale = _axis([row["test"] for row in rows], limits)
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=7)),
         y=alt.Y("test:Q", title=up, scale=scale, axis=alt.Axis(tickCount=6, format="~g")),
@@ -381,7 +404,7 @@ def overview_chart(runs: Sequence[PersonalTables], up: str) -> alt.VConcatChart:
     """
     scores = score_rows(runs)
     above = alt.hconcat(
-        band_chart(scores, "What was gained", "round", up, series_colours(scores)),
+        band_chart(scores, "What was gained", "round", up, series_colours(scores), limits=possible(runs)),
         increase_chart(runs, "How much better than the target's local model"),
         spacing=40,
     ).resolve_scale(color="independent")

@@ -70,7 +70,7 @@ def _spread_chart(rows: Sequence[Row], name: str, scale: float, axis: str, title
     tooltip = [
         "batch:O",
         alt.Tooltip("value:Q", title=axis, format=".4~g"),
-        alt.Tooltip("std:Q", title="±", format=".3~g"),
+        alt.Tooltip("std:Q", title="standard deviation", format=".3~g"),
     ]
     band = base.mark_rule(strokeWidth=9, opacity=0.22, color=COLOURS[0]).encode(y=up, y2="high:Q")
     line = base.mark_line(strokeWidth=2, color=COLOURS[0]).encode(y="value:Q")

@@ -26,6 +26,7 @@ from enlist.report.devices import (
 from enlist.report.flower import shadow_sections
 from enlist.report.further import further_sections
 from enlist.report.groups import write_groups
+from enlist.report.made import made_section
 from enlist.report.page import Section, write_page
 from enlist.report.participation import (
     activity_chart,
@@ -100,7 +101,8 @@ def write_report(
                 save(chart, folder / name, (".png", ".svg"))
         content = json.dumps([_plain(row) for row in rows], indent=1)
         files.write(page.parent / "scores.json", f"{content}\n".encode())
-        return write_page(page, title, sentences.size(started), [section for section, _ in sections])
+        told = [*(section for section, _ in sections), made_section(started)]
+        return write_page(page, title, sentences.size(started), told)
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
 

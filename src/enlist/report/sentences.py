@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.runs.printing import duration, level, percent, target_name, titled
+from enlist.runs.printing import duration, level, percent, plural, score, target_name, titled
 from enlist.runs.scores import BASELINE, times_completed, times_selected
 from enlist.runs.tables import RunTables
 
@@ -26,17 +26,20 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
     seeds = [len([run for run in runs if run.selector == name]) for name in names]
     if groups > 1:
         seeds = [len({run.seed for run in runs if run.selector == name}) for name in names]
-    who = _count(len(names), "selector") + f", {_between(seeds)} {'seed' if max(seeds) == 1 else 'seeds'} each"
+    who = plural(len(names), "selector") + f", {_between(seeds)} {'seed' if max(seeds) == 1 else 'seeds'} each"
     if len(runs) == 1:
         who = runs[0].name
-    who = f"{_count(groups, 'configuration')}, {who}" if groups > 1 else who
+    who = f"{plural(groups, 'configuration')}, {who}" if groups > 1 else who
     clients = _between([run.count for run in runs])
     means = [float(np.nanmean(run.rounds["asked"])) for run in runs]
     asked = f"{np.mean(means):.3g}"
     if groups > 1 and f"{min(means):.3g}" != f"{max(means):.3g}":
         asked = f"{min(means):.3g} to {max(means):.3g}"
     rounds = [len(run.rounds["round"]) for run in runs]
-    return f"{who}: {clients} clients, {asked} of them asked in a round, {_between(rounds)} rounds."
+    length = f"{_between(rounds)} {'round' if max(rounds) == 1 else 'rounds'}"
+    if max(run.count for run in runs) == 1:
+        return f"{who}: 1 client, {length}."
+    return f"{who}: {clients} clients, {asked} of them asked in a round, {length}."
 
 
 def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
@@ -133,7 +136,7 @@ def ending(rows: Sequence[Row]) -> str:
     if not known:
         return "Nothing was evaluated."
     by = known[0]["measure"]
-    show = [percent(row["final"], 1) if by == "accuracy" else level(row["final"], by) for row in known]
+    show = [score(row["final"], by) for row in known]
     if len(known) == 1:
         return f"The final {by} is {show[0]}."
     order = np.argsort([row["final"] for row in known], kind="stable")
@@ -265,7 +268,7 @@ def unfinished(runs: Sequence[RunTables]) -> str:
     'Not finished: random, seed 0 (8 rounds so far).'
     """
     open_runs = [run for run in runs if run.result is None or run.result.get("status", "finished") != "finished"]
-    names = [f"{run.name} ({_count(len(run.rounds['round']), 'round')} so far)" for run in open_runs]
+    names = [f"{run.name} ({plural(len(run.rounds['round']), 'round')} so far)" for run in open_runs]
     more = f" and {len(names) - MANY} more" if len(names) > MANY else ""
     return f"Not finished: {'; '.join(names[:MANY])}{more}." if names else ""
 
@@ -284,7 +287,3 @@ def _under(values: Mapping[str, str]) -> str:
 def _between(numbers: Sequence[int]) -> str:
     low, high = min(numbers), max(numbers)
     return f"{low:,}" if low == high else f"{low:,} to {high:,}"
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"

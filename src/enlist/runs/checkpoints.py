@@ -101,6 +101,8 @@ class Checkpoint:
             checksums = dict(self.header["checksums"])
             self.written: Mapping[str, Any] = dict(self.header.get("folder", {}))
             self.digests = dict(self.written.get("digests", {}))
+            self.rows = {str(table): str(row) for table, row in dict(self.written.get("rows", {})).items()}
+            """Last rows of tables that are not part of their recorded length."""
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
             raise StateFileError(f"{folder} is no checkpoint of a run ({error!r}); restore it from a copy.") from None
         try:

@@ -163,6 +163,20 @@ def kept_length(file: TextIO, round: int) -> int:
     return kept
 
 
+def whole_lines(file: TextIO) -> list[bytes]:
+    """The lines of a table that end as lines do.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryFile("w+") as file:
+    ...     _ = file.write("round,loss\\n1,0.5\\n2,0.")
+    ...     file.flush()
+    ...     whole_lines(file)
+    [b'round,loss\\n', b'1,0.5\\n']
+    """
+    with _from_start(file) as binary:
+        return [line for line in binary if line.endswith(b"\n")]
+
+
 def _from_start(file: TextIO) -> BinaryIO:
     """The same open file, to be read from its beginning; what is appended still goes to its end."""
     binary = os.fdopen(os.dup(file.fileno()), "rb")

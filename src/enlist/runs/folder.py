@@ -28,8 +28,9 @@ from enlist.errors import InputError, StateFileError
 from enlist.runs import checkpoints, digests, trust
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
 from enlist.runs.columns import LARGEST, OPEN, TABLES, USER
-from enlist.runs.digests import Running, digest_of, digest_of_file, first_difference
-from enlist.runs.environment import environment
+from enlist.runs.digests import Running, digest_of, digest_of_file
+from enlist.runs.environment import about
+from enlist.runs.starting import check_same, grew, missing_folders, outgrown, undo
 from enlist.typing import AnyArray
 
 FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "result.json", "model.safetensors")
@@ -73,6 +74,10 @@ class RunFolder:
         tables: Mapping[str, Sequence[str]] = TABLES,
         config: Mapping[str, Any] | None = None,
         accept_changes: bool = False,
+        *,
+        code: Sequence[str] = (),
+        growing: Sequence[str] = (),
+        changed: Sequence[str] = (),
     ) -> None:
         self.path, self.tables, self._lock = path, tables, lock
         self._config = json.dumps(config or {})  # as text, which costs a checkpoint less than a table of tables
@@ -82,6 +87,10 @@ class RunFolder:
         self._running: dict[str, Running] = {}
         self._headers: dict[str, list[str]] = {}
         self._fixed: dict[str, str] = {}
+        self._revised: dict[str, str] = {}
+        self._code, self._growing, self._changed = code, growing, changed
+        self._made: Sequence[Path] = ()
+        self._begun, self.extends = True, False
 
     @classmethod
     def open(
@@ -93,51 +102,74 @@ class RunFolder:
         tables: Mapping[str, Sequence[str]] = TABLES,
         code: Sequence[str] = (),
         accept_changes: bool | None = None,
+        growing: Sequence[str] = (),
+        changed: Sequence[str] = (),
     ) -> RunFolder:
         """Make the folder, or continue in it after checking that it is the same run; `tables` name their columns.
 
         `code` is what the configuration names of it; a new folder is then marked as this user's. `accept_changes`
-        goes on with files that were changed since they were written, and says so.
+        goes on with files that were changed since they were written, and says so. Keys in `growing` may say more than
+        the folder does, such as more rounds: the run is then extended, also if it was finished. Keys in
+        `changed` are not at their defaults, which is noted for reports.
+
+        Used as a context, a new folder in which an error lets nothing happen is removed again.
         """
         folder = Path(path)
+        made, fresh = missing_folders(folder), not os.path.lexists(folder / "lock")
         try:
             folder.mkdir(parents=True, exist_ok=True)
             lock = os.fdopen(files.descriptor(folder / "lock", os.O_WRONLY | os.O_APPEND | os.O_CREAT), "a")
         except OSError as error:
             raise InputError(f"{folder} cannot be written ({error.strerror}); name another folder.") from None
+        ours = False
         try:
-            if not files.claim(lock):
+            ours = files.claim(lock) and _is_at(lock, folder / "lock")
+            if not ours:
                 raise InputError(f"{folder} is being written by another process; wait for it, or end it.")
             _examine(folder, tables)
             saved = folder / "config.json"
             there = files.has_file(saved)
             if there and not resume:
                 raise InputError(f"{folder} already holds a run; continue it with --resume, or name a new folder.")
+            known = _read(saved) if there else {}
             if there:
-                _same_config(folder, _read(saved), config)
+                check_same(folder, known, config, growing)
             elif any(not other.name.startswith(FIRST_FILES) for other in folder.iterdir()):
                 raise InputError(f"{folder} is not empty and holds no run; name a new folder.")
             accept = ACCEPTING.get() if accept_changes is None else accept_changes
-            run = cls(folder, lock, tables, config, accept)
-            run._start(config, code)
+            run = cls(folder, lock, tables, config, accept, code=code, growing=growing, changed=changed)
+            run._made, run._begun, run.extends = made, there, there and outgrown(known, config, growing)
         except BaseException:
+            if ours and fresh:
+                (folder / "lock").unlink(missing_ok=True)
+                undo(folder, (), made)
             lock.close()
+            raise
+        try:
+            run._start()
+        except BaseException as failure:
+            run.__exit__(failure)
             raise
         return run
 
-    def _start(self, config: Mapping[str, Any], code: Sequence[str]) -> None:
+    def _start(self) -> None:
         with self.writing():
             if not files.has_file(self.path / "config.json"):
-                if code:
-                    trust.vouch(self.path, json.loads(json.dumps(config)))
-                _write(self.path / "config.json", config)
+                self._write_config()
             if not files.has_file(self.path / "environment.json"):
-                _write(self.path / "environment.json", environment())
+                _write(self.path / "environment.json", about(self._changed))
         _read(self.path / "environment.json")
         self._fixed["config.json"] = digest_of_file(self.path / "config.json")
 
+    def _write_config(self) -> None:
+        config = json.loads(self._config)
+        if self._code:
+            trust.vouch(self.path, config)
+        _write(self.path / "config.json", config)
+
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
+        self._begun = self._begun or bool(rows)
         with self.writing():
             file = self._file(table, rows)
             if self._running[table].length >= LARGEST.get(table, math.inf):
@@ -175,17 +207,43 @@ class RunFolder:
             _write(self.path / "result.json", result)
 
     def finished(self) -> bool:
-        """Whether the run is finished; one that was changed since then is refused."""
+        """Whether the run is finished, and is not to be extended; one that was changed since then is refused."""
         if not files.has_file(self.path / "result.json"):
             return False
         digests.check_finished(self.path, self.accept_changes)
-        return True
+        return not self.extends
 
     def reopen(self) -> None:
         """A finished run goes on: it is no longer finished."""
         with self.writing():
             for name in ("result.json", digests.SEAL):
                 (self.path / name).unlink(missing_ok=True)
+
+    def rows(self, table: str) -> list[dict[str, str]]:
+        """The whole rows of a table, as text."""
+        return list(csv.DictReader(line.decode() for line in digests.whole_lines(self._open(table))))
+
+    def revise(self, table: str, values: Mapping[str, Any]) -> None:
+        """Change some cells of the last row of a table; a checkpoint must follow.
+
+        The row is part of that checkpoint, and no longer of the table as the checkpoint knows it. So there is no moment
+        at which a kill leaves a table that does not fit the last checkpoint.
+        """
+        file = self._open(table)
+        lines = digests.whole_lines(file)
+        cells = next(csv.reader([lines[-1].decode()]))
+        columns = next(csv.reader([lines[0].decode()]))
+        row = [_cell(values[name]) if name in values else cell for name, cell in zip(columns, cells, strict=True)]
+        self._revised[table] = _lines([row])
+        self._running[table] = Running.of(file, sum(map(len, lines[:-1])))
+
+    def _put_back(self, rows: Mapping[str, str]) -> None:
+        """Append rows that a checkpoint holds to tables that are cut back to it."""
+        for table, text in rows.items():
+            file = self._file(table)
+            file.write(text)
+            file.flush()
+            self._running[table].update(text)
 
     def note_wall(self, round: int, seconds: float, selecting: float = math.nan) -> None:
         """Append to wall.csv, outside the promise of equal bits: seconds of a round, and those of the selector."""
@@ -225,6 +283,7 @@ class RunFolder:
             sums = {name: checksum(partial / name) for name in names}
             known = self._fixed | {table: self._digest(table) for table in self.tables}
             own = {"config": self._config, "digests": {name: digest for name, digest in known.items() if digest}}
+            own |= {"rows": self._revised} if self._revised else {}
             content = {**header, "round": round, "tables": lengths, "checksums": sums, "folder": own}
             storage.write(partial / "state", "run", content, dict(arrays))
             os.rename(partial, final)
@@ -232,6 +291,10 @@ class RunFolder:
             for other in checkpoints.written(final.parent):
                 if other != final:
                     files.remove_folder(other)
+            for table in self._revised:
+                self._cut(table, lengths[table])
+            self._put_back(self._revised)
+            self._revised = {}
 
     def load(self) -> Checkpoint | None:
         """The last whole checkpoint, with the tables cut back to it; None if there is none (tables are emptied).
@@ -244,14 +307,27 @@ class RunFolder:
             lengths = self._checked(found) if found else dict.fromkeys(self.tables, 0)
             for table, length in lengths.items():
                 self._cut(table, length)
+            self._put_back(found.rows if found else {})
+            if self.extends:
+                self._extend()
         self.resumed = found is not None
         return found
+
+    def _extend(self) -> None:
+        """The run is no longer finished, and its configuration is the longer one."""
+        self.reopen()
+        self._write_config()
+        _write(self.path / "environment.json", {**_read(self.path / "environment.json"), "changed": self._changed})
+        self._fixed["config.json"] = digest_of_file(self.path / "config.json")
+        self.extends = False
 
     def _checked(self, checkpoint: Checkpoint) -> dict[str, int]:
         """Where the tables are to be cut; configuration, clients and tables that were changed are refused."""
         known, changes = checkpoint.digests, []
         if known.get("config.json", self._fixed["config.json"]) != self._fixed["config.json"]:
-            changes.append(digests.config_change(checkpoint.written.get("config"), _read(self.path / "config.json")))
+            now = _read(self.path / "config.json")
+            before = checkpoint.written.get("config")
+            changes += [] if grew(before, now, self._growing) else [digests.config_change(before, now)]
         clients = digest_of_file(self.path / "clients.csv")
         if clients and known.get("clients.csv", clients) != clients:
             changes.append("clients.csv was changed since the checkpoint was made")
@@ -286,6 +362,8 @@ class RunFolder:
         return self
 
     def __exit__(self, *failure: object) -> None:
+        if any(failure) and not self._begun:
+            undo(self.path, (*FILES, trust.ORIGIN, *self.tables), self._made)
         self.close()
 
     @contextlib.contextmanager
@@ -355,23 +433,11 @@ def _examine(folder: Path, tables: Iterable[str]) -> None:
         files.check_tree(checkpoint)
 
 
-def _same_config(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any]) -> None:
-    found = first_difference(saved, json.loads(json.dumps(given)))
-    if found is not None and found.key.endswith(".source"):
-        raise InputError(
-            f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; go on "
-            "with the code that began it, or name a new folder."
-        )
-    if found is not None and found.key.endswith(".digest"):
-        raise InputError(
-            f"the run in {folder} was made with other data (their digest differs); go on with the data that began it, "
-            "or name a new folder."
-        )
-    if found is not None:
-        raise InputError(
-            f"{folder} holds a run with {found.key} = {found.before!r}, but {found.now!r} was asked for; resume it "
-            "with its own configuration, or name a new folder."
-        )
+def _is_at(lock: TextIO, path: Path) -> bool:
+    """Whether a lock still is where it was opened: who fails to begin a run removes it."""
+    with contextlib.suppress(OSError):
+        return os.path.samestat(os.fstat(lock.fileno()), os.lstat(path))
+    return False
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -386,12 +452,6 @@ def _read(path: Path) -> dict[str, Any]:
     return content
 
 
-def _lines(rows: Iterable[Iterable[str]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
-
-
 def _cell(value: Any) -> str:
     if value is None:
         return ""
@@ -400,6 +460,12 @@ def _cell(value: Any) -> str:
     if isinstance(value, float | np.floating):
         return "" if np.isnan(value) else repr(float(value))
     return str(value)
+
+
+def _lines(rows: Iterable[Iterable[str]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(rows)
+    return buffer.getvalue()
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

@@ -82,6 +82,15 @@ def level(value: float, by: str = "accuracy") -> str:
     return f"{100.0 * value:.4g} %" if math.isfinite(value) else UNKNOWN
 
 
+def score(value: float, by: str = "accuracy") -> str:
+    """A result as tables show it: an accuracy in percent with one digit, a loss with three.
+
+    >>> score(0.9471), score(0.3142, "loss")
+    ('94.7 %', '0.314')
+    """
+    return percent(value, 1) if by == "accuracy" else level(value, by)
+
+
 def target_name(row: Row) -> str:
     """What was to be reached, as a title.
 

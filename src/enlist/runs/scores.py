@@ -141,9 +141,9 @@ def jain(counts: Sequence[float] | IntArray) -> float:
 def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     """All scores of a run that need no target; NaN where the tables do not tell.
 
-    `final` is the mean of the last three evaluations, `best` the best one; accuracies of clients and metrics of the
-    user's, where there are any, are means of the last three too. Shares of outcomes are shares of those who
-    were asked; `coverage` is the share of clients of whom at least one update was merged.
+    `final` is the mean of the last three evaluations, `last` the last of them, `best` the best of all; accuracies of
+    clients and metrics of the user's, where there are any, are means of the last three too. Shares of outcomes are
+    shares of those who were asked; `coverage` is the share of clients of whom at least one update was merged.
 
     >>> from enlist.runs.example import example_run
     >>> found = run_scores(example_run())
@@ -159,6 +159,7 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
         "rounds": float(total(tables).rounds),
         "time": total(tables).seconds,
         "final": float(seen[-LAST:].mean()) if len(seen) else math.nan,
+        "last": float(seen[-1]) if len(seen) else math.nan,
         "best": float(best(seen)) if len(seen) else math.nan,
         "round_time": float(took.mean()) if len(took) else math.nan,
         "asked": asked,

@@ -25,6 +25,7 @@ import numpy as np
 from enlist import files
 from enlist.errors import InputError
 from enlist.methods import Method
+from enlist.runs.kinds import held
 from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
@@ -240,7 +241,9 @@ def find_runs(paths: Iterable[Path | str]) -> list[Path]:
 
 def _run_folders(path: Path) -> Iterable[Path]:
     for folder, inner, names in os.walk(path):
-        if "rounds.csv" in names:
+        if Path(folder) != path and held(Path(folder)):
+            inner.clear()  # runs of a study are judged by its own page
+        elif "rounds.csv" in names:
             inner.clear()
             yield Path(folder)
 

@@ -295,9 +295,10 @@ def saved_kind(folder: str | PathLike[str]) -> AnySelector:
     """
     name = storage.saved_name(folder)
     if is_code(name):
+        short = name.rpartition(":")[2].rpartition(".")[2]
         raise InputError(
             f"{folder} holds a selector of your own, {name}; a saved state never runs code, so pass the class: "
-            f"{name.rpartition(':')[2]}.load(folder), or replay(folder, {name.rpartition(':')[2]}) of a federation."
+            f"{short}.load(folder), or replay(folder, {short}) of a federation."
         )
     return get(name)
 

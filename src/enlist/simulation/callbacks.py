@@ -69,6 +69,9 @@ class Recordable(Protocol):
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
 
+    def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> Sequence[str]:
+        """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv."""
+
 
 RunT = TypeVar("RunT", contravariant=True, default="Simulation")
 RecordT = TypeVar("RecordT", contravariant=True, default="RoundRecord")
@@ -146,7 +149,14 @@ class Recorder(Callback[Recordable, Record]):
                 ) from error
             if not self.folder.accepted:  # what was accepted is written down by a checkpoint at the end
                 self.saved_round = simulation.round
+            self.extended(simulation)
         return checkpoint is not None
+
+    def extended(self, simulation: Recordable) -> None:
+        """If a run goes on beyond what was its last round, and that was evaluated for this alone, take it back."""
+        if emptied := simulation.take_back_evaluation(lambda: self.folder.rows("rounds.csv")):
+            self.folder.revise("rounds.csv", dict.fromkeys(emptied))
+            self.checkpoint(simulation)
 
     def on_start(self, simulation: Recordable) -> None:
         """Describe the clients."""

@@ -98,6 +98,10 @@ class Comparison(Plan):
         remember(self, root, accept_changes)
         files.inside(root, "runs")
 
+    def headers(self, root: Path) -> list[Path]:
+        """comparison.json."""
+        return [root / "comparison.json"]
+
 
 def compare(
     config: AnyConfig,

@@ -47,6 +47,8 @@ from enlist.training.server import AnyServer, FedAvg
 
 KINDS = ("kind", "name")
 """Keys that say which other keys their table has."""
+GROWING = ("rounds.rounds", "rounds.seconds")
+"""Keys that may say more than they did when a run began: it then goes on, also if it was finished."""
 MOST_ROUNDS = 10**9
 """Rounds of a run at most, by design: at a millisecond each they take twelve days."""
 
@@ -414,6 +416,25 @@ class Config(GrownOptions):
         if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
 
+    def no_choice(self, clients: int | None = None) -> str:
+        """A warning if every client is wanted in every round, so that selectors have no choice; else nothing.
+
+        Parameters
+        ----------
+        clients : int, optional
+            How many there are; by default `data.clients`, which is not known (0) of a natural partition.
+
+        >>> Config(data={"clients": 8}, rounds={"k": 10}).no_choice()
+        'rounds.k is 10, but there are 8 clients: all of them are asked, and no method has a choice.'
+        """
+        count, k = self.data.clients if clients is None else clients, self.rounds.k
+        if not 0 < count < k:
+            return ""
+        there = (
+            "there is 1 client: it is asked" if count == 1 else f"there are {count:,} clients: all of them are asked"
+        )
+        return f"rounds.k is {k:,}, but {there}, and no method has a choice."
+
     def code(self) -> tuple[str, ...]:
         """The code that a run of this configuration imports, as "module:name": all of it is named here."""
         parts = (self.selector, self.data.dataset, self.model, self.training, self.evaluation)
@@ -634,7 +655,7 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, An
     file = Path(path)
     try:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe or a device might never end
-            raise OSError(errno.EINVAL, "It is no plain file")
+            raise OSError(errno.EINVAL, "it is no plain file")
         text = file.read_text(encoding="utf-8") if folder_of(file) is None else files.read(file, follow=True).decode()
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
     except OSError as error:

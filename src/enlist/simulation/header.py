@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from enlist import files, storage
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
-from enlist.simulation.config import Config, SelectorSection
+from enlist.runs.starting import pinned
+from enlist.simulation.config import GROWING, Config, SelectorSection
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
@@ -24,7 +25,7 @@ Join = Callable[[Path, Header, Header], Header]
 
 
 def remember(comparison: Comparison, path: Path, accept_changes: bool = False) -> None:
-    """Write comparison.json, or check that the folder holds this comparison; selectors and seeds may be added.
+    """Write comparison.json, or check that the folder holds this comparison; methods, seeds and rounds may be added.
 
     >>> import tempfile
     >>> from enlist.simulation import Config
@@ -114,7 +115,8 @@ def _recorded(config: Config) -> Header:
 def _joined(file: Path, known: Header, header: Header) -> Header:
     """The header of the folder with this one added, which must not say anything else of what was compared before."""
     again = {label: entry for label, entry in known["methods"].items() if label in header["methods"]}
-    _same(file, "comparison", _filled(known["config"]), header["config"])
+    then = _filled(known["config"])
+    _same(file, "comparison", then, pinned(header["config"], then, GROWING))
     for label, entry in again.items():
         _same(file, "comparison", entry, header["methods"][label], f"method '{label}': ")
     first = min(header["first_seed"], known["first_seed"])
@@ -135,7 +137,8 @@ def _joined_sweep(file: Path, known: Header, header: Header) -> Header:
             f"{file.parent} holds a sweep over {', '.join(known['keys'])}, and one over {', '.join(header['keys'])} "
             "was asked for; name a new folder."
         )
-    _same(file, "sweep", _without(_filled(known["config"]), header["keys"]), header["config"])
+    then = _without(_filled(known["config"]), header["keys"])
+    _same(file, "sweep", then, pinned(header["config"], then, GROWING))
     return {
         **header,
         "points": [*known["points"], *(point for point in header["points"] if point not in known["points"])],

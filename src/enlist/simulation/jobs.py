@@ -23,8 +23,9 @@ from enlist.errors import EnlistError, StateFileError
 from enlist.processes import REPLACED, Child, have_children, keep_freed_memory, packed
 from enlist.runs.digests import check_finished
 from enlist.runs.folder import RunFolder
+from enlist.runs.starting import outgrown
 from enlist.simulation.callbacks import Callback, Recorder, tracker
-from enlist.simulation.config import Config
+from enlist.simulation.config import GROWING, Config
 from enlist.simulation.header import read_table
 from enlist.simulation.points import UNSAFE
 from enlist.simulation.population import Population, build
@@ -132,7 +133,7 @@ def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, h
     missing = []
     for job in jobs:
         try:
-            result = None if job.folder is None else finished(job.folder, how.accept_changes)
+            result = None if job.folder is None else finished(job.folder, how.accept_changes, job.config)
         except StateFileError as error:
             ended.failed[job.key] = str(error)
             tick(*job.key, {"status": "failed"})
@@ -148,8 +149,10 @@ def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, h
     return ended
 
 
-def finished(folder: Path, accept_changes: bool = False) -> dict[str, Any] | None:
+def finished(folder: Path, accept_changes: bool = False, config: Config | None = None) -> dict[str, Any] | None:
     """The result of a run that is finished, and whose files are what they were then; None if it is not.
+
+    If `config` wants more rounds than the run had, it is not finished.
 
     >>> finished(Path("no/such/run")) is None
     True
@@ -158,6 +161,9 @@ def finished(folder: Path, accept_changes: bool = False) -> dict[str, Any] | Non
     if result is None or "status" not in result:
         return None
     check_finished(folder, accept_changes)
+    saved = read_table(folder / "config.json")
+    if config is not None and saved is not None and outgrown(saved, config.model_dump(mode="json"), GROWING):
+        return None
     return result
 
 
@@ -200,8 +206,8 @@ def run_in(
     'finished'
     """
     values, code = config.recorded().model_dump(mode="json"), config.code()
-    tables = config.tables()
-    with RunFolder.open(folder, values, resume=True, tables=tables, code=code, accept_changes=accept_changes) as opened:
+    options: dict[str, Any] = {"tables": config.tables(), "changed": config.not_default(), "growing": GROWING}
+    with RunFolder.open(folder, values, resume=True, code=code, accept_changes=accept_changes, **options) as opened:
         recorder = Recorder(opened)
         simulation = Simulation(config, callbacks=(recorder, *callbacks), **settings)
         try:

@@ -7,6 +7,7 @@ from os import PathLike
 from pathlib import Path
 
 from enlist import checks
+from enlist.runs.starting import missing_folders, undo
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 
 
@@ -30,6 +31,10 @@ class Plan(abc.ABC):
     def remember(self, root: Path, accept_changes: bool) -> None:
         """Write down in the folder what it holds, or refuse one that holds something else."""
 
+    @abc.abstractmethod
+    def headers(self, root: Path) -> list[Path]:
+        """The files that `remember` writes, those of inner folders first."""
+
     def run(
         self, root: str | PathLike[str] | None = None, jobs: int = 1, tick: Tick | None = None, how: How | None = None
     ) -> Ended:
@@ -48,5 +53,11 @@ class Plan(abc.ABC):
         if root is None:
             return perform(self.jobs(), jobs, tick, how)
         path = Path(root)
+        new = {header: missing_folders(header.parent) for header in self.headers(path)}
         self.remember(path, bool(how and how.accept_changes))
-        return perform(self.jobs(path), jobs, tick, how)
+        try:
+            return perform(self.jobs(path), jobs, tick, how)
+        finally:
+            for header, made in new.items():  # new folders to which no run came go again
+                if made:
+                    undo(header.parent, [header.name], made)

@@ -22,7 +22,7 @@ from enlist.runs.clients import by_client
 from enlist.runs.columns import USER, Participation, RoundRow
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.groups import ordered
-from enlist.runs.printing import as_html, as_text, comparison_table, duration, level
+from enlist.runs.printing import as_html, as_text, comparison_table, duration, level, plural
 from enlist.runs.reasons import MOST_ROWS, reason_table
 from enlist.runs.scores import OUTCOMES, comparison_rows, measure, run_scores, run_summary, speed_up, time_to
 from enlist.runs.tables import RunTables
@@ -166,7 +166,8 @@ class Run:
             if math.isnan(found["final"])
             else f", {found['measure']} {level(round(found['final'], 4), found['measure'])}"
         )
-        return f"Run({self.label!r}, seed={self.seed}, {found['rounds']} rounds, {duration(found['time'])}{value})"
+        length = f"{plural(found['rounds'], 'round')}, {duration(found['time'])}"
+        return f"Run({self.label!r}, seed={self.seed}, {length}{value})"
 
     def _repr_html_(self) -> str:
         return as_html([[str(key), _cell(value)] for key, value in self.summary.items()], header=False)

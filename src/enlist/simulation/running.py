@@ -17,7 +17,7 @@ from enlist.runs import checkpoints
 from enlist.runs.folder import RunFolder
 from enlist.runs.tables import read_run
 from enlist.simulation.callbacks import Callback, Recorder
-from enlist.simulation.config import Config, load
+from enlist.simulation.config import GROWING, Config, load
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Memory, Run
 from enlist.simulation.simulation import Simulation
@@ -54,7 +54,8 @@ def simulate(
     folder : path, optional
         Where to keep the run, so that it can be killed and continued; without one it stays in memory.
     resume : bool, default False
-        Go on with the run in `folder`; a finished one is returned as it is.
+        Go on with the run in `folder`; a finished one is returned as it is, or extended if `config` wants more rounds
+        or virtual seconds than it had.
     workers : int, default 0
         Processes that train; 0 trains in this one. The results are the same.
     callbacks : sequence of Callback
@@ -84,10 +85,9 @@ def simulate(
     if folder is None:
         return in_memory(settings, callbacks, workers=workers, device=device)
     settings = settings.recorded()
-    values, tables, code = settings.model_dump(mode="json"), settings.tables(), settings.code()
-    with RunFolder.open(
-        folder, values, resume=resume, tables=tables, code=code, accept_changes=accept_changes
-    ) as opened:
+    values, code = settings.model_dump(mode="json"), settings.code()
+    options: dict[str, Any] = {"tables": settings.tables(), "changed": settings.not_default(), "growing": GROWING}
+    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes, **options) as opened:
         if not opened.finished():
             recorder = Recorder(opened)
             with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:

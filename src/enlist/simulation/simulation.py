@@ -13,7 +13,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ from enlist.devices import Latency
 from enlist.errors import InputError
 from enlist.processes import one_core
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.runs.columns import ROUNDS
 from enlist.runs.folder import Saves
 from enlist.selectors import AnyMethod
 from enlist.simulation.callbacks import Callback, Checkpoint
@@ -166,10 +167,14 @@ class Simulation:
     @property
     def finished(self) -> bool:
         """Whether the last round, the end of the virtual time, or the target has been reached."""
-        rounds, evaluation = self.config.rounds, self.config.evaluation
+        at_target = self.config.evaluation.stop_at_target and self.reached["rounds"] > 0
+        return self._at_end or at_target or self.watch.exhausted
+
+    @property
+    def _at_end(self) -> bool:
+        rounds = self.config.rounds
         out_of_time = rounds.seconds is not None and self.now >= rounds.seconds
-        at_target = evaluation.stop_at_target and self.reached["rounds"] > 0
-        return self.round >= rounds.rounds or out_of_time or at_target or self.abandoned or self.watch.exhausted
+        return self.round >= rounds.rounds or out_of_time or self.abandoned
 
     @property
     def _tells_accuracy(self) -> bool:
@@ -463,6 +468,29 @@ class Simulation:
             measured |= self.evaluator.measure(slot)
             self.watch.note(measured, self.round, self.server.model)
         return measured
+
+    def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> list[str]:
+        """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv.
+
+        `rows` reads rounds.csv. A run that is extended then goes on as if it had been longer from the start.
+        """
+        every = self.config.evaluation.every
+        if self.round % every == 0 or self._at_end:
+            return []
+        table = {int(row["round"]): row for row in rows()}
+        names = ("accuracy", "loss", *self.config.tables()["rounds.csv"][len(ROUNDS) :])
+        found = [name for name in names if table.get(self.round, {}).get(name)]
+        if found and self.config.evaluation.watching:
+            raise InputError(
+                f"round {self.round} was evaluated because it was the last, and evaluation.keep_best or patience took "
+                f"note of that; only a run whose rounds are a multiple of evaluation.every = {every} can be extended."
+            )
+        if found:
+            before = table.get(self.round - self.round % every, {})
+            self.accuracy, self.loss = (float(before.get(name) or "nan") for name in ("accuracy", "loss"))
+            if self.reached["rounds"] == self.round:
+                self.reached = {"rounds": 0, "time": math.nan}
+        return found
 
     def _tell(
         self,

@@ -113,6 +113,10 @@ class Sweep(Plan):
         """Write down in the folder what is swept, or refuse a folder that holds another sweep."""
         remember_sweep(self, root, accept_changes)
 
+    def headers(self, root: Path) -> list[Path]:
+        """comparison.json of every point, and sweep.json."""
+        return [*(place / "comparison.json" for place in self.places(root)), root / "sweep.json"]
+
     def groups(self, root: Path, ended: Ended) -> list[Group]:
         """The tables of the runs that are finished, point by point, from the folder."""
         found = [Group(point.written, []) for point in self.points]

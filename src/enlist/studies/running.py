@@ -69,15 +69,15 @@ class Reproduction:
         folder = RunFolder.open(root, config, resume=resume, tables={}, accept_changes=accept_changes)
         try:
             return cls(study, scale, folder)
-        except BaseException:
-            folder.close()
+        except BaseException as failure:
+            folder.__exit__(failure)
             raise
 
     def __enter__(self) -> Reproduction:
         return self
 
     def __exit__(self, *failure: object) -> None:
-        self.folder.close()
+        self.folder.__exit__(*failure)
 
     def missing(self) -> list[Experiment]:
         """Experiments that have not been run yet."""

@@ -6,15 +6,15 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from enlist.runs.printing import duration
+from enlist.runs.printing import duration, plural
 from enlist.studies.claims import KINDS, Judged
 from enlist.studies.study import Figure, Study, Table
 from enlist.text import printable
 
-SMOKE = (
-    "This is the scale `smoke`: it shows that the study runs, with far too few rounds and seeds to judge anything. "
-    "Its verdicts mean nothing; `--scale laptop` gives some that do."
-)
+SMOKE = "smoke"
+"""The scale that only shows that a study runs."""
+UNJUDGED = "Smoke run: checks that everything works; no verdict"
+NO_VERDICT = "no verdict"
 
 JOINING = "A claim of several parts is reproduced if all of them are, not if none is even partly, and partly otherwise."
 
@@ -32,7 +32,28 @@ def tally(judged: Sequence[Judged]) -> str:
     return f"{len(judged)} claim{'s' if len(judged) != 1 else ''}: {words}"
 
 
-def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
+def headline(judged: Sequence[Judged], scale: str) -> str:
+    """How many claims came out how, if the scale is one at which that means anything.
+
+    >>> headline([], "smoke")
+    'Smoke run: checks that everything works; no verdict'
+    """
+    return UNJUDGED if scale == SMOKE else tally(judged)
+
+
+def kind_of(judged: Judged, scale: str) -> str:
+    """The verdict on a claim in a word.
+
+    >>> from enlist.studies.claims import NOT, Verdict
+    >>> from enlist.studies.example import COINS
+    >>> judged = Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))
+    >>> kind_of(judged, "laptop"), kind_of(judged, "smoke")
+    ('not', 'no verdict')
+    """
+    return NO_VERDICT if scale == SMOKE else judged.verdict.kind
+
+
+def verdict_rows(judged: Sequence[Judged], scale: str = "") -> list[list[str]]:
     """Header and one line per claim: what it says, the paper's number, ours, and the verdict.
 
     >>> from enlist.studies.claims import NOT, Verdict
@@ -43,7 +64,8 @@ def verdict_rows(judged: Sequence[Judged]) -> list[list[str]]:
     header = ["claim", "in the paper", "here, with its 95 % interval", "verdict"]
     ours = [each.verdict.brief or each.verdict.ours for each in judged]
     rows = (
-        [each.claim.title, each.claim.paper, said, each.verdict.kind] for each, said in zip(judged, ours, strict=True)
+        [each.claim.title, each.claim.paper, said, kind_of(each, scale)]
+        for each, said in zip(judged, ours, strict=True)
     )
     return [header, *rows]
 
@@ -68,12 +90,12 @@ def verdict_text(
     lines = [
         f"# {study.title}",
         f"{study.reference}. {study.about}",
-        f"Made by `{facts['command']}`: scale {facts['scale']}, {facts['seeds']} experiments per setting "
+        f"Made by `{facts['command']}`: scale {facts['scale']}, {plural(facts['seeds'], 'experiment')} per setting "
         f"(seeds from {facts['first_seed']}) where nothing else is said, "
         f"{duration(facts['wall_seconds'])} with {facts['jobs']} process{'es' if facts['jobs'] != 1 else ''}.",
     ]
-    lines += [SMOKE] if facts["scale"] == "smoke" else []
-    lines += [f"## {tally(judged)}", _markdown(verdict_rows(judged)), JOINING]
+    scale = facts["scale"]
+    lines += [f"## {headline(judged, scale)}", _markdown(verdict_rows(judged, scale)), JOINING]
     for figure in figures:
         if figure.highlight:
             lines.append(f"![{figure.title}](figures/{figure.name}.png)\n\n{figure.title}. {figure.caption}".rstrip())
@@ -84,7 +106,7 @@ def verdict_text(
         lines.append(f"Tables: {', '.join(files)}. All settings and seeds: [settings.json](settings.json).")
     lines.append("## Claim by claim")
     for each in judged:
-        lines.append(f"### {each.claim.title}: {each.verdict.kind}")
+        lines.append(f"### {each.claim.title}: {kind_of(each, scale)}")
         lines.append(
             f"{each.claim.text} ({each.claim.source})\n\n"
             f"- in the paper: {each.claim.paper}\n"

@@ -18,12 +18,12 @@ from enlist.errors import InputError
 from enlist.report.charts import specification
 from enlist.report.document import VEGA_LITE
 from enlist.report.page import Section, write_page
-from enlist.runs.printing import duration
+from enlist.runs.printing import duration, plural
 from enlist.studies.claims import Judged
 from enlist.studies.drawing import draw
 from enlist.studies.running import Reproduction
 from enlist.studies.study import Experiment, Figure, Table
-from enlist.studies.verdicts import SMOKE, further_text, table_cells, tally, verdict_text
+from enlist.studies.verdicts import further_text, headline, kind_of, table_cells, verdict_text
 
 
 def write(work: Reproduction, command: str, jobs: int) -> Path:
@@ -59,6 +59,10 @@ def write(work: Reproduction, command: str, jobs: int) -> Path:
         return write_page(work.root / "report.html", study.title, f"{study.reference}. {study.about}", sections)
 
 
+VERSIONS = ("python", "platform", "packages")
+"""What of environment.json goes into settings.json, which says the command and the seeds itself."""
+
+
 def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
     """All settings and seeds, versions, duration and command: what is needed to do it again.
 
@@ -84,7 +88,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
         "jobs": jobs,
         "wall_seconds": round(work.wall(), 1),
         "computed_seconds": round(sum(outcome.seconds for outcome in work.outcomes.values()), 1),
-        **environment,
+        **{name: environment[name] for name in VERSIONS if name in environment},
         "failed": {f"{key}/{seed}": reason for (key, seed), reason in work.failed.items()},
         "experiments": _by_key(work.experiments),
         "further": _by_key(work.further),
@@ -159,20 +163,21 @@ def _sections(
     tables: Sequence[Table],
 ) -> list[Section]:
     made = (
-        f"Made by '{facts['command']}': scale {facts['scale']}, {facts['seeds']} experiments per setting, "
+        f"Made by '{facts['command']}': scale {facts['scale']}, {plural(facts['seeds'], 'experiment')} per setting, "
         f"{duration(facts['wall_seconds'])}. Rules of judgement were written before the run, where a claim does not "
         "say otherwise; intervals are 95 % over experiments, paired where they share a seed."
     )
-    rows = [["claim", "source", "verdict"], *([e.claim.title, e.claim.source, e.verdict.kind] for e in judged)]
-    lead = SMOKE.replace("`", "'") if facts["scale"] == "smoke" else ""
-    sections = [Section("Verdicts", f"{tally(judged)}. {lead}".strip(), table=rows, note=made)]
+    scale = facts["scale"]
+    rows = [["claim", "source", "verdict"], *([e.claim.title, e.claim.source, kind_of(e, scale)] for e in judged)]
+    sections = [Section("Verdicts", f"{headline(judged, scale)}.", table=rows, note=made)]
     sections += [Section(each.title, charts=[charts[each.name]], note=each.caption) for each in figures]
     sections += [Section(each.title, table=table_cells(each), note=each.caption) for each in tables if each.on_page]
     for each in judged:
         paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.margin}."
-        why = f"{each.verdict.kind.capitalize()}: {each.verdict.why}."
+        kind = kind_of(each, scale)
+        why = f"{kind.capitalize()}: {each.verdict.why}."
         more = f" {further_text(each)[0].upper()}{further_text(each)[1:]}" if each.needs_further else ""
-        heading = f"{each.claim.title}: {each.verdict.kind}"
+        heading = f"{each.claim.title}: {kind}"
         sections.append(Section(heading, f"{each.claim.text} {paper}", note=f"{why}{more}"))
     return sections
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from enlist.statistics import Summary, bootstrap, share
@@ -74,7 +76,10 @@ def _degrees(results: Results) -> Verdict:
     group = results["degrees"]
     sizes = group.each("sizes")[0]
     ratios = group.column("mean") / (4.0 * (sizes[:, 0] - sizes[:, 1]))
-    found = {f"{k} of {n}": Summary.of(ratios[:, row].tolist()) for row, (n, k) in enumerate(sizes.tolist())}
+    found = {
+        f"{k} of {n}": Summary.of(ratios[:, row].tolist()).within(0.0, math.inf)
+        for row, (n, k) in enumerate(sizes.tolist())
+    }
     ours = "mean degree / 4(K−m): " + ", ".join(f"{name} {shown(one, 2)}" for name, one in found.items())
     if all(one.mean <= 1.0 for one in found.values()):
         return Verdict(REPRODUCED, ours, "no mean lies above 1 (2(K−m) ways out of a state, and on average as many in)")
@@ -94,12 +99,17 @@ def _largest_degrees(results: Results) -> str:
     )
 
 
+def _share(group: Group, name: str) -> Summary:
+    """A share of all edges, with an interval that leaves no room for the impossible."""
+    return group.summary(name).within(0.0, 1.0)
+
+
 def _edges(results: Results) -> Verdict:
     group = results["graph"]
-    extra, kept = group.summary("idle_extra"), group.summary("idle_kept")
+    extra, kept = _share(group, "idle_extra"), _share(group, "idle_kept")
     excess = Summary.of((group.column("idle_extra") - group.column("idle_kept")).tolist())
     alone = "; ".join(
-        f"{what} alone {shown(group.summary(f'{what}_extra'), 2)} and {group.summary(f'{what}_kept').mean:.2f}"
+        f"{what} alone {shown(_share(group, f'{what}_extra'), 2)} and {group.summary(f'{what}_kept').mean:.2f}"
         for what in ("low", "similar")
     )
     ours = f"low or similar: {shown(extra, 2)} of the extra edges, {shown(kept, 2)} of those that ALSA keeps; {alone}"
@@ -113,8 +123,8 @@ def _edges(results: Results) -> Verdict:
 def _edge_kinds(results: Results) -> str:
     group = results["graph"]
     said = [
-        f"between states of {what} energy {shown(group.summary(f'{what}_extra'), 2)} of the extra edges against "
-        f"{shown(group.summary(f'{what}_kept'), 2)} of those kept"
+        f"between states of {what} energy {shown(_share(group, f'{what}_extra'), 2)} of the extra edges against "
+        f"{shown(_share(group, f'{what}_kept'), 2)} of those kept"
         for what in ("low", "similar")
     ]
     return f"a closer look at the same graphs: {'; '.join(said)}."

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -52,8 +54,7 @@ def per_sample(results: Results) -> str:
         return shown(scaled(Summary.of([getattr(rows[at], name) for rows in every]), factor), digits)
 
     least, most = (
-        shown(scaled(Summary.of([rows[at].per_batch_std / rows[at].per_batch for rows in every]), 100), 0)
-        for at in (0, -1)
+        shown(scaled(_ratio([rows[at].per_batch_std / rows[at].per_batch for rows in every]), 100), 0) for at in (0, -1)
     )
     return (
         f"from batch size {first} to {last} a mini-batch goes from {column('per_batch', 0, 1e3, 2)} to "
@@ -80,7 +81,7 @@ def linear_memory(results: Results) -> str:
     return (
         f"a step takes so many kB more per further sample: {', '.join(steps)}. Memory grows in proportion, or less, "
         "because small clients do not fill large mini-batches; as batch sizes double from tick to tick of the picture, "
-        f"its last step is {shown(Summary.of(doubling), 1)} times the first ({len(every)} populations)."
+        f"its last step is {shown(_ratio(doubling), 1)} times the first ({len(every)} populations)."
     )
 
 
@@ -110,3 +111,8 @@ MORE_POPULATIONS = Further(
 PER_SAMPLE = Further("what is constant per mini-batch hides what grows with it", lambda scale: (), per_sample)
 LINEAR = Further("memory grows in proportion to the samples of a mini-batch", lambda scale: (), linear_memory)
 WEIGHTS = Further("the choice hangs on what time, memory and accuracy weigh", lambda scale: (), weightings)
+
+
+def _ratio(values: Sequence[float]) -> Summary:
+    """A ratio of positive quantities, with an interval that ends at 0."""
+    return Summary.of(values).within(0.0, math.inf)

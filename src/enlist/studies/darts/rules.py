@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 from enlist.statistics import Summary
@@ -51,11 +52,14 @@ def in_points(difference: Summary, margin: float) -> Verdict:
 
 
 def times(ratio: Summary, margin: float, digits: int = 2) -> Verdict:
-    """`greater` on a ratio that should be above 1 by the margin.
+    """`greater` on a ratio of positive quantities that should be above 1 by the margin; its interval ends at 0.
 
+    >>> times(Summary(1.9, -1.1, 4.9), 0.1).ours
+    '1.90 [0.00, 4.90] times'
     >>> times(Summary(1.3, 1.2, 1.4), 0.1).ours, times(Summary(1.05, 0.7, 1.08), 0.1).why
     ('1.30 [1.20, 1.40] times', 'the interval contains 1 and excludes 1.1')
     """
+    ratio = ratio.within(0.0, math.inf)
     kind = greater(Summary(ratio.mean - 1.0, ratio.low - 1.0, ratio.high - 1.0), margin).kind
     limit = f"{1.0 + margin:g}"
     if kind == REPRODUCED:

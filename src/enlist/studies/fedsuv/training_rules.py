@@ -179,7 +179,7 @@ def gains(results: Results, rival: str | None) -> Verdict:
         worst = rival or min(there, key=lambda each: float(finals(results[f"{start}/{each}"]).mean()))
         own, other = _by_seed(results[f"{start}/{name}"]), _by_seed(results[f"{start}/{worst}"])
         shared = sorted(own.keys() & other.keys())
-        gain = Summary.of([100.0 * (own[seed] / other[seed] - 1.0) for seed in shared])
+        gain = Summary.of([100.0 * (own[seed] / other[seed] - 1.0) for seed in shared]).within(-100.0, math.inf)
         verdict = greater(gain, 100.0 * (SMALLEST_GAIN if rival is None else POINTS), digits=1)
         return verdict._replace(ours=f"{verdict.ours} %")
 

@@ -1,0 +1,26 @@
+"""Trackers go along with single runs and with those of a comparison."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import wandb
+
+from enlist.simulation import Config, compare
+
+SMALL = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}, evaluation={"every": 1})
+
+
+def test_a_comparison_logs_to_tensorboard_and_to_wandb_without_a_network(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in {"MODE": "offline", "DIR": str(tmp_path), "SILENT": "true", "ERROR_REPORTING": "false"}.items():
+        monkeypatch.setenv(f"WANDB_{name}", value)
+    compare(SMALL, "random", seeds=1, folder=tmp_path / "out", trackers=("tensorboard", "wandb"))
+    assert list((tmp_path / "out" / "runs" / "random" / "0" / "tensorboard").glob("events.*"))
+    (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
+    content = log.read_bytes()
+    for part in (b"accuracy", b"bytes_up", b"partition", b"enlist"):
+        assert part in content
+    wandb.teardown()
