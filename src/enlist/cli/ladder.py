@@ -11,7 +11,7 @@ from rich.console import Console
 
 from enlist import checks, files
 from enlist.cli.compare import Selectors, with_view
-from enlist.cli.console import as_rich, needs_sim, numbered, open_console, say, say_where, writing_to
+from enlist.cli.console import needs_sim, numbered, open_console, say, say_where, writing_to
 from enlist.cli.report import WIDTH
 from enlist.cli.run import AcceptChanges, Quiet
 from enlist.cli.tables import Legend, show_table
@@ -64,8 +64,9 @@ def ladder(
     console = open_console(WIDTH, quiet)
     climbed = Ladder(selectors, rungs, seeds, published)
     if show:
-        lines = [[rung.name, rung.data, rung.hard] for rung in climbed.rungs]
-        console.print(as_rich([["rung", "data", "what is hard"], *lines], f"The ladder, version {VERSION}"))
+        say(console, f"The ladder, version {VERSION}", style="bold")
+        for rung in climbed.rungs:
+            say(console, (rung.name, "bold"), f" ({rung.data}): {rung.hard}")
         return
     climbed.check()
     checks.whole("--jobs", jobs, minimum=0)
