@@ -11,7 +11,7 @@ from rich.console import Console
 
 from enlist import checks, files
 from enlist.cli.compare import Selectors, with_view
-from enlist.cli.console import as_rich, needs_sim, numbered, open_console, say, say_where, writing_to
+from enlist.cli.console import needs_sim, numbered, open_console, say, say_where, writing_to
 from enlist.cli.report import WIDTH
 from enlist.cli.run import AcceptChanges, Quiet
 from enlist.cli.tables import Legend, show_table
@@ -19,16 +19,16 @@ from enlist.cli.tables import Legend, show_table
 LEGEND: Legend = (
     (
         ("speed-up",),
-        "speed-up: random's virtual time to 97 % of its final accuracy over the method's, geometric mean over rungs, "
-        "95 % interval over seeds",
+        "speed-up: random's virtual time to 97 % of its final accuracy over the method's, geometric mean over rungs",
     ),
+    (("[",), "[ ]: 95 % interval over seeds"),
     (("reached",), "reached: share of runs that got there"),
-    (
-        ("accuracy",),
-        "accuracy: final accuracy minus random's, in points, mean over rungs, and on the worst rung",
-    ),
+    (("accuracy",), "accuracy: final accuracy minus random's, in points, mean over rungs, and on the worst rung"),
+    (("worst tenth",), "worst tenth: accuracy of the worst tenth of the clients on samples of their own"),
+    (("wasted",), "wasted: share of those asked whose update was never merged"),
 )
-DISPENSABLE = ("server ms", "rungs", "wasted", "worst tenth", "in rounds", "reached")
+DISPENSABLE = ("server ms", "wasted", "rungs", "in rounds", "worst tenth", "reached", "at worst")
+"""Columns that a narrow terminal leaves out, the first ones first; the report has them all."""
 
 if TYPE_CHECKING:
     from enlist.ladder import Ladder
@@ -64,8 +64,9 @@ def ladder(
     console = open_console(WIDTH, quiet)
     climbed = Ladder(selectors, rungs, seeds, published)
     if show:
-        lines = [[rung.name, rung.data, rung.hard] for rung in climbed.rungs]
-        console.print(as_rich([["rung", "data", "what is hard"], *lines], f"The ladder, version {VERSION}"))
+        say(console, f"The ladder, version {VERSION}", style="bold")
+        for rung in climbed.rungs:
+            say(console, (rung.name, "bold"), f" ({rung.data}): {rung.hard}")
         return
     climbed.check()
     checks.whole("--jobs", jobs, minimum=0)
