@@ -60,6 +60,11 @@ def check_same(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any],
             f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; go on "
             "with the code that began it, or name a new folder."
         )
+    if found is not None and found.key.endswith(".digest"):
+        raise InputError(
+            f"the run in {folder} was made with other data (their digest differs); go on with the data that began it, "
+            "or name a new folder."
+        )
     if found is not None:
         more = f" (only {' and '.join(growing)} may grow)" if growing else ""
         raise InputError(
