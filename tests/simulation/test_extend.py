@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torch import Tensor
 
 from enlist.errors import InputError, StateFileError
 from enlist.runs import RunFolder
@@ -117,3 +118,28 @@ def test_a_comparison_is_extended_with_all_its_runs(tmp_path: Path, whole: Path)
     assert json.loads((tmp_path / "out" / "comparison.json").read_text())["config"]["rounds"]["rounds"] == 7
     with pytest.raises(InputError, match=r"holds a comparison with rounds\.rounds = 7, and 4 was asked for"):
         short.run(tmp_path / "out")
+
+
+def error_rate(outputs: Tensor, targets: Tensor) -> float:
+    return float((outputs.argmax(dim=1) != targets).float().mean())
+
+
+def test_metrics_and_accuracies_of_clients_are_taken_back_too(tmp_path: Path) -> None:
+    def judged(rounds: int) -> Config:
+        return world(rounds, metrics=[error_rate]).replace("data.client_test=0.2")
+
+    simulate(judged(6), folder=tmp_path / "whole")
+    simulate(judged(4), folder=tmp_path / "cut")
+    extended = simulate(judged(6), folder=tmp_path / "cut", resume=True)
+    assert_same(tmp_path / "cut", tmp_path / "whole")
+    assert extended.rounds["metric_error_rate"].notna().tolist() == [False, False, True, False, False, True]
+
+
+def test_the_best_model_is_not_chosen_by_an_evaluation_that_would_not_have_been(tmp_path: Path) -> None:
+    simulate(world(3, keep_best=True), folder=tmp_path / "even")
+    longer = simulate(world(6, keep_best=True), folder=tmp_path / "even", resume=True)
+    assert longer.summary["rounds"] == 6
+    simulate(world(4, keep_best=True), folder=tmp_path / "odd")
+    with pytest.raises(InputError, match=r"only a run whose rounds are a multiple of evaluation\.every = 3"):
+        simulate(world(6, keep_best=True), folder=tmp_path / "odd", resume=True)
+    assert simulate(world(4, keep_best=True), folder=tmp_path / "odd", resume=True).summary["status"] == "finished"

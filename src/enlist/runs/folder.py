@@ -308,17 +308,18 @@ class RunFolder:
             for table, length in lengths.items():
                 self._cut(table, length)
             self._put_back(found.rows if found else {})
-            if self.extends:
-                self._extend()
         self.resumed = found is not None
         return found
 
-    def _extend(self) -> None:
-        """The run is no longer finished, and its configuration is the longer one."""
-        self.reopen()
-        self._write_config()
-        _write(self.path / "environment.json", {**_read(self.path / "environment.json"), "changed": self._changed})
-        self._fixed["config.json"] = digest_of_file(self.path / "config.json")
+    def extend(self) -> None:
+        """If the run is to go on beyond its end, it is no longer finished, and its configuration is the longer one."""
+        if not self.extends:
+            return
+        with self.writing():
+            self.reopen()
+            self._write_config()
+            _write(self.path / "environment.json", {**_read(self.path / "environment.json"), "changed": self._changed})
+            self._fixed["config.json"] = digest_of_file(self.path / "config.json")
         self.extends = False
 
     def _checked(self, checkpoint: Checkpoint) -> dict[str, int]:

@@ -149,14 +149,12 @@ class Recorder(Callback[Recordable, Record]):
                 ) from error
             if not self.folder.accepted:  # what was accepted is written down by a checkpoint at the end
                 self.saved_round = simulation.round
-            self.extended(simulation)
-        return checkpoint is not None
-
-    def extended(self, simulation: Recordable) -> None:
-        """If a run goes on beyond what was its last round, and that was evaluated for this alone, take it back."""
-        if emptied := simulation.take_back_evaluation(lambda: self.folder.rows("rounds.csv")):
+        emptied = simulation.take_back_evaluation(lambda: self.folder.rows("rounds.csv")) if checkpoint else ()
+        self.folder.extend()
+        if emptied:  # what was the last round is not any more, and was evaluated for that alone
             self.folder.revise("rounds.csv", dict.fromkeys(emptied))
             self.checkpoint(simulation)
+        return checkpoint is not None
 
     def on_start(self, simulation: Recordable) -> None:
         """Describe the clients."""
