@@ -168,7 +168,7 @@ def test_without_output_the_next_free_folder_is_taken(call, tmp_path):
 
 
 def test_options_reach_the_run(call, tmp_path):
-    options = ["--selectors", " random , cs-ucb,random,", "--scenario", "uneven", "--reward", "printed", "--alpha", "3"]
+    options = ["--selectors", " random , cs-ucb,", "--scenario", "uneven", "--reward", "printed", "--alpha", "3"]
     more = ["--over-commit", "1.5", "--delay", "1", "--late", "await", "--output", "deep/er"]
     code, _, error = call("arena", *SMALL, *options, *more)
     assert code == 0, error
@@ -217,7 +217,7 @@ def refused(found, *parts):
         (["--selectors", "random,nobody"], ["'nobody'"]),
         (["--selectors", "bsfl:papr"], ["'bsfl'", "'papr'", "paper"]),
         (["--selectors", "random:paper"], ["'random'", "'paper'"]),
-        (["--selectors", ","], ["no selectors were given"]),
+        (["--selectors", ","], ["no methods were given"]),
         (["--scenario", "diurnall"], ["'diurnall'", "Did you mean 'diurnal'"]),
         (["--reward", "real"], ["reward", "'real'", "normalised", "printed"]),
         (["--regret", "real"], ["regret", "'real'", "hypervolume", "pseudo"]),

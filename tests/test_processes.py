@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -124,6 +125,13 @@ def test_patience_must_be_seconds(given: str, monkeypatch: pytest.MonkeyPatch) -
         patience()
 
 
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """A folder with a short path: that of a socket has at most 107 characters."""
+    with tempfile.TemporaryDirectory() as place:
+        yield Path(place)
+
+
 LEAVING = """
 import os, sys, time
 from enlist.processes import in_processes, temporary_folder
@@ -141,8 +149,8 @@ if __name__ == "__main__":
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc and /dev/shm")
-def test_what_a_killed_group_leaves_is_cleaned_and_nothing_else_is(tmp_path: Path) -> None:
-    place = tmp_path / "temporary"
+def test_what_a_killed_group_leaves_is_cleaned_and_nothing_else_is(tmp_path: Path, short_folder: Path) -> None:
+    place = short_folder / "temporary"
     for folder in ("pymp-other", "enlist-notes", f"enlist-rehearsal-{os.getpid()}-{started(os.getpid())}-abc"):
         (place / folder).mkdir(parents=True)
     (place / "pymp-other" / "listener-x").touch()

@@ -84,15 +84,22 @@ def compare(
 
 
 def with_view(
-    console: Console, plan: Plan, folder: Path, jobs: int, again: str, how: How | None = None, noun: str = "seeds"
+    console: Console,
+    plan: Plan,
+    folder: Path,
+    jobs: int,
+    again: str,
+    how: How | None = None,
+    noun: str = "seeds",
+    lead: str = "",
 ) -> Ended:
-    """Run under the live view, whose bars count `noun`; Ctrl-C says how to go on."""
+    """Run under the live view, whose bars count `noun`, after a `lead`; Ctrl-C says how to go on."""
     from enlist.cli.live import View
 
     view = View(console, plan, noun)
     try:
         with view.progress:
-            return plan.run(folder, jobs or cores(), view.tick, how)
+            return plan.run(folder, jobs or cores(), view.tick, how, lambda: console.print(lead) if lead else None)
     except KeyboardInterrupt:
         kept = f"finished runs are kept. Go on with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped; {kept}")

@@ -36,9 +36,9 @@ def demo(
     folder = output or numbered("demo")
     rounds, data = config.rounds, config.data
     again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
-    console.print(
+    lead = (
         f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed and "
         f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
     )
-    ended = with_view(console, comparison, folder, jobs, again)
+    ended = with_view(console, comparison, folder, jobs, again, lead=lead)
     finish(console, comparison, ended, folder, None, "Who takes part in the next round?")

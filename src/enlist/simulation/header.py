@@ -72,7 +72,7 @@ def _keep(path: Path, kind: str, header: Header, join: Join, accept_changes: boo
         if files.has_file(file):
             header = join(file, _known(file, header, accept_changes), header)
         elif any(path.iterdir()):
-            raise InputError(f"{path} is not empty and holds no {kind}; name a new folder.")
+            raise InputError(f"{path} is not empty and holds no {kind}; name a new folder (--output).")
         sealed = {**header, "digest": _digest(header)}
         storage.replace(file, (json.dumps(sealed, indent=1) + "\n").encode())
     except OSError as error:

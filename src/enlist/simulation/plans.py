@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
@@ -36,11 +37,17 @@ class Plan(abc.ABC):
         """The files that `remember` writes, those of inner folders first."""
 
     def run(
-        self, root: str | PathLike[str] | None = None, jobs: int = 1, tick: Tick | None = None, how: How | None = None
+        self,
+        root: str | PathLike[str] | None = None,
+        jobs: int = 1,
+        tick: Tick | None = None,
+        how: How | None = None,
+        ready: Callable[[], None] | None = None,
     ) -> Ended:
         """Do the runs that are missing; in the folder `root`, if it is given.
 
-        `tick` is called with the parts of a run's key and how that run stands. The results do not depend on `jobs`.
+        `ready` is called when nothing was found to be wrong, before the first run begins. `tick` is called with the
+        parts of a run's key and how that run stands. The results do not depend on `jobs`.
         Interrupted, it is called again with the same folder and goes on.
 
         >>> from enlist.simulation import Comparison, Config
@@ -50,12 +57,15 @@ class Plan(abc.ABC):
         """
         checks.whole("jobs", jobs, minimum=1)
         self.check()
+        begin = ready or (lambda: None)
         if root is None:
+            begin()
             return perform(self.jobs(), jobs, tick, how)
         path = Path(root)
         new = {header: missing_folders(header.parent) for header in self.headers(path)}
         self.remember(path, bool(how and how.accept_changes))
         try:
+            begin()
             return perform(self.jobs(path), jobs, tick, how)
         finally:
             for header, made in new.items():  # new folders to which no run came go again

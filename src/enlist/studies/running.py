@@ -132,7 +132,7 @@ class Reproduction:
     def wall(self) -> float:
         """Seconds that all calls of `run` in this folder have taken together."""
         rows = files.read(self.root / "wall.csv").decode(errors="replace").splitlines()[1:]
-        return math.fsum(_seconds(row.partition(",")[2]) for row in rows)
+        return math.fsum(_seconds([*row.split(","), ""][1]) for row in rows)
 
     def _note_wall(self) -> None:
         """Note the time since the last note; after every experiment, so that a kill loses little of it."""
