@@ -14,6 +14,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import gc
 import inspect
+import subprocess
 import sys
 import time
 import tracemalloc
@@ -171,6 +172,13 @@ def hostile() -> Part:
     return lines, holds
 
 
+def long_tests() -> Part:
+    """The tests that are marked `verify`: a real Flower federation whose nodes and servers are killed."""
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "verify", "tests"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    return ["", f"`pytest -m verify`: exit {done.returncode}", *done.stdout.splitlines()[-1:]], done.returncode == 0
+
+
 def _traced() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -186,6 +194,7 @@ PARTS: dict[str, Callable[[], Part]] = {
     "long-run": long_run,
     "selection": selection,
     "learning": learning,
+    "tests": long_tests,
     "hostile": hostile,
     "chaos": kills_and_damage,
 }

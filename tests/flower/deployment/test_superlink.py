@@ -30,6 +30,7 @@ LOST = 90.0
 """Seconds in which Flower notices that a node is gone: two heartbeats of 30 s, and a margin for a busy machine."""
 
 
+@pytest.mark.verify
 def test_nodes_and_servers_may_be_killed(federation: Federation, tmp_path: Path) -> None:
     story = a_node_is_killed_and_returns(federation, tmp_path)
     check_that_the_run_completed(story)
