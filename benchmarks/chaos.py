@@ -120,10 +120,15 @@ def killed_at_a_random_moment(luck: random.Random, place: Path) -> str:
     """`enlist run`, its whole process group killed up to three times, then resumed with other numbers of workers."""
     values = world(luck.choice(["random", "oort", "fedsuv", "bsfl", "safa"]), rounds=40)
     (place / "config.json").write_text(json.dumps(values))
-    command = ["run", str(place / "config.json"), "--output", str(place / "run"), "--resume"]
+
+    def started() -> subprocess.Popen[str]:
+        words = ["run", str(place / "config.json"), "--output", str(place / "run")]
+        words += ["--resume"] if (place / "run").is_dir() else []  # a kill may come before there is a folder
+        return _enlist([*words, "--workers", str(luck.randint(0, 2))], place)
+
     for _ in range(luck.randint(1, 3)):
-        _killed(_enlist([*command, "--workers", str(luck.randint(0, 2))], place), luck.uniform(1.5, 7.0))
-    code, output = _finished(_enlist([*command, "--workers", str(luck.randint(0, 2))], place))
+        _killed(started(), luck.uniform(1.5, 7.0))
+    code, output = _finished(started())
     return f"exit {code}: {output[-300:]}" if code else differing(place / "run", values)
 
 
