@@ -46,15 +46,19 @@ def ladder(
     output: Annotated[
         Path | None, typer.Option(help="Folder; if it holds this ladder already, only missing runs are run.")
     ] = None,
+    alone: Annotated[
+        bool, typer.Option("--alone", help="Only what is run here, without known results of other methods.")
+    ] = False,
     show: Annotated[bool, typer.Option("--show", help="Only say what the rungs are.")] = False,
     quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
     """Measure methods on a fixed set of federations, the rungs of the ladder, and write a leaderboard.
 
-    "all" stands for every registered selector; a class of yours joins as module:Class. Random is always there.
+    "all" stands for every registered selector; a class of yours joins as module:Class. Random is always there. Methods
+    that are not run are shown by the results that come with the package, marked with *.
 
-    Example: [bold]enlist ladder --selectors all,mine:LossPerSecond --seeds 2 --rungs silos,users[/]
+    Example: [bold]enlist ladder --selectors mine:LossPerSecond --seeds 2 --rungs silos,users[/]
     """
     needs_sim("ladder")
     from enlist.ladder import Ladder
@@ -75,21 +79,24 @@ def ladder(
     words += [] if seeds is None else ["--seeds", str(seeds)]
     words += ["--published"] if published else []
     words += [] if rungs is None else ["--rungs", rungs]
+    words += ["--alone"] if alone else []
     how = How(accept_changes=accept_changes)
     with writing_to(folder):
         ended = with_view(console, climbed, folder, jobs, shlex.join(words), how, "runs")
-        finish(console, climbed, ended, folder)
+        finish(console, climbed, ended, folder, alone)
 
 
-def finish(console: Console, climbed: Ladder, ended: Ended, folder: Path) -> None:
-    """Table, files and report; runs that failed are named."""
+def finish(console: Console, climbed: Ladder, ended: Ended, folder: Path, alone: bool = False) -> None:
+    """Table, files and report; runs that failed are named. Without known results if it is `alone`."""
     for (rung, label, seed), reason in ended.failed.items():
         say(console, ("failed:", "bold red"), f" {rung}, {label}, seed {seed}: {reason}")
     if not ended.finished:
         say(console, "no run was finished; there is no leaderboard.")
         raise typer.Exit(1)
-    board = climbed.leaderboard(ended, folder)
+    board = climbed.leaderboard(ended, folder, known=not alone)
     show_table(console, board.lines(), board.title, LEGEND, DISPENSABLE)
+    if board.footnote:
+        console.print(board.footnote, style="dim")
     if board.notice:
         console.print(board.notice, style="yellow")
     say(console, f"scores: {board.write(folder)}")

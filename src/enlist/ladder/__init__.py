@@ -1,6 +1,6 @@
 """The ladder: a fixed set of federations, and a leaderboard of methods over all of them.
 
-    board = ladder("all,mine:LossPerSecond", seeds=5, folder="runs/ladder")
+    board = ladder("mine:LossPerSecond", seeds=5, folder="runs/ladder")      # what is known of others stands beside it
     print(board)
     board.report("runs/ladder/report")
 
@@ -9,8 +9,9 @@
 
 from __future__ import annotations
 
+from enlist.ladder.known import known_results
 from enlist.ladder.leaderboard import Leaderboard, read
 from enlist.ladder.rung import NAMES, VERSION, Rung, rungs
 from enlist.ladder.running import Ladder, ladder
 
-__all__ = ["NAMES", "VERSION", "Ladder", "Leaderboard", "Rung", "ladder", "read", "rungs"]
+__all__ = ["NAMES", "VERSION", "Ladder", "Leaderboard", "Rung", "known_results", "ladder", "read", "rungs"]

@@ -24,7 +24,7 @@ def heat_map(board: Leaderboard) -> alt.LayerChart:
     """
     rows = [
         {
-            "selector": row["selector"],
+            "selector": board.name(row["selector"]),
             "rung": row["rung"],
             "speed-up": row["speed_up"],
             "power": max(-LIMIT, min(LIMIT, math.log2(row["speed_up"]))),
@@ -35,9 +35,10 @@ def heat_map(board: Leaderboard) -> alt.LayerChart:
         for row in board.rows
         if row["speed_up"] > 0
     ]
+    names = [board.name(label) for label in board.labels]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         x=alt.X("rung:N", sort=board.rungs, title=None, axis=alt.Axis(labelAngle=-40, orient="top", labelLimit=160)),
-        y=alt.Y("selector:N", sort=board.labels, title=None, axis=alt.Axis(labelLimit=220)),
+        y=alt.Y("selector:N", sort=names, title=None, axis=alt.Axis(labelLimit=220)),
         tooltip=["selector:N", "rung:N", alt.Tooltip("speed-up:Q", format=".2f"),
                  alt.Tooltip("accuracy:Q", format="+.3f", title="accuracy over random"), "reached:N"],
     )  # fmt: skip
@@ -61,9 +62,10 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
     """
     half = board.critical_difference / 2.0
     reach = half if math.isfinite(half) else 0.0
+    ranks = {row["selector"]: row["rank"] for row in board.standings}
     rows = [
-        {"selector": row["selector"], "rank": row["rank"], "low": row["rank"] - reach, "high": row["rank"] + reach}
-        for row in board.standings
+        {"selector": board.name(label), "rank": ranks[label], "low": ranks[label] - reach, "high": ranks[label] + reach}
+        for label in board.labels
     ]
     names = [row["selector"] for row in sorted(rows, key=lambda row: row["rank"])]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
@@ -71,7 +73,7 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
         tooltip=["selector:N", alt.Tooltip("rank:Q", format=".2f")],
     )
     bars = base.mark_rule(strokeWidth=5, opacity=0.3, color="#0b6e99").encode(
-        x=alt.X("low:Q", title="mean rank"), x2="high:Q"
+        x=alt.X("low:Q", title="mean rank", scale=alt.Scale(zero=False)), x2="high:Q"
     )
     dots = base.mark_point(filled=True, size=70, opacity=1, color="#0b6e99").encode(x="rank:Q")
     title = "Mean rank (1 is best)"
@@ -87,8 +89,11 @@ def profile_chart(board: Leaderboard, most: int = 8) -> alt.Chart:
     >>> profile_chart(example()).mark.type
     'line'
     """
-    names = board.labels[:most]
-    rows: list[dict[str, Any]] = [row for row in board.profile if row["selector"] in names]
+    first = board.labels[:most]
+    names = [board.name(label) for label in first]
+    rows: list[dict[str, Any]] = [
+        {**row, "selector": board.name(row["selector"])} for row in board.profile if row["selector"] in first
+    ]
     pick = alt.selection_point(fields=["selector"], bind="legend")
     chart: alt.Chart = (
         alt.Chart(alt.InlineData(values=rows))

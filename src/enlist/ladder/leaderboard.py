@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from enlist.errors import InputError
+from enlist.ladder.known import comparable, known_results, own_rungs, same_run, version_of
+from enlist.ladder.printing import points, ratio
 from enlist.ladder.results import read_results, write_results
 from enlist.ladder.rung import FOLDER, NAMES, PUBLISHED, VERSION, Rung, rungs
 from enlist.runs.frames import columns_of, frame
@@ -32,6 +34,9 @@ class Leaderboard:
     ----------
     results : sequence of dict
         One row per run, as `enlist.ladder.results` describes.
+    known : sequence of dict, default ()
+        Known results, such as `known_results` gives them. Those of methods, rungs, seeds and data sets that fit are
+        shown beside `results`, marked.
     hard : mapping of str to str
         Rung to the sentence that says what is hard about it.
     failed : mapping
@@ -51,6 +56,7 @@ class Leaderboard:
         self,
         results: Sequence[Row],
         *,
+        known: Sequence[Row] = (),
         hard: Mapping[str, str] | None = None,
         failed: Mapping[tuple[str, str, int], str] | None = None,
         published: bool = False,
@@ -63,9 +69,25 @@ class Leaderboard:
         self.rungs = [name for name in NAMES if name in found] + [name for name in found if name not in NAMES]
         self.data = {row["rung"]: row["data"] for row in self.results}
         """Rung -> the data set it was run with."""
-        self._by: dict[tuple[str, str], dict[int, Row]] = {}
-        for row in self.results:
-            self._by.setdefault((row["rung"], row["selector"]), {})[row["seed"]] = row
+        fitting = comparable(self.results, known)
+        self.known = [row for row in fitting if row["selector"] != BASELINE]
+        """The known results that are shown: not run here, and no part of `results`."""
+        self._by = _by_method([*self.results, *self.known])
+        self._known_random = _by_method(row for row in fitting if row["selector"] == BASELINE)
+
+    def _random(self, rung: str, selector: str) -> Mapping[int, Row]:
+        """By seed, the runs of random that a method is measured by: those that were run with it."""
+        there = self._known_random if selector in self.known_labels else self._by
+        return there.get((rung, BASELINE), {})
+
+    @functools.cached_property
+    def known_labels(self) -> frozenset[str]:
+        """The methods whose results are known and were not run here."""
+        return frozenset(row["selector"] for row in self.known)
+
+    def name(self, label: str) -> str:
+        """What tables and charts call a method: known ones are marked."""
+        return label + (" *" if label in self.known_labels else "")
 
     @functools.cached_property
     def labels(self) -> list[str]:
@@ -81,6 +103,7 @@ class Leaderboard:
     def rows(self) -> list[dict[str, Any]]:
         """One dict per rung and method: scores with their 95 % intervals (`_low`, `_high`).
 
+        known            1 if the results come with the package and were not run here
         speed_up         virtual time of random to the target over the method's, geometric mean over seeds
         speed_up_rounds  the same of rounds
         reached          with how many of its `seeds` the method reached the target
@@ -93,9 +116,10 @@ class Leaderboard:
 
     def _row(self, rung: str, runs: Mapping[int, Row]) -> dict[str, Any]:
         own = list(runs.values())
-        base = self._by.get((rung, BASELINE), {})
+        base = self._random(rung, own[0]["selector"])
         pairs = [(base[seed], row) for seed, row in runs.items() if seed in base]
         row: dict[str, Any] = {"rung": rung, "selector": own[0]["selector"], "seeds": len(own), "data": own[0]["data"]}
+        row["known"] = int(row["selector"] in self.known_labels)
         row["reached"] = int(sum(each["reached"] for each in own))
         for name, column in (("speed_up", "seconds"), ("speed_up_rounds", "rounds")):
             ratios = [there[column] / here[column] for there, here in pairs if there[column] and here[column]]
@@ -130,6 +154,7 @@ class Leaderboard:
         worst = min(own.values(), key=lambda row: _or(row["speed_up"], math.inf))
         row: dict[str, Any] = {
             "selector": name,
+            "known": int(name in self.known_labels),
             "rungs": len(own),
             "seeds": max(each["seeds"] for each in own.values()),
         }
@@ -147,7 +172,7 @@ class Leaderboard:
 
     def _over_seeds(self, name: str, rungs: Sequence[str], column: str) -> Summary:
         """The geometric mean over rungs, seed by seed; only seeds that every rung has."""
-        pairs = [(self._by.get((rung, BASELINE), {}), self._by[rung, name]) for rung in rungs]
+        pairs = [(self._random(rung, name), self._by[rung, name]) for rung in rungs]
         shared = set.intersection(*({*base} & {*own} for base, own in pairs))
         means = [
             geometric_mean([base[seed][column] / own[seed][column] for base, own in pairs]).mean
@@ -158,7 +183,7 @@ class Leaderboard:
     @property
     def critical_difference(self) -> float:
         """By how much mean ranks must differ to be significant at 5 % (Nemenyi); NaN of a single method."""
-        return critical_difference(len(self.standings), len(self.rungs))
+        return critical_difference(len(self.labels), len(self.rungs))
 
     @functools.cached_property
     def profile(self) -> list[dict[str, Any]]:
@@ -192,8 +217,9 @@ class Leaderboard:
     def title(self) -> str:
         """What was run."""
         kind = "published" if self.published else "development"
-        counts = plural(len(self.labels), "method"), plural(len(self.rungs), "rung"), plural(self.seeds, f"{kind} seed")
-        return f"Ladder {VERSION}: {', '.join(counts)}"
+        known = len(self.known_labels)
+        methods = plural(len(self.labels) - known, "method") + (f" run here and {known} known" if known else "")
+        return f"Ladder {VERSION}: {methods}, {plural(len(self.rungs), 'rung')}, {plural(self.seeds, f'{kind} seed')}"
 
     @property
     def notice(self) -> str:
@@ -207,6 +233,23 @@ class Leaderboard:
             "rungs use the digits of scikit-learn instead, and are not comparable with results on Fashion-MNIST."
         )
 
+    @property
+    def footnote(self) -> str:
+        """What the marks of methods mean: * where they are known. Empty if there are none."""
+        said = []
+        if self.known:
+            said.append("* known: comes with the package, was not run here, and is measured by the random run with it.")
+            pairs = [
+                (row, self._by[place][seed]) for place, runs in self._known_random.items() for seed, row in runs.items()
+            ]
+            others = sum(not same_run(there, here) for there, here in pairs)
+            if others:
+                said.append(
+                    f"Random came out differently here in {others} of {len(pairs)} runs, as it may with another "
+                    "processor or version of PyTorch."
+                )
+        return " ".join(said)
+
     def lines(self) -> list[list[str]]:
         """The standings as people read them, with a header."""
         measured = any(math.isfinite(row["worst_tenth"]) for row in self.standings)
@@ -216,7 +259,7 @@ class Leaderboard:
 
     def _line(self, row: Row, measured: bool) -> list[str]:
         return [
-            row["selector"],
+            self.name(row["selector"]),
             ratio(row, "speed_up"),
             f"{row['worst']:.2f} {row['worst_rung']}",
             f"{row['speed_up_rounds']:.2f}",
@@ -231,7 +274,8 @@ class Leaderboard:
         ]
 
     def write(self, folder: str | PathLike[str]) -> Path:
-        """Write results.csv (one row per run) and leaderboard.csv (per rung and method); returns the latter's path."""
+        """Write results.csv (one row per run made here) and leaderboard.csv (one per rung and method, and a column that
+        says which are known); returns the latter's path."""
         place = Path(folder)
         write_results(self.results, place / "results.csv")
         names = list(dict.fromkeys(name for row in self.rows for name in row))
@@ -253,11 +297,19 @@ class Leaderboard:
         lines = self.lines()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         table = ("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
-        return "\n".join([self.title, *([self.notice] if self.notice else []), *table])
+        said = [*([self.notice] if self.notice else []), *table, *([self.footnote] if self.footnote else [])]
+        return "\n".join([self.title, *said])
 
 
-def read(folder: str | PathLike[str]) -> Leaderboard:
+def read(folder: str | PathLike[str], *, known: bool = True) -> Leaderboard:
     """The leaderboard of a folder that `ladder` wrote, or of a results.csv alone.
+
+    Parameters
+    ----------
+    folder : path
+        The folder, or the file.
+    known : bool, default True
+        Whether to show known results of other methods beside them.
 
     >>> read("no/such/folder")
     Traceback (most recent call last):
@@ -269,30 +321,21 @@ def read(folder: str | PathLike[str]) -> Leaderboard:
     if not file.is_file():
         raise InputError(f"{path} holds no results.csv; name a folder that enlist ladder wrote.")
     rows = read_results(file)
-    known = [name for name in NAMES if any(row["rung"] == name for row in rows)]
-    hard = {rung.name: rung.hard for rung in rungs(known)} if known else {}
-    return Leaderboard(rows, hard=hard, published=all(row["seed"] in PUBLISHED for row in rows))
+    own = own_rungs(file.parent)
+    packaged = [name for name in NAMES if name not in own and any(row["rung"] == name for row in rows)]
+    hard = {rung.name: rung.hard for rung in rungs(packaged)} if packaged else {}
+    published = all(row["seed"] in PUBLISHED for row in rows)
+    fits = known and version_of(file.parent) in (None, VERSION)
+    others = [row for row in known_results(published) if row["rung"] in packaged] if fits else []
+    return Leaderboard(rows, known=others, hard=hard, published=published)
 
 
-def ratio(row: Row, name: str) -> str:
-    """A ratio with its interval.
-
-    >>> ratio({"speed_up": 1.5, "speed_up_low": 1.2, "speed_up_high": 1.9}, "speed_up")
-    '1.50 [1.20, 1.90]'
-    """
-    value, low, high = (row[key] for key in (name, f"{name}_low", f"{name}_high"))
-    if not math.isfinite(value):
-        return UNKNOWN
-    return f"{value:.2f}" + (f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else "")
-
-
-def points(difference: float) -> str:
-    """A difference of accuracies, in points.
-
-    >>> points(-0.0123), points(0.004)
-    ('-1.2', '+0.4')
-    """
-    return f"{100.0 * difference:+.1f}" if math.isfinite(difference) else UNKNOWN
+def _by_method(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, Row]]:
+    """(rung, method) -> seed -> row."""
+    found: dict[tuple[str, str], dict[int, Row]] = {}
+    for row in rows:
+        found.setdefault((row["rung"], row["selector"]), {})[row["seed"]] = row
+    return found
 
 
 def _flat(name: str, summary: Summary) -> dict[str, float]:

@@ -8,7 +8,8 @@ from pathlib import Path
 from enlist import files
 from enlist.errors import InputError
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
-from enlist.ladder.leaderboard import Leaderboard, points, ratio
+from enlist.ladder.leaderboard import Leaderboard
+from enlist.ladder.printing import difference, ratio
 from enlist.report.charts import save
 from enlist.report.page import Section, write_page
 from enlist.report.runs import Charts
@@ -41,7 +42,7 @@ def write_report(board: Leaderboard, place: Path) -> Path:
     charts: Charts = {"heat-map": heat_map(board), "ranks": rank_chart(board), "profile": profile_chart(board)}
     failed = "; ".join(f"{rung}, {label}, seed {seed}: {why}" for (rung, label, seed), why in board.failed.items())
     sections = [
-        Section("Standings", board.notice, board.lines(), note=f"{RULES} {COLUMNS}"),
+        Section("Standings", board.notice, board.lines(), note=f"{board.footnote} {RULES} {COLUMNS}".strip()),
         Section("Heat map", charts=[charts["heat-map"]], note="Blue is faster than random, red slower."),
         Section(
             "Ranks and profile",
@@ -72,8 +73,9 @@ def sentence(board: Leaderboard) -> str:
     first = board.standings[0]
     if first["selector"] == "random":
         return "Nobody is faster than random in the geometric mean."
+    name = first["selector"] + (" (known)" if first["known"] else "")
     return (
-        f"{first['selector']} is first: {ratio(first, 'speed_up')} times as fast as random in the geometric mean, "
+        f"{name} is first: {ratio(first, 'speed_up')} times as fast as random in the geometric mean, "
         f"{first['worst']:.2f} on its worst rung ({first['worst_rung']})."
     )
 
@@ -93,12 +95,12 @@ def rung_lines(board: Leaderboard, rung: str) -> list[list[str]]:
         head,
         *(
             [
-                row["selector"],
+                board.name(row["selector"]),
                 ratio(row, "speed_up"),
                 ratio(row, "speed_up_rounds"),
                 f"{row['reached']}/{row['seeds']}",
                 percent(row["final"], digits=1),
-                _difference(row),
+                difference(row),
                 percent(row["wasted"]),
                 *([percent(row["worst_tenth"], digits=1)] if measured else []),
                 UNKNOWN if row["server_ms"] != row["server_ms"] else f"{row['server_ms']:.2f}",
@@ -106,12 +108,6 @@ def rung_lines(board: Leaderboard, rung: str) -> list[list[str]]:
             for row in own
         ),
     ]
-
-
-def _difference(row: dict[str, float]) -> str:
-    low, high = row["final_difference_low"], row["final_difference_high"]
-    span = "" if low != low else f" [{points(low)}, {points(high)}]"
-    return points(row["final_difference"]) + span
 
 
 def markdown(board: Leaderboard, charts: str = "ladder-heat-map.png") -> str:

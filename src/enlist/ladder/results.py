@@ -116,8 +116,10 @@ def _number(text: str) -> float:
         return math.nan
 
 
-def write_results(rows: Iterable[Row], path: Path, columns: Sequence[str] = COLUMNS) -> Path:
+def write_results(rows: Iterable[Row], path: Path, columns: Sequence[str] = COLUMNS, digits: int = 10) -> Path:
     """Write rows as CSV, by default those of results.csv, from which a leaderboard can be made again.
+
+    Numbers are written with at most `digits` significant digits.
 
     >>> import tempfile
     >>> row = dict.fromkeys(COLUMNS, 0.5) | {"rung": "silos", "selector": "oort", "seed": 3, "data": "digits"}
@@ -125,14 +127,14 @@ def write_results(rows: Iterable[Row], path: Path, columns: Sequence[str] = COLU
     ...     read_results(write_results([row], Path(folder) / "results.csv"))[0]["seed"]
     3
     """
-    lines = [",".join(columns), *(",".join(_cell(row[name]) for name in columns) for row in rows)]
+    lines = [",".join(columns), *(",".join(_cell(row[name], digits) for name in columns) for row in rows)]
     files.write(path, ("\n".join(lines) + "\n").encode())
     return path
 
 
-def _cell(value: Any) -> str:
+def _cell(value: Any, digits: int) -> str:
     if isinstance(value, float):
-        return "" if math.isnan(value) else f"{value:.10g}"
+        return "" if math.isnan(value) else f"{value:.{digits}g}"
     text = str(value)
     return '"' + text.replace('"', '""') + '"' if any(sign in text for sign in ',"\n') else text
 

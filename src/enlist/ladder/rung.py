@@ -101,3 +101,13 @@ def rungs(names: str | Sequence[str] | None = None) -> list[Rung]:
             raise unknown("rung", name, NAMES, owner="the ladder")
     fashion = has_fashion_mnist()
     return [Rung.read(FOLDER / f"{name}.toml", fashion=fashion) for name in NAMES if name in wanted]
+
+
+def packaged(rung: Rung) -> bool:
+    """Whether a rung is one of the package's, as it stands there; a changed one is not, whatever it is called.
+
+    >>> [silos] = rungs("silos")
+    >>> packaged(silos), packaged(dataclasses.replace(silos, config=silos.config.replace("rounds.k=5")))
+    (True, False)
+    """
+    return rung.name in NAMES and rung.config == rungs([rung.name])[0].config

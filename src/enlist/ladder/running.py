@@ -11,9 +11,10 @@ from typing import Any
 
 from enlist import checks, files, selectors, storage
 from enlist.errors import EnlistError, InputError
+from enlist.ladder.known import known_results, own_rungs
 from enlist.ladder.leaderboard import Leaderboard
 from enlist.ladder.results import results
-from enlist.ladder.rung import DEVELOPMENT, PUBLISHED, VERSION, Rung, rungs
+from enlist.ladder.rung import DEVELOPMENT, PUBLISHED, VERSION, Rung, packaged, rungs
 from enlist.methods import Method, split
 from enlist.runs.scores import BASELINE
 from enlist.runs.tables import PARTICIPATIONS, RunTables, read_run
@@ -117,12 +118,23 @@ class Ladder(Plan):
                         f"{path} holds a ladder with {name} = {known.get(name)!r}, and {value!r} was asked for; "
                         "results of the two are not mixed: name a new folder."
                     )
-            storage.replace(path / "ladder.json", (json.dumps(header) + "\n").encode())
+            own = dict.fromkeys([*own_rungs(path), *(rung.name for rung in self.rungs if not packaged(rung))])
+            said = {**header, **({"own": list(own)} if own else {})}
+            storage.replace(path / "ladder.json", (json.dumps(said) + "\n").encode())
         except OSError as error:
             raise InputError(f"{path} cannot be written ({error.strerror}); name another folder.") from None
 
-    def leaderboard(self, ended: Ended, root: str | PathLike[str] | None = None) -> Leaderboard:
-        """What came out, from memory or from the folder."""
+    def known(self) -> list[dict[str, Any]]:
+        """What is known of the rungs, by methods that are not to be run here; and of random."""
+        theirs = {rung.name for rung in self.rungs if packaged(rung)}
+        return [
+            row
+            for row in known_results(self.published)
+            if row["rung"] in theirs and (row["selector"] == BASELINE or row["selector"] not in self.labels)
+        ]
+
+    def leaderboard(self, ended: Ended, root: str | PathLike[str] | None = None, *, known: bool = True) -> Leaderboard:
+        """What came out, from memory or from the folder, and beside it what is known."""
         if not ended.finished:
             reasons = dict.fromkeys(ended.failed.values())
             raise EnlistError(f"every run failed: {'; '.join(reasons)}") from ended.first_error
@@ -136,7 +148,8 @@ class Ladder(Plan):
         rows = [row for name, runs in found.items() for row in results(name, runs)]
         hard = {rung.name: rung.hard for rung in self.rungs}
         failed = {(str(key[0]), str(key[1]), int(key[2])): reason for key, reason in ended.failed.items()}
-        return Leaderboard(rows, hard=hard, failed=failed, published=self.published)
+        others = self.known() if known else []
+        return Leaderboard(rows, known=others, hard=hard, failed=failed, published=self.published)
 
 
 def ladder(
@@ -147,6 +160,7 @@ def ladder(
     published: bool = False,
     folder: str | PathLike[str] | None = None,
     jobs: int = 1,
+    known: bool = True,
     accept_changes: bool = False,
     tick: Tick | None = None,
 ) -> Leaderboard:
@@ -155,8 +169,8 @@ def ladder(
     Parameters
     ----------
     methods : str, list or dict, default "all"
-        Whom to measure, in any form of a method; "all" is every registered selector. Random is always there, as
-        everybody is measured by it.
+        Whom to run, in any form of a method; "all" is every registered selector. Whoever is named is run, known or
+        not, and so is random, as everybody is measured by it.
     rungs : str or list, optional
         Rungs by name, or `Rung` objects of your own; all if not given.
     seeds : int, optional
@@ -167,6 +181,9 @@ def ladder(
         Where to keep the runs; what it holds already is not run again. Without one they stay in memory.
     jobs : int, default 1
         Processes. The results do not depend on it.
+    known : bool, default True
+        Whether the leaderboard shows, beside what was run, what is known of methods that were not: results of the same
+        rungs and seeds that come with the package, marked.
     accept_changes : bool, default False
         Go on with folders whose files were changed in the meantime.
     tick : callable, optional
@@ -185,7 +202,7 @@ def ladder(
     """
     climbed = Ladder(methods, rungs, seeds, published)
     ended = climbed.run(folder, jobs, tick, How(accept_changes=accept_changes))
-    board = climbed.leaderboard(ended, folder)
+    board = climbed.leaderboard(ended, folder, known=known)
     if folder is not None:
         board.write(folder)
     return board
