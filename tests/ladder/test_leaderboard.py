@@ -13,7 +13,8 @@ import pytest
 from enlist.errors import InputError
 from enlist.ladder import Leaderboard, page, read
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
-from enlist.ladder.page import markdown, rung_lines, write_report
+from enlist.ladder.markdown import markdown
+from enlist.ladder.page import rung_lines, write_report
 from enlist.ladder.results import results, server_ms, write_results
 from enlist.runs.example import example_run
 from enlist.statistics import critical_difference, mean_ranks
@@ -119,7 +120,7 @@ def test_page_markdown_and_charts_show_everybody(tmp_path: Path, monkeypatch: py
         assert word in text
     document = markdown(shown)
     assert "| fast | 2.00 [" in document
-    assert "### users" in document
+    assert "| users |  | fashion-mnist |" in document
     assert rung_lines(shown, "silos")[1][0] == "poor"
     for chart in (heat_map(shown), rank_chart(shown), profile_chart(shown)):
         chart.to_dict()  # validates

@@ -55,7 +55,7 @@ def heat_map(board: Leaderboard) -> alt.LayerChart:
 
 
 def rank_chart(board: Leaderboard) -> alt.LayerChart:
-    """Mean ranks over the rungs; methods whose bars do not overlap differ significantly (Nemenyi, 5 %).
+    """Mean ranks over the rungs; methods whose bars do not overlap differ significantly (Nemenyi, 5 %). Not the oracle.
 
     >>> rank_chart(example()).title
     'Mean rank (1 is best); bars of half a critical difference of 1.96'
@@ -65,7 +65,7 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
     ranks = {row["selector"]: row["rank"] for row in board.standings}
     rows = [
         {"selector": board.name(label), "rank": ranks[label], "low": ranks[label] - reach, "high": ranks[label] + reach}
-        for label in board.labels
+        for label in board.contestants
     ]
     names = [row["selector"] for row in sorted(rows, key=lambda row: row["rank"])]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
@@ -89,7 +89,7 @@ def profile_chart(board: Leaderboard, most: int = 8) -> alt.Chart:
     >>> profile_chart(example()).mark.type
     'line'
     """
-    first = board.labels[:most]
+    first = board.contestants[:most]
     names = [board.name(label) for label in first]
     rows: list[dict[str, Any]] = [
         {**row, "selector": board.name(row["selector"])} for row in board.profile if row["selector"] in first

@@ -23,6 +23,8 @@ from enlist.statistics import Summary, critical_difference, geometric_mean, mean
 
 Row = Mapping[str, Any]
 NOTHING = Summary(math.nan, math.nan, math.nan)
+CEILING = "oracle"
+"""The method that knows what no other can know: it shows what could be gained, and is no contestant."""
 FACTORS = np.round(np.geomspace(1.0, 5.0, 41), 4)
 """Of the best speed-up, along a performance profile."""
 
@@ -85,9 +87,14 @@ class Leaderboard:
         """The methods whose results are known and were not run here."""
         return frozenset(row["selector"] for row in self.known)
 
+    @functools.cached_property
+    def contestants(self) -> list[str]:
+        """The methods that are ranked, in the order of the table: all but the oracle."""
+        return [name for name in self.labels if name != CEILING]
+
     def name(self, label: str) -> str:
-        """What tables and charts call a method: known ones are marked."""
-        return label + (" *" if label in self.known_labels else "")
+        """What tables and charts call a method: known ones are marked, and so is the ceiling."""
+        return label + (" (ceiling)" if label == CEILING else "") + (" *" if label in self.known_labels else "")
 
     @functools.cached_property
     def labels(self) -> list[str]:
@@ -134,21 +141,24 @@ class Leaderboard:
 
     @functools.cached_property
     def standings(self) -> list[dict[str, Any]]:
-        """One dict per method over all rungs, best first.
+        """One dict per method over all rungs, best first; the oracle is the last.
 
         speed_up           geometric mean over rungs; the interval is over seeds, of this very set of rungs
         worst, worst_rung  the lowest speed-up, and where
-        rank               mean rank by speed-up
+        rank               mean rank by speed-up; the oracle has none
         rungs              on how many rungs it was run; who lacks some comes last
         final_difference   mean over rungs, `worst_difference` the lowest
         """
         table: dict[str, dict[str, dict[str, Any]]] = {}
         for row in self.rows:
             table.setdefault(row["selector"], {})[row["rung"]] = row
-        scores = [[table[name].get(rung, {}).get("speed_up", math.nan) for name in table] for rung in self.rungs]
-        ranks = dict(zip(table, mean_ranks(scores).tolist(), strict=True))
-        found = [self._standing(name, own, ranks[name]) for name, own in table.items()]
-        return sorted(found, key=lambda row: (-row["rungs"], -_or(row["speed_up"], -math.inf)))
+        ranked = [name for name in table if name != CEILING]
+        scores = [[table[name].get(rung, {}).get("speed_up", math.nan) for name in ranked] for rung in self.rungs]
+        ranks = dict(zip(ranked, mean_ranks(scores).tolist(), strict=True))
+        found = [self._standing(name, own, ranks.get(name, math.nan)) for name, own in table.items()]
+        return sorted(
+            found, key=lambda row: (row["selector"] == CEILING, -row["rungs"], -_or(row["speed_up"], -math.inf))
+        )
 
     def _standing(self, name: str, own: Mapping[str, Row], rank: float) -> dict[str, Any]:
         worst = min(own.values(), key=lambda row: _or(row["speed_up"], math.inf))
@@ -183,15 +193,16 @@ class Leaderboard:
     @property
     def critical_difference(self) -> float:
         """By how much mean ranks must differ to be significant at 5 % (Nemenyi); NaN of a single method."""
-        return critical_difference(len(self.labels), len(self.rungs))
+        return critical_difference(len(self.contestants), len(self.rungs))
 
     @functools.cached_property
     def profile(self) -> list[dict[str, Any]]:
         """The performance profile: per method and factor, the share of rungs on which it is within that factor of the
         best speed-up. Dolan, Moré: Benchmarking optimization software with performance profiles, 2002."""
-        best = {rung: max(_or(row["speed_up"], 0.0) for row in self.rows if row["rung"] == rung) for rung in self.rungs}
-        own: dict[str, list[float]] = {name: [] for name in self.labels}
-        for row in self.rows:
+        rows = [row for row in self.rows if row["selector"] != CEILING]
+        best = {rung: max(_or(row["speed_up"], 0.0) for row in rows if row["rung"] == rung) for rung in self.rungs}
+        own: dict[str, list[float]] = {name: [] for name in self.contestants}
+        for row in rows:
             own[row["selector"]].append(best[row["rung"]] / row["speed_up"] if row["speed_up"] > 0 else math.inf)
         return [
             {
@@ -217,8 +228,9 @@ class Leaderboard:
     def title(self) -> str:
         """What was run."""
         kind = "published" if self.published else "development"
-        known = len(self.known_labels)
-        methods = plural(len(self.labels) - known, "method") + (f" run here and {known} known" if known else "")
+        known = len(self.known_labels - {CEILING})
+        methods = plural(len(self.contestants) - known, "method") + (f" run here and {known} known" if known else "")
+        methods += " and the oracle" if CEILING in self.labels else ""
         return f"Ladder {VERSION}: {methods}, {plural(len(self.rungs), 'rung')}, {plural(self.seeds, f'{kind} seed')}"
 
     @property
@@ -235,7 +247,7 @@ class Leaderboard:
 
     @property
     def footnote(self) -> str:
-        """What the marks of methods mean: * where they are known. Empty if there are none."""
+        """What the marks of methods mean: * where they are known, and the ceiling. Empty if there are none."""
         said = []
         if self.known:
             said.append("* known: comes with the package, was not run here, and is measured by the random run with it.")
@@ -248,6 +260,8 @@ class Leaderboard:
                     f"Random came out differently here in {others} of {len(pairs)} runs, as it may with another "
                     "processor or version of PyTorch."
                 )
+        if CEILING in self.labels:
+            said.append("The oracle knows what no method can know: it shows what could be gained, and has no rank.")
         return " ".join(said)
 
     def lines(self) -> list[list[str]]:
@@ -263,7 +277,7 @@ class Leaderboard:
             ratio(row, "speed_up"),
             f"{row['worst']:.2f} {row['worst_rung']}",
             f"{row['speed_up_rounds']:.2f}",
-            f"{row['rank']:.1f}",
+            UNKNOWN if math.isnan(row["rank"]) else f"{row['rank']:.1f}",
             percent(row["reached"]),
             points(row["final_difference"]),
             points(row["worst_difference"]),
@@ -288,8 +302,8 @@ class Leaderboard:
         return write_report(self, Path(place))
 
     def markdown(self) -> str:
-        """The page docs/ladder.md."""
-        from enlist.ladder.page import markdown
+        """A page that explains the ladder and shows all scores, as docs/ladder.md; its charts are not written."""
+        from enlist.ladder.markdown import markdown
 
         return markdown(self)
 

@@ -1,19 +1,19 @@
-"""The leaderboard as a page that opens offline, and as docs/ladder.md."""
+"""The leaderboard as a page that opens offline."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 
 from enlist import files
 from enlist.errors import InputError
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
-from enlist.ladder.leaderboard import Leaderboard
+from enlist.ladder.leaderboard import CEILING, Leaderboard
 from enlist.ladder.printing import difference, ratio
 from enlist.report.charts import save
 from enlist.report.page import Section, write_page
 from enlist.report.runs import Charts
 from enlist.runs.printing import UNKNOWN, percent
+from enlist.runs.scores import BASELINE
 
 RULES = (
     "The target of a rung and seed is 97 % of the final accuracy of random, reached by the first three evaluations in "
@@ -26,6 +26,10 @@ COLUMNS = (
     "points, on average over rungs, and 'at worst' on its worst rung; 'wasted' the share of those asked whose update "
     "was never merged; 'server ms' the processor time of the selector per round."
 )
+
+HEAT = "Blue is faster than random, red slower."
+RANKS = "Methods whose bars of mean ranks do not overlap differ significantly (Nemenyi, 5 %)."
+PROFILE = "The profile shows on which share of the rungs a method is within a factor of the best one there."
 
 
 def write_report(board: Leaderboard, place: Path) -> Path:
@@ -43,12 +47,11 @@ def write_report(board: Leaderboard, place: Path) -> Path:
     failed = "; ".join(f"{rung}, {label}, seed {seed}: {why}" for (rung, label, seed), why in board.failed.items())
     sections = [
         Section("Standings", board.notice, board.lines(), note=f"{board.footnote} {RULES} {COLUMNS}".strip()),
-        Section("Heat map", charts=[charts["heat-map"]], note="Blue is faster than random, red slower."),
+        Section("Heat map", charts=[charts["heat-map"]], note=f"{HEAT} {board.footnote}".strip()),
         Section(
             "Ranks and profile",
             charts=[charts["ranks"], charts["profile"]],
-            note="Methods whose bars of mean ranks do not overlap differ significantly (Nemenyi, 5 %). The profile "
-            "shows on which share of the rungs a method is within a factor of the best one there.",
+            note=f"{RANKS} {PROFILE}",
         ),
         *(Section(rung, board.hard.get(rung, ""), rung_lines(board, rung)) for rung in board.rungs),
     ]
@@ -71,7 +74,7 @@ def sentence(board: Leaderboard) -> str:
     'oort is first: 1.50 times as fast as random in the geometric mean, 1.50 on its worst rung (silos).'
     """
     first = board.standings[0]
-    if first["selector"] == "random":
+    if first["selector"] == BASELINE:
         return "Nobody is faster than random in the geometric mean."
     name = first["selector"] + (" (known)" if first["known"] else "")
     return (
@@ -81,13 +84,16 @@ def sentence(board: Leaderboard) -> str:
 
 
 def rung_lines(board: Leaderboard, rung: str) -> list[list[str]]:
-    """The scores of one rung, best first, with a header.
+    """The scores of one rung, best first and the oracle last, with a header.
 
     >>> from enlist.ladder.charts import example
     >>> [line[:2] for line in rung_lines(example(), "silos")]
     [['selector', 'speed-up'], ['oort', '1.50'], ['random', '1.00']]
     """
-    own = sorted((row for row in board.rows if row["rung"] == rung), key=lambda row: -row["speed_up"])
+    own = sorted(
+        (row for row in board.rows if row["rung"] == rung),
+        key=lambda row: (row["selector"] == CEILING, -row["speed_up"]),
+    )
     measured = any(row["worst_tenth"] == row["worst_tenth"] for row in own)
     head = ["selector", "speed-up", "in rounds", "reached", "final accuracy", "over random", "wasted"]
     head += [*(["worst tenth"] if measured else []), "server ms"]
@@ -108,35 +114,3 @@ def rung_lines(board: Leaderboard, rung: str) -> list[list[str]]:
             for row in own
         ),
     ]
-
-
-def markdown(board: Leaderboard, charts: str = "ladder-heat-map.png") -> str:
-    """docs/ladder.md, with a picture of the heat map at `charts`.
-
-    >>> from enlist.ladder.charts import example
-    >>> markdown(example()).splitlines()[0]
-    '# The ladder'
-    """
-    seeds = sorted({row["seed"] for row in board.results})
-    kind = "published, on which nothing is tuned" if board.published else "for development"
-    parts = [
-        "# The ladder",
-        f"{board.title}. {sentence(board)}",
-        *([f"**{board.notice}**"] if board.notice else []),
-        f"Made by `enlist ladder`; seeds {seeds[0]} to {seeds[-1]}, {kind}. `enlist ladder --selectors all,mine:Own` "
-        "puts a selector of yours into the same table.",
-        _table(board.lines()),
-        RULES + " " + COLUMNS,
-        f"![Speed-up over random of every method on every rung]({charts})",
-        f"Mean ranks differ significantly (Nemenyi, 5 %) if they are at least {board.critical_difference:.2f} apart.",
-        "## The rungs",
-        _table([["rung", "what is hard", "data"], *([r, board.hard.get(r, ""), board.data[r]] for r in board.rungs)]),
-    ]
-    for rung in board.rungs:
-        parts += [f"### {rung}", board.hard.get(rung, ""), _table(rung_lines(board, rung))]
-    return "\n\n".join(part for part in parts if part) + "\n"
-
-
-def _table(lines: Sequence[Sequence[str]]) -> str:
-    head, *rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
-    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows])

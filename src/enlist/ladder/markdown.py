@@ -1,0 +1,183 @@
+"""The leaderboard as a page for strangers, in Markdown: docs/ladder.md."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from enlist.ladder.leaderboard import CEILING, Leaderboard
+from enlist.ladder.page import COLUMNS, HEAT, PROFILE, RANKS, RULES, sentence
+from enlist.ladder.printing import difference, ratio
+from enlist.ladder.rung import DEVELOPMENT, FOLDER, NAMES, PUBLISHED, VERSION, Rung
+from enlist.runs.printing import UNKNOWN, percent, plural
+from enlist.runs.scores import BASELINE
+
+Row = Mapping[str, Any]
+
+WHAT = """The ladder compares methods of client selection: which clients should take part in the next round of federated
+learning? One federation flatters one method, so there are {rungs}, its rungs, and they stay as they are. On
+each, every method trains the same model with the same populations, devices and luck, and we ask how much virtual time
+it takes to become as accurate as random selection becomes in the end. A speed-up of 2 is half the time of random."""
+SEEDS = """This is version {version} of rungs and seeds. The seeds here, {seeds}, are {kind}. Seeds {development} are
+there to develop and tune with, seeds {published} for publication: nothing is tuned on them."""
+RUN = """`enlist ladder` runs it. Results of many methods come with the package, so only what you name is run, and
+random, by which everybody is measured; the others stand beside it, marked.
+
+```
+pip install "enlist[sim]"
+enlist ladder --show                                     what the rungs are
+enlist ladder --selectors mine:LossPerSecond             a class in mine.py, on the seeds for development
+enlist ladder --selectors mine:LossPerSecond --published the same seeds as here, for a table to publish
+enlist ladder --selectors all --alone                    everybody, from scratch: takes an hour or more
+```
+
+A selector of one's own is a class with two methods, here in `mine.py`:
+
+```python
+from dataclasses import dataclass
+import numpy as np
+import enlist
+
+@dataclass
+class Seen(enlist.State):
+    worth: np.ndarray = enlist.column(1e9)                        # who was never asked comes first
+
+class LossPerSecond(enlist.Selector):
+    State = Seen
+
+    def choose(self, request):
+        worth = request.of(self.state.worth) / (1 + request.of(self.counts.selected))
+        return request.pick(np.argsort(-worth)[: request.k])
+
+    def learn(self, told):
+        worth = told.column("loss") / told.latency
+        self.state.worth[told.clients] = np.nan_to_num(worth)     # NaN where a client was lost
+```
+
+[write-a-selector.md](write-a-selector.md) goes on from there, and [simulation.md](simulation.md#the-ladder) has every
+option. To bring a selector into this table, run it on the published seeds, merge its folder with
+`python -m benchmarks.ladder FOLDER`, which also writes this page, and open a pull request."""
+BUDGET = """The budget of a rung is virtual time and rounds. If a run that never gets to the target counted with its own
+time, short rounds that lead nowhere would look fast."""
+SHARE = """The oracle knows what no method can know, so it shows what could be gained. The table has its speed-up, and
+how much of it the methods that stand first reach: their speed-up over that of the oracle."""
+OVERALL = "all rungs"
+FIRST = 3
+"""Methods in the table of the oracle's speed-up, besides random."""
+
+
+def markdown(board: Leaderboard, charts: str = "ladder") -> str:
+    """docs/ladder.md, with pictures in the folder `charts`: heat-map.png, ranks.png, profile.png.
+
+    >>> from enlist.ladder.charts import example
+    >>> markdown(example()).splitlines()[0]
+    '# The ladder'
+    """
+    parts = [
+        "# The ladder",
+        WHAT.format(rungs=plural(len(board.rungs), "federation")),
+        f"**{sentence(board)}**",
+        *([f"**{board.notice}**"] if board.notice else []),
+        _seeds(board),
+        "## Standings",
+        f"{board.title}.",
+        _table(board.lines()),
+        f"'Speed-up' is the geometric mean over rungs; 'worst rung' the lowest, and where. {COLUMNS} {board.footnote}",
+        f"![Speed-up over random of every method on every rung]({charts}/heat-map.png)",
+        f"{HEAT} {board.footnote}",
+        f"![Mean ranks of the methods over the rungs]({charts}/ranks.png)",
+        f"{RANKS} {_apart(board)}",
+        f"![Performance profiles of the methods that stand highest]({charts}/profile.png)",
+        PROFILE,
+        "## The rungs",
+        "What is hard about each, with the mean of its targets over seeds and the fastest method there.",
+        _table(_rungs(board)),
+        "## Speed-up on each rung",
+        "Over random, in virtual time to the target, with the 95 % interval over seeds below it.",
+        _table(_matrix(board, lambda row: ratio(row, "speed_up"))),
+        "## Final accuracy on each rung",
+        "Minus that of random, in points, paired by seed, with the 95 % interval below it.",
+        _table(_matrix(board, difference)),
+        *_oracle(board),
+        "## How it is scored",
+        RULES,
+        BUDGET,
+        "Accuracies are compared at the end of the budget, paired by seed. Ranks are by speed-up.",
+        "## Run it, and add a selector of your own",
+        RUN,
+    ]
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _seeds(board: Leaderboard) -> str:
+    kind = "for publication" if board.published else "for development"
+    development, published = (f"{seeds[0]} to {seeds[-1]}" for seeds in (DEVELOPMENT, PUBLISHED))
+    found = sorted({row["seed"] for row in board.results})
+    seeds = f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
+    return SEEDS.format(version=VERSION, seeds=seeds, kind=kind, development=development, published=published)
+
+
+def _apart(board: Leaderboard) -> str:
+    apart = board.critical_difference
+    return f"That is, if they are at least {apart:.2f} apart." if math.isfinite(apart) else ""
+
+
+def _rungs(board: Leaderboard) -> list[list[str]]:
+    lines = [["rung", "what is hard", "data", "clients", "a round", "target", "fastest"]]
+    for rung in board.rungs:
+        target = {row["seed"]: row["target"] for row in board.results if row["rung"] == rung}
+        own = [row for row in board.rows if row["rung"] == rung and row["selector"] != CEILING and row["speed_up"] > 0]
+        best = max(own, key=lambda row: row["speed_up"], default=None)
+        first = UNKNOWN if best is None else f"{board.name(best['selector'])}, {best['speed_up']:.2f}"
+        mean = percent(sum(target.values()) / len(target), 1)
+        lines.append([rung, board.hard.get(rung, ""), board.data[rung], *_size(rung), mean, first])
+    return lines
+
+
+def _size(rung: str) -> tuple[str, str]:
+    """Clients, and how many a round takes, of a rung of the package; some data sets have clients of their own."""
+    if rung not in NAMES:
+        return UNKNOWN, UNKNOWN
+    config = Rung.read(FOLDER / f"{rung}.toml").config
+    return f"{config.data.clients:,}" if config.data.clients else "natural", str(config.rounds.k)
+
+
+def _matrix(board: Leaderboard, cell: Callable[[Row], str]) -> list[list[str]]:
+    """Methods by rungs; an interval goes on a second line."""
+    found = {(row["selector"], row["rung"]): cell(row).replace(" [", "<br>[") for row in board.rows}
+    rows = [[board.name(label), *(found.get((label, rung), UNKNOWN) for rung in board.rungs)] for label in board.labels]
+    return [["selector", *board.rungs], *rows]
+
+
+def _oracle(board: Leaderboard) -> list[str]:
+    """The share of the oracle's speed-up that the first methods reach, if there is an oracle."""
+    if CEILING not in board.labels:
+        return []
+    return ["## Share of the oracle's speed-up", SHARE, _table(oracle_lines(board))]
+
+
+def oracle_lines(board: Leaderboard) -> list[list[str]]:
+    """Per rung and over all, the oracle's speed-up and the share of it that the methods standing first reach.
+
+    >>> from enlist.ladder.charts import example
+    >>> more = {**example().results[0], "selector": "oracle", "seconds": 45.0}
+    >>> oracle_lines(Leaderboard([*example().results, more]))
+    [['rung', 'oracle', 'oort', 'random'], ['silos', '2.00', '75 %', '50 %'], ['all rungs', '2.00', '75 %', '50 %']]
+    """
+    first = [*[name for name in board.contestants if name != BASELINE][:FIRST], BASELINE]
+    gains = {(row["selector"], row["rung"]): row["speed_up"] for row in board.rows}
+    gains |= {
+        (row["selector"], OVERALL): row["speed_up"] for row in board.standings if row["rungs"] == len(board.rungs)
+    }
+    lines = [["rung", CEILING, *(board.name(label) for label in first)]]
+    for rung in [*board.rungs, OVERALL]:
+        most = gains.get((CEILING, rung), math.nan)
+        shares = [percent(gains.get((label, rung), math.nan) / most) for label in first]
+        lines.append([rung, UNKNOWN if math.isnan(most) else f"{most:.2f}", *shares])
+    return lines
+
+
+def _table(lines: Sequence[Sequence[str]]) -> str:
+    head, *rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
+    return "\n".join([head, "|" + "---|" * len(lines[0]), *rows])
