@@ -11,11 +11,21 @@ from enlist.bandits.extreme import BayesianExtremeExplore, ExtremeExplore
 from enlist.bandits.gaussian import ExactGP, FeatureGP, feature_count, median_distance, rbf
 from enlist.bandits.latency import MeanLatency, scored_latency
 from enlist.bandits.linear import Ridge, RidgePerClient, Standardiser
+from enlist.bandits.lognormal import LogLatency, round_end
 from enlist.bandits.maxmin import argmax_min_plus_sum, objective
 from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
 from enlist.bandits.queues import VirtualQueues, capped_shares
 from enlist.bandits.rules import UCB, DiscountedThompson, EpsilonGreedy, Rule, Thompson
-from enlist.bandits.sampling import rest, systematic, top_k, uniform, unseen_first, weighted, weighted_by_logarithm
+from enlist.bandits.sampling import (
+    rest,
+    sets_by_time,
+    systematic,
+    top_k,
+    uniform,
+    unseen_first,
+    weighted,
+    weighted_by_logarithm,
+)
 from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
@@ -29,6 +39,7 @@ __all__ = [
     "ExactGP",
     "ExtremeExplore",
     "FeatureGP",
+    "LogLatency",
     "MeanLatency",
     "RecentValues",
     "Ridge",
@@ -57,7 +68,9 @@ __all__ = [
     "objective",
     "rbf",
     "rest",
+    "round_end",
     "scored_latency",
+    "sets_by_time",
     "staleness",
     "systematic",
     "top_k",

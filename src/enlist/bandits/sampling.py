@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 
 from enlist.typing import FloatArray, IntArray
@@ -116,3 +118,33 @@ def systematic(inclusion: FloatArray, rng: np.random.Generator) -> IntArray:
     points = rng.uniform() + np.arange(size)
     drawn = np.minimum(np.searchsorted(borders, points, side="right"), len(order) - 1)
     return np.sort(np.concatenate([certain, order[drawn]]))
+
+
+def sets_by_time(times: FloatArray, scores: FloatArray, k: int, rng: np.random.Generator, most: int = 64) -> IntArray:
+    """Sets of k clients, one per row: for growing limits of time, the k best scores within the limit. O(n log n).
+
+    Every limit is tried if there are at most `most` of them, else as many on a geometric scale. Ties in time, and of
+    scores at the border, are drawn by `rng`.
+
+    >>> times, scores = np.array([1.0, 9.0, 2.0, 3.0]), np.array([0.1, 0.9, 0.2, 0.5])
+    >>> np.sort(sets_by_time(times, scores, 2, np.random.default_rng(0)))
+    array([[0, 2],
+           [2, 3],
+           [1, 3]])
+    """
+    order = rng.permutation(len(times))
+    order = order[np.argsort(times[order], kind="stable")]
+    lengths = np.arange(k, len(order) + 1)
+    if len(lengths) > most:
+        lengths = np.unique(np.geomspace(k, len(order), most).round().astype(np.int64))
+    held = order[:k]
+    sets = [held]
+    for start, stop in itertools.pairwise(lengths.tolist()):
+        # Whoever is among the best of a longer stretch is among the best of every part of it.
+        entering = order[start:stop]
+        entering = entering[scores[entering] > scores[held].min()]
+        if len(entering):
+            both = np.concatenate([held, entering])
+            held = both[np.argpartition(-scores[both], k - 1)[:k]]
+            sets.append(held)
+    return np.stack(sets)

@@ -12,7 +12,7 @@ from typing import Any
 from enlist import checks, files, selectors, storage
 from enlist.errors import EnlistError, InputError
 from enlist.ladder.known import known_results, own_rungs
-from enlist.ladder.leaderboard import Leaderboard
+from enlist.ladder.leaderboard import CEILING, Leaderboard
 from enlist.ladder.results import results
 from enlist.ladder.rung import DEVELOPMENT, PUBLISHED, VERSION, Rung, packaged, rungs
 from enlist.methods import Method, split
@@ -209,7 +209,7 @@ def ladder(
 
 
 def everybody(given: selectors.AnyMethods) -> list[Method[Any]]:
-    """Methods in any form, "all" spelled out, and random among them.
+    """Methods in any form, "all" and "oracle" spelled out, and random among them.
 
     >>> [method.label for method in everybody("oort, mine = bsfl")]
     ['random', 'oort', 'mine']
@@ -219,11 +219,18 @@ def everybody(given: selectors.AnyMethods) -> list[Method[Any]]:
     if isinstance(given, Iterable) and not isinstance(given, Mapping | type):
         spelled: list[Any] = []
         for each in given:
-            spelled += selectors.names() if isinstance(each, str) and each.strip() == ALL else [each]
+            spelled += _spelled(each.strip()) if isinstance(each, str) else [each]
         given = spelled
     found = selectors.methods(given)
     base = [method for method in found if method.label == BASELINE] or [selectors.method(BASELINE)]
     return [*base, *(method for method in found if method.label != BASELINE)]
+
+
+def _spelled(name: str) -> list[Any]:
+    """What a word stands for: "all" for every registered selector, "oracle" for the ceiling, which is not one."""
+    if name == ALL:
+        return list(selectors.names())
+    return [Method("enlist.simulation.oracle:Oracle", label=CEILING)] if name == CEILING else [name]
 
 
 def _rungs(given: str | Sequence[str | Rung] | None) -> list[Rung]:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from enlist.selectors.refl import REFL as REFL
     from enlist.selectors.safa import SAFA as SAFA
     from enlist.selectors.size_proportional import SizeProportional as SizeProportional
+    from enlist.selectors.tempo import Tempo as Tempo
     from enlist.selectors.tifl import TiFL as TiFL
     from enlist.selectors.ucb_cs import UCBCS as UCBCS
 
@@ -54,6 +55,7 @@ AnyMethods = AnyMethod | Iterable[AnyMethod] | Mapping[str, AnyMethod]
 ENTRY_POINT_GROUP = "enlist.selectors"
 
 BUILT_IN = {
+    "tempo": "tempo:Tempo",
     "random": "random:Random",
     "size-proportional": "size_proportional:SizeProportional",
     "darts-ucb": "darts:DartsUCB",

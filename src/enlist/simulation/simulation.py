@@ -36,6 +36,7 @@ from enlist.simulation.drift import Drift
 from enlist.simulation.evaluation import Evaluator, Watch, check_watch
 from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Hostility
+from enlist.simulation.oracle import Omniscient, Truth
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import protocol
 from enlist.simulation.rows import NOTHING, RoundRecord, Seen
@@ -97,6 +98,7 @@ class Simulation:
             max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
             **config.selector.settings,
         )
+        self._tell_truth()
         if self._tells_accuracy and "validation" not in (self.population.samples or data or {}):
             raise InputError(
                 f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
@@ -237,6 +239,10 @@ class Simulation:
             device=device,
             **self.config.training.own(module, self.population.shape, self.population.classes),
         )
+
+    def _tell_truth(self) -> None:
+        if isinstance(self.selector, Omniscient):
+            self.selector.truth = Truth(self)
 
     def _leaving(self) -> list[tuple[int, IntArray]]:
         count = len(self.population)
@@ -572,6 +578,7 @@ class Simulation:
         tensors, model = (_as_tensors(checkpoint.weights[file]) for file in ("tensors", "model"))
         functions = {name: value for name, value in self.config.selector.settings.items() if callable(value)}
         self.selector = type(self.selector).load(checkpoint.folder / "selector", **functions)
+        self._tell_truth()
         self.books = Books(self.selector, late=self.books.late)
         self.server.layout.load_named(model, self.server.model)
         self.server.restore(header.get("bounds", {}), tensors)

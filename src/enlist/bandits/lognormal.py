@@ -1,0 +1,196 @@
+"""Latencies that are log-normal: learned per client, from features where they tell something, and cut-off replies too.
+
+    ln latency = m_i + noise,   noise ~ N(0, within),   m_i ~ N(theta.x_i, between)
+
+theta is a ridge regression on standardised features over all clients; m_i is then shrunk towards it by how often the
+client was timed. A reply that never came in time says that the latency is longer than the time waited: it counts as
+what a truncated normal is expected to be beyond that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.special import log_ndtr, ndtr
+
+from enlist.bandits.linear import Ridge, Standardiser
+from enlist.clients import Clients
+from enlist.records import Outcome
+from enlist.rounds import Told
+from enlist.state import State, column
+from enlist.typing import AnyArray, FloatArray, IntArray
+
+SHORTEST = 1e-6
+"""Seconds; shorter latencies count as this, so that they have a logarithm."""
+FAR = 4.0
+"""Deviations beyond which an observation moves what clients share no further."""
+WINDOW = 200.0
+"""Observations that the two variances remember."""
+STEPS = 30
+"""Bisections that find when a round ends: to a billionth of the range."""
+
+
+@dataclasses.dataclass
+class LogLatency(State):
+    """Mean and deviation of the logarithm of each client's next latency.
+
+    centre, model    what features tell: ln latency = centre + theta.x
+    between, within  variance of clients around that, and of replies around their client; each with its weight
+    mean, weight     per client: mean of what was seen, and how many replies it rests on, at most `memory` + 1
+
+    >>> latency = LogLatency.of(Clients(count=3))
+    >>> rows = latency.rows(Clients(count=3))
+    >>> latency.observe(rows[:2], np.array([0, 1]), np.log([2.0, 8.0]), memory=4.0)
+    >>> mean, deviation = latency.predict(rows)
+    >>> np.exp(mean).round(1)
+    array([2.1, 7.7, 4. ])
+    >>> bool(deviation[2] > deviation[0])
+    True
+    """
+
+    scaler: Standardiser
+    model: Ridge
+    centre: float | None = None
+    between: float = 1.0
+    between_weight: float = 1.0
+    within: float = 0.04
+    within_weight: float = 4.0
+    mean: FloatArray = column(0.0)
+    weight: FloatArray = column(0.0)
+
+    @classmethod
+    def of(cls, clients: Clients) -> LogLatency:
+        """Nothing timed yet; the scaling of features is fitted to this population and kept."""
+        table = _table(clients)
+        scaler = Standardiser.fit(table, np.asarray((table >= 0.0).all(axis=0)))
+        return cls.create(len(clients), scaler=scaler, model=Ridge.of(table.shape[1] + 1))
+
+    def rows(self, clients: Clients) -> FloatArray:
+        """What is known up front of each client, standardised, and an intercept: (n, d)."""
+        return np.column_stack([self.scaler.apply(_table(clients)), np.ones(len(clients))])
+
+    def predict(self, rows: FloatArray, clients: IntArray | slice = slice(None)) -> tuple[FloatArray, FloatArray]:
+        """Mean and deviation of ln latency of these clients' next replies; `rows` are theirs."""
+        told, weight = (self.centre or 0.0) + rows @ self.model.theta, self.weight[clients]
+        prior = self.within / self.between  # how many replies the features are worth
+        mean = (prior * told + weight * self.mean[clients]) / (prior + weight)
+        return mean, np.sqrt(self.within + self.within / (prior + weight))
+
+    def learn(self, rows: FloatArray, told: Told, memory: float) -> FloatArray:
+        """Take in the latencies of told clients; returns ln latency as it was credited, NaN for nothing."""
+        latency = np.log(np.maximum(told.column("latency"), SHORTEST))
+        late = (told.outcome == Outcome.LATE) & ~np.isnan(latency)
+        seen = np.where(told.completed | late, latency, np.nan)
+        if late.any():
+            mean, deviation = self.predict(rows[late], told.clients[late])
+            seen[late] = beyond(latency[late], mean, deviation)
+        self.observe(rows, told.clients, seen, memory, late)
+        return seen
+
+    def amend(self, rows: FloatArray, told: Told, memory: float) -> None:
+        """Put the true latencies of late clients in the place of what was credited."""
+        assert told.credited is not None
+        seen = np.log(np.maximum(told.column("latency"), SHORTEST))
+        new = np.isnan(told.credited)
+        self.observe(rows[new], told.clients[new], seen[new], memory)
+        again = told.clients[~new]
+        self.mean[again] += (seen - told.credited)[~new] / np.maximum(self.weight[again], 1.0)
+
+    def observe(
+        self, rows: FloatArray, clients: IntArray, seen: FloatArray, memory: float, guessed: AnyArray | None = None
+    ) -> None:
+        """Take in ln latencies, NaN for unknown; those `guessed` from a bound say nothing of the noise."""
+        known = ~np.isnan(seen)
+        if not known.any():
+            return
+        sure = known if guessed is None else known & ~guessed
+        sure, rows, clients, seen = sure[known], rows[known], clients[known], seen[known]
+        if self.centre is None:
+            self.centre = float(np.median(seen))
+        weight = self.weight[clients]
+        fresh = weight == 0.0
+        self._share(rows[fresh], seen[fresh])
+        deviations = (seen - self.mean[clients])[sure & ~fresh]
+        held = weight[sure & ~fresh]
+        # A mean of w replies and the next one differ by (1 + 1/w) times the noise.
+        self._widen(np.minimum(deviations**2, 1.0) * held / (held + 1.0))
+        kept = np.where(np.abs(seen - self.mean[clients]) > self._jump(), 0.0, np.minimum(weight, memory))
+        self.mean[clients] = (kept * self.mean[clients] + seen) / (kept + 1.0)
+        self.weight[clients] = kept + 1.0
+
+    def _jump(self) -> float:
+        """A client that is further off than this has changed; what was known of it is forgotten."""
+        return 3.0 * max(math.sqrt(2.0 * self.within), 0.15)
+
+    def _share(self, rows: FloatArray, seen: FloatArray) -> None:
+        """What clients timed for the first time tell of all others."""
+        if not len(seen):
+            return
+        most = FAR * math.sqrt(self.between + self.within)
+        above = seen - (self.centre or 0.0)
+        missed = np.clip(above - rows @ self.model.theta, -most, most)
+        total = self.between * self.between_weight + float((missed**2).sum())
+        self.between = max(total / (self.between_weight + len(seen)), 1e-3)
+        self.between_weight = min(self.between_weight + len(seen), WINDOW)
+        self.model.update(rows, rows @ self.model.theta + missed)
+
+    def _widen(self, squares: FloatArray) -> None:
+        total = self.within * self.within_weight + float(squares.sum())
+        self.within = max(total / (self.within_weight + len(squares)), 1e-4)
+        self.within_weight = min(self.within_weight + len(squares), WINDOW)
+
+
+def _table(clients: Clients) -> FloatArray:
+    """Everything known up front that may tell speed: (n, d), perhaps with no column at all."""
+    columns = [values for values in (clients.num_examples, clients.expected_latency) if values is not None]
+    features = [] if clients.features is None else list(clients.features.T)
+    return np.column_stack([*columns, *features]) if columns or features else np.zeros((len(clients), 0))
+
+
+def beyond(bound: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """What a normal variable is expected to be, given that it is above a bound.
+
+    >>> beyond(np.array([0.0]), np.array([0.0]), np.array([1.0])).round(4)
+    array([0.7979])
+    """
+    above = (bound - mean) / deviation
+    hazard = np.exp(-0.5 * above**2 - 0.5 * math.log(2.0 * math.pi) - log_ndtr(-above))
+    return np.maximum(mean + deviation * hazard, bound)
+
+
+def round_end(
+    mean: FloatArray, deviation: FloatArray, finishes: FloatArray, enough: int, deadline: float = math.inf
+) -> tuple[FloatArray, FloatArray]:
+    """When rounds with these sets of clients are expected to end, and the chance that each reply is used.
+
+    Arguments are (sets, k): ln latencies and the probability of finishing at all. A round ends when `enough` replies
+    have come, which is expected at the time by which enough - 1/2 are, or at the deadline; without a deadline the
+    server waits for everybody who does not break off. Returns seconds, (sets,), and chances, (sets, k).
+
+    >>> alike = np.zeros((1, 4))
+    >>> seconds, chance = round_end(alike, alike + 0.1, alike + 1.0, enough=2)
+    >>> bool(seconds[0] < 1.0), chance.round(2).tolist()
+    (True, [[0.38, 0.38, 0.38, 0.38]])
+    """
+    k = mean.shape[1]
+    waits = math.isinf(deadline)
+    limit = math.inf if waits else math.log(max(deadline, SHORTEST))
+    in_time = finishes * ndtr((limit - mean) / deviation)
+    expected = in_time.sum(axis=1)
+    # Without a deadline broken connections are noticed, so the round ends when nobody is left to wait for.
+    wanted = np.minimum(enough - 0.5, (expected if waits else np.full(len(mean), float(k))) - 0.5 * (expected / k))
+    low, high = (mean - 4.0 * deviation).min(axis=1), (mean + 4.0 * deviation).max(axis=1)
+    for _ in range(STEPS):
+        middle = 0.5 * (low + high)
+        came = (finishes * ndtr((middle[:, None] - mean) / deviation)).sum(axis=1)
+        low, high = np.where(came < wanted, middle, low), np.where(came < wanted, high, middle)
+    by_then = finishes * ndtr((high[:, None] - mean) / deviation)
+    if waits:
+        return np.exp(high), by_then if enough < k else finishes
+    spread = np.sqrt((in_time * (1.0 - in_time)).sum(axis=1) + 0.05)
+    early = ndtr((expected - enough + 0.5) / spread)
+    seconds = early * np.exp(np.minimum(high, limit)) + (1.0 - early) * deadline
+    share = early[:, None]
+    return seconds, share * np.minimum(by_then, in_time) + (1.0 - share) * in_time

@@ -1,0 +1,195 @@
+"""Tempo: the set of clients that brings the most per second, with turns that ripen while clients wait."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+from scipy.special import ndtr
+
+from enlist import checks
+from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time
+from enlist.bandits.lognormal import SHORTEST
+from enlist.contract import Choice, Request, Selector, Told
+from enlist.methods import WithSettings
+from enlist.records import Outcome, Selection
+from enlist.state import State, column, nested
+from enlist.typing import FloatArray, IntArray
+
+MOST = 4.0
+"""The exponent of waiting grows no further: then a client 16 times as slow has half as many turns."""
+PRIOR = 2.0
+"""Replies that the population's rate of finishing counts in a client's own."""
+FADING = 0.9
+"""What an earlier outcome still counts when the next one comes."""
+WIDEST = 2.0
+"""Relative losses beyond e^2 of the median, either way, count as that: no lie goes further."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TempoSettings:
+    """Settings of `tempo`.
+
+    Parameters
+    ----------
+    ripening : float, default 0.1
+        How much the exponent of waiting, 1 at first, grows per turn: from speed to even shares.
+    loss : float, default 0.5
+        Exponent of a client's loss relative to the others'; 0 leaves losses out.
+    memory : float, default 4.0
+        Replies that the estimate of a client's latency remembers.
+
+    >>> TempoSettings().ripening
+    0.1
+    """
+
+    ripening: float = 0.1
+    loss: float = 0.5
+    memory: float = 4.0
+
+    def __post_init__(self) -> None:
+        checks.finite("ripening", self.ripening, 0.0)
+        checks.finite("loss", self.loss, 0.0, 10.0)
+        checks.finite("memory", self.memory, 0.0)
+
+
+@dataclasses.dataclass
+class TempoState(State):
+    """Latencies, rate of finishing, relative log loss (NaN: never heard), and the round of the last turn.
+
+    >>> TempoState.create(2, latency=None).last
+    array([0, 0])
+    """
+
+    latency: LogLatency
+    level: float | None = None
+    finishing: BetaPosterior = nested(BetaPosterior)
+    loss: FloatArray = column(np.nan)
+    last: IntArray = column(0, int)
+
+
+class Tempo(Selector[TempoSettings, TempoState]):
+    """The set S of k clients that brings the most per second:  maximise  sum_S v_i u_i / T(S).
+
+    v_i = w_i^a l_i^b   what a reply is worth: the longer a client has waited, and the higher its loss, the more
+    w_i                 turns that it would have had since its last one, were they dealt out evenly
+    a = 1 + 0.1 turns   speed first, even shares later: at most 4
+    l_i                 its loss over the level of its round, running mean of logarithms, b = 0.5; 1 if unknown
+    T(S)                seconds until `enough` of S are expected to have replied, at most the deadline
+    u_i                 chance that its reply comes by then
+
+    Latencies are log-normal, learned per client and, where features tell something, across clients (`LogLatency`);
+    the chance of finishing at all is a rate that forgets. The best S lies among the sets of the k highest v_i u_i
+    within a limit of time; the limits are tried one after the other (64 of them where there are more).
+
+    Why it works. A round waits for its slowest client, so a slow client costs least in the company of other slow
+    ones: the ratio makes rounds of like speed by itself. A client is chosen once its v_i has grown to the T that it
+    costs, so it has turns in proportion to T^(-1/a): nobody starves, and shares become even as a grows. Loss counts
+    by its square root only, since a high one may be noise. Every piece and setting is measured in docs/tempo.md.
+
+    Reference: this project's own; what it shares with BSFL is that the best set is found by one pass over latencies.
+    Needs latency alone; uses loss if it is told. O(n log n) per round; 56 bytes of state per client, and its features.
+
+    >>> import enlist
+    >>> latency = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
+    >>> selector = enlist.create("tempo", enlist.Clients(count=6), seed=1)
+    >>> slow = []
+    >>> for _ in range(40):
+    ...     picked = selector.ask(k=2)
+    ...     slow.append(int((picked.clients >= 3).sum()))
+    ...     selector.tell(picked, enlist.Feedback(latency=latency[picked.clients]))
+    >>> [slow.count(number) for number in (0, 1, 2)]
+    [28, 3, 9]
+    """
+
+    name = "tempo"
+    reference = "Enlist"
+    needs = frozenset({"latency"})
+    presets = {}
+    Settings = TempoSettings
+    with_ = WithSettings(TempoSettings)
+    State = TempoState
+
+    def initial_state(self) -> TempoState:
+        latency = LogLatency.of(self.clients)
+        self.rows = latency.rows(self.clients)
+        return TempoState.create(len(self.clients), latency=latency)
+
+    def joined(self, before: int) -> None:
+        self.rows = self.state.latency.rows(self.clients)
+
+    def compacted(self, kept: IntArray) -> None:
+        self.rows = self.rows[kept]
+
+    def loaded(self) -> None:
+        self.rows = self.state.latency.rows(self.clients)
+
+    def choose(self, request: Request) -> Choice:
+        value = self.worth(request)
+        mean, deviation, finishes = self.forecast(request)
+        chance = finishes
+        if math.isfinite(request.deadline):
+            chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
+        sets = sets_by_time(mean + deviation, value * chance, request.k, self.rng)
+        seconds, used = round_end(mean[sets], deviation[sets], finishes[sets], request.enough, request.deadline)
+        best = np.argmax((value[sets] * used).sum(axis=1) / seconds)
+        return request.pick(
+            sets[best], value=value, fair_share=self.waited(request), chance=chance, seconds=np.exp(mean)
+        )
+
+    def exponent(self, k: int) -> float:
+        """Of waiting: 1 at first, and more with every turn that the clients have had on average."""
+        return min(1.0 + self.settings.ripening * self.round * k / len(self.clients), MOST)
+
+    def waited(self, request: Request) -> FloatArray:
+        """Turns that each available client would have had since its last one, were they dealt out evenly."""
+        return np.asarray((self.round - request.of(self.state.last)) * (request.k / len(self.clients)))
+
+    def worth(self, request: Request) -> FloatArray:
+        """What a reply of each available client is worth: its waiting, and its loss relative to the others'."""
+        waited, loss = self.waited(request), np.nan_to_num(request.of(self.state.loss))
+        return np.asarray(waited ** self.exponent(request.k) * np.exp(self.settings.loss * loss))
+
+    def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Mean and deviation of ln latency, and the probability of finishing, of the available clients."""
+        who = slice(None) if len(request.available) == len(self.clients) else request.available
+        mean, deviation = self.state.latency.predict(request.of(self.rows), who)
+        finishing = self.state.finishing
+        done, lost = finishing.successes, finishing.failures
+        usual = (done.sum() + PRIOR) / (done.sum() + lost.sum() + PRIOR)
+        rate = (request.of(done) + PRIOR * usual) / (request.of(done) + request.of(lost) + PRIOR)
+        return mean, deviation, rate
+
+    def chosen(self, selection: Selection) -> None:
+        self.state.last[selection.clients] = selection.round
+
+    def learn(self, told: Told) -> FloatArray | None:
+        finishing, clients = self.state.finishing, told.clients
+        lost = np.isin(told.outcome, (Outcome.DROPPED, Outcome.FAILED))
+        finishing.successes[clients] *= FADING
+        finishing.failures[clients] *= FADING
+        finishing.update(clients, np.where(lost, 0.0, 1.0))
+        self._hear(told)
+        return self.state.latency.learn(self.rows[clients], told, self.settings.memory)
+
+    def amend(self, told: Told) -> None:
+        self._hear(told)
+        self.state.latency.amend(self.rows[told.clients], told, self.settings.memory)
+
+    def _hear(self, told: Told) -> None:
+        """Losses of replies, relative to the level of the round: half of what was known, half of what is new."""
+        state, loss = self.state, told.column("loss")
+        heard = told.completed & (loss > 0.0)
+        if not heard.any():
+            return
+        clients, loss = told.clients[heard], np.log(loss[heard])
+        level = float(np.median(loss))
+        state.level = level if state.level is None else 0.7 * state.level + 0.3 * level
+        relative = np.clip(loss - state.level, -WIDEST, WIDEST)
+        before = state.loss[clients]
+        state.loss[clients] = np.where(np.isnan(before), relative, 0.5 * (before + relative))
+
+    def summary(self) -> dict[str, FloatArray]:
+        mean, _ = self.state.latency.predict(self.rows)
+        return {"seconds": np.exp(mean), "waited": (self.round - self.state.last).astype(float)}

@@ -1,0 +1,103 @@
+"""The oracle: tempo's objective with the truth of a simulation in the place of estimates. A ceiling, not a selector.
+
+It knows how long every client would take if it were asked now, whether it would finish, and whose labels are wrong.
+Real federations have no such thing; on the ladder it shows how much is left to be learned.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+import numpy as np
+
+from enlist.bandits.lognormal import SHORTEST
+from enlist.contract import Choice, Request
+from enlist.errors import InputError
+from enlist.selectors.tempo import Tempo
+from enlist.typing import FloatArray, IntArray
+
+if TYPE_CHECKING:
+    from enlist.simulation.simulation import Simulation
+
+SURE = 1e-3
+"""Deviation of the logarithm of a latency that never varies."""
+WRONG = 1e-9
+"""What a client whose labels are mostly wrong is worth, so that it comes after all others."""
+
+
+class Truth:
+    """What is true of the clients of a simulation at this moment; a simulation gives it to its oracle.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> simulation = Simulation(Config(data={"clients": 4}))
+    >>> latency, finishes = Truth(simulation).replies(np.arange(4))
+    >>> bool((latency > 0).all()), finishes
+    (True, array([1., 1., 1., 1.]))
+    """
+
+    def __init__(self, simulation: Simulation) -> None:
+        self.simulation = simulation
+
+    def replies(self, clients: IntArray) -> tuple[FloatArray, FloatArray]:
+        """Seconds that each needs if it is asked now, but for the noise of the round, and the chance that it replies.
+
+        Noise and crashes are not known to anybody beforehand; when a client goes offline is.
+        """
+        simulation, population = self.simulation, self.simulation.population
+        when = (clients, simulation.round, simulation.now)
+        everybody = population.work[simulation.drift.shards(np.arange(len(population)), *when[1:])]
+        latency = population.devices.expected(everybody, simulation.model_bytes).total[clients]
+        latency = latency * simulation.drift.slowness(*when)
+        stays = population.availability.until(clients, simulation.now) >= simulation.now + latency
+        return latency, np.where(stays, 1.0 - simulation.config.failures.crash, 0.0)
+
+    def noise(self) -> float:
+        """Deviation of the logarithm of a latency from round to round, at least `SURE`."""
+        devices = self.simulation.population.devices
+        return max(devices.compute_noise, devices.bandwidth_noise, SURE)
+
+    def right_labels(self, clients: IntArray) -> FloatArray:
+        """Share of right labels among the samples that each holds now."""
+        simulation = self.simulation
+        held = simulation.drift.shards(clients, simulation.round, simulation.now)
+        return np.asarray(simulation.population.quality[held])
+
+
+@runtime_checkable
+class Omniscient(Protocol):
+    """Whoever has a place for the truth is told it.
+
+    >>> isinstance(Oracle, Omniscient), isinstance(Tempo, Omniscient)
+    (True, False)
+    """
+
+    truth: Truth | None
+
+
+class Oracle(Tempo):
+    """Tempo that knows how long every client takes, when it goes offline, and whose labels are wrong.
+
+    A client is worth what it is to `tempo`, times 2q - 1, q being its share of right labels; nothing if q <= 1/2.
+
+    >>> from enlist.simulation import Config, simulate
+    >>> len(simulate(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), Oracle).rounds)
+    2
+    """
+
+    name = "oracle"
+    truth: Truth | None = None
+
+    def choose(self, request: Request) -> Choice:
+        if self.truth is None:
+            raise InputError("the oracle knows simulations only; take 'tempo', which learns what the oracle is told.")
+        return super().choose(request)
+
+    def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:
+        assert self.truth is not None
+        latency, finishes = self.truth.replies(request.available)
+        return np.log(np.maximum(latency, SHORTEST)), np.full(len(latency), self.truth.noise()), finishes
+
+    def worth(self, request: Request) -> FloatArray:
+        assert self.truth is not None
+        right = self.truth.right_labels(request.available)
+        return super().worth(request) * np.maximum(2.0 * right - 1.0, WRONG)
