@@ -1,4 +1,4 @@
-"""Tempo: the set of clients that brings the most per second, with turns that ripen while clients wait."""
+"""Tempo: the set of clients that brings the most per second, speed first, even shares later."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from enlist.records import Outcome, Selection
 from enlist.state import State, column, nested
 from enlist.typing import FloatArray, IntArray
 
-MOST = 4.0
-"""The exponent of waiting grows no further: then a client 16 times as slow has half as many turns."""
+MOST = 8.0
+"""The exponent of waiting grows no further: then a client a hundred times as slow has half as many turns."""
 PRIOR = 2.0
 """Replies that the population's rate of finishing counts in a client's own."""
 FADING = 0.9
@@ -33,23 +33,23 @@ class TempoSettings:
 
     Parameters
     ----------
-    ripening : float, default 0.1
-        How much the exponent of waiting, 1 at first, grows per turn: from speed to even shares.
+    patience : float, default 7.0
+        Turns per client after which even shares count as much as speed; before, speed counts more.
     loss : float, default 0.5
         Exponent of a client's loss relative to the others'; 0 leaves losses out.
     memory : float, default 4.0
         Replies that the estimate of a client's latency remembers.
 
-    >>> TempoSettings().ripening
-    0.1
+    >>> TempoSettings().patience
+    7.0
     """
 
-    ripening: float = 0.1
+    patience: float = 7.0
     loss: float = 0.5
     memory: float = 4.0
 
     def __post_init__(self) -> None:
-        checks.finite("ripening", self.ripening, 0.0)
+        checks.above_zero("patience", self.patience)
         checks.finite("loss", self.loss, 0.0, 10.0)
         checks.finite("memory", self.memory, 0.0)
 
@@ -74,7 +74,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
 
     v_i = w_i^a l_i^b   what a reply is worth: the longer a client has waited, and the higher its loss, the more
     w_i                 turns that it would have had since its last one, were they dealt out evenly
-    a = 1 + 0.1 turns   speed first, even shares later: at most 4
+    a = 1 + (t/7)^2     speed first, even shares later; t is how many turns clients have had on average, a at most 8
     l_i                 its loss over the level of its round, running mean of logarithms, b = 0.5; 1 if unknown
     T(S)                seconds until `enough` of S are expected to have replied, at most the deadline
     u_i                 chance that its reply comes by then
@@ -100,7 +100,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     ...     slow.append(int((picked.clients >= 3).sum()))
     ...     selector.tell(picked, enlist.Feedback(latency=latency[picked.clients]))
     >>> [slow.count(number) for number in (0, 1, 2)]
-    [28, 3, 9]
+    [27, 4, 9]
     """
 
     name = "tempo"
@@ -140,7 +140,8 @@ class Tempo(Selector[TempoSettings, TempoState]):
 
     def exponent(self, k: int) -> float:
         """Of waiting: 1 at first, and more with every turn that the clients have had on average."""
-        return min(1.0 + self.settings.ripening * self.round * k / len(self.clients), MOST)
+        turns = self.round * k / len(self.clients)
+        return min(1.0 + (turns / self.settings.patience) ** 2, MOST)
 
     def waited(self, request: Request) -> FloatArray:
         """Turns that each available client would have had since its last one, were they dealt out evenly."""
