@@ -13,7 +13,7 @@ from enlist.cli.compare import finish, with_view
 from enlist.cli.console import needs_sim, numbered, open_console
 from enlist.cli.report import WIDTH
 
-SELECTORS = ("random", "oort", "bsfl", "fedsuv", "darts-ucb")
+SELECTORS = ("tempo", "random", "oort", "bsfl", "fedsuv", "darts-ucb")
 
 
 def demo(
@@ -21,7 +21,7 @@ def demo(
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
     seeds: Annotated[int, typer.Option(help="Runs per selector.")] = 3,
 ) -> None:
-    """Five selectors train the same uneven federation: handwritten digits, phones that come and go. Half a minute.
+    """Six selectors train the same uneven federation: handwritten digits, phones that come and go. Half a minute.
 
     Example: [bold]enlist demo[/]
     """
