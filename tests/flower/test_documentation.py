@@ -67,6 +67,7 @@ def grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGrid:
     found = FakeGrid(range(11, 51), behaving(train))
     monkeypatch.setattr(Selecting, "clock", found.clock)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     return found
 
 

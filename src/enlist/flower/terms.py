@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 from enlist import checks
@@ -64,6 +65,8 @@ class Terms:
             put(self, "clip", checks.finite("clip", self.clip, 0.5, 1.0))
         if self.most_often is not None:
             put(self, "most_often", checks.finite("most_often", self.most_often, 1.0))
+        if self.folder is not None:
+            put(self, "folder", Path(self.folder).expanduser())
         checks.whole("save_every", self.save_every, minimum=1)
         put(self, "poll", checks.finite("poll", self.poll, SHORTEST_POLL, 60.0))
         for name in self.keys or {}:

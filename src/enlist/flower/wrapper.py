@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import Strategy
 
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.flower import wrapping
+from enlist.flower import packing, wrapping
 from enlist.flower.choosers import Function, Source
 from enlist.flower.deadlines import Policy
 from enlist.flower.late import Weighting
@@ -68,7 +68,8 @@ def with_selector(
     clip        claims are cut at this quantile of what other clients claim; None believes everything that can be true
     most_often  nobody is asked more than so many times an even share of the requests of the last 20 rounds, whatever it
                 claims; None sets no limit
-    folder      where tables and checkpoints are written; a run that is there already is continued
+    folder      where tables and checkpoints are written; a run that is there already is continued. It lies outside the
+                app's own folder, which Flower sends to every node
     resume      True insists that `folder` holds a run, False that it does not
     save_every  rounds between checkpoints
     shadow      Flower's own sampling chooses, and the selector only records whom it would have chosen
@@ -110,4 +111,6 @@ def with_selector(
         reasons=reasons,
     )
     wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
+    if terms.folder is not None:
+        packing.refuse_packed(terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)
