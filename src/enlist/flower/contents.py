@@ -59,6 +59,24 @@ def shapes_of(arrays: ArrayRecord) -> dict[str, tuple[int, ...]]:
     return {name: tuple(array.shape) for name, array in arrays.items()}
 
 
+def shapes_to_save(shapes: Shapes) -> list[Any]:
+    """Shapes for JSON, which knows no tuples; `shapes_from` reads them.
+
+    >>> shapes_from(shapes_to_save({"w": (2, 3)}))
+    {'w': (2, 3)}
+    """
+    return [[name, list(shape)] for name, shape in shapes.items()]
+
+
+def shapes_from(saved: Sequence[Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes as they were saved.
+
+    >>> shapes_from([["w", [2, 3]]])
+    {'w': (2, 3)}
+    """
+    return {name: tuple(shape) for name, shape in saved}
+
+
 class Template(NamedTuple):
     """An array as it was sent: the bytes before its values, their type, its shape, and its length in bytes.
 

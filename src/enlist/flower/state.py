@@ -114,16 +114,14 @@ class Keeper:
         self.events = 0 if found is None else found.header["events"]
         return found
 
-    def reopen(self, done: int, wanted: int) -> None:
-        """Make sure that there is something left to do: a finished run goes on only if more rounds are wanted."""
+    def reopen(self, done: int, wanted: int) -> bool:
+        """Whether there is something left to do: a finished run goes on only if more rounds are wanted."""
         if self.folder is None:
-            return
-        if files.has_file(self.folder.path / "result.json") and done >= wanted:
-            raise InputError(
-                f"{self.folder.path} holds a finished run of {done} rounds, and {wanted} are wanted; ask for more, or "
-                "name a new folder."
-            )
+            return True
+        if done >= wanted and self.folder.finished():
+            return False
         self.folder.reopen()
+        return True
 
     def follow(self, federation: Federation, position: dict[str, Any] | None = None) -> None:
         """Record the selector's decisions, from where a checkpoint left off if there is a position."""

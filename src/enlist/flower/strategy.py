@@ -20,7 +20,8 @@ from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.flower import deadlines, evaluations, keys, wrapping
 from enlist.flower.choosers import Source
-from enlist.flower.contents import Shapes, shapes_of, templates_of
+from enlist.flower.configs import Configs
+from enlist.flower.contents import Shapes, misshapen, shapes_from, shapes_of, shapes_to_save, templates_of
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
@@ -80,6 +81,8 @@ class Selecting(Strategy):
         self.started: float | None = None
         self.elapsed = 0.0
         self.forms: list[Shapes] = []
+        self.began_with: Shapes | None = None
+        self.configs = Configs(ConfigRecord(), ConfigRecord())
 
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
@@ -117,10 +120,11 @@ class Selecting(Strategy):
     ) -> Result:
         """Run the federation, as Flower's own `start` does, or continue the one that is in the folder.
 
-        Started again without a folder it begins anew, but for a configured selector, which keeps what it has learned.
+        If that is finished, and no more rounds are wanted than it has, its result is returned as it is. Started again
+        without a folder it begins anew, but for a configured selector, which keeps what it has learned.
         """
         self.timeout = timeout
-        configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+        self.configs = Configs(train_config or ConfigRecord(), evaluate_config or ConfigRecord())
         self.keeper = Keeper.open(self.terms.folder, self._config(), self.terms.resume, self.terms.accept_changes)
         try:
             if self.used:
@@ -129,15 +133,18 @@ class Selecting(Strategy):
             self._connect()
             self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow, self.terms.reasons)
             result = self._restored(initial_arrays)
-            self.keeper.reopen(self.round, num_rounds)
+            if not self.keeper.reopen(self.round, num_rounds):
+                text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
+                LOGGER.info(text, self.terms.folder, self.round, num_rounds)
+                return result
             LOGGER.info("Starting %s with %s:", type(self.original).__name__, type(self).__name__)
             self.summary()
             if evaluate_fn and self.round == 0 and (first := evaluate_fn(0, result.arrays)) is not None:
                 result.evaluate_metrics_serverapp[0] = first
             for number in range(self.round + 1, num_rounds + 1):
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
-                self._train(grid, number, result, configs[0])
-                self._evaluate(grid, number, result, configs[1], evaluate_fn)
+                self._train(grid, number, result, self.configs.train)
+                self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
                 self._settle(self._measured(number, result))
                 if number % self.terms.save_every == 0 or number == num_rounds:
                     self._save(result)
@@ -388,17 +395,31 @@ class Selecting(Strategy):
         if saved is None:
             if self.keeper.decisions is not None:
                 self.keeper.decisions.cut(None)
+            self.began_with = shapes_of(initial_arrays)
             return Result(arrays=initial_arrays)
         header = saved.header
+        self.began_with = shapes_from(header["initial"]) if header.get("initial") else None
+        self._check_initial(initial_arrays)
         folder = saved.folder / "selector" if header["selector"] else None
         self.federation.restore(header["federation"], saved.arrays, folder)
         self.keeper.follow(self.federation, header["decisions"])
         unpack_strategy(self.strategy, header["strategy"], saved.weights.get("strategy", {}))
         self.round, self.started, self.elapsed = header["round"], header["started"], header["elapsed"]
-        self.forms = [{name: tuple(shape) for name, shape in form} for form in header["forms"]]
+        self.forms = [shapes_from(form) for form in header["forms"]]
+        self.configs.restore(header.get("configs"))
         LOGGER.info("enlist: continuing after round %d of %s", self.round, self.terms.folder)
         metrics = {name: _metrics(rounds) for name, rounds in json.loads(header["metrics"]).items()}
         return Result(arrays=saved_model(saved), **metrics)
+
+    def _check_initial(self, arrays: ArrayRecord) -> None:
+        """Refuse to go on with another model than the run began with; version 0.1 did not note it."""
+        if self.began_with is None or wrapping.any_shape(self.strategy):
+            return
+        if other := misshapen(shapes_of(arrays), self.began_with):
+            raise InputError(
+                f"{self.terms.folder} holds a run that began with another model: of initial_arrays, {other}; pass the "
+                "model that it began with, or name a new folder."
+            )
 
     def _save(self, result: Result) -> None:
         names = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
@@ -408,7 +429,9 @@ class Selecting(Strategy):
         header = {
             "started": self.started,
             "elapsed": self.elapsed,
-            "forms": [[[name, list(shape)] for name, shape in form.items()] for form in self.forms],
+            "forms": [shapes_to_save(form) for form in self.forms],
+            "initial": None if self.began_with is None else shapes_to_save(self.began_with),
+            "configs": self.configs.to_save(),
             "metrics": json.dumps(history),  # as text: storage writes JSON with indents, which is slow
         }
         self.keeper.save(self.round, header, self.federation, self.strategy, result.arrays, self.initial)
