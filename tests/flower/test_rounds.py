@@ -454,4 +454,5 @@ def test_contents_of_introductions_are_small() -> None:
         return behaving()(message)
 
     run(FakeGrid([11], answer), 1, "random", k=1, identify="always")
-    assert list(seen[0]) == ["enlist"]
+    assert list(seen[0]) == ["enlist", "config"]
+    assert dict(seen[0]["config"]) == {}, "for mods of the app, which look for it in every message"

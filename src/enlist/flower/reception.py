@@ -11,7 +11,7 @@ from enlist.errors import MissingColumnError
 from enlist.flower import keys
 from enlist.flower.federation import Federation
 from enlist.flower.grid import Arrival, NoNodesError, Post
-from enlist.flower.replies import LOST, Introduced, introduced
+from enlist.flower.replies import LOST, Introduced, error_text, introduced
 from enlist.flower.state import LOGGER
 from enlist.flower.terms import Terms
 
@@ -26,6 +26,7 @@ class Reception:
 
     needed   nodes that have to be connected before a round begins
     online   nodes that were connected when it was last looked
+    errors   node -> why it could not say who it is
 
     >>> from enlist.flower.choosers import Source
     >>> from enlist.flower.fake import FakeGrid
@@ -39,6 +40,7 @@ class Reception:
         self.federation, self.terms, self.needed = federation, terms, needed
         self.online: set[int] = set()
         self.introductions: dict[int, Introduced] = {}
+        self.errors: dict[int, str] = {}
         self.mute = False
         """Whether nobody has answered the question who they are: then it is not asked again without need."""
 
@@ -103,20 +105,37 @@ class Reception:
     def _ask(
         self, grid: Grid, post: Post, number: int, nodes: list[int], sort: Callable[[list[Arrival]], object]
     ) -> None:
-        question = RecordDict({keys.RECORD: ConfigRecord({"question": "who are you?"})})
+        records = {keys.RECORD: ConfigRecord({"question": "who are you?"}), "config": ConfigRecord()}
+        question = RecordDict(
+            {**records}
+        )  # an empty configuration for mods of the app, which look into every message's
         messages = [Message(content=question, dst_node_id=node, message_type=keys.INTRODUCTION) for node in nodes]
         sent = post.send(grid, messages, QUERY, number)
         sort(post.wait(grid, sent, min(LONGEST_INTRODUCTION, self.terms.patience)))
         answers = [self.introductions[node] for node in nodes if node in self.introductions]
         named = sum(answer.name is not None for answer in answers)
         LOGGER.info("enlist: %d of %d new nodes said who they are", named, len(nodes))
+        for reason, failed in self._reasons(nodes).items():
+            text = "enlist: %d of them answered with an error, node %d first: %s"
+            LOGGER.warning(text, len(failed), failed[0], reason)
         self.mute = bool(answers) and not named
+
+    def _reasons(self, nodes: Sequence[int]) -> dict[str, list[int]]:
+        """Why nodes could not say who they are -> those nodes."""
+        found: dict[str, list[int]] = {}
+        for node in nodes:
+            if node in self.errors:
+                found.setdefault(self.errors[node], []).append(node)
+        return found
 
     def hear(self, arrival: Arrival) -> None:
         """A node has said who it is, or cannot; one that was lost is asked again when it is back."""
         node, reply = arrival.sent.node, arrival.reply
-        if reply.has_error() and reply.error.code in LOST:
-            return
+        self.errors.pop(node, None)
+        if reply.has_error():
+            self.errors[node] = error_text(reply)
+            if reply.error.code in LOST:
+                return
         self.introductions[node] = told = introduced(reply)
         if told.name is not None and (wrong := self.federation.nodes.identify(node, told.name, self.online)):
             self.federation.events.append(("conflict", node, wrong))
@@ -124,9 +143,10 @@ class Reception:
     def _unknown(self, count: int) -> str:
         names = " and ".join(sorted(self.federation.wanted))
         given = ", ".join(f"{name}=..." for name in sorted(self.federation.wanted))
+        quoted = next((f" (node {node} answered: {reason})" for node, reason in self.errors.items()), "")
         return (
             f"selector '{self.federation.source.name}' needs {names} of clients before it can choose among them, and "
-            f'none of {count} nodes told; let the ClientApp answer with @app.query("enlist") and '
+            f'none of {count} nodes told{quoted}; let the ClientApp answer with @app.query("enlist") and '
             f"enlist.flower.client.introduction(message, context, {given}), or pass what is known of clients: "
             f"with_selector(..., clients=enlist.Clients(ids=..., {given}))."
         )

@@ -93,6 +93,7 @@ class Round:
     watching   shadow mode: Flower may wait longer than the deadline, and what comes then is late for the selector
     waited     seconds until it was closed; None as long as it is open
     sent       nodes whose message the SuperLink has taken
+    evaluations   how many nodes were asked to evaluate, and how that ended: columns of rounds.csv
 
     >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).waited is None
     True
@@ -119,6 +120,7 @@ class Round:
     late_weights: dict[int, float] = dataclasses.field(default_factory=dict)
     bytes_down: int = 0
     bytes_up: int = 0
+    evaluations: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def examples(self) -> tuple[IntArray, FloatArray]:
         """Who has sent usable replies, and how many examples each claims."""

@@ -33,6 +33,7 @@ class Scribe:
             "loss": metrics.loss,
             "bytes_down": current.bytes_down,
             "bytes_up": current.bytes_up,
+            **current.evaluations,
         }
         row = round_row(happened, current.began, now, len(current.online), measured)
         told = {name: row[name] for name in TOLD}

@@ -28,7 +28,7 @@ from enlist.flower.late import LateReplies
 from enlist.flower.nodes import NodeTable
 from enlist.flower.reception import QUERY, Reception
 from enlist.flower.records import Happened
-from enlist.flower.replies import measured
+from enlist.flower.replies import error_text, measured
 from enlist.flower.round import Round, judge, refused
 from enlist.flower.scribe import Scribe
 from enlist.flower.state import LOGGER, Keeper, plain_settings, saved_model, unpack_strategy
@@ -171,8 +171,8 @@ class Selecting(Strategy):
             assert self.current is not None
             longest = self.timeout if self.terms.shadow else min(self.current.selection.deadline, self.timeout)
             arrivals = self._sort(self.post.wait(grid, sent, longest))
-            replies = [arrival.reply for arrival in arrivals if arrival.sent.round == number]
-            metrics = self.aggregate_evaluate(number, replies)
+            in_time = [arrival for arrival in arrivals if arrival.sent.round == number]
+            metrics = self.aggregate_evaluate(number, evaluations.named(in_time))
             if metrics is not None:
                 LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
                 result.evaluate_metrics_clientapp[number] = metrics
@@ -321,18 +321,29 @@ class Selecting(Strategy):
                 return []
             wrapping.innermost(self.strategy).min_evaluate_nodes = min(self.evaluators, len(free))
             view = View(grid, free)
-        return list(self.strategy.configure_evaluate(server_round, arrays, config, view))
+        messages = list(self.strategy.configure_evaluate(server_round, arrays, config, view))
+        if messages and self.current is not None:
+            self.current.evaluations = {"evaluate_asked": len(messages)}
+        return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Let the strategy aggregate evaluations; those that would end the run, or cannot be true, are left out."""
+        replies = list(replies)
+        failed = [reply for reply in replies if reply.has_error()]
         heaviest = self.federation.claims.heaviest(self.terms.clip)
         usable, left_out = evaluations.sifted(replies, self.weight_key, self._labels(), heaviest)
         self.federation.events += [
             ("refused", node, refused(f"evaluation: {fault}").reason) for node, fault in left_out
         ]
+        self.federation.events += [
+            ("failed", reply.metadata.src_node_id, f"evaluation: {error_text(reply)}") for reply in failed
+        ]
         if left_out:
             LOGGER.warning("enlist: %d evaluations are left out: odd, or without weight", len(left_out))
-        return self.strategy.aggregate_evaluate(server_round, usable)
+        if self.current is not None and replies:
+            ended = {"evaluate_completed": len(usable), "evaluate_failed": len(failed) + len(left_out)}
+            self.current.evaluations |= ended
+        return self.strategy.aggregate_evaluate(server_round, [*usable, *failed])
 
     def _labels(self) -> evaluations.Labels:
         """The keys under which accuracy and loss of an evaluation are looked for."""
