@@ -45,7 +45,8 @@ def test_every_argument_is_explained() -> None:
     named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == set(inspect.signature(with_selector).parameters)
     defaults = {name: given.default for name, given in inspect.signature(with_selector).parameters.items()}
-    for name in ("k", "overcommit", "patience", "clip", "most_often", "save_every", "poll"):
+    numbers = ("k", "overcommit", "min_replies", "warn_without_update", "patience", "clip", "most_often", "save_every")
+    for name in (*numbers, "poll"):
         assert re.search(rf"\| `{name}` \| {defaults[name]:g}(\.0)? \|", table), name
 
 

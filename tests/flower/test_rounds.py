@@ -347,7 +347,8 @@ def test_a_name_that_is_told_between_two_rounds_is_not_taken_from_a_node_that_is
         return Answer(1.0, reply(message))
 
     grid = FakeGrid([11, 12], answer)
-    wrapped = selecting(grid, "random", k=2, identify="always", folder=tmp_path / "run")
+    strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=1, min_train_nodes=1)
+    wrapped = selecting(grid, "random", strategy=strategy, k=2, identify="always", folder=tmp_path / "run")
     wrapped.start(
         grid=grid, initial_arrays=model(), num_rounds=3, evaluate_fn=lambda number, arrays: grid.clock.sleep(60.0)
     )

@@ -24,6 +24,7 @@ from enlist.flower import client
 if TYPE_CHECKING:
     from enlist.flower.deadlines import MovingAverage, Percentile
     from enlist.flower.grid import NoNodesError
+    from enlist.flower.progress import NoUpdateError
     from enlist.flower.replaying import replay
     from enlist.flower.strategy import Selecting
     from enlist.flower.wrapper import with_selector
@@ -31,13 +32,23 @@ if TYPE_CHECKING:
 _PLACES = {
     "MovingAverage": "deadlines",
     "NoNodesError": "grid",
+    "NoUpdateError": "progress",
     "Percentile": "deadlines",
     "Selecting": "strategy",
     "replay": "replaying",
     "with_selector": "wrapper",
 }
 
-__all__ = ["MovingAverage", "NoNodesError", "Percentile", "Selecting", "client", "replay", "with_selector"]
+__all__ = [
+    "MovingAverage",
+    "NoNodesError",
+    "NoUpdateError",
+    "Percentile",
+    "Selecting",
+    "client",
+    "replay",
+    "with_selector",
+]
 
 
 def __getattr__(name: str) -> Any:

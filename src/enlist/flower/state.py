@@ -56,6 +56,7 @@ CHANGEABLE = (
     "staleness",
     "patience",
     "min_nodes",
+    "min_replies",
     "shadow",
     "clip",
     "most_often",
@@ -199,7 +200,8 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         for name in CHANGEABLE:
             if name in before and before[name] != json.loads(json.dumps(config.get(name))):
                 LOGGER.warning("enlist: %s is now %r; the run began with %r", name, config.get(name), before[name])
-        wanted = {**config, **{name: before[name] for name in CHANGEABLE if name in before}}
+        fixed = {name: value for name, value in config.items() if name not in CHANGEABLE}
+        wanted = {**fixed, **{name: before[name] for name in CHANGEABLE if name in before}}
         then, now = before.get("selector"), wanted.get("selector")
         if isinstance(then, dict) and isinstance(now, dict) and "source" not in then:  # version 0.1 wrote none
             wanted["selector"] = {key: value for key, value in now.items() if key != "source"}

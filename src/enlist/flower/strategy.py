@@ -26,6 +26,7 @@ from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
 from enlist.flower.nodes import NodeTable
+from enlist.flower.progress import Progress
 from enlist.flower.reception import QUERY, Reception
 from enlist.flower.records import Happened
 from enlist.flower.replies import error_text, measured
@@ -75,7 +76,9 @@ class Selecting(Strategy):
             self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
         )
         needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
-        self.reception = Reception(self.federation, terms, needed)
+        least = min(int(wrapping.innermost(strategy).min_train_nodes), terms.number_to_ask)
+        self.reception = Reception(self.federation, terms, needed, max(least, 1))
+        self.progress = Progress(terms.warn_without_update, terms.stop_without_update)
         self.scribe = Scribe(self.keeper, self.federation, terms.shadow, terms.reasons)
         self.round = 0
         self.started: float | None = None
@@ -103,9 +106,11 @@ class Selecting(Strategy):
     def summary(self) -> None:
         """Log what is about to run."""
         terms, name = self.terms, self.federation.source.name
-        asked = wrapping.number_to_ask(terms.k, terms.overcommit)
+        asked = terms.number_to_ask
         how = "watches Flower's sampling (shadow)" if terms.shadow else f"asks {asked} nodes for {terms.k} replies"
         LOGGER.info("\t├──> Enlist: selector '%s' %s, late replies: %s", name, how, terms.late)
+        for floor, own, wanted in wrapping.undercut(self.original, terms):
+            LOGGER.warning("enlist: %s counts, which is less than the strategy's %s=%d", own, floor, wanted)
         self.strategy.summary()
 
     def start(
@@ -146,8 +151,9 @@ class Selecting(Strategy):
                 self._train(grid, number, result, self.configs.train)
                 self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
                 self._settle(self._measured(number, result))
-                if number % self.terms.save_every == 0 or number == num_rounds:
+                if number % self.terms.save_every == 0 or number == num_rounds or self.progress.over:
                     self._save(result)
+                self.progress.end()
             self.keeper.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
             return result
         finally:
@@ -212,9 +218,12 @@ class Selecting(Strategy):
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
         deadline: float,
     ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
-        wanted = wrapping.number_to_ask(self.terms.k, self.terms.overcommit)
+        wanted = self.terms.number_to_ask
         selection = self.federation.choose(online, self.post.busy, wanted, now, deadline, self.terms.k)
         nodes = self.nodes.at(selection.clients)
+        if len(nodes) < self.reception.least and "free" not in self.reception.undercut:
+            text = "enlist: selector '%s' chose %d nodes, fewer than the %d that min_train_nodes wants"
+            LOGGER.warning(text, self.source.name, len(nodes), self.reception.least)
         if not nodes:
             return [], selection, []
         messages = list(self.strategy.configure_train(number, arrays, config, View(grid, nodes)))
@@ -306,7 +315,14 @@ class Selecting(Strategy):
                 server_round, current.late, current.usable, self.terms.staleness, self.weight_key, heaviest, self.forms
             )
         usable = [judged.arrival.reply for judged in current.usable]
-        return self.strategy.aggregate_train(server_round, [*usable, *merged, *current.failures])
+        if 0 < len(usable) + len(merged) < self.terms.min_replies:
+            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
+            LOGGER.warning(text, len(usable) + len(merged), self.terms.min_replies)
+            current.count_nothing()
+            return None, None
+        arrays, metrics = self.strategy.aggregate_train(server_round, [*usable, *merged, *current.failures])
+        current.updated = arrays is not None
+        return arrays, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -382,6 +398,7 @@ class Selecting(Strategy):
             self.federation.arrived(self.late.chosen[number], reports, current.number - number, current.online)
         self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
         self.scribe.write(current, happened, metrics, self._now(), self.post)
+        self.progress.note(current)
         self.round, self.current = current.number, None
         self.late.forget({sent.round for sent in self.post.open.values() if sent.kind == "train"})
 

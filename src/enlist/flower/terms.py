@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping
 from os import PathLike
 from pathlib import Path
@@ -37,6 +38,9 @@ class Terms:
     late: str = "feedback"
     staleness: Weighting = "dynsgd"
     min_nodes: int | None = None
+    min_replies: int = 1
+    warn_without_update: int = 3
+    stop_without_update: int | None = None
     patience: float = 600.0
     identify: str = "auto"
     keys: Mapping[str, str] | None = None
@@ -59,6 +63,15 @@ class Terms:
         put(self, "staleness", late.checked(self.staleness))
         if self.min_nodes is not None:
             checks.whole("min_nodes", self.min_nodes, minimum=1)
+        checks.whole("min_replies", self.min_replies, minimum=1)
+        if self.min_replies > self.number_to_ask:
+            raise InputError(
+                f"min_replies is {self.min_replies}, and {self.number_to_ask} nodes are asked in a round; lower it, or "
+                "ask more (k, overcommit)."
+            )
+        checks.whole("warn_without_update", self.warn_without_update, minimum=1)
+        if self.stop_without_update is not None:
+            checks.whole("stop_without_update", self.stop_without_update, minimum=1)
         put(self, "patience", checks.finite("patience", self.patience, 0.0))
         checks.one_of("identify", self.identify, ("auto", "always", "never"))
         if self.clip is not None:
@@ -72,8 +85,19 @@ class Terms:
         for name in self.keys or {}:
             if name not in OWN_KEYS:
                 raise unknown("key", name, OWN_KEYS, owner="keys")
-        if self.shadow and (self.late == "merge" or self.overcommit != 1.0):
-            raise InputError("shadow leaves everything to Flower: late='merge' and overcommit do not go with it.")
+        if self.shadow and (self.late == "merge" or self.overcommit != 1.0 or self.min_replies > 1):
+            raise InputError(
+                "shadow leaves everything to Flower: late='merge', overcommit and min_replies do not go with it."
+            )
+
+    @property
+    def number_to_ask(self) -> int:
+        """How many nodes are asked so that k reply.
+
+        >>> Terms(k=10, overcommit=1.3).number_to_ask, Terms(k=3).number_to_ask
+        (13, 3)
+        """
+        return math.ceil(self.k * self.overcommit - 1e-9)
 
     def described(self) -> dict[str, Any]:
         """For the configuration that a run leaves."""
@@ -85,6 +109,7 @@ class Terms:
             "staleness": function_name(self.staleness) if callable(self.staleness) else self.staleness,
             "patience": self.patience,
             "min_nodes": self.min_nodes,
+            "min_replies": self.min_replies,
             "shadow": self.shadow,
             "clip": self.clip,
             "most_often": self.most_often,

@@ -33,6 +33,9 @@ def with_selector(
     late: str = "feedback",
     staleness: Weighting = "dynsgd",
     min_nodes: int | None = None,
+    min_replies: int = 1,
+    warn_without_update: int = 3,
+    stop_without_update: int | None = None,
     patience: float = 600.0,
     identify: str = "auto",
     keys: Mapping[str, str] | None = None,
@@ -61,7 +64,14 @@ def with_selector(
                 them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd", "adasgd", "refl", or a
                 function of the rounds they are late)
     min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
-    patience    seconds to wait for them, and for one that is not busy; after that, those that are there are used
+    min_replies
+                usable replies without which a round leaves the model as it is
+    warn_without_update
+                so many rounds in a row without an update of the model, and the log warns and says why
+    stop_without_update
+                so many, and the run ends with an error; None goes on
+    patience    seconds to wait for nodes, and for as many that are not busy as the strategy's min_train_nodes says, or
+                k if that is less; after that, those that are there are used, and the log warns
     identify    ask nodes that were never seen who they are, before they are chosen: "always", "never", or "auto": if
                 the selector needs to know more of them, or if one of them may be a client that is known already
     keys        the app's own keys in the MetricRecord for what Enlist looks for, as {"loss_rms": "train_loss"}
@@ -97,6 +107,9 @@ def with_selector(
         late=late,
         staleness=staleness,
         min_nodes=min_nodes,
+        min_replies=min_replies,
+        warn_without_update=warn_without_update,
+        stop_without_update=stop_without_update,
         patience=patience,
         identify=identify,
         keys=keys,
@@ -110,7 +123,7 @@ def with_selector(
         accept_changes=accept_changes,
         reasons=reasons,
     )
-    wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
+    wrapping.check(strategy, terms.k, terms.number_to_ask, terms.late, terms.folder)
     if terms.folder is not None:
         packing.refuse_packed(terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 from flwr.serverapp.strategy import (
@@ -19,6 +18,7 @@ from flwr.serverapp.strategy import (
 )
 
 from enlist.errors import InputError
+from enlist.flower.terms import Terms
 
 SAMPLING = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
 """With these, FedAvg and its kin ask every node of the grid that they are given."""
@@ -136,10 +136,18 @@ def _check_privacy(strategy: Any, asked: int, folder: object) -> None:
         )
 
 
-def number_to_ask(k: int, overcommit: float) -> int:
-    """How many nodes are asked so that k reply.
+def undercut(strategy: Strategy, terms: Terms) -> list[tuple[str, str, int]]:
+    """Floors of the strategy below which it was agreed to go: (attribute, what counts instead, its value).
 
-    >>> number_to_ask(10, 1.3), number_to_ask(3, 1.0)
-    (13, 3)
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> undercut(FedAvg(min_train_nodes=5), Terms(k=3))
+    [('min_train_nodes', 'k=3', 5)]
     """
-    return math.ceil(k * overcommit - 1e-9)
+    base, found = innermost(strategy), []
+    if terms.shadow:
+        return []
+    if base.min_train_nodes > terms.number_to_ask and not isinstance(base, FedXgbCyclic):
+        found.append(("min_train_nodes", f"k={terms.k}", int(base.min_train_nodes)))
+    if terms.min_nodes is not None and terms.min_nodes < base.min_available_nodes:
+        found.append(("min_available_nodes", f"min_nodes={terms.min_nodes}", int(base.min_available_nodes)))
+    return found
