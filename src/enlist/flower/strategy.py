@@ -84,6 +84,7 @@ class Selecting(Strategy):
         self.started: float | None = None
         self.elapsed = 0.0
         self.forms: list[Shapes] = []
+        self.looked = False
         self.began_with: Shapes | None = None
         self.configs = Configs(ConfigRecord(), ConfigRecord())
 
@@ -264,6 +265,7 @@ class Selecting(Strategy):
                 return False
             self._sort(found[known:])
             known = len(found)
+            self._look_at_first(current)
             return current.good(self.forms) >= enough
 
         arrivals = self.post.wait(grid, sent, seconds, have_enough)
@@ -271,6 +273,18 @@ class Selecting(Strategy):
         current.waited = min(self.clock.monotonic() - began, seconds)
         current.sent = {entry.node for entry in sent}
         return [judged.arrival.reply for judged in current.judged.values()]
+
+    def _look_at_first(self, current: Round) -> None:
+        """Name the keys that the very first reply lacks: others may carry them, but a round can be long."""
+        first = next((judged for judged in current.judged.values() if judged.completed), None)
+        if first is None or self.looked:
+            return
+        self.looked = True
+        for lacking in self.federation.lacking(first.said):
+            text = (
+                "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
+            )
+            LOGGER.warning(text, first.arrival.sent.node, self.source.name, lacking, current.number)
 
     def _sort(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """Put replies where they belong: to this round, to an earlier one, to the reception; returns evaluations."""
