@@ -21,7 +21,7 @@ from enlist.selectors import AnyMethod
 
 def with_selector(
     strategy: Strategy,
-    selector: AnyMethod | Selector[Any, Any] | Function = "oort",
+    selector: AnyMethod | Selector[Any, Any] | Function = "bsfl",
     k: int = 10,
     *,
     settings: Mapping[str, Any] | None = None,
@@ -54,7 +54,8 @@ def with_selector(
     strategy    FedAvg or anything derived from it, configured as you like; it is copied
     selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
                 `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
-                -> rows of the table of clients that may be chosen
+                -> rows of the table of clients that may be chosen. "bsfl" goes by latency alone, which the server
+                measures, so that clients need not be changed
     k           replies wanted in a round
     clients     what is known of clients up front, by ids that they tell in their replies
     deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
