@@ -6,6 +6,7 @@ who is who, how long to wait, when to stop, what to make of late replies, what t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +19,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower import deadlines, evaluations, keys, wrapping
+from enlist.flower import deadlines, evaluations, keys, privacy, wrapping
 from enlist.flower.choosers import Source
 from enlist.flower.configs import Configs
 from enlist.flower.contents import Shapes, misshapen, shapes_from, shapes_of, shapes_to_save, templates_of
@@ -84,7 +85,7 @@ class Selecting(Strategy):
         self.started: float | None = None
         self.elapsed = 0.0
         self.forms: list[Shapes] = []
-        self.looked = False
+        self.looked = self.uneven = False
         self.began_with: Shapes | None = None
         self.configs = Configs(ConfigRecord(), ConfigRecord())
 
@@ -334,8 +335,24 @@ class Selecting(Strategy):
             LOGGER.warning(text, len(usable) + len(merged), self.terms.min_replies)
             current.count_nothing()
             return None, None
-        arrays, metrics = self.strategy.aggregate_train(server_round, [*usable, *merged, *current.failures])
+        return self._aggregated(current, [*usable, *merged])
+
+    def _aggregated(self, current: Round, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        factor = privacy.unevenness(self.strategy, current.weights.values())
+        if factor > privacy.UNEVEN and not self.uneven:
+            self.uneven = True
+            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
+            LOGGER.warning(text, factor, self.weight_key)
+        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
+        with fitting:
+            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
         current.updated = arrays is not None
+        if replies and not current.updated:
+            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
+            name = type(self.original).__name__
+            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
+            current.count_nothing()
         return arrays, metrics
 
     def configure_evaluate(

@@ -10,7 +10,7 @@ from flwr.serverapp.strategy import Strategy
 
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.flower import packing, wrapping
+from enlist.flower import packing, privacy, wrapping
 from enlist.flower.choosers import Function, Source
 from enlist.flower.deadlines import Policy
 from enlist.flower.late import Weighting
@@ -124,7 +124,8 @@ def with_selector(
         accept_changes=accept_changes,
         reasons=reasons,
     )
-    wrapping.check(strategy, terms.k, terms.number_to_ask, terms.late, terms.folder)
+    wrapping.check(strategy, terms)
+    privacy.check(strategy, terms)
     if terms.folder is not None:
         packing.refuse_packed(terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

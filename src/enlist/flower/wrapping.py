@@ -27,6 +27,18 @@ UNWEIGHED = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg, FedXgbB
 """Strategies whose result is not an average by weights, into which a late reply could be merged with less weight."""
 
 
+def levels(strategy: Any) -> list[Any]:
+    """The strategy, and those that it and others hold inside, from the outermost to the one that samples nodes.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> [type(level).__name__ for level in levels(Private(FedAvg(), 0.5, 1.0, 10))]
+    ['DifferentialPrivacyClientSideFixedClipping', 'FedAvg']
+    """
+    inner = getattr(strategy, "strategy", None)
+    return [strategy, *(levels(inner) if isinstance(inner, Strategy) else ())]
+
+
 def innermost(strategy: Any) -> Any:
     """The strategy that samples nodes: the one that others, such as Flower's wrappers for privacy, hold inside.
 
@@ -35,8 +47,7 @@ def innermost(strategy: Any) -> Any:
     >>> type(innermost(Private(FedAvg(), 0.5, 1.0, 10))).__name__
     'FedAvg'
     """
-    inner = getattr(strategy, "strategy", None)
-    return innermost(inner) if isinstance(inner, Strategy) else strategy
+    return levels(strategy)[-1]
 
 
 def copied(strategy: Strategy) -> Strategy:
@@ -86,10 +97,10 @@ def any_shape(strategy: Strategy) -> bool:
     return isinstance(innermost(strategy), FedXgbBagging | FedXgbCyclic)
 
 
-def check(strategy: Any, k: int, asked: int, late: str, folder: object) -> None:
+def check(strategy: Any, terms: Terms) -> None:
     """Say in one sentence why a strategy cannot be wrapped.
 
-    >>> check(FedXgbCyclic(), k=3, asked=3, late="drop", folder=None)
+    >>> check(FedXgbCyclic(), Terms(k=3))
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: FedXgbCyclic trains one node per round, so it takes a selector with k=1, not k=3.
@@ -112,27 +123,12 @@ def check(strategy: Any, k: int, asked: int, late: str, folder: object) -> None:
         )
     if base.fraction_train == 0:
         raise InputError(f"{name} has fraction_train=0, so there is nobody to select for training; set it above 0.")
-    if isinstance(base, FedXgbCyclic) and asked != 1:
-        raise InputError(f"{name} trains one node per round, so it takes a selector with k=1, not k={k}.")
-    if late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):
+    if isinstance(base, FedXgbCyclic) and terms.number_to_ask != 1:
+        raise InputError(f"{name} trains one node per round, so it takes a selector with k=1, not k={terms.k}.")
+    if terms.late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):
         raise InputError(
             f"{name} does not average replies by weight, so a late reply cannot be merged with less weight; use "
             "late='feedback' or late='drop'."
-        )
-    _check_privacy(strategy, asked, folder)
-
-
-def _check_privacy(strategy: Any, asked: int, folder: object) -> None:
-    name, sampled = type(strategy).__name__, getattr(strategy, "num_sampled_clients", None)
-    if sampled is not None and sampled != asked:
-        raise InputError(
-            f"{name} adds noise for num_sampled_clients={sampled}, but {asked} nodes would be asked in a round; make "
-            "the two equal (k, without overcommit)."
-        )
-    if folder is not None and getattr(strategy, "accountant", None) is not None:
-        raise InputError(
-            f"{name} counts what privacy was spent in its accountant, which a folder cannot save, so that a resumed "
-            "run would spend too much; leave out folder=, or the accountant."
         )
 
 
