@@ -24,6 +24,7 @@ from enlist.flower import wrapping
 from enlist.flower.federation import Federation
 from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.flower.replaying import Decisions
+from enlist.runs.federation import note_start
 from enlist.runs.folder import Checkpoint, RunFolder
 from enlist.text import printable
 from enlist.typing import AnyArray
@@ -79,6 +80,7 @@ class Keeper:
         self.events = 0
         self.described = -1
         self.unsaved: set[str] = set()
+        self.announced = False
 
     @classmethod
     def open(
@@ -178,6 +180,15 @@ class Keeper:
         self.folder.save(number, content, own, weights, parts)
         if self.decisions.full() and federation.books is not None:
             federation.record_to(self.decisions.begin(federation.selector))
+
+    def note(self, date: float, time: float, number: int, ending: str = "") -> None:
+        """Write into starts.csv that rounds begin, or with `ending` how they end, if they had begun."""
+        if self.folder is None or bool(ending) != self.announced:
+            return
+        self.announced = not ending
+        again = files.has_file(self.folder.path / "starts.csv")
+        with contextlib.suppress(OSError):  # a full disk is told by whoever writes something that is needed
+            note_start(self.folder.path, date, time, number, ending or ("continued" if again else "started"))
 
     def finish(self, result: Mapping[str, Any], federation: Federation) -> None:
         """The run is finished."""

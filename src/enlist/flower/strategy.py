@@ -36,6 +36,7 @@ from enlist.flower.scribe import Scribe
 from enlist.flower.state import LOGGER, Keeper, plain_settings, saved_model, unpack_strategy
 from enlist.flower.terms import Terms
 from enlist.records import RoundMetrics, Selection
+from enlist.text import printable
 
 DEFAULT_TIMEOUT = 3600.0
 """Flower's own."""
@@ -157,7 +158,12 @@ class Selecting(Strategy):
                     self._save(result)
                 self.progress.end()
             self.keeper.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
+            self.keeper.note(self.clock.time(), self.elapsed, self.round, "finished")
             return result
+        except BaseException as error:
+            why = printable(f"stopped: {type(error).__name__}: {error}")
+            self.keeper.note(self.clock.time(), self.elapsed, self.round, why)
+            raise
         finally:
             self.keeper.close()
 
@@ -201,6 +207,7 @@ class Selecting(Strategy):
         if self.federation.tidy():
             self.late.asked.clear()
         began = self._now()
+        self.keeper.note(self.clock.time(), began, self.round)
         deadline = deadlines.seconds(self.terms.deadline, server_round, self.federation.recent, self.timeout)
         choose = self._shadowed if self.terms.shadow else self._chosen
         messages, selection, wanted = choose(server_round, arrays, config, grid, online, began, deadline)
