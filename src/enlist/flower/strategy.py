@@ -7,9 +7,8 @@ who is who, how long to wait, when to stop, what to make of late replies, what t
 from __future__ import annotations
 
 import contextlib
-import json
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
@@ -19,10 +18,11 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower import deadlines, evaluations, keys, privacy, wrapping
+from enlist.flower import deadlines, evaluations, keys, privacy, resuming, wrapping
+from enlist.flower.attributes import plain_settings
 from enlist.flower.choosers import Source
 from enlist.flower.configs import Configs
-from enlist.flower.contents import Shapes, misshapen, shapes_from, shapes_of, shapes_to_save, templates_of
+from enlist.flower.contents import Shapes, shapes_of, templates_of
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
@@ -33,7 +33,7 @@ from enlist.flower.records import Happened
 from enlist.flower.replies import error_text, measured
 from enlist.flower.round import Round, judge, refused
 from enlist.flower.scribe import Scribe
-from enlist.flower.state import LOGGER, Keeper, plain_settings, saved_model, unpack_strategy
+from enlist.flower.state import LOGGER, Keeper
 from enlist.flower.terms import Terms
 from enlist.records import RoundMetrics, Selection
 from enlist.text import printable
@@ -140,7 +140,7 @@ class Selecting(Strategy):
             self.used = True
             self._connect()
             self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow, self.terms.reasons)
-            result = self._restored(initial_arrays)
+            result = resuming.restored(self, initial_arrays)
             if not self.keeper.reopen(self.round, num_rounds):
                 text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
                 LOGGER.info(text, self.terms.folder, self.round, num_rounds)
@@ -455,53 +455,5 @@ class Selecting(Strategy):
             **self.terms.described(),
         }
 
-    def _restored(self, initial_arrays: ArrayRecord) -> Result:
-        """The model and metrics to begin with: those of the last checkpoint, if there is one."""
-        saved = self.keeper.restore()
-        if saved is None:
-            if self.keeper.decisions is not None:
-                self.keeper.decisions.cut(None)
-            self.began_with = shapes_of(initial_arrays)
-            return Result(arrays=initial_arrays)
-        header = saved.header
-        self.began_with = shapes_from(header["initial"]) if header.get("initial") else None
-        self._check_initial(initial_arrays)
-        folder = saved.folder / "selector" if header["selector"] else None
-        self.federation.restore(header["federation"], saved.arrays, folder)
-        self.keeper.follow(self.federation, header["decisions"])
-        unpack_strategy(self.strategy, header["strategy"], saved.weights.get("strategy", {}))
-        self.round, self.started, self.elapsed = header["round"], header["started"], header["elapsed"]
-        self.forms = [shapes_from(form) for form in header["forms"]]
-        self.configs.restore(header.get("configs"))
-        LOGGER.info("enlist: continuing after round %d of %s", self.round, self.terms.folder)
-        metrics = {name: _metrics(rounds) for name, rounds in json.loads(header["metrics"]).items()}
-        return Result(arrays=saved_model(saved), **metrics)
-
-    def _check_initial(self, arrays: ArrayRecord) -> None:
-        """Refuse to go on with another model than the run began with; version 0.1 did not note it."""
-        if self.began_with is None or wrapping.any_shape(self.strategy):
-            return
-        if other := misshapen(shapes_of(arrays), self.began_with):
-            raise InputError(
-                f"{self.terms.folder} holds a run that began with another model: of initial_arrays, {other}; pass the "
-                "model that it began with, or name a new folder."
-            )
-
     def _save(self, result: Result) -> None:
-        names = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
-        history = {
-            name: {str(number): dict(value) for number, value in getattr(result, name).items()} for name in names
-        }
-        header = {
-            "started": self.started,
-            "elapsed": self.elapsed,
-            "forms": [shapes_to_save(form) for form in self.forms],
-            "initial": None if self.began_with is None else shapes_to_save(self.began_with),
-            "configs": self.configs.to_save(),
-            "metrics": json.dumps(history),  # as text: storage writes JSON with indents, which is slow
-        }
-        self.keeper.save(self.round, header, self.federation, self.strategy, result.arrays, self.initial)
-
-
-def _metrics(rounds: Mapping[str, Mapping[str, Any]]) -> dict[int, MetricRecord]:
-    return {int(number): MetricRecord(dict(values)) for number, values in rounds.items()}
+        resuming.save(self, result)
