@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from enlist.flower.progress import NoUpdateError
     from enlist.flower.replaying import replay
     from enlist.flower.strategy import Selecting
+    from enlist.flower.telling import RoundResult
     from enlist.flower.wrapper import with_selector
 
 _PLACES = {
@@ -34,6 +35,7 @@ _PLACES = {
     "NoNodesError": "grid",
     "NoUpdateError": "progress",
     "Percentile": "deadlines",
+    "RoundResult": "telling",
     "Selecting": "strategy",
     "replay": "replaying",
     "with_selector": "wrapper",
@@ -44,6 +46,7 @@ __all__ = [
     "NoNodesError",
     "NoUpdateError",
     "Percentile",
+    "RoundResult",
     "Selecting",
     "client",
     "replay",

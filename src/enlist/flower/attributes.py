@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import threading
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,21 +17,21 @@ from enlist.typing import AnyArray
 
 
 def plain_settings(strategy: Strategy) -> dict[str, Any]:
-    """The public attributes of a strategy that are plain values, as they are when it is wrapped.
+    """The attributes of a strategy that are plain values, as they are when it is wrapped.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> plain_settings(FedAvg())["weighted_by_key"]
     'num-examples'
     """
-    found = {name: value for name, value in _public(strategy).items() if _is_plain(value)}
-    inner = getattr(strategy, "strategy", None)
-    return {**found, "strategy": plain_settings(inner)} if isinstance(inner, Strategy) else found
+    found = {name: value for name, value in _attributes(strategy).items() if _is_plain(value)}
+    held = wrapping.held_by(strategy)
+    return {**found, "strategy": plain_settings(getattr(strategy, held))} if held else found
 
 
 def pack_strategy(
     strategy: Strategy, initial: Mapping[str, Any], arrays: dict[str, AnyArray]
 ) -> tuple[dict[str, Any], list[str]]:
-    """What a strategy has accumulated: public attributes that hold arrays, or differ from what they were at first.
+    """What a strategy has accumulated: attributes that hold arrays, or differ from what they were at first.
 
     Returns them for JSON, with arrays put into `arrays`, and the names of those that cannot be saved.
 
@@ -42,7 +44,7 @@ def pack_strategy(
     """
     found: dict[str, Any] = {}
     unsaved: list[str] = []
-    for name, value in _public(strategy).items():
+    for name, value in _attributes(strategy).items():
         if _is_plain(value) and name in initial and initial[name] == value:
             continue
         parts: dict[str, AnyArray] = {}
@@ -51,10 +53,9 @@ def pack_strategy(
             arrays |= parts
         except TypeError:
             unsaved.append(f"{type(strategy).__name__}.{name}")
-    inner = getattr(strategy, "strategy", None)
-    if isinstance(inner, Strategy):
+    if held := wrapping.held_by(strategy):
         own: dict[str, AnyArray] = {}
-        packed, lost = pack_strategy(inner, initial.get("strategy", {}), own)
+        packed, lost = pack_strategy(getattr(strategy, held), initial.get("strategy", {}), own)
         found["strategy"] = {"inner": packed, "outer": type(strategy).__name__}
         arrays |= {f"strategy/{name}": value for name, value in own.items()}
         unsaved += lost
@@ -70,15 +71,14 @@ def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mappi
     >>> strategy.m_t
     {'w': array([1., 1.])}
     """
-    inner = getattr(strategy, "strategy", None)
-    held = packed.get("strategy", {})
-    if "inner" not in held:  # of a strategy that held no other, so it belongs to the innermost
+    name, inside = wrapping.held_by(strategy), packed.get("strategy", {})
+    if "inner" not in inside:  # of a strategy that held no other, so it belongs to the innermost
         strategy = wrapping.innermost(strategy)
-    elif isinstance(inner, Strategy):
+    elif name is not None:
         own = {path.removeprefix("strategy/"): array for path, array in arrays.items()}
-        unpack_strategy(inner, held["inner"], own)
+        unpack_strategy(getattr(strategy, name), inside["inner"], own)
     else:
-        outer, now = held.get("outer", "a wrapper"), type(strategy).__name__
+        outer, now = inside.get("outer", "a wrapper"), type(strategy).__name__
         raise InputError(
             f"the run was saved with {outer}, which holds another strategy, and {now} holds none; continue it with "
             f"{outer}, or name a new folder."
@@ -88,9 +88,14 @@ def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mappi
             setattr(strategy, name, _unpacked(value, arrays))
 
 
-def _public(strategy: Strategy) -> dict[str, Any]:
-    values = {name: value for name, value in vars(strategy).items() if not name.startswith("_")}
-    return {name: value for name, value in values.items() if not callable(value) and not isinstance(value, Strategy)}
+def _attributes(strategy: Strategy) -> dict[str, Any]:
+    """The attributes of a strategy in which it may keep something, private ones too."""
+    ignored = logging.Logger | type(threading.Lock()) | type(threading.RLock())
+    return {
+        name: value
+        for name, value in vars(strategy).items()
+        if not callable(value) and not wrapping.is_strategy(value) and not isinstance(value, ignored)
+    }
 
 
 def _is_plain(value: Any) -> bool:
@@ -102,6 +107,9 @@ def _packed(value: Any, path: str, arrays: dict[str, AnyArray]) -> dict[str, Any
         return {"value": value}
     if isinstance(value, np.generic):
         return {"value": value.item()}
+    if isinstance(value, bytes):
+        arrays[path] = np.frombuffer(value, dtype=np.uint8)
+        return {"bytes": path}
     if isinstance(value, np.ndarray) and not value.dtype.hasobject:
         arrays[path] = value.copy(order="C")
         return {"array": path}
@@ -120,6 +128,8 @@ def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Any:
         return packed["value"]
     if "array" in packed:
         return arrays[packed["array"]]
+    if "bytes" in packed:
+        return arrays[packed["bytes"]].tobytes()
     if "record" in packed:
         return ArrayRecord({name: Array(_unpacked(item, arrays)) for name, item in packed["record"]})
     if "dict" in packed:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -18,7 +18,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower import deadlines, evaluations, keys, privacy, resuming, wrapping
+from enlist.flower import deadlines, evaluations, keys, privacy, resuming, telling, wrapping
 from enlist.flower.attributes import plain_settings
 from enlist.flower.choosers import Source
 from enlist.flower.configs import Configs
@@ -32,7 +32,7 @@ from enlist.flower.reception import QUERY, Reception
 from enlist.flower.records import Happened
 from enlist.flower.replies import error_text, measured
 from enlist.flower.round import Round, judge, refused
-from enlist.flower.scribe import Scribe
+from enlist.flower.scribe import COUNTED, Scribe
 from enlist.flower.state import LOGGER, Keeper
 from enlist.flower.terms import Terms
 from enlist.records import RoundMetrics, Selection
@@ -96,6 +96,15 @@ class Selecting(Strategy):
         self.late = LateReplies(merging=self.terms.late == "merge")
         self.current: Round | None = None
 
+    if not TYPE_CHECKING:  # else nobody would notice a name that is misspelt
+
+        def __getattr__(self, name: str) -> Any:
+            """What the wrapper itself has not, the user's strategy may have."""
+            for level in wrapping.levels(self.__dict__.get("strategy")) if not name.startswith("__") else ():
+                if hasattr(level, name):
+                    return getattr(level, name)
+            raise AttributeError(f"neither {type(self).__name__} nor the strategy in it has an attribute {name!r}")
+
     @property
     def selector(self) -> Selector[Any, Any]:
         """The selector."""
@@ -114,7 +123,7 @@ class Selecting(Strategy):
         LOGGER.info("\t├──> Enlist: selector '%s' %s, late replies: %s", name, how, terms.late)
         for floor, own, wanted in wrapping.undercut(self.original, terms):
             LOGGER.warning("enlist: %s counts, which is less than the strategy's %s=%d", own, floor, wanted)
-        self.strategy.summary()
+        self.original.summary()
 
     def start(
         self,
@@ -145,20 +154,27 @@ class Selecting(Strategy):
                 text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
                 LOGGER.info(text, self.terms.folder, self.round, num_rounds)
                 return result
-            LOGGER.info("Starting %s with %s:", type(self.original).__name__, type(self).__name__)
+            name, begun = type(self.original).__name__, self.clock.monotonic()
+            configs = self.configs.train, self.configs.evaluate
+            _log(telling.start_lines(name, num_rounds, result.arrays, *configs))
             self.summary()
-            if evaluate_fn and self.round == 0 and (first := evaluate_fn(0, result.arrays)) is not None:
-                result.evaluate_metrics_serverapp[0] = first
+            LOGGER.info("")
+            self._evaluate_first(result, evaluate_fn)
             for number in range(self.round + 1, num_rounds + 1):
+                LOGGER.info("")
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
                 self._train(grid, number, result, self.configs.train)
                 self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
-                self._settle(self._measured(number, result))
+                counts = self._settle(self._measured(number, result))
                 if number % self.terms.save_every == 0 or number == num_rounds or self.progress.over:
                     self._save(result)
+                if self.terms.on_round is not None:
+                    updated = self.progress.idle == 0
+                    self.terms.on_round(telling.RoundResult.of(number, result, updated, counts))
                 self.progress.end()
             self.keeper.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
             self.keeper.note(self.clock.time(), self.elapsed, self.round, "finished")
+            _log(telling.result_lines(result, self.clock.monotonic() - begun))
             return result
         except BaseException as error:
             why = printable(f"stopped: {type(error).__name__}: {error}")
@@ -166,6 +182,15 @@ class Selecting(Strategy):
             raise
         finally:
             self.keeper.close()
+
+    def _evaluate_first(self, result: Result, evaluate_fn: Evaluate | None) -> None:
+        """Evaluate the model that it begins with, unless the run is continued."""
+        if evaluate_fn is None or self.round > 0:
+            return
+        first = evaluate_fn(0, result.arrays)
+        LOGGER.info("Initial global evaluation results: %s", first)
+        if first is not None:
+            result.evaluate_metrics_serverapp[0] = first
 
     def _train(self, grid: Grid, number: int, result: Result, config: ConfigRecord) -> None:
         messages = self.configure_train(number, result.arrays, config, grid)
@@ -190,9 +215,12 @@ class Selecting(Strategy):
             if metrics is not None:
                 LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
                 result.evaluate_metrics_clientapp[number] = metrics
-        if evaluate_fn and (central := evaluate_fn(number, result.arrays)) is not None:
+        if evaluate_fn:
+            LOGGER.info("Global evaluation")
+            central = evaluate_fn(number, result.arrays)
             LOGGER.info("\t└──> MetricRecord: %s", central)
-            result.evaluate_metrics_serverapp[number] = central
+            if central is not None:
+                result.evaluate_metrics_serverapp[number] = central
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -414,8 +442,8 @@ class Selecting(Strategy):
             found[name] = evaluations.believed(asked, name, labels) if own is None else own
         return RoundMetrics(**found, duration=None if self.current is None else self.current.waited)
 
-    def _settle(self, metrics: RoundMetrics) -> None:
-        """Tell the selector what became of the round, write it down, and go on to the next."""
+    def _settle(self, metrics: RoundMetrics) -> Mapping[str, int]:
+        """Tell the selector what became of the round, write it down, and go on to the next; returns what is counted."""
         current = self.current
         assert current is not None
         assert current.waited is not None
@@ -435,10 +463,11 @@ class Selecting(Strategy):
         for number, reports in by_round.items():
             self.federation.arrived(self.late.chosen[number], reports, current.number - number, current.online)
         self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
-        self.scribe.write(current, happened, metrics, self._now(), self.post)
+        told = self.scribe.write(current, happened, metrics, self._now(), self.post)
         self.progress.note(current)
         self.round, self.current = current.number, None
         self.late.forget({sent.round for sent in self.post.open.values() if sent.kind == "train"})
+        return {name: told[name] for name in COUNTED}
 
     def _now(self) -> float:
         """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
@@ -457,3 +486,8 @@ class Selecting(Strategy):
 
     def _save(self, result: Result) -> None:
         resuming.save(self, result)
+
+
+def _log(lines: Iterable[str]) -> None:
+    for line in lines:
+        LOGGER.info("%s", line)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ class Terms:
     poll: float = 1.0
     accept_changes: bool = False
     reasons: bool = True
+    on_round: Callable[[Any], object] | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -82,6 +83,8 @@ class Terms:
             put(self, "folder", Path(self.folder).expanduser())
         checks.whole("save_every", self.save_every, minimum=1)
         put(self, "poll", checks.finite("poll", self.poll, SHORTEST_POLL, 60.0))
+        if self.on_round is not None and not callable(self.on_round):
+            raise InputError(f"on_round is {self.on_round!r}; pass a function of one RoundResult, or leave it out.")
         for name in self.keys or {}:
             if name not in OWN_KEYS:
                 raise unknown("key", name, OWN_KEYS, owner="keys")

@@ -15,6 +15,7 @@ from enlist.flower.choosers import Function, Source
 from enlist.flower.deadlines import Policy
 from enlist.flower.late import Weighting
 from enlist.flower.strategy import Selecting
+from enlist.flower.telling import Hook
 from enlist.flower.terms import Terms
 from enlist.selectors import AnyMethod
 
@@ -48,10 +49,12 @@ def with_selector(
     poll: float = 1.0,
     accept_changes: bool = False,
     reasons: bool = True,
+    on_round: Hook | None = None,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
-    strategy    FedAvg or anything derived from it, configured as you like; it is copied
+    strategy    FedAvg or anything derived from it, or a wrapper that holds such a one, configured as you like; it is
+                copied, and its attributes can be read from what is returned
     selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
                 `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
                 -> rows of the table of clients that may be chosen. "bsfl" goes by latency alone, which the server
@@ -88,6 +91,7 @@ def with_selector(
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
     reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
+    on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -123,6 +127,7 @@ def with_selector(
         poll=poll,
         accept_changes=accept_changes,
         reasons=reasons,
+        on_round=on_round,
     )
     wrapping.check(strategy, terms)
     privacy.check(strategy, terms)

@@ -23,8 +23,40 @@ from enlist.flower.terms import Terms
 SAMPLING = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
 """With these, FedAvg and its kin ask every node of the grid that they are given."""
 
+METHODS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary")
+
 UNWEIGHED = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg, FedXgbBagging, FedXgbCyclic)
 """Strategies whose result is not an average by weights, into which a late reply could be merged with less weight."""
+
+
+def is_strategy(value: object) -> bool:
+    """Whether something has the methods of a strategy, whatever it is derived from; a class has them not.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> is_strategy(FedAvg()), is_strategy(FedAvg), is_strategy(None)
+    (True, False, False)
+    """
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in METHODS)
+
+
+def held_by(strategy: Any) -> str | None:
+    """The attribute in which a strategy holds the one that samples nodes for it; None if it does that itself.
+
+    Flower's wrappers call it `strategy`. Other wrappers are known by what they hold: a single strategy, and nothing of
+    their own by which they could sample.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> held_by(Private(FedAvg(), 0.5, 1.0, 10)), held_by(FedAvg())
+    ('strategy', None)
+    """
+    own = vars(strategy) if hasattr(strategy, "__dict__") else {}
+    if is_strategy(own.get("strategy")):
+        return "strategy"
+    if any(name in own or hasattr(type(strategy), name) for name in SAMPLING):
+        return None
+    found = [name for name, value in own.items() if is_strategy(value)]
+    return found[0] if len(found) == 1 else None
 
 
 def levels(strategy: Any) -> list[Any]:
@@ -35,8 +67,8 @@ def levels(strategy: Any) -> list[Any]:
     >>> [type(level).__name__ for level in levels(Private(FedAvg(), 0.5, 1.0, 10))]
     ['DifferentialPrivacyClientSideFixedClipping', 'FedAvg']
     """
-    inner = getattr(strategy, "strategy", None)
-    return [strategy, *(levels(inner) if isinstance(inner, Strategy) else ())]
+    name = held_by(strategy)
+    return [strategy] if name is None else [strategy, *levels(getattr(strategy, name))]
 
 
 def innermost(strategy: Any) -> Any:
@@ -59,9 +91,8 @@ def copied(strategy: Strategy) -> Strategy:
     False
     """
     twin = copy.copy(strategy)
-    inner = getattr(strategy, "strategy", None)
-    if isinstance(inner, Strategy):
-        twin.strategy = copied(inner)  # type: ignore[attr-defined]
+    if name := held_by(strategy):
+        setattr(twin, name, copied(getattr(strategy, name)))
     return twin
 
 
@@ -106,13 +137,13 @@ def check(strategy: Any, terms: Terms) -> None:
     enlist.errors.InputError: FedXgbCyclic trains one node per round, so it takes a selector with k=1, not k=3.
     """
     name = type(strategy).__name__
-    if not isinstance(strategy, Strategy):
+    if not is_strategy(strategy):
         raise InputError(f"strategy is {strategy!r}; pass a strategy of flwr.serverapp.strategy, such as FedAvg().")
-    if type(strategy).start is not Strategy.start:
+    if getattr(type(strategy), "start", Strategy.start) is not Strategy.start:
         own = "has a selector already" if hasattr(strategy, "federation") else "has a start() of its own"
         raise InputError(
-            f"{name} {own}, and with_selector brings its own start(); move what it does there into evaluate_fn or into "
-            "the methods that aggregate, and wrap that."
+            f"{name} {own}, and with_selector brings its own start(); move what it does there into on_round=, into "
+            "evaluate_fn or into the methods that aggregate, and wrap that."
         )
     base = innermost(strategy)
     missing = [attribute for attribute in SAMPLING if not hasattr(base, attribute)]
