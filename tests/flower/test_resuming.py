@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM
 
@@ -575,3 +575,39 @@ def test_a_clock_that_is_set_back_does_not_turn_time_around(tmp_path: Path) -> N
     grid.clock.time = lambda: honest() - (5000.0 if grid.clock.now > 5.0 else 0.0)  # type: ignore[method-assign]
     wrapped.start(grid=grid, initial_arrays=model(), num_rounds=8)
     assert (np.diff(read_run(tmp_path / "run").rounds["start"]) >= 0).all()
+
+
+def large(kind: np.dtype[Any], size: int) -> ArrayRecord:
+    return ArrayRecord({"weight": Array(np.linspace(0.0, 1.0, size).astype(kind))})
+
+
+@pytest.mark.parametrize("make", MOMENTS)
+def test_a_checkpoint_is_at_most_four_times_the_model(make: Any, tmp_path: Path) -> None:
+    def noisy(message: Message) -> Answer:
+        content = reply(message, 0.0)
+        sent = message.content["arrays"]["weight"].numpy()
+        step = (0.01 * node_of(message) * np.cos(np.arange(len(sent)))).astype(sent.dtype)
+        content["arrays"] = ArrayRecord({"weight": Array(sent + step)})
+        return Answer(1.0, content)
+
+    def go(folder: Path, *parts: int) -> Any:
+        for rounds in parts:
+            grid = FakeGrid(NODES, behaving(noisy))
+            wrapped = selecting(grid, "random", strategy=make(), k=4, folder=folder)
+            result = wrapped.start(grid=grid, initial_arrays=large(np.dtype(np.float32), 100_000), num_rounds=rounds)
+        return result.arrays
+
+    first = go(tmp_path / "parts", 2, 4)
+    [checkpoint] = (tmp_path / "parts" / "checkpoints").iterdir()
+    size = sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
+    assert size < 4.1 * 4 * 100_000
+    assert first["weight"].dtype == "float32", "the type that it began with"
+    whole = go(tmp_path / "whole", 4)
+    assert list(first) == list(whole)
+    np.testing.assert_array_equal(first["weight"].numpy(), whole["weight"].numpy())
+
+
+def test_a_model_of_double_precision_stays_one(tmp_path: Path) -> None:
+    grid = FakeGrid(NODES, behaving(train))
+    wrapped = run(grid, 2, "random", strategy=FedAdam(fraction_evaluate=0.0), k=4)
+    assert {array.dtype for array in wrapped.result.arrays.values()} == {"float64"}  # type: ignore[attr-defined]

@@ -9,11 +9,31 @@ from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord
-from flwr.serverapp.strategy import Strategy
+from flwr.serverapp.strategy import (
+    DifferentialPrivacyServerSideAdaptiveClipping,
+    DifferentialPrivacyServerSideFixedClipping,
+    FedAdagrad,
+    FedAdam,
+    FedXgbBagging,
+    FedYogi,
+    QFedAvg,
+    Strategy,
+)
 
 from enlist.errors import InputError
 from enlist.flower import wrapping
 from enlist.typing import AnyArray
+
+COPIES: dict[type[Strategy], str] = {
+    FedAdagrad: "current_arrays",
+    FedAdam: "current_arrays",
+    FedYogi: "current_arrays",
+    QFedAvg: "current_arrays",
+    DifferentialPrivacyServerSideFixedClipping: "current_arrays",
+    DifferentialPrivacyServerSideAdaptiveClipping: "current_arrays",
+    FedXgbBagging: "current_bst",
+}
+"""Attributes into which Flower's own configure_train puts the model at the beginning of every round."""
 
 
 def plain_settings(strategy: Strategy) -> dict[str, Any]:
@@ -89,12 +109,17 @@ def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mappi
 
 
 def _attributes(strategy: Strategy) -> dict[str, Any]:
-    """The attributes of a strategy in which it may keep something, private ones too."""
+    """The attributes of a strategy in which it may keep something, private ones too, but for copies of the model."""
+    kinds = [kind for kind in COPIES if isinstance(strategy, kind)]
+    copies = {COPIES[kind] for kind in kinds if type(strategy).configure_train is kind.configure_train}
     ignored = logging.Logger | type(threading.Lock()) | type(threading.RLock())
     return {
         name: value
         for name, value in vars(strategy).items()
-        if not callable(value) and not wrapping.is_strategy(value) and not isinstance(value, ignored)
+        if name not in copies
+        and not callable(value)
+        and not wrapping.is_strategy(value)
+        and not isinstance(value, ignored)
     }
 
 

@@ -281,6 +281,33 @@ def _difference(form: Form, usual: Form) -> str:
     return "" if form == usual else f"the metrics are {form.listed()}, those of most are {usual.listed()}"
 
 
+def in_types_sent(arrays: ArrayRecord, templates: Mapping[str, Template]) -> ArrayRecord:
+    """A model in the floating-point types in which it was sent: some strategies make float64 of everything.
+
+    >>> sent = templates_of(ArrayRecord([np.ones(2, np.float32)]))
+    >>> in_types_sent(ArrayRecord([np.full(2, 0.5)]), sent)["0"].dtype
+    'float32'
+    """
+    wide = {
+        name: templates[name].dtype
+        for name, array in arrays.items()
+        if name in templates and templates[name].dtype.kind == "f" and _wider(array.dtype, templates[name].dtype)
+    }
+    if not wide:
+        return arrays
+    return ArrayRecord(
+        {name: Array(array.numpy().astype(wide[name])) if name in wide else array for name, array in arrays.items()}
+    )
+
+
+def _wider(found: str, sent: AnyDtype) -> bool:
+    try:
+        dtype = np.dtype(found)
+    except TypeError:
+        return False
+    return dtype.kind == "f" and dtype.itemsize > sent.itemsize
+
+
 def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:
     """Put arrays into the order of `names`, if they are the same: some strategies go by place.
 

@@ -22,7 +22,7 @@ from enlist.flower import deadlines, evaluations, keys, privacy, resuming, telli
 from enlist.flower.attributes import plain_settings
 from enlist.flower.choosers import Source
 from enlist.flower.configs import Configs
-from enlist.flower.contents import Shapes, shapes_of, templates_of
+from enlist.flower.contents import Shapes, in_types_sent, shapes_of, templates_of
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
@@ -383,6 +383,8 @@ class Selecting(Strategy):
         with fitting:
             arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
         current.updated = arrays is not None
+        if arrays is not None and not self.terms.shadow:
+            arrays = in_types_sent(arrays, current.templates)
         if replies and not current.updated:
             text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
             name = type(self.original).__name__
