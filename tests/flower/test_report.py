@@ -174,3 +174,22 @@ def test_folders_of_version_0_1(tmp_path: Path) -> None:
     assert now.began is None
     assert "It began" not in standing(saved, now)
     assert client_rows(saved, now)[1][6].startswith("after ")
+
+
+def test_two_federations_are_told_apart(tmp_path: Path) -> None:
+    federation(tmp_path / "live")
+    federation(tmp_path / "watched", shadow=True)
+    place = tmp_path / "both"
+    folders = [str(tmp_path / "live"), str(tmp_path / "watched")]
+    done = CliRunner().invoke(app, ["report", *folders, "--output", str(place)])
+    assert done.exit_code == 0, done.output
+    page = html.unescape((place / "report.html").read_text().partition("<script>")[0])
+    order = [
+        page.index(f"<h2>{name}</h2>") for name in ("The federation in live", "The federation in watched", "Results")
+    ]
+    assert order == sorted(order)
+    assert "Flower's sampling, random watching" in page
+    assert "watched: It is finished, after 6 rounds." in " ".join(done.output.split())
+    for text in (done.output.replace(str(tmp_path), ""), page):
+        assert "target that nobody set" not in text
+        assert "counts as reached" not in text

@@ -78,8 +78,8 @@ def report(
     rows = comparison_table(group_rows(groups, target, window), list(groups[0].values))
     show_table(console, rows, sentences.size(begun, len(groups)).removesuffix("."))
     for run in begun:
-        if run.federation:
-            console.print(shown(f"{run.name}: {standing(run, state(run))} {shadow(run)}", LINE))
+        if run.federation and run.folder is not None:
+            console.print(shown(f"{run.folder.name}: {standing(run, state(run))} {shadow(run)}".strip(), LINE))
     if warning := sentences.unfinished(begun):
         console.print(shown(warning, LINE), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")

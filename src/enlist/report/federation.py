@@ -59,7 +59,7 @@ def federation_sections(runs: Sequence[RunTables]) -> list[Section]:
     found = []
     for run in runs:
         if run.federation and run.folder is not None:
-            heading = "The federation" if len(runs) == 1 else f"The federation of {printable(run.name)}"
+            heading = "The federation" if len(runs) == 1 else f"The federation in {printable(run.folder.name)}"
             found.append(_section(run, heading))
     return found
 
@@ -115,7 +115,7 @@ def shadow(run: RunTables) -> str:
     if watched == len(run.rounds["round"]):
         return (
             f"{run.selector} only watched (shadow mode): {FLOWER} chose the clients, and the accuracy, the times and "
-            "the outcomes on this page are its."
+            "the outcomes are its."
         )
     return (
         f"In {plural(watched, 'round')} of {len(run.rounds['round'])} {run.selector} only watched (shadow mode): what "
