@@ -176,6 +176,34 @@ def claim(lock: TextIO) -> bool:
     return True
 
 
+def is_claimed(path: Path) -> bool:
+    """Whether a process holds the lock that this file is; False if there is no such file, or none can be told.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w") as lock:
+    ...     before = is_claimed(Path(lock.name))
+    ...     before, claim(lock.file), is_claimed(Path(lock.name))
+    (False, True, True)
+    """
+    if sys.platform == "win32" or not has_file(path):
+        return False
+    import fcntl
+
+    try:
+        lock = descriptor(path, os.O_RDONLY)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who ask do not see each other
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    finally:
+        os.close(lock)
+    return False
+
+
 def write(path: Path, payload: bytes) -> None:
     """Write a file anew; under its other names (hard links) it stays what it was.
 

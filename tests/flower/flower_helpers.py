@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg, Strategy
 
@@ -69,3 +71,19 @@ def run(grid: FakeGrid, rounds: int = 1, selector: Any = "random", **terms: Any)
     wrapped = selecting(grid, selector, **terms)
     wrapped.result = wrapped.start(grid=grid, initial_arrays=model(), num_rounds=rounds)  # type: ignore[attr-defined]
     return wrapped
+
+
+@contextmanager
+def listening(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    """Lines of the log, Flower's own and ours, which are switched off otherwise."""
+    loggers = [logging.getLogger(name) for name in ("flwr", "flwr.enlist")]
+    before = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.INFO)
+        logger.addHandler(caplog.handler)
+    try:
+        yield lambda: [record.getMessage() for record in dict.fromkeys(caplog.records)]
+    finally:
+        for logger, level in zip(loggers, before, strict=True):
+            logger.removeHandler(caplog.handler)
+            logger.setLevel(level)

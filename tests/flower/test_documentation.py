@@ -45,7 +45,8 @@ def test_every_argument_is_explained() -> None:
     named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == set(inspect.signature(with_selector).parameters)
     defaults = {name: given.default for name, given in inspect.signature(with_selector).parameters.items()}
-    for name in ("k", "overcommit", "patience", "clip", "most_often", "save_every", "poll"):
+    numbers = ("k", "overcommit", "min_replies", "warn_without_update", "patience", "clip", "most_often", "save_every")
+    for name in (*numbers, "poll"):
         assert re.search(rf"\| `{name}` \| {defaults[name]:g}(\.0)? \|", table), name
 
 
@@ -67,6 +68,7 @@ def grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGrid:
     found = FakeGrid(range(11, 51), behaving(train))
     monkeypatch.setattr(Selecting, "clock", found.clock)
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import sys
 from collections.abc import Iterable
@@ -20,7 +21,7 @@ from enlist.flower.fake import Answer, FakeGrid
 from enlist.records import Outcome
 
 sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting, values
+from flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
 
 
 class Spy(FedAvg):
@@ -359,3 +360,49 @@ def test_both_evaluations_busy_means_nobody_evaluates() -> None:
     grid = FakeGrid([11, 12], behaving(lambda message: Answer(200.0, reply(message))))
     wrapped = run(grid, 1, "random", strategy=FedAvg(min_available_nodes=1), k=2, deadline=20.0)
     assert wrapped.result.evaluate_metrics_clientapp == {}
+
+
+class Timed(logging.Handler):
+    """Notes when something was logged, by the clock of the grid."""
+
+    def __init__(self, grid: FakeGrid) -> None:
+        super().__init__()
+        self.grid = grid
+        self.lines: list[tuple[float, str]] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.lines.append((self.grid.clock.now, record.getMessage()))
+
+
+def test_keys_that_are_missing_are_named_with_the_first_reply(caplog: pytest.LogCaptureFixture) -> None:
+    def stock(message: Message) -> Answer:
+        content = reply(message)
+        del content["enlist"]
+        return Answer(2.0 if node_of(message) == 11 else 500.0, content)
+
+    grid = FakeGrid([11, 12, 13], behaving(stock))
+    timed = Timed(grid)
+    logger = logging.getLogger("flwr.enlist")
+    logger.addHandler(timed)
+    try:
+        with listening(caplog), pytest.raises(MissingColumnError, match="none of the 3 replies of round 1 carries it"):
+            run(grid, 1, "oort", k=3, deadline=900.0)
+    finally:
+        logger.removeHandler(timed)
+    assert grid.clock.now > 499.0
+    when, line = next((when, line) for when, line in timed.lines if "the first reply" in line)
+    assert when < 3.0
+    assert (
+        "of node 11, lacks what selector 'oort' needs: loss_rms; send 'loss-rms' in the ConfigRecord 'enlist'" in line
+    )
+
+
+def test_a_first_reply_that_says_less_than_others_is_no_reason_to_fail(caplog: pytest.LogCaptureFixture) -> None:
+    def train(message: Message) -> Answer:
+        node = node_of(message)
+        return Answer(1.0, reply(message)) if node == 11 else Answer(5.0, reply(message, loss_rms=1.0))
+
+    with listening(caplog) as lines:
+        wrapped = run(FakeGrid([11, 12, 13], behaving(train)), 3, "oort", k=3)
+    assert wrapped.round == 3
+    assert len([line for line in lines() if "the first reply" in line]) == 1

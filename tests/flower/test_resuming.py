@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Message, MetricRecord
+from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedAvgM
 
@@ -344,14 +344,78 @@ def test_two_servers_never_share_a_folder(tmp_path: Path) -> None:
         federation(folder, 6)
 
 
-def test_finished_runs(tmp_path: Path) -> None:
+def test_a_finished_run_returns_its_result(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     folder = tmp_path / "run"
-    federation(folder, 3)
-    with pytest.raises(InputError, match="holds a finished run of 3 rounds, and 3 are wanted; ask for more"):
-        federation(folder, 3)
+    first = federation(folder, 3)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    for rounds in (3, 2):
+        grid = FakeGrid(NODES, behaving(train))
+        again = federation(folder, rounds, grid)
+        assert values(again.result.arrays) == values(first.result.arrays)  # type: ignore[attr-defined]
+        assert again.result.evaluate_metrics_clientapp == first.result.evaluate_metrics_clientapp  # type: ignore[attr-defined]
+        assert not grid.sent
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
     assert read_run(folder).result["rounds"] == 3  # type: ignore[index]
     assert federation(folder, 4).round == 4
     assert read_run(folder).result["rounds"] == 4  # type: ignore[index]
+
+
+class Decaying(FedAvg):
+    """Halves the learning rate every round, as apps do it: in the configuration that Flower hands on."""
+
+    def configure_train(self, server_round: int, arrays: Any, config: Any, grid: Any) -> Any:
+        config["lr"] = config["lr"] / 2
+        config["key"] = bytes([server_round])
+        config.pop("warm-up", None)
+        return super().configure_train(server_round, arrays, config, grid)
+
+
+def rates(folder: Path, *parts: int, **changes: Any) -> list[tuple[Any, ...]]:
+    """The configuration that each round's clients were sent, of a run that is stopped and continued."""
+    seen: dict[int, tuple[Any, ...]] = {}
+
+    def note(message: Message) -> Answer:
+        sent = message.content["config"]
+        seen[int(sent["server-round"])] = (sent["lr"], sent["key"], sent.get("warm-up"), sent["epochs"])
+        return train(message)
+
+    for place, rounds in enumerate(parts):
+        grid = FakeGrid(NODES, behaving(note))
+        wrapped = selecting(grid, "random", strategy=Decaying(fraction_evaluate=0.0), k=4, folder=folder)
+        given = {"lr": 8.0, "epochs": 1, "warm-up": True, **(changes if place else {})}
+        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=rounds, train_config=ConfigRecord(given))
+    return [seen[number] for number in sorted(seen)]
+
+
+def test_a_configuration_that_the_strategy_changes_goes_on(tmp_path: Path) -> None:
+    straight = rates(tmp_path / "whole", 5)
+    assert [lr for lr, *_ in straight] == [4.0, 2.0, 1.0, 0.5, 0.25]
+    assert rates(tmp_path / "parts", 2, 3, 5) == straight
+    assert [entry[-1] for entry in rates(tmp_path / "epochs", 2, 5, epochs=7)] == [1, 1, 7, 7, 7]
+    assert [lr for lr, *_ in rates(tmp_path / "lr", 2, 4, lr=1.0)] == [4.0, 2.0, 0.5, 0.25], "the user's own change"
+
+
+def test_another_model_is_refused(tmp_path: Path) -> None:
+    federation(tmp_path / "run", 2)
+    grid = FakeGrid(NODES, behaving(train))
+    strategy = FedAdam(fraction_evaluate=1.0, min_available_nodes=1)
+    wrapped = selecting(grid, "oort", strategy=strategy, k=4, folder=tmp_path / "run", seed=3)
+    other = ArrayRecord([np.zeros(3), np.zeros((2, 5))])
+    said = r"began with another model: of initial_arrays, array '1' has shape \(2, 5\), not \(2, 2\); pass the model"
+    with pytest.raises(InputError, match=said):
+        wrapped.start(grid=grid, initial_arrays=other, num_rounds=4)
+    assert federation(tmp_path / "run", 4).round == 4
+
+
+def test_a_run_whose_replies_hold_a_part_of_the_model_goes_on(tmp_path: Path) -> None:
+    def part(message: Message) -> Answer:
+        content = reply(message)
+        content["arrays"] = ArrayRecord({"0": content["arrays"]["0"]})
+        return Answer(1.0, content)
+
+    for rounds in (1, 3):
+        wrapped = run(FakeGrid(NODES, behaving(part)), rounds, k=4, folder=tmp_path / "run")
+    assert list(wrapped.result.arrays) == ["0"]  # type: ignore[attr-defined]
 
 
 def test_resume_may_be_insisted_on_or_forbidden(tmp_path: Path) -> None:
@@ -511,3 +575,39 @@ def test_a_clock_that_is_set_back_does_not_turn_time_around(tmp_path: Path) -> N
     grid.clock.time = lambda: honest() - (5000.0 if grid.clock.now > 5.0 else 0.0)  # type: ignore[method-assign]
     wrapped.start(grid=grid, initial_arrays=model(), num_rounds=8)
     assert (np.diff(read_run(tmp_path / "run").rounds["start"]) >= 0).all()
+
+
+def large(kind: np.dtype[Any], size: int) -> ArrayRecord:
+    return ArrayRecord({"weight": Array(np.linspace(0.0, 1.0, size).astype(kind))})
+
+
+@pytest.mark.parametrize("make", MOMENTS)
+def test_a_checkpoint_is_at_most_four_times_the_model(make: Any, tmp_path: Path) -> None:
+    def noisy(message: Message) -> Answer:
+        content = reply(message, 0.0)
+        sent = message.content["arrays"]["weight"].numpy()
+        step = (0.01 * node_of(message) * np.cos(np.arange(len(sent)))).astype(sent.dtype)
+        content["arrays"] = ArrayRecord({"weight": Array(sent + step)})
+        return Answer(1.0, content)
+
+    def go(folder: Path, *parts: int) -> Any:
+        for rounds in parts:
+            grid = FakeGrid(NODES, behaving(noisy))
+            wrapped = selecting(grid, "random", strategy=make(), k=4, folder=folder)
+            result = wrapped.start(grid=grid, initial_arrays=large(np.dtype(np.float32), 100_000), num_rounds=rounds)
+        return result.arrays
+
+    first = go(tmp_path / "parts", 2, 4)
+    [checkpoint] = (tmp_path / "parts" / "checkpoints").iterdir()
+    size = sum(path.stat().st_size for path in checkpoint.rglob("*") if path.is_file())
+    assert size < 4.1 * 4 * 100_000
+    assert first["weight"].dtype == "float32", "the type that it began with"
+    whole = go(tmp_path / "whole", 4)
+    assert list(first) == list(whole)
+    np.testing.assert_array_equal(first["weight"].numpy(), whole["weight"].numpy())
+
+
+def test_a_model_of_double_precision_stays_one(tmp_path: Path) -> None:
+    grid = FakeGrid(NODES, behaving(train))
+    wrapped = run(grid, 2, "random", strategy=FedAdam(fraction_evaluate=0.0), k=4)
+    assert {array.dtype for array in wrapped.result.arrays.values()} == {"float64"}  # type: ignore[attr-defined]

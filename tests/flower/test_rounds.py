@@ -347,7 +347,8 @@ def test_a_name_that_is_told_between_two_rounds_is_not_taken_from_a_node_that_is
         return Answer(1.0, reply(message))
 
     grid = FakeGrid([11, 12], answer)
-    wrapped = selecting(grid, "random", k=2, identify="always", folder=tmp_path / "run")
+    strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=1, min_train_nodes=1)
+    wrapped = selecting(grid, "random", strategy=strategy, k=2, identify="always", folder=tmp_path / "run")
     wrapped.start(
         grid=grid, initial_arrays=model(), num_rounds=3, evaluate_fn=lambda number, arrays: grid.clock.sleep(60.0)
     )
@@ -454,4 +455,5 @@ def test_contents_of_introductions_are_small() -> None:
         return behaving()(message)
 
     run(FakeGrid([11], answer), 1, "random", k=1, identify="always")
-    assert list(seen[0]) == ["enlist"]
+    assert list(seen[0]) == ["enlist", "config"]
+    assert dict(seen[0]["config"]) == {}, "for mods of the app, which look for it in every message"

@@ -306,3 +306,17 @@ def test_late_replies_in_somebody_elses_loop() -> None:
     Strategy.start(wrapped, grid, model(), num_rounds=3, timeout=10.0)
     assert wrapped.post.busy == {11}
     assert wrapped.selector.counts.selected.tolist() == [1, 3, 3]
+
+
+def test_the_default_selector_works_on_an_app_that_was_never_changed() -> None:
+    def stock(message: Message) -> Answer:
+        content = reply(message)
+        del content["enlist"]
+        return Answer(1.0 if node_of(message) % 2 else 20.0, content)
+
+    grid = FakeGrid(range(11, 31), behaving(stock))
+    wrapped = with_selector(FedAvg(fraction_evaluate=0.0), k=4, deadline=10.0)
+    wrapped.clock = grid.clock
+    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=20)
+    counts = wrapped.selector.counts.selected
+    assert counts[::2].sum() > 2 * counts[1::2].sum(), "the quick ones"

@@ -62,7 +62,9 @@ def report(
         show_personal(open_console(WIDTH), personal, page, title)
         return
     from enlist.report import sentences
+    from enlist.report.federation import as_chosen, shadow, standing
     from enlist.report.runs import write_report
+    from enlist.runs.federation import state
     from enlist.runs.groups import group_rows, grouped, ordered
     from enlist.runs.printing import comparison_table
     from enlist.runs.tables import PARTICIPATIONS, find_runs, read_run
@@ -72,9 +74,12 @@ def report(
     begun = [run for run in tables if len(run.rounds["round"])]
     if not begun:
         raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")
-    groups = grouped(begun)
+    groups = grouped(as_chosen(begun))
     rows = comparison_table(group_rows(groups, target, window), list(groups[0].values))
     show_table(console, rows, sentences.size(begun, len(groups)).removesuffix("."))
+    for run in begun:
+        if run.federation and run.folder is not None:
+            console.print(shown(f"{run.folder.name}: {standing(run, state(run))} {shadow(run)}".strip(), LINE))
     if warning := sentences.unfinished(begun):
         console.print(shown(warning, LINE), style="yellow")
     name = title or (runs[0].resolve().name if len(runs) == 1 else "Runs")

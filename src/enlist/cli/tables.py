@@ -16,7 +16,7 @@ Legend = Sequence[tuple[tuple[str, ...], str]]
 COMPARED: Legend = (
     (("±",), "±: half a 95 % interval over seeds"),
     (("[",), "[ ]: 95 % interval over seeds"),
-    (("speed-up",), "speed-up: the baseline's virtual time to the target over the method's, paired by seed"),
+    (("speed-up",), "speed-up: the baseline's time to the target over the method's, paired by seed"),
     (("≥", "≤", "(0/"), "≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did)"),
     (("final",), "final: mean of the last three evaluations"),
     (("seen",), "seen: share of clients with at least one update"),

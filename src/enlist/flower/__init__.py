@@ -2,7 +2,7 @@
 
     from enlist.flower import with_selector
 
-    strategy = with_selector(FedAdam(), "oort", k=20, deadline=60.0, folder="enlist-state")
+    strategy = with_selector(FedAdam(), "bsfl", k=20, deadline=60.0, folder="~/enlist-state")
     result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=50)
 
 Importing it brings in neither PyTorch nor, before it is used, the server's side: a ClientApp starts a process for
@@ -24,20 +24,34 @@ from enlist.flower import client
 if TYPE_CHECKING:
     from enlist.flower.deadlines import MovingAverage, Percentile
     from enlist.flower.grid import NoNodesError
+    from enlist.flower.progress import NoUpdateError
     from enlist.flower.replaying import replay
     from enlist.flower.strategy import Selecting
+    from enlist.flower.telling import RoundResult
     from enlist.flower.wrapper import with_selector
 
 _PLACES = {
     "MovingAverage": "deadlines",
     "NoNodesError": "grid",
+    "NoUpdateError": "progress",
     "Percentile": "deadlines",
+    "RoundResult": "telling",
     "Selecting": "strategy",
     "replay": "replaying",
     "with_selector": "wrapper",
 }
 
-__all__ = ["MovingAverage", "NoNodesError", "Percentile", "Selecting", "client", "replay", "with_selector"]
+__all__ = [
+    "MovingAverage",
+    "NoNodesError",
+    "NoUpdateError",
+    "Percentile",
+    "RoundResult",
+    "Selecting",
+    "client",
+    "replay",
+    "with_selector",
+]
 
 
 def __getattr__(name: str) -> Any:

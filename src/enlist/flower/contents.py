@@ -59,6 +59,24 @@ def shapes_of(arrays: ArrayRecord) -> dict[str, tuple[int, ...]]:
     return {name: tuple(array.shape) for name, array in arrays.items()}
 
 
+def shapes_to_save(shapes: Shapes) -> list[Any]:
+    """Shapes for JSON, which knows no tuples; `shapes_from` reads them.
+
+    >>> shapes_from(shapes_to_save({"w": (2, 3)}))
+    {'w': (2, 3)}
+    """
+    return [[name, list(shape)] for name, shape in shapes.items()]
+
+
+def shapes_from(saved: Sequence[Any]) -> dict[str, tuple[int, ...]]:
+    """Shapes as they were saved.
+
+    >>> shapes_from([["w", [2, 3]]])
+    {'w': (2, 3)}
+    """
+    return {name: tuple(shape) for name, shape in saved}
+
+
 class Template(NamedTuple):
     """An array as it was sent: the bytes before its values, their type, its shape, and its length in bytes.
 
@@ -261,6 +279,33 @@ def _difference(form: Form, usual: Form) -> str:
     if form.names != usual.names:
         return f"the arrays are {_listed(form.names)}, those of most are {_listed(usual.names)}"
     return "" if form == usual else f"the metrics are {form.listed()}, those of most are {usual.listed()}"
+
+
+def in_types_sent(arrays: ArrayRecord, templates: Mapping[str, Template]) -> ArrayRecord:
+    """A model in the floating-point types in which it was sent: some strategies make float64 of everything.
+
+    >>> sent = templates_of(ArrayRecord([np.ones(2, np.float32)]))
+    >>> in_types_sent(ArrayRecord([np.full(2, 0.5)]), sent)["0"].dtype
+    'float32'
+    """
+    wide = {
+        name: templates[name].dtype
+        for name, array in arrays.items()
+        if name in templates and templates[name].dtype.kind == "f" and _wider(array.dtype, templates[name].dtype)
+    }
+    if not wide:
+        return arrays
+    return ArrayRecord(
+        {name: Array(array.numpy().astype(wide[name])) if name in wide else array for name, array in arrays.items()}
+    )
+
+
+def _wider(found: str, sent: AnyDtype) -> bool:
+    try:
+        dtype = np.dtype(found)
+    except TypeError:
+        return False
+    return dtype.kind == "f" and dtype.itemsize > sent.itemsize
 
 
 def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:

@@ -10,7 +10,8 @@ from typing import Any
 from flwr.app import Message
 
 from enlist.flower.contents import Parts, cut_weight, outliers, parts_of, unweighed, weight_of
-from enlist.flower.replies import measured
+from enlist.flower.grid import Arrival
+from enlist.flower.replies import error_text, measured
 from enlist.flower.trust import RANGES, WEIGHT_FACTOR
 
 Labels = Mapping[str, Sequence[str]]
@@ -41,6 +42,23 @@ def believed(metrics: Mapping[str, Any] | None, name: str, keys: Sequence[str]) 
     value = measured(metrics, keys)
     low, high = RANGES[name]
     return value if value is not None and low <= value <= high else None
+
+
+def named(arrivals: Iterable[Arrival]) -> list[Message]:
+    """Replies as a strategy is to see them: an error names the node that was asked, not the SuperLink that tells it.
+
+    >>> from enlist.flower.fake import instruction
+    >>> from enlist.flower.grid import Sent
+    >>> from flwr.app import Error
+    >>> asked = instruction(11, "evaluate")
+    >>> lost = Message(Error(5, "Node Unavailable"), reply_to=asked)
+    >>> [reply] = named([Arrival(Sent(asked, "evaluate", 1, 0.0, 0.0, 0.0), lost, 1.0)])
+    >>> reply.metadata.src_node_id, reply.error.reason
+    (11, 'Node Unavailable')
+    """
+    return [
+        sent.failure(reply.error.code, error_text(reply)) if reply.has_error() else reply for sent, reply, _ in arrivals
+    ]
 
 
 def sifted(

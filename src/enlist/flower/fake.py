@@ -14,8 +14,6 @@ from typing import Any
 import numpy as np
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
-from flwr.supercore.task_identity import TaskIdentity
 
 from enlist.flower.client import as_arrays
 
@@ -127,11 +125,11 @@ class FakeGrid(Grid):
         self._coming: dict[str, list[tuple[float, Message]]] = {}
         self._numbers = itertools.count(1)
 
-    def set_run(self, run: Run) -> None:
+    def set_run(self, run: Any) -> None:
         """There is only one run."""
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Any:
         """There is none."""
         raise NotImplementedError("a FakeGrid has no run")
 
@@ -200,5 +198,7 @@ class FakeGrid(Grid):
 
 
 def _become_a_server() -> None:
-    """Messages can only be made by a process that Flower has given an identity."""
+    """Messages can only be made by a process that Flower has given an identity, for which there is no public way."""
+    from flwr.supercore.task_identity import TaskIdentity
+
     TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, SUPERLINK, 1

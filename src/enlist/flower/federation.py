@@ -254,16 +254,19 @@ class Federation:
             columns[name] = self.claims.cut(name, values, self.quantile)
         return clients, columns
 
+    def lacking(self, said: Said) -> list[str]:
+        """What a reply lacks of what the selector needs and nobody has sent yet, each with the way to send it."""
+        unseen = sorted(self.source.needs & set(COLUMNS) - self.seen)
+        return [f"{need}; {_way_to_send(need)}" for need in unseen if need not in said.claims]
+
     def _check_needs(self, done: Sequence[Report], number: int) -> None:
         for need in sorted(self.source.needs & set(COLUMNS) - self.seen):
             if any(need in report.said.claims for report in done):
                 self.seen.add(need)
                 continue
-            key = keys.CLAIMS[need]
             raise MissingColumnError(
                 f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round {number} "
-                f"carries it; send '{key}' in the ConfigRecord '{keys.RECORD}', as enlist.flower.client.reply("
-                f"..., {need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})."
+                f"carries it; {_way_to_send(need)}."
             )
 
     def _check_round(self, metrics: RoundMetrics | None, number: int) -> None:
@@ -319,6 +322,13 @@ class Federation:
         self.books = None
         if folder is not None:
             self._begin(self.source.load(folder))
+
+
+def _way_to_send(need: str) -> str:
+    return (
+        f"send '{keys.CLAIMS[need]}' in the ConfigRecord '{keys.RECORD}', as enlist.flower.client.reply(..., "
+        f"{need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})"
+    )
 
 
 def _without_ids(clients: Clients) -> Clients:

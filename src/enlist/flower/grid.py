@@ -11,12 +11,10 @@ import copy
 import dataclasses
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from flwr.app import Error, Message, RecordDict
-from flwr.proto.node_pb2 import NodeInfo
 from flwr.serverapp import Grid
-from flwr.supercore.run import Run
 
 from enlist.errors import EnlistError
 
@@ -60,12 +58,12 @@ class View(Grid):
     def __init__(self, grid: Grid, nodes: Sequence[int] | None = None) -> None:
         self.grid, self.nodes = grid, None if nodes is None else list(nodes)
 
-    def set_run(self, run: Run) -> None:
+    def set_run(self, run: Any) -> None:
         """Set the run of the grid behind."""
         self.grid.set_run(run)
 
     @property
-    def run(self) -> Run:
+    def run(self) -> Any:
         """The run."""
         return self.grid.run
 
@@ -79,7 +77,7 @@ class View(Grid):
         """The nodes that this view shows."""
         return list(self.grid.get_node_ids()) if self.nodes is None else list(self.nodes)
 
-    def get_nodes(self) -> Iterable[NodeInfo]:
+    def get_nodes(self) -> Iterable[Any]:
         """What the SuperLink knows of the nodes that this view shows."""
         shown = None if self.nodes is None else set(self.nodes)
         return [node for node in self.grid.get_nodes() if shown is None or node.node_id in shown]

@@ -3,7 +3,7 @@
     from enlist.flower.personal import Personalising
     from enlist.personal.rules import UCBRule
 
-    strategy = Personalising("clinic-a", UCBRule(), folder="clinic-a")
+    strategy = Personalising("clinic-a", UCBRule(), folder="~/clinic-a")
     result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=40)      # the best model for clinic-a
     strategy.combination                                                          # "clinic-a+clinic-c"
 
@@ -19,6 +19,7 @@ import math
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,6 +34,7 @@ from enlist.flower.contents import examined, misshapen, parts_of, shapes_of, unw
 from enlist.flower.federation import Federation
 from enlist.flower.grid import Arrival, Clock, Post
 from enlist.flower.late import Model, model_of
+from enlist.flower.packing import refuse_packed
 from enlist.flower.reception import QUERY, Reception
 from enlist.flower.replies import measured
 from enlist.flower.state import LOGGER
@@ -73,7 +75,7 @@ class Personalising(Strategy):
     score_key   key of the score in the evaluation's MetricRecord; `lower_is_better` for a loss; a score on test data
                 may come along under the same key with "test-" before it, and is only written down
     eliminate   remove a combination that is worse than another with this confidence, such as 0.99
-    folder      where tables and checkpoints are kept; a run that is there is continued
+    folder      where tables and checkpoints are kept, outside the app's own folder; a run that is there is continued
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
 
@@ -114,7 +116,9 @@ class Personalising(Strategy):
         self.workers = None if workers is None else [str(name) for name in workers]
         self.explore, self.eliminate, self.seed = explore, eliminate, checks.whole("seed", seed, minimum=0)
         self.score_key, self.lower_is_better, self.weight_key = score_key, lower_is_better, weighted_by_key
-        self.folder, self.accept_changes = folder, accept_changes
+        self.folder, self.accept_changes = None if folder is None else Path(folder).expanduser(), accept_changes
+        if self.folder is not None:
+            refuse_packed(self.folder)
         self.terms = Terms(k=1, deadline=deadline, patience=patience, identify="always", min_nodes=min_nodes)
         self.deadline = checks.seconds("deadline", deadline)
         self.stopper: Stopper = (Never() if stopping is None else stopping).start(lower_is_better)

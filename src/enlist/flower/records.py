@@ -16,7 +16,14 @@ from enlist.runs.reasons import reason_rows
 
 EVENTS = ("round", "time", "kind", "node", "client", "text")
 SHADOW = ("round", "client", "asked", "wanted", "outcome", "latency")
-FLOWER_TABLES = {**TABLES, "events.csv": EVENTS, "shadow.csv": SHADOW}
+EVALUATIONS = ("evaluate_asked", "evaluate_completed", "evaluate_failed")
+"""Columns of rounds.csv: nodes that were asked to evaluate, and what became of it; the rest did not reply in time."""
+FLOWER_TABLES = {
+    **TABLES,
+    "rounds.csv": (*TABLES["rounds.csv"], *EVALUATIONS),
+    "events.csv": EVENTS,
+    "shadow.csv": SHADOW,
+}
 MOST_EVENTS = 10_000
 """Rows of events.csv; after that nothing more is noted there."""
 

@@ -38,6 +38,18 @@ class Said:
     doubts: tuple[str, ...] = ()
 
 
+def error_text(reply: Message) -> str:
+    """Why a reply is an error, in one line of bounded length.
+
+    >>> from enlist.flower.fake import instruction
+    >>> from flwr.app import Error
+    >>> [error_text(Message(Error(code, told), reply_to=instruction(7))) for code, told in ((2, "a\\nb"), (5, None))]
+    ['a b', 'node unavailable']
+    """
+    code = reply.error.code
+    return " ".join((reply.error.reason or LOST.get(code, f"error {code}")).split())[:REASON]
+
+
 def read(reply: Message, own_keys: Mapping[str, str] | None = None, weight_key: str = "num-examples") -> Said:
     """How a reply ended, who it is from, and what it claims.
 
@@ -50,9 +62,7 @@ def read(reply: Message, own_keys: Mapping[str, str] | None = None, weight_key: 
     ('COMPLETED', '3', {'num_examples': 10.0, 'loss': 0.5}, ('accuracy is 7.0',))
     """
     if reply.has_error():
-        code = reply.error.code
-        reason = " ".join((reply.error.reason or LOST.get(code, f"error {code}")).split())[:REASON]
-        return Said(Outcome.DROPPED if code in LOST else Outcome.FAILED, reason)
+        return Said(Outcome.DROPPED if reply.error.code in LOST else Outcome.FAILED, error_text(reply))
     parts = parts_of(reply.content)
     extra = parts.extra
     metrics: Mapping[str, Any] = next(iter(parts.metrics.values()), {})

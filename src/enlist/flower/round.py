@@ -93,6 +93,8 @@ class Round:
     watching   shadow mode: Flower may wait longer than the deadline, and what comes then is late for the selector
     waited     seconds until it was closed; None as long as it is open
     sent       nodes whose message the SuperLink has taken
+    updated    whether the strategy has made a new model of it
+    evaluations   how many nodes were asked to evaluate, and how that ended: columns of rounds.csv
 
     >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).waited is None
     True
@@ -117,8 +119,10 @@ class Round:
     weights: dict[int, float] = dataclasses.field(default_factory=dict)
     late: list[tuple[int, Report, Judged]] = dataclasses.field(default_factory=list)
     late_weights: dict[int, float] = dataclasses.field(default_factory=dict)
+    updated: bool = False
     bytes_down: int = 0
     bytes_up: int = 0
+    evaluations: dict[str, int] = dataclasses.field(default_factory=dict)
 
     def examples(self) -> tuple[IntArray, FloatArray]:
         """Who has sent usable replies, and how many examples each claims."""
@@ -132,6 +136,11 @@ class Round:
             self.weights[judged.arrival.sent.node] = cut_weight(judged.parts, weight_key, heaviest)
             arrays = next(iter(judged.parts.arrays.values()))
             self.bytes_up += sum(len(array.data) for array in arrays.values())
+
+    def count_nothing(self) -> None:
+        """There were too few replies: none of them counts in an average."""
+        self.weights = dict.fromkeys(self.weights, 0.0)
+        self.late_weights = dict.fromkeys(self.late_weights, 0.0)
 
     def good(self, known: Sequence[Shapes]) -> int:
         """How many usable replies there are so far."""

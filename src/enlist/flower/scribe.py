@@ -11,7 +11,8 @@ from enlist.flower.round import Round
 from enlist.flower.state import LOGGER, Keeper
 from enlist.records import RoundMetrics
 
-TOLD = ("round", "asked", "completed", "late", "dropped", "failed", "arrived")
+COUNTED = ("asked", "completed", "late", "dropped", "failed", "arrived")
+TOLD = ("round", *COUNTED)
 
 
 class Scribe:
@@ -26,13 +27,17 @@ class Scribe:
         self.keeper, self.federation, self.shadow, self.reasons = keeper, federation, shadow, reasons
         self.noted: set[tuple[str, int, str]] = set()
 
-    def write(self, current: Round, happened: Happened, metrics: RoundMetrics, now: float, post: Post) -> None:
-        """Write down a round that is over; clients.csv comes first, because the other tables name its clients."""
+    def write(self, current: Round, happened: Happened, metrics: RoundMetrics, now: float, post: Post) -> Row:
+        """Write down a round that is over; clients.csv comes first, because the other tables name its clients.
+
+        Returns what the log was told.
+        """
         measured: dict[str, Any] = {
             "accuracy": metrics.accuracy,
             "loss": metrics.loss,
             "bytes_down": current.bytes_down,
             "bytes_up": current.bytes_up,
+            **current.evaluations,
         }
         row = round_row(happened, current.began, now, len(current.online), measured)
         told = {name: row[name] for name in TOLD}
@@ -41,7 +46,7 @@ class Scribe:
         LOGGER.info("enlist %s", " ".join(f"{name}={value}" for name, value in told.items()), extra={"enlist": told})
         events = self._events(current, post, now)
         if self.keeper.folder is None:
-            return
+            return told
         self.keeper.describe(self.federation, current.number)
         self.keeper.append("events.csv", events)
         if self.shadow:
@@ -52,6 +57,7 @@ class Scribe:
             self.keeper.append("reasons.csv", reasons(happened, self.federation))
         self.keeper.append("participations.csv", participations(happened, self.federation))
         self.keeper.append("rounds.csv", [row])
+        return told
 
     def _events(self, current: Round, post: Post, now: float) -> list[Row]:
         """What deserves attention, each thing once."""

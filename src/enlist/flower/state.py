@@ -14,16 +14,16 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from enlist import files, storage
 from enlist.errors import InputError, StateFileError
-from enlist.flower import wrapping
+from enlist.flower.attributes import pack_strategy
 from enlist.flower.federation import Federation
 from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.flower.replaying import Decisions
+from enlist.runs.federation import note_start
 from enlist.runs.folder import Checkpoint, RunFolder
 from enlist.text import printable
 from enlist.typing import AnyArray
@@ -56,6 +56,7 @@ CHANGEABLE = (
     "staleness",
     "patience",
     "min_nodes",
+    "min_replies",
     "shadow",
     "clip",
     "most_often",
@@ -78,6 +79,7 @@ class Keeper:
         self.events = 0
         self.described = -1
         self.unsaved: set[str] = set()
+        self.announced = False
 
     @classmethod
     def open(
@@ -114,16 +116,14 @@ class Keeper:
         self.events = 0 if found is None else found.header["events"]
         return found
 
-    def reopen(self, done: int, wanted: int) -> None:
-        """Make sure that there is something left to do: a finished run goes on only if more rounds are wanted."""
+    def reopen(self, done: int, wanted: int) -> bool:
+        """Whether there is something left to do: a finished run goes on only if more rounds are wanted."""
         if self.folder is None:
-            return
-        if files.has_file(self.folder.path / "result.json") and done >= wanted:
-            raise InputError(
-                f"{self.folder.path} holds a finished run of {done} rounds, and {wanted} are wanted; ask for more, or "
-                "name a new folder."
-            )
+            return True
+        if done >= wanted and self.folder.finished():
+            return False
         self.folder.reopen()
+        return True
 
     def follow(self, federation: Federation, position: dict[str, Any] | None = None) -> None:
         """Record the selector's decisions, from where a checkpoint left off if there is a position."""
@@ -180,6 +180,15 @@ class Keeper:
         if self.decisions.full() and federation.books is not None:
             federation.record_to(self.decisions.begin(federation.selector))
 
+    def note(self, date: float, time: float, number: int, ending: str = "") -> None:
+        """Write into starts.csv that rounds begin, or with `ending` how they end, if they had begun."""
+        if self.folder is None or bool(ending) != self.announced:
+            return
+        self.announced = not ending
+        again = files.has_file(self.folder.path / "starts.csv")
+        with contextlib.suppress(OSError):  # a full disk is told by whoever writes something that is needed
+            note_start(self.folder.path, date, time, number, ending or ("continued" if again else "started"))
+
     def finish(self, result: Mapping[str, Any], federation: Federation) -> None:
         """The run is finished."""
         if self.folder is not None:
@@ -201,7 +210,8 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
         for name in CHANGEABLE:
             if name in before and before[name] != json.loads(json.dumps(config.get(name))):
                 LOGGER.warning("enlist: %s is now %r; the run began with %r", name, config.get(name), before[name])
-        wanted = {**config, **{name: before[name] for name in CHANGEABLE if name in before}}
+        fixed = {name: value for name, value in config.items() if name not in CHANGEABLE}
+        wanted = {**fixed, **{name: before[name] for name in CHANGEABLE if name in before}}
         then, now = before.get("selector"), wanted.get("selector")
         if isinstance(then, dict) and isinstance(now, dict) and "source" not in then:  # version 0.1 wrote none
             wanted["selector"] = {key: value for key, value in now.items() if key != "source"}
@@ -224,116 +234,3 @@ def saved_model(checkpoint: Checkpoint) -> ArrayRecord:
         return ArrayRecord({name: Array(model[name]) for name in checkpoint.header["names"]})
     except KeyError as error:
         raise StateFileError(f"{checkpoint.folder} lacks array {error}; restore it from a copy.") from None
-
-
-def plain_settings(strategy: Strategy) -> dict[str, Any]:
-    """The public attributes of a strategy that are plain values, as they are when it is wrapped.
-
-    >>> from flwr.serverapp.strategy import FedAvg
-    >>> plain_settings(FedAvg())["weighted_by_key"]
-    'num-examples'
-    """
-    found = {name: value for name, value in _public(strategy).items() if _is_plain(value)}
-    inner = getattr(strategy, "strategy", None)
-    return {**found, "strategy": plain_settings(inner)} if isinstance(inner, Strategy) else found
-
-
-def pack_strategy(
-    strategy: Strategy, initial: Mapping[str, Any], arrays: dict[str, AnyArray]
-) -> tuple[dict[str, Any], list[str]]:
-    """What a strategy has accumulated: public attributes that hold arrays, or differ from what they were at first.
-
-    Returns them for JSON, with arrays put into `arrays`, and the names of those that cannot be saved.
-
-    >>> from flwr.serverapp.strategy import FedAdam
-    >>> strategy, arrays = FedAdam(), {}
-    >>> initial = plain_settings(strategy)
-    >>> strategy.m_t = {"w": np.ones(2)}
-    >>> pack_strategy(strategy, initial, arrays)
-    ({'m_t': {'dict': [['w', {'array': 'm_t/w'}]]}}, [])
-    """
-    found: dict[str, Any] = {}
-    unsaved: list[str] = []
-    for name, value in _public(strategy).items():
-        if _is_plain(value) and name in initial and initial[name] == value:
-            continue
-        parts: dict[str, AnyArray] = {}
-        try:
-            found[name] = _packed(value, name, parts)
-            arrays |= parts
-        except TypeError:
-            unsaved.append(f"{type(strategy).__name__}.{name}")
-    inner = getattr(strategy, "strategy", None)
-    if isinstance(inner, Strategy):
-        own: dict[str, AnyArray] = {}
-        packed, lost = pack_strategy(inner, initial.get("strategy", {}), own)
-        found["strategy"] = {"inner": packed, "outer": type(strategy).__name__}
-        arrays |= {f"strategy/{name}": value for name, value in own.items()}
-        unsaved += lost
-    return found, unsaved
-
-
-def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
-    """Give a strategy back what it had accumulated.
-
-    >>> from flwr.serverapp.strategy import FedAdam
-    >>> strategy = FedAdam()
-    >>> unpack_strategy(strategy, {"m_t": {"dict": [["w", {"array": "m_t/w"}]]}}, {"m_t/w": np.ones(2)})
-    >>> strategy.m_t
-    {'w': array([1., 1.])}
-    """
-    inner = getattr(strategy, "strategy", None)
-    held = packed.get("strategy", {})
-    if "inner" not in held:  # of a strategy that held no other, so it belongs to the innermost
-        strategy = wrapping.innermost(strategy)
-    elif isinstance(inner, Strategy):
-        own = {path.removeprefix("strategy/"): array for path, array in arrays.items()}
-        unpack_strategy(inner, held["inner"], own)
-    else:
-        outer, now = held.get("outer", "a wrapper"), type(strategy).__name__
-        raise InputError(
-            f"the run was saved with {outer}, which holds another strategy, and {now} holds none; continue it with "
-            f"{outer}, or name a new folder."
-        )
-    for name, value in packed.items():
-        if "inner" not in value:
-            setattr(strategy, name, _unpacked(value, arrays))
-
-
-def _public(strategy: Strategy) -> dict[str, Any]:
-    values = {name: value for name, value in vars(strategy).items() if not name.startswith("_")}
-    return {name: value for name, value in values.items() if not callable(value) and not isinstance(value, Strategy)}
-
-
-def _is_plain(value: Any) -> bool:
-    return value is None or isinstance(value, bool | int | float | str)
-
-
-def _packed(value: Any, path: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-    if _is_plain(value):
-        return {"value": value}
-    if isinstance(value, np.generic):
-        return {"value": value.item()}
-    if isinstance(value, np.ndarray) and not value.dtype.hasobject:
-        arrays[path] = value.copy(order="C")
-        return {"array": path}
-    if isinstance(value, ArrayRecord):
-        names = list(value)
-        return {"record": [[name, _packed(value[name].numpy(), f"{path}/{name}", arrays)] for name in names]}
-    if isinstance(value, Mapping) and all(map(_is_plain, value)):
-        return {"dict": [[key, _packed(item, f"{path}/{key}", arrays)] for key, item in value.items()]}
-    if isinstance(value, list | tuple):
-        return {"list": [_packed(item, f"{path}/{place}", arrays) for place, item in enumerate(value)]}
-    raise TypeError(f"{type(value).__name__} cannot be saved")
-
-
-def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Any:
-    if "value" in packed:
-        return packed["value"]
-    if "array" in packed:
-        return arrays[packed["array"]]
-    if "record" in packed:
-        return ArrayRecord({name: Array(_unpacked(item, arrays)) for name, item in packed["record"]})
-    if "dict" in packed:
-        return {key: _unpacked(item, arrays) for key, item in packed["dict"]}
-    return [_unpacked(item, arrays) for item in packed["list"]]

@@ -6,10 +6,10 @@ who is who, how long to wait, when to stop, what to make of late replies, what t
 
 from __future__ import annotations
 
-import json
+import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
@@ -18,21 +18,25 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower import deadlines, evaluations, keys, wrapping
+from enlist.flower import deadlines, evaluations, keys, privacy, resuming, telling, wrapping
+from enlist.flower.attributes import plain_settings
 from enlist.flower.choosers import Source
-from enlist.flower.contents import Shapes, shapes_of, templates_of
+from enlist.flower.configs import Configs
+from enlist.flower.contents import Shapes, in_types_sent, shapes_of, templates_of
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
 from enlist.flower.nodes import NodeTable
+from enlist.flower.progress import Progress
 from enlist.flower.reception import QUERY, Reception
 from enlist.flower.records import Happened
-from enlist.flower.replies import measured
+from enlist.flower.replies import error_text, measured
 from enlist.flower.round import Round, judge, refused
-from enlist.flower.scribe import Scribe
-from enlist.flower.state import LOGGER, Keeper, plain_settings, saved_model, unpack_strategy
+from enlist.flower.scribe import COUNTED, Scribe
+from enlist.flower.state import LOGGER, Keeper
 from enlist.flower.terms import Terms
 from enlist.records import RoundMetrics, Selection
+from enlist.text import printable
 
 DEFAULT_TIMEOUT = 3600.0
 """Flower's own."""
@@ -74,18 +78,32 @@ class Selecting(Strategy):
             self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
         )
         needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
-        self.reception = Reception(self.federation, terms, needed)
+        least = min(int(wrapping.innermost(strategy).min_train_nodes), terms.number_to_ask)
+        self.reception = Reception(self.federation, terms, needed, max(least, 1))
+        self.progress = Progress(terms.warn_without_update, terms.stop_without_update)
         self.scribe = Scribe(self.keeper, self.federation, terms.shadow, terms.reasons)
         self.round = 0
         self.started: float | None = None
         self.elapsed = 0.0
         self.forms: list[Shapes] = []
+        self.looked = self.uneven = False
+        self.began_with: Shapes | None = None
+        self.configs = Configs(ConfigRecord(), ConfigRecord())
 
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         self.post = Post(self.clock, self.terms.poll)
         self.late = LateReplies(merging=self.terms.late == "merge")
         self.current: Round | None = None
+
+    if not TYPE_CHECKING:  # else nobody would notice a name that is misspelt
+
+        def __getattr__(self, name: str) -> Any:
+            """What the wrapper itself has not, the user's strategy may have."""
+            for level in wrapping.levels(self.__dict__.get("strategy")) if not name.startswith("__") else ():
+                if hasattr(level, name):
+                    return getattr(level, name)
+            raise AttributeError(f"neither {type(self).__name__} nor the strategy in it has an attribute {name!r}")
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -100,10 +118,12 @@ class Selecting(Strategy):
     def summary(self) -> None:
         """Log what is about to run."""
         terms, name = self.terms, self.federation.source.name
-        asked = wrapping.number_to_ask(terms.k, terms.overcommit)
+        asked = terms.number_to_ask
         how = "watches Flower's sampling (shadow)" if terms.shadow else f"asks {asked} nodes for {terms.k} replies"
         LOGGER.info("\t├──> Enlist: selector '%s' %s, late replies: %s", name, how, terms.late)
-        self.strategy.summary()
+        for floor, own, wanted in wrapping.undercut(self.original, terms):
+            LOGGER.warning("enlist: %s counts, which is less than the strategy's %s=%d", own, floor, wanted)
+        self.original.summary()
 
     def start(
         self,
@@ -117,10 +137,11 @@ class Selecting(Strategy):
     ) -> Result:
         """Run the federation, as Flower's own `start` does, or continue the one that is in the folder.
 
-        Started again without a folder it begins anew, but for a configured selector, which keeps what it has learned.
+        If that is finished, and no more rounds are wanted than it has, its result is returned as it is. Started again
+        without a folder it begins anew, but for a configured selector, which keeps what it has learned.
         """
         self.timeout = timeout
-        configs = train_config or ConfigRecord(), evaluate_config or ConfigRecord()
+        self.configs = Configs(train_config or ConfigRecord(), evaluate_config or ConfigRecord())
         self.keeper = Keeper.open(self.terms.folder, self._config(), self.terms.resume, self.terms.accept_changes)
         try:
             if self.used:
@@ -128,23 +149,48 @@ class Selecting(Strategy):
             self.used = True
             self._connect()
             self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow, self.terms.reasons)
-            result = self._restored(initial_arrays)
-            self.keeper.reopen(self.round, num_rounds)
-            LOGGER.info("Starting %s with %s:", type(self.original).__name__, type(self).__name__)
+            result = resuming.restored(self, initial_arrays)
+            if not self.keeper.reopen(self.round, num_rounds):
+                text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
+                LOGGER.info(text, self.terms.folder, self.round, num_rounds)
+                return result
+            name, begun = type(self.original).__name__, self.clock.monotonic()
+            configs = self.configs.train, self.configs.evaluate
+            _log(telling.start_lines(name, num_rounds, result.arrays, *configs))
             self.summary()
-            if evaluate_fn and self.round == 0 and (first := evaluate_fn(0, result.arrays)) is not None:
-                result.evaluate_metrics_serverapp[0] = first
+            LOGGER.info("")
+            self._evaluate_first(result, evaluate_fn)
             for number in range(self.round + 1, num_rounds + 1):
+                LOGGER.info("")
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
-                self._train(grid, number, result, configs[0])
-                self._evaluate(grid, number, result, configs[1], evaluate_fn)
-                self._settle(self._measured(number, result))
-                if number % self.terms.save_every == 0 or number == num_rounds:
+                self._train(grid, number, result, self.configs.train)
+                self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
+                counts = self._settle(self._measured(number, result))
+                if number % self.terms.save_every == 0 or number == num_rounds or self.progress.over:
                     self._save(result)
+                if self.terms.on_round is not None:
+                    updated = self.progress.idle == 0
+                    self.terms.on_round(telling.RoundResult.of(number, result, updated, counts))
+                self.progress.end()
             self.keeper.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
+            self.keeper.note(self.clock.time(), self.elapsed, self.round, "finished")
+            _log(telling.result_lines(result, self.clock.monotonic() - begun))
             return result
+        except BaseException as error:
+            why = printable(f"stopped: {type(error).__name__}: {error}")
+            self.keeper.note(self.clock.time(), self.elapsed, self.round, why)
+            raise
         finally:
             self.keeper.close()
+
+    def _evaluate_first(self, result: Result, evaluate_fn: Evaluate | None) -> None:
+        """Evaluate the model that it begins with, unless the run is continued."""
+        if evaluate_fn is None or self.round > 0:
+            return
+        first = evaluate_fn(0, result.arrays)
+        LOGGER.info("Initial global evaluation results: %s", first)
+        if first is not None:
+            result.evaluate_metrics_serverapp[0] = first
 
     def _train(self, grid: Grid, number: int, result: Result, config: ConfigRecord) -> None:
         messages = self.configure_train(number, result.arrays, config, grid)
@@ -164,14 +210,17 @@ class Selecting(Strategy):
             assert self.current is not None
             longest = self.timeout if self.terms.shadow else min(self.current.selection.deadline, self.timeout)
             arrivals = self._sort(self.post.wait(grid, sent, longest))
-            replies = [arrival.reply for arrival in arrivals if arrival.sent.round == number]
-            metrics = self.aggregate_evaluate(number, replies)
+            in_time = [arrival for arrival in arrivals if arrival.sent.round == number]
+            metrics = self.aggregate_evaluate(number, evaluations.named(in_time))
             if metrics is not None:
                 LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
                 result.evaluate_metrics_clientapp[number] = metrics
-        if evaluate_fn and (central := evaluate_fn(number, result.arrays)) is not None:
+        if evaluate_fn:
+            LOGGER.info("Global evaluation")
+            central = evaluate_fn(number, result.arrays)
             LOGGER.info("\t└──> MetricRecord: %s", central)
-            result.evaluate_metrics_serverapp[number] = central
+            if central is not None:
+                result.evaluate_metrics_serverapp[number] = central
 
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -186,6 +235,7 @@ class Selecting(Strategy):
         if self.federation.tidy():
             self.late.asked.clear()
         began = self._now()
+        self.keeper.note(self.clock.time(), began, self.round)
         deadline = deadlines.seconds(self.terms.deadline, server_round, self.federation.recent, self.timeout)
         choose = self._shadowed if self.terms.shadow else self._chosen
         messages, selection, wanted = choose(server_round, arrays, config, grid, online, began, deadline)
@@ -205,9 +255,12 @@ class Selecting(Strategy):
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
         deadline: float,
     ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
-        wanted = wrapping.number_to_ask(self.terms.k, self.terms.overcommit)
+        wanted = self.terms.number_to_ask
         selection = self.federation.choose(online, self.post.busy, wanted, now, deadline, self.terms.k)
         nodes = self.nodes.at(selection.clients)
+        if len(nodes) < self.reception.least and "free" not in self.reception.undercut:
+            text = "enlist: selector '%s' chose %d nodes, fewer than the %d that min_train_nodes wants"
+            LOGGER.warning(text, self.source.name, len(nodes), self.reception.least)
         if not nodes:
             return [], selection, []
         messages = list(self.strategy.configure_train(number, arrays, config, View(grid, nodes)))
@@ -248,6 +301,7 @@ class Selecting(Strategy):
                 return False
             self._sort(found[known:])
             known = len(found)
+            self._look_at_first(current)
             return current.good(self.forms) >= enough
 
         arrivals = self.post.wait(grid, sent, seconds, have_enough)
@@ -255,6 +309,18 @@ class Selecting(Strategy):
         current.waited = min(self.clock.monotonic() - began, seconds)
         current.sent = {entry.node for entry in sent}
         return [judged.arrival.reply for judged in current.judged.values()]
+
+    def _look_at_first(self, current: Round) -> None:
+        """Name the keys that the very first reply lacks: others may carry them, but a round can be long."""
+        first = next((judged for judged in current.judged.values() if judged.completed), None)
+        if first is None or self.looked:
+            return
+        self.looked = True
+        for lacking in self.federation.lacking(first.said):
+            text = (
+                "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
+            )
+            LOGGER.warning(text, first.arrival.sent.node, self.source.name, lacking, current.number)
 
     def _sort(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
         """Put replies where they belong: to this round, to an earlier one, to the reception; returns evaluations."""
@@ -299,7 +365,32 @@ class Selecting(Strategy):
                 server_round, current.late, current.usable, self.terms.staleness, self.weight_key, heaviest, self.forms
             )
         usable = [judged.arrival.reply for judged in current.usable]
-        return self.strategy.aggregate_train(server_round, [*usable, *merged, *current.failures])
+        if 0 < len(usable) + len(merged) < self.terms.min_replies:
+            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
+            LOGGER.warning(text, len(usable) + len(merged), self.terms.min_replies)
+            current.count_nothing()
+            return None, None
+        return self._aggregated(current, [*usable, *merged])
+
+    def _aggregated(self, current: Round, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
+        """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        factor = privacy.unevenness(self.strategy, current.weights.values())
+        if factor > privacy.UNEVEN and not self.uneven:
+            self.uneven = True
+            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
+            LOGGER.warning(text, factor, self.weight_key)
+        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
+        with fitting:
+            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
+        current.updated = arrays is not None
+        if arrays is not None and not self.terms.shadow:
+            arrays = in_types_sent(arrays, current.templates)
+        if replies and not current.updated:
+            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
+            name = type(self.original).__name__
+            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
+            current.count_nothing()
+        return arrays, metrics
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -314,18 +405,29 @@ class Selecting(Strategy):
                 return []
             wrapping.innermost(self.strategy).min_evaluate_nodes = min(self.evaluators, len(free))
             view = View(grid, free)
-        return list(self.strategy.configure_evaluate(server_round, arrays, config, view))
+        messages = list(self.strategy.configure_evaluate(server_round, arrays, config, view))
+        if messages and self.current is not None:
+            self.current.evaluations = {"evaluate_asked": len(messages)}
+        return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
         """Let the strategy aggregate evaluations; those that would end the run, or cannot be true, are left out."""
+        replies = list(replies)
+        failed = [reply for reply in replies if reply.has_error()]
         heaviest = self.federation.claims.heaviest(self.terms.clip)
         usable, left_out = evaluations.sifted(replies, self.weight_key, self._labels(), heaviest)
         self.federation.events += [
             ("refused", node, refused(f"evaluation: {fault}").reason) for node, fault in left_out
         ]
+        self.federation.events += [
+            ("failed", reply.metadata.src_node_id, f"evaluation: {error_text(reply)}") for reply in failed
+        ]
         if left_out:
             LOGGER.warning("enlist: %d evaluations are left out: odd, or without weight", len(left_out))
-        return self.strategy.aggregate_evaluate(server_round, usable)
+        if self.current is not None and replies:
+            ended = {"evaluate_completed": len(usable), "evaluate_failed": len(failed) + len(left_out)}
+            self.current.evaluations |= ended
+        return self.strategy.aggregate_evaluate(server_round, [*usable, *failed])
 
     def _labels(self) -> evaluations.Labels:
         """The keys under which accuracy and loss of an evaluation are looked for."""
@@ -342,8 +444,8 @@ class Selecting(Strategy):
             found[name] = evaluations.believed(asked, name, labels) if own is None else own
         return RoundMetrics(**found, duration=None if self.current is None else self.current.waited)
 
-    def _settle(self, metrics: RoundMetrics) -> None:
-        """Tell the selector what became of the round, write it down, and go on to the next."""
+    def _settle(self, metrics: RoundMetrics) -> Mapping[str, int]:
+        """Tell the selector what became of the round, write it down, and go on to the next; returns what is counted."""
         current = self.current
         assert current is not None
         assert current.waited is not None
@@ -363,9 +465,11 @@ class Selecting(Strategy):
         for number, reports in by_round.items():
             self.federation.arrived(self.late.chosen[number], reports, current.number - number, current.online)
         self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
-        self.scribe.write(current, happened, metrics, self._now(), self.post)
+        told = self.scribe.write(current, happened, metrics, self._now(), self.post)
+        self.progress.note(current)
         self.round, self.current = current.number, None
         self.late.forget({sent.round for sent in self.post.open.values() if sent.kind == "train"})
+        return {name: told[name] for name in COUNTED}
 
     def _now(self) -> float:
         """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
@@ -382,37 +486,10 @@ class Selecting(Strategy):
             **self.terms.described(),
         }
 
-    def _restored(self, initial_arrays: ArrayRecord) -> Result:
-        """The model and metrics to begin with: those of the last checkpoint, if there is one."""
-        saved = self.keeper.restore()
-        if saved is None:
-            if self.keeper.decisions is not None:
-                self.keeper.decisions.cut(None)
-            return Result(arrays=initial_arrays)
-        header = saved.header
-        folder = saved.folder / "selector" if header["selector"] else None
-        self.federation.restore(header["federation"], saved.arrays, folder)
-        self.keeper.follow(self.federation, header["decisions"])
-        unpack_strategy(self.strategy, header["strategy"], saved.weights.get("strategy", {}))
-        self.round, self.started, self.elapsed = header["round"], header["started"], header["elapsed"]
-        self.forms = [{name: tuple(shape) for name, shape in form} for form in header["forms"]]
-        LOGGER.info("enlist: continuing after round %d of %s", self.round, self.terms.folder)
-        metrics = {name: _metrics(rounds) for name, rounds in json.loads(header["metrics"]).items()}
-        return Result(arrays=saved_model(saved), **metrics)
-
     def _save(self, result: Result) -> None:
-        names = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")
-        history = {
-            name: {str(number): dict(value) for number, value in getattr(result, name).items()} for name in names
-        }
-        header = {
-            "started": self.started,
-            "elapsed": self.elapsed,
-            "forms": [[[name, list(shape)] for name, shape in form.items()] for form in self.forms],
-            "metrics": json.dumps(history),  # as text: storage writes JSON with indents, which is slow
-        }
-        self.keeper.save(self.round, header, self.federation, self.strategy, result.arrays, self.initial)
+        resuming.save(self, result)
 
 
-def _metrics(rounds: Mapping[str, Mapping[str, Any]]) -> dict[int, MetricRecord]:
-    return {int(number): MetricRecord(dict(values)) for number, values in rounds.items()}
+def _log(lines: Iterable[str]) -> None:
+    for line in lines:
+        LOGGER.info("%s", line)

@@ -10,18 +10,19 @@ from flwr.serverapp.strategy import Strategy
 
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.flower import wrapping
+from enlist.flower import packing, privacy, wrapping
 from enlist.flower.choosers import Function, Source
 from enlist.flower.deadlines import Policy
 from enlist.flower.late import Weighting
 from enlist.flower.strategy import Selecting
+from enlist.flower.telling import Hook
 from enlist.flower.terms import Terms
 from enlist.selectors import AnyMethod
 
 
 def with_selector(
     strategy: Strategy,
-    selector: AnyMethod | Selector[Any, Any] | Function = "oort",
+    selector: AnyMethod | Selector[Any, Any] | Function = "bsfl",
     k: int = 10,
     *,
     settings: Mapping[str, Any] | None = None,
@@ -33,6 +34,9 @@ def with_selector(
     late: str = "feedback",
     staleness: Weighting = "dynsgd",
     min_nodes: int | None = None,
+    min_replies: int = 1,
+    warn_without_update: int = 3,
+    stop_without_update: int | None = None,
     patience: float = 600.0,
     identify: str = "auto",
     keys: Mapping[str, str] | None = None,
@@ -45,13 +49,16 @@ def with_selector(
     poll: float = 1.0,
     accept_changes: bool = False,
     reasons: bool = True,
+    on_round: Hook | None = None,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
-    strategy    FedAvg or anything derived from it, configured as you like; it is copied
+    strategy    FedAvg or anything derived from it, or a wrapper that holds such a one, configured as you like; it is
+                copied, and its attributes can be read from what is returned
     selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
                 `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
-                -> rows of the table of clients that may be chosen
+                -> rows of the table of clients that may be chosen. "bsfl" goes by latency alone, which the server
+                measures, so that clients need not be changed
     k           replies wanted in a round
     clients     what is known of clients up front, by ids that they tell in their replies
     deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
@@ -61,14 +68,22 @@ def with_selector(
                 them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd", "adasgd", "refl", or a
                 function of the rounds they are late)
     min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
-    patience    seconds to wait for them, and for one that is not busy; after that, those that are there are used
+    min_replies
+                usable replies without which a round leaves the model as it is
+    warn_without_update
+                so many rounds in a row without an update of the model, and the log warns and says why
+    stop_without_update
+                so many, and the run ends with an error; None goes on
+    patience    seconds to wait for nodes, and for as many that are not busy as the strategy's min_train_nodes says, or
+                k if that is less; after that, those that are there are used, and the log warns
     identify    ask nodes that were never seen who they are, before they are chosen: "always", "never", or "auto": if
                 the selector needs to know more of them, or if one of them may be a client that is known already
     keys        the app's own keys in the MetricRecord for what Enlist looks for, as {"loss_rms": "train_loss"}
     clip        claims are cut at this quantile of what other clients claim; None believes everything that can be true
     most_often  nobody is asked more than so many times an even share of the requests of the last 20 rounds, whatever it
                 claims; None sets no limit
-    folder      where tables and checkpoints are written; a run that is there already is continued
+    folder      where tables and checkpoints are written; a run that is there already is continued. It lies outside the
+                app's own folder, which Flower sends to every node
     resume      True insists that `folder` holds a run, False that it does not
     save_every  rounds between checkpoints
     shadow      Flower's own sampling chooses, and the selector only records whom it would have chosen
@@ -76,6 +91,7 @@ def with_selector(
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
     reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
+    on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -96,6 +112,9 @@ def with_selector(
         late=late,
         staleness=staleness,
         min_nodes=min_nodes,
+        min_replies=min_replies,
+        warn_without_update=warn_without_update,
+        stop_without_update=stop_without_update,
         patience=patience,
         identify=identify,
         keys=keys,
@@ -108,6 +127,10 @@ def with_selector(
         poll=poll,
         accept_changes=accept_changes,
         reasons=reasons,
+        on_round=on_round,
     )
-    wrapping.check(strategy, terms.k, wrapping.number_to_ask(terms.k, terms.overcommit), terms.late, terms.folder)
+    wrapping.check(strategy, terms)
+    privacy.check(strategy, terms)
+    if terms.folder is not None:
+        packing.refuse_packed(terms.folder)
     return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from typing import Any
 
 from flwr.serverapp.strategy import (
@@ -19,12 +18,57 @@ from flwr.serverapp.strategy import (
 )
 
 from enlist.errors import InputError
+from enlist.flower.terms import Terms
 
 SAMPLING = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
 """With these, FedAvg and its kin ask every node of the grid that they are given."""
 
+METHODS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary")
+
 UNWEIGHED = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg, FedXgbBagging, FedXgbCyclic)
 """Strategies whose result is not an average by weights, into which a late reply could be merged with less weight."""
+
+
+def is_strategy(value: object) -> bool:
+    """Whether something has the methods of a strategy, whatever it is derived from; a class has them not.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> is_strategy(FedAvg()), is_strategy(FedAvg), is_strategy(None)
+    (True, False, False)
+    """
+    return not isinstance(value, type) and all(callable(getattr(value, name, None)) for name in METHODS)
+
+
+def held_by(strategy: Any) -> str | None:
+    """The attribute in which a strategy holds the one that samples nodes for it; None if it does that itself.
+
+    Flower's wrappers call it `strategy`. Other wrappers are known by what they hold: a single strategy, and nothing of
+    their own by which they could sample.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> held_by(Private(FedAvg(), 0.5, 1.0, 10)), held_by(FedAvg())
+    ('strategy', None)
+    """
+    own = vars(strategy) if hasattr(strategy, "__dict__") else {}
+    if is_strategy(own.get("strategy")):
+        return "strategy"
+    if any(name in own or hasattr(type(strategy), name) for name in SAMPLING):
+        return None
+    found = [name for name, value in own.items() if is_strategy(value)]
+    return found[0] if len(found) == 1 else None
+
+
+def levels(strategy: Any) -> list[Any]:
+    """The strategy, and those that it and others hold inside, from the outermost to the one that samples nodes.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> [type(level).__name__ for level in levels(Private(FedAvg(), 0.5, 1.0, 10))]
+    ['DifferentialPrivacyClientSideFixedClipping', 'FedAvg']
+    """
+    name = held_by(strategy)
+    return [strategy] if name is None else [strategy, *levels(getattr(strategy, name))]
 
 
 def innermost(strategy: Any) -> Any:
@@ -35,8 +79,7 @@ def innermost(strategy: Any) -> Any:
     >>> type(innermost(Private(FedAvg(), 0.5, 1.0, 10))).__name__
     'FedAvg'
     """
-    inner = getattr(strategy, "strategy", None)
-    return innermost(inner) if isinstance(inner, Strategy) else strategy
+    return levels(strategy)[-1]
 
 
 def copied(strategy: Strategy) -> Strategy:
@@ -48,9 +91,8 @@ def copied(strategy: Strategy) -> Strategy:
     False
     """
     twin = copy.copy(strategy)
-    inner = getattr(strategy, "strategy", None)
-    if isinstance(inner, Strategy):
-        twin.strategy = copied(inner)  # type: ignore[attr-defined]
+    if name := held_by(strategy):
+        setattr(twin, name, copied(getattr(strategy, name)))
     return twin
 
 
@@ -86,22 +128,22 @@ def any_shape(strategy: Strategy) -> bool:
     return isinstance(innermost(strategy), FedXgbBagging | FedXgbCyclic)
 
 
-def check(strategy: Any, k: int, asked: int, late: str, folder: object) -> None:
+def check(strategy: Any, terms: Terms) -> None:
     """Say in one sentence why a strategy cannot be wrapped.
 
-    >>> check(FedXgbCyclic(), k=3, asked=3, late="drop", folder=None)
+    >>> check(FedXgbCyclic(), Terms(k=3))
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: FedXgbCyclic trains one node per round, so it takes a selector with k=1, not k=3.
     """
     name = type(strategy).__name__
-    if not isinstance(strategy, Strategy):
+    if not is_strategy(strategy):
         raise InputError(f"strategy is {strategy!r}; pass a strategy of flwr.serverapp.strategy, such as FedAvg().")
-    if type(strategy).start is not Strategy.start:
+    if getattr(type(strategy), "start", Strategy.start) is not Strategy.start:
         own = "has a selector already" if hasattr(strategy, "federation") else "has a start() of its own"
         raise InputError(
-            f"{name} {own}, and with_selector brings its own start(); move what it does there into evaluate_fn or into "
-            "the methods that aggregate, and wrap that."
+            f"{name} {own}, and with_selector brings its own start(); move what it does there into on_round=, into "
+            "evaluate_fn or into the methods that aggregate, and wrap that."
         )
     base = innermost(strategy)
     missing = [attribute for attribute in SAMPLING if not hasattr(base, attribute)]
@@ -112,34 +154,27 @@ def check(strategy: Any, k: int, asked: int, late: str, folder: object) -> None:
         )
     if base.fraction_train == 0:
         raise InputError(f"{name} has fraction_train=0, so there is nobody to select for training; set it above 0.")
-    if isinstance(base, FedXgbCyclic) and asked != 1:
-        raise InputError(f"{name} trains one node per round, so it takes a selector with k=1, not k={k}.")
-    if late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):
+    if isinstance(base, FedXgbCyclic) and terms.number_to_ask != 1:
+        raise InputError(f"{name} trains one node per round, so it takes a selector with k=1, not k={terms.k}.")
+    if terms.late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):
         raise InputError(
             f"{name} does not average replies by weight, so a late reply cannot be merged with less weight; use "
             "late='feedback' or late='drop'."
         )
-    _check_privacy(strategy, asked, folder)
 
 
-def _check_privacy(strategy: Any, asked: int, folder: object) -> None:
-    name, sampled = type(strategy).__name__, getattr(strategy, "num_sampled_clients", None)
-    if sampled is not None and sampled != asked:
-        raise InputError(
-            f"{name} adds noise for num_sampled_clients={sampled}, but {asked} nodes would be asked in a round; make "
-            "the two equal (k, without overcommit)."
-        )
-    if folder is not None and getattr(strategy, "accountant", None) is not None:
-        raise InputError(
-            f"{name} counts what privacy was spent in its accountant, which a folder cannot save, so that a resumed "
-            "run would spend too much; leave out folder=, or the accountant."
-        )
+def undercut(strategy: Strategy, terms: Terms) -> list[tuple[str, str, int]]:
+    """Floors of the strategy below which it was agreed to go: (attribute, what counts instead, its value).
 
-
-def number_to_ask(k: int, overcommit: float) -> int:
-    """How many nodes are asked so that k reply.
-
-    >>> number_to_ask(10, 1.3), number_to_ask(3, 1.0)
-    (13, 3)
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> undercut(FedAvg(min_train_nodes=5), Terms(k=3))
+    [('min_train_nodes', 'k=3', 5)]
     """
-    return math.ceil(k * overcommit - 1e-9)
+    base, found = innermost(strategy), []
+    if terms.shadow:
+        return []
+    if base.min_train_nodes > terms.number_to_ask and not isinstance(base, FedXgbCyclic):
+        found.append(("min_train_nodes", f"k={terms.k}", int(base.min_train_nodes)))
+    if terms.min_nodes is not None and terms.min_nodes < base.min_available_nodes:
+        found.append(("min_available_nodes", f"min_nodes={terms.min_nodes}", int(base.min_available_nodes)))
+    return found

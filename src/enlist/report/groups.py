@@ -14,6 +14,7 @@ from enlist import files
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.charts import Row, save
+from enlist.report.federation import as_chosen, federation_sections
 from enlist.report.page import Section, write_page
 from enlist.report.training import curve_rows, domain_of, selector_colour
 from enlist.runs.groups import Group, group_rows
@@ -56,16 +57,17 @@ def write_groups(
     """
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
+    runs = [run for group in groups for run in group.runs]
+    groups = [group._replace(runs=as_chosen(group.runs)) for group in groups]
     rows = group_rows(groups, target, window, baseline)
     charts = _charts(groups, rows)
-    runs = [run for group in groups for run in group.runs]
     try:
         folder = files.make_folder(page.parent, "charts")
         for name, chart in charts.items():
             save(chart, folder / name, (".png", ".svg"))
         content = json.dumps([_plain(row) for row in rows], indent=1)
         files.write(page.parent / "scores.json", f"{content}\n".encode())
-        sections = [_results(groups, rows, window), *_sections(groups, rows, charts)]
+        sections = [*federation_sections(runs), _results(groups, rows, window), *_sections(groups, rows, charts)]
         return write_page(page, title, sentences.size(runs, len(groups)), sections)
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
@@ -82,14 +84,15 @@ def _results(groups: Sequence[Group], rows: Sequence[Row], window: int) -> Secti
     kept = [index for index, name in enumerate(table[0]) if not any(word in name for word in EXPENDABLE)]
     names = [f"{short} is {key}" for key, short in short_names(keys).items() if short != key]
     reached = "an evaluation meets it" if window == 1 else f"the mean of {window} evaluations meets it"
-    several = len({row["target"] for row in rows}) > 1
+    targets = {row["target"] for row in rows if math.isfinite(row["target"])}
+    several = len(targets) > 1
     notes = [
         sentences.unfinished([run for group in groups for run in group.runs]),
         f"{'; '.join(names)}." if names else "",
         "A target that nobody set is what the baseline has at least reached in the end with the same values."
         if several
         else "",
-        f"A target counts as reached when {reached}, without interpolation.",
+        f"A target counts as reached when {reached}, without interpolation." if targets else "",
         "± is half a 95 % interval over seeds (Student's t), brackets hold one; the final figure is the mean of the "
         "last three evaluations. The speed-up is over the baseline with the same values, paired by seed: the geometric "
         "mean of ratios of times, Student's t on logarithms. ≥ and ≤ mark bounds: a run that never reached the target "

@@ -32,6 +32,7 @@ th:first-child, td:first-child { text-align: left; font-weight: 600; }
 .sortable button:focus-visible { outline: 2px solid #0b6e99; }
 .sortable [aria-sort=descending] button::after { content: " ▾"; }
 .sortable [aria-sort=ascending] button::after { content: " ▴"; }
+.worded th:last-child, .worded td:last-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 .charts { display: flex; flex-wrap: wrap; gap: 24px; }
 .facts th, .facts td { white-space: normal; text-align: left; overflow-wrap: anywhere; }
 .facts td:first-child { white-space: nowrap; vertical-align: top; font-weight: normal; }
@@ -55,6 +56,8 @@ class Section:
     note: str = ""
     sortable: bool = False
     """Whether a click on a heading of the table sorts it."""
+    worded: bool = False
+    """Whether the last column of such a table holds sentences."""
     folded: Sequence[Sequence[str]] = ()
     """A further table, which a reader unfolds; both then hold facts, which are text, rather than figures."""
     folded_title: str = "More"
@@ -76,7 +79,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
         if section.text:
             body.append(f"<p>{escaped(section.text)}</p>")
         if section.table:
-            body.append(_table(section.table, "sortable" if section.sortable else "facts" if section.folded else ""))
+            kind = "sortable worded" if section.worded else "sortable"
+            body.append(_table(section.table, kind if section.sortable else "facts" if section.folded else ""))
         if section.charts:
             body.append('<div class="charts">')
             for chart in section.charts:
@@ -95,10 +99,10 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
 
 
 def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
-    button = ('<button type="button">', "</button>") if kind == "sortable" else ("", "")
+    button = ('<button type="button">', "</button>") if kind.startswith("sortable") else ("", "")
     head = "".join(f"<th>{escaped(cell).join(button)}</th>" for cell in rows[0])
     lines = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows[1:])
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     opening = f'<table class="{kind}">' if kind else "<table>"
     table = f"{opening}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{table}</div>' if kind == "sortable" else table
+    return f'<div class="scroll">{table}</div>' if kind.startswith("sortable") else table

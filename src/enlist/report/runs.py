@@ -23,6 +23,7 @@ from enlist.report.devices import (
     latency_chart,
     latency_rows,
 )
+from enlist.report.federation import as_chosen, federation_sections
 from enlist.report.flower import shadow_sections
 from enlist.report.further import further_sections
 from enlist.report.groups import write_groups
@@ -82,15 +83,17 @@ def write_report(
         return write_groups(groups, place, title, target, window, baseline)
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
+    original, started = started, as_chosen(started)
     rows = comparison_rows(started, target, window, baseline)
     sections = [
+        *((section, {}) for section in federation_sections(original)),
         _results(started, rows, given=target is not None, window=window),
         *_learning(started, rows, window),
         *further_sections(started),
         _selected(started),
-        *reason_sections(started),
+        *reason_sections(original),
         _outcomes(started, rows),
-        *shadow_sections(started),
+        *shadow_sections(original),
         *_data(started),
         *_devices(started),
     ]
@@ -132,7 +135,7 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
             f"The speed-up is the {runs[0].clock} of {rows[0]['baseline']} to the target over the method's, seed by "
             f"seed: geometric mean with a 95 % interval over {seeds} seeds (Student's t on logarithms)."
         )
-    if any(row["reached"] < row["seeds"] for row in rows):
+    if math.isfinite(rows[0]["target"]) and any(row["reached"] < row["seeds"] for row in rows):
         notes.append(
             "≥ and ≤ mark bounds: a run that never reached the target counts with its total time, and (2/3) says that "
             "two of three seeds reached it; pairs in which neither did are left out of the speed-up."

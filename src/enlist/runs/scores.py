@@ -16,7 +16,7 @@ from enlist.errors import InputError, unknown
 from enlist.runs.columns import FAIRNESS, METRIC
 from enlist.runs.tables import RunTables
 from enlist.statistics import Summary, geometric_mean
-from enlist.typing import FloatArray, IntArray
+from enlist.typing import BoolArray, FloatArray, IntArray
 
 LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
 BASELINE = "random"
@@ -123,8 +123,24 @@ def times_completed(tables: RunTables) -> IntArray:
     >>> times_completed(example_run())
     array([4, 0, 2, 3, 7, 0, 4, 3, 3, 1, 0, 1])
     """
-    merged = np.isin(tables.participations["outcome"], ("completed", "arrived"))
-    return np.bincount(tables.who[merged], minlength=tables.count)
+    return np.bincount(tables.who[was_merged(tables)], minlength=tables.count)
+
+
+def was_merged(tables: RunTables) -> BoolArray:
+    """(participations,) whether the update was merged, in time or later.
+
+    In a real federation a late update may arrive for the selector alone, and a round may be skipped: there it is the
+    weight that tells.
+
+    >>> from enlist.runs.example import example_run
+    >>> was_merged(example_run()).sum()
+    np.int64(28)
+    """
+    updates: BoolArray = np.isin(tables.participations["outcome"], ("completed", "arrived"))
+    if not tables.federation or "weight" not in tables.participations:
+        return updates
+    nothing: BoolArray = tables.participations["weight"] == 0.0
+    return updates & ~nothing
 
 
 def jain(counts: Sequence[float] | IntArray) -> float:
@@ -170,6 +186,8 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     found |= {name: float(np.nansum(rounds[name])) / asked if asked else math.nan for name in OUTCOMES}
     for name in ("arrived", "bytes_down", "bytes_up"):
         found[name] = float(np.nansum(rounds[name])) if name in rounds else math.nan
+    if tables.federation:  # there, late updates also arrive that only teach
+        found["arrived"] = float((was_merged(tables) & (tables.participations["outcome"] == "arrived")).sum())
     return found | {name: _final(rounds[name]) for name in extra_columns([tables])}
 
 
@@ -228,7 +246,8 @@ def default_target(runs: Sequence[RunTables], baseline: str = BASELINE) -> float
     """The target that all configurations name; without one, the final accuracy that the baseline has with every seed.
 
     The latter is rounded down to a whole percent; without a baseline, it is what all runs end with. For regression
-    it is the final loss, rounded up to two digits. NaN if nothing was evaluated.
+    it is the final loss, rounded up to two digits. NaN if nothing was evaluated, and for real federations, which nobody
+    runs to reach what they happen to have reached.
 
     >>> from enlist.runs.example import example_run
     >>> default_target([example_run(seed=seed) for seed in range(3)])
@@ -238,6 +257,8 @@ def default_target(runs: Sequence[RunTables], baseline: str = BASELINE) -> float
     named = configured_target(runs)
     if named is not None:
         return named
+    if all(run.federation for run in runs):
+        return math.nan
     reference = [run for run in runs if run.selector == baseline] or list(runs)
     finals = [run_scores(run, by)["final"] for run in reference]
     if not finals or not np.isfinite(finals).all():

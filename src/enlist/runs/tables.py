@@ -37,6 +37,9 @@ CLIENTS = ("client", "samples")
 NAMES = ("user", "id")
 """Columns of names of clients, in simulations and in real federations: text, though a name may look like a number."""
 
+FEDERATION = ("latency", "weight", "reason")
+"""Further columns of participations that scores and reports of a real federation look at."""
+
 _BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
 
 
@@ -135,9 +138,14 @@ class RunTables:
         return len(self.clients["client"])
 
     @property
+    def federation(self) -> bool:
+        """Whether it is a real federation, not a simulation: then it has a strategy."""
+        return "strategy" in self.config
+
+    @property
     def clock(self) -> str:
-        """What its seconds are: "virtual time" of a simulation, "time" of a real federation, which has a strategy."""
-        return "time" if "strategy" in self.config else "virtual time"
+        """What its seconds are: "virtual time" of a simulation, "time" of a real federation."""
+        return "time" if self.federation else "virtual time"
 
     @property
     def classes(self) -> list[str]:
@@ -192,7 +200,11 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     """
     folder = Path(folder)
     rounds = _checked(folder / "rounds.csv", ROUNDS)
-    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text=("outcome", *NAMES))
+    config = read_json(folder / "config.json")
+    text: tuple[str, ...] = ("outcome", *NAMES)
+    if config is not None and "strategy" in config:
+        columns, text = None if columns is None else (*columns, *FEDERATION), (*text, "reason")
+    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text)
     clients = _checked(folder / "clients.csv", CLIENTS, text=NAMES)
     numbers = rounds["round"]
     if (np.diff(numbers) <= 0).any():
@@ -203,7 +215,6 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
         )
     told = participations["round"] <= (numbers[-1] if len(numbers) else -math.inf)
     participations = {name: column[told] for name, column in participations.items()}
-    config = read_json(folder / "config.json")
     if config is None:
         raise InputError(f"{folder / 'config.json'} is missing; name a folder that a run has written.")
     selector, seed = _identity(folder, config)

@@ -1,0 +1,113 @@
+"""Flower's wrappers for differential privacy: the noise must fit the updates that are averaged, not the nodes asked.
+
+A wrapper adds noise of deviation z C / n to the average of n updates that are clipped to norm C, where n is a number it
+was told once. If fewer are averaged, each of them counts for more, and the noise is too small for what was promised.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from flwr.serverapp.strategy import Strategy
+
+from enlist.errors import InputError
+from enlist.flower.state import LOGGER
+from enlist.flower.terms import Terms
+from enlist.flower.wrapping import UNWEIGHED, innermost, levels
+
+SAMPLED = "num_sampled_clients"
+UNEVEN = 1.01
+"""Times an even share with which an update may count before it is said that the noise does not cover that."""
+
+
+def wrappers(strategy: Any) -> list[Any]:
+    """The strategies that add noise for a number of clients.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> wrappers(FedAvg())
+    []
+    """
+    return [level for level in levels(strategy) if getattr(level, SAMPLED, None) is not None]
+
+
+def accounted(strategy: Any) -> bool:
+    """Whether one of them counts what privacy was spent, for just the number of clients that it was told.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> accounted(FedAvg())
+    False
+    """
+    return any(getattr(level, "accountant", None) is not None for level in wrappers(strategy))
+
+
+def check(strategy: Any, terms: Terms) -> None:
+    """Refuse terms with which the promise of a wrapper could not be kept.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=10), Terms(k=10, overcommit=1.3))
+    >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=13), Terms(k=10, overcommit=1.3))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: ...adds noise for num_sampled_clients=13, but 13 nodes would be asked for k=10 updates...
+    """
+    for wrapper in wrappers(strategy):
+        name, sampled = type(wrapper).__name__, getattr(wrapper, SAMPLED)
+        if sampled != terms.k:
+            raise InputError(
+                f"{name} adds noise for {SAMPLED}={sampled}, but {terms.number_to_ask} nodes would be asked for "
+                f"k={terms.k} updates in a round; make {SAMPLED} and k equal."
+            )
+        if getattr(wrapper, "accountant", None) is None:
+            continue
+        if terms.number_to_ask != terms.k:
+            raise InputError(
+                f"{name} counts what privacy was spent in its accountant, for exactly {sampled} updates of {sampled} "
+                f"nodes, but {terms.number_to_ask} nodes would be asked; leave out overcommit=, or the accountant."
+            )
+        if terms.folder is not None:
+            raise InputError(
+                f"{name} counts what privacy was spent in its accountant, which a folder cannot save, so that a "
+                "resumed run would spend too much; leave out folder=, or the accountant."
+            )
+
+
+@contextlib.contextmanager
+def noise_for(strategy: Strategy, count: int) -> Iterator[None]:
+    """Have wrappers add the noise that `count` updates need; one with an accountant skips a round of another number.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> strategy = Private(FedAvg(), 0.5, 1.0, num_sampled_clients=10)
+    >>> with noise_for(strategy, 7):
+    ...     print(strategy.num_sampled_clients)
+    7
+    >>> strategy.num_sampled_clients
+    10
+    """
+    found = [] if accounted(strategy) or not count else wrappers(strategy)
+    told = [getattr(wrapper, SAMPLED) for wrapper in found]
+    for wrapper, before in zip(found, told, strict=True):
+        if before != count:
+            LOGGER.info("enlist: %s adds noise for %d updates, not %d", type(wrapper).__name__, count, before)
+        setattr(wrapper, SAMPLED, count)
+    try:
+        yield
+    finally:
+        for wrapper, before in zip(found, told, strict=True):
+            setattr(wrapper, SAMPLED, before)
+
+
+def unevenness(strategy: Strategy, weights: Collection[float]) -> float:
+    """Times an even share that the heaviest update counts, if somebody adds noise as if all counted the same; else 1.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> unevenness(Private(FedAvg(), 0.5, 1.0, 2), [10.0, 30.0]), unevenness(FedAvg(), [10.0, 30.0])
+    (1.5, 1.0)
+    """
+    if not wrappers(strategy) or isinstance(innermost(strategy), UNWEIGHED) or not weights or not sum(weights):
+        return 1.0
+    return max(weights) * len(weights) / sum(weights)

@@ -1,0 +1,134 @@
+"""Wrappers for differential privacy: noise for the updates that are averaged, rounds that are skipped, the page."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp import strategy as flower
+from flwr.serverapp.strategy import FedAvg
+
+import enlist
+from enlist.errors import InputError
+from enlist.flower import with_selector
+from enlist.flower.choosers import Source
+from enlist.flower.fake import Answer, FakeGrid
+
+sys.path.insert(0, str(Path(__file__).parent))
+from flower_helpers import behaving, listening, node_of, reply, selecting
+
+PAGE = (Path(__file__).parents[2] / "docs" / "flower-privacy.md").read_text()
+MULTIPLIER, NORM = 0.2, 3.0
+WRAPPERS = {
+    "DifferentialPrivacyServerSideFixedClipping": lambda inner, k: (inner, MULTIPLIER, NORM, k),
+    "DifferentialPrivacyClientSideFixedClipping": lambda inner, k: (inner, MULTIPLIER, NORM, k),
+    "DifferentialPrivacyServerSideAdaptiveClipping": lambda inner, k: (inner, MULTIPLIER, k, NORM),
+}
+
+
+def private(name: str, k: int) -> Any:
+    inner = FedAvg(fraction_evaluate=0.0, min_available_nodes=1, min_train_nodes=1)
+    return getattr(flower, name)(*WRAPPERS[name](inner, k))
+
+
+def noise(name: str, k: int, nodes: dict[int, float | None], **terms: Any) -> tuple[float, float, float]:
+    """The noise after one round of nodes that reply after so many seconds: its deviation, multiplier and norm."""
+
+    def hardly(message: Message) -> Answer:
+        return Answer(nodes[node_of(message)], reply(message, 1e-9))
+
+    grid = FakeGrid(sorted(nodes), behaving(hardly))
+    wrapped = selecting(grid, "random", strategy=private(name, k), k=k, deadline=10.0, patience=5.0, **terms)
+    result = wrapped.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(20_000)]), num_rounds=1)
+    wrapper: Any = wrapped.strategy
+    return float(result.arrays["0"].numpy().std()), wrapper.noise_multiplier, wrapper.clipping_norm
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+@pytest.mark.parametrize(
+    ("nodes", "overcommit", "averaged"),
+    [
+        (dict.fromkeys(range(11, 21), 1.0), 1.0, 8),  # as told
+        ({**dict.fromkeys(range(11, 15), 1.0), **dict.fromkeys(range(15, 19), None)}, 1.0, 4),  # a deadline
+        (dict.fromkeys(range(11, 14), 1.0), 1.0, 3),  # too few nodes
+        ({node: float(node - 10) for node in range(11, 21)}, 1.25, 8),  # of ten that are asked, eight are awaited
+        (dict.fromkeys(range(11, 21), 1.0), 1.25, 10),  # all ten come at once
+    ],
+)
+def test_the_noise_fits_the_updates_that_are_averaged(
+    name: str, nodes: dict[int, float | None], overcommit: float, averaged: int
+) -> None:
+    deviation, multiplier, norm = noise(name, 8, nodes, overcommit=overcommit)
+    assert deviation == pytest.approx(multiplier * norm / averaged, rel=0.05)
+
+
+def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
+    strategy = private("DifferentialPrivacyClientSideFixedClipping", 10)
+    with pytest.raises(InputError, match=r"num_sampled_clients=10, but 10 nodes would be asked for k=8 updates"):
+        with_selector(strategy, "random", k=8, overcommit=1.25)
+    strategy.accountant = object()
+    with pytest.raises(InputError, match=r"in its accountant, for exactly 10 updates .* but 13 nodes would be asked"):
+        with_selector(strategy, "random", k=10, overcommit=1.3)
+    outer = flower.DifferentialPrivacyServerSideFixedClipping(strategy, 0.0, 1.0, 10)
+    with pytest.raises(InputError, match=r"^DifferentialPrivacyClientSideFixedClipping counts what privacy was spent"):
+        with_selector(outer, "random", k=10, folder=tmp_path / "run")
+
+
+@pytest.mark.parametrize("name", WRAPPERS)
+def test_a_round_that_is_skipped_is_said(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def train(message: Message) -> Answer:
+        return Answer(1.0, error=(2, "boom")) if node_of(message) == 11 else Answer(1.0, reply(message))
+
+    grid = FakeGrid(range(11, 14), behaving(train))
+    wrapped = selecting(grid, "random", strategy=private(name, 3), k=3, folder=tmp_path / "run")
+    with listening(caplog) as lines:
+        result = wrapped.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(2)]), num_rounds=3)
+    assert result.arrays["0"].numpy().tolist() == [0.0, 0.0]
+    assert f"enlist: {name} has skipped round 2: no update of 2 usable replies and 1 errors" in lines()
+    assert [line for line in lines() if "no update of the model in the last 3 rounds" in line]
+    weights = [row.split(",")[-2] for row in (tmp_path / "run" / "participations.csv").read_text().splitlines()[1:]]
+    assert sorted(weights) == ["", "", "", *["0.0"] * 6]
+
+
+def test_weights_that_the_noise_does_not_cover_are_said(caplog: pytest.LogCaptureFixture) -> None:
+    def train(message: Message) -> Answer:
+        return Answer(1.0, reply(message, examples=90 if node_of(message) == 11 else 10))
+
+    strategy = private("DifferentialPrivacyClientSideFixedClipping", 4)
+    grid = FakeGrid(range(11, 15), behaving(train))
+    with listening(caplog) as lines:
+        wrapped = selecting(grid, "random", strategy=strategy, k=4)
+        wrapped.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(2)]), num_rounds=3)
+    told = [line for line in lines() if "which the noise does not cover" in line]
+    assert len(told) == 1
+    assert "an update counts up to 3 times an even share (num-examples)" in told[0]
+
+
+WORDS = {
+    "clients.features": "features",
+    "clients.num_examples": "examples",
+    "loss_rms": "loss",
+    "accuracy_gain": "accuracy",
+    "round.accuracy": "accuracy",
+}
+
+
+def test_the_page_says_what_selectors_learn_from() -> None:
+    rows = re.findall(r"^\| (`[^|]+`) \| ([^|]+) \|", PAGE, flags=re.M)
+    told = {name: text for names, text in rows for name in re.findall(r"`([a-z0-9-]+)`", names)}
+    assert told.keys() == set(enlist.names())
+    for name, text in told.items():
+        needs = {WORDS.get(need, need) for need in Source.of(name, None, None, 0).needs}
+        assert {word for word in ("features", "examples", "loss", "accuracy", "latency") if word in text} == needs, name
+
+
+def test_the_pages_code_runs() -> None:
+    [code] = re.findall(r"```python\n(.*?)```", PAGE, flags=re.S)
+    names: dict[str, Any] = {}
+    exec(code, names)
+    assert names["strategy"].terms.k == 10
