@@ -2,7 +2,7 @@
 
     from enlist.flower import with_selector
 
-    strategy = with_selector(FedAdam(), "bsfl", k=20, deadline=60.0, folder="~/enlist-state")
+    strategy = with_selector(FedAdam(), "tempo", k=20, deadline=60.0, folder="~/enlist-state")
     result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=50)
 
 Importing it brings in neither PyTorch nor, before it is used, the server's side: a ClientApp starts a process for
