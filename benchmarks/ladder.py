@@ -1,8 +1,8 @@
-"""The known results of the ladder, and docs/ladder.md:  python -m benchmarks.ladder FOLDER... [--check]
+"""The known results of the ladder, docs/ladder.md and choosing.md:  python -m benchmarks.ladder FOLDER... [--check]
 
-Merges the results.csv of ladder folders into src/enlist/ladder/known, and writes docs/ladder.md, with its charts, from
-the known results of published seeds. Without a folder it only writes the page; with --check it only says whether the
-page is what the known results give.
+Merges the results.csv of ladder folders into src/enlist/ladder/known, and writes the two pages, with their charts, from
+the known results of published seeds. Without a folder it only writes the pages; with --check it only says
+whether they are what the known results give.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from benchmarks import choosing
 from benchmarks.pictures import smaller
 from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, known, rungs
@@ -119,23 +120,30 @@ def board_of(folder: Path) -> Leaderboard | None:
 
 
 def write(board: Leaderboard, docs: Path) -> Path:
-    """Write the page and its charts."""
+    """Write the pages and their charts."""
     (docs / "ladder").mkdir(parents=True, exist_ok=True)
     for name, chart in CHARTS.items():
         [picture] = save(chart(board), docs / "ladder" / name, [".png"])
         picture.write_bytes(smaller(picture.read_bytes()))
-    page = docs / "ladder.md"
-    page.write_text(markdown(board), encoding="utf-8")
-    return page
+    for name, text in pages(board).items():
+        (docs / name).write_text(text, encoding="utf-8")
+    return docs / "ladder.md"
+
+
+def pages(board: Leaderboard) -> dict[str, str]:
+    """The pages by file name; which selector to take is said once ours is among the results."""
+    ours = {"choosing.md": choosing.page(board)} if choosing.OURS in board.labels else {}
+    return {"ladder.md": markdown(board), **ours}
 
 
 def stale(board: Leaderboard | None, docs: Path) -> str:
     """What is wrong with the page; empty if nothing is."""
-    page = docs / "ladder.md"
     if board is None:
+        page = docs / "ladder.md"
         return f"{page} is there, but no result of a published seed is known" if page.exists() else ""
-    if not page.exists() or page.read_text(encoding="utf-8") != markdown(board):
-        return f"{page} is not what the known results give"
+    for name, text in pages(board).items():
+        if not (docs / name).exists() or (docs / name).read_text(encoding="utf-8") != text:
+            return f"{docs / name} is not what the known results give"
     missing = [name for name in CHARTS if not (docs / "ladder" / f"{name}.png").exists()]
     return f"{docs / 'ladder' / missing[0]}.png is missing" if missing else ""
 

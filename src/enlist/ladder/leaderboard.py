@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.errors import InputError
+from enlist.errors import InputError, unknown
 from enlist.ladder.known import comparable, known_results, own_rungs, same_run, version_of
 from enlist.ladder.printing import points, ratio
 from enlist.ladder.results import read_results, write_results
@@ -138,6 +138,28 @@ class Leaderboard:
         for name in ("wasted", "worst_tenth", "server_ms"):
             row[name] = _mean([each[name] for each in own])
         return row
+
+    def against(self, label: str) -> list[dict[str, Any]]:
+        """How much faster a method is than each of the others on each rung: geometric mean of ratios paired by seed.
+
+        One dict per rung and other method, the oracle left out: `ratio` above 1 if `label` is faster, with its 95 %
+        interval (`ratio_low`, `ratio_high`).
+
+        >>> from enlist.ladder.charts import example
+        >>> [(row["selector"], row["ratio"]) for row in example().against("oort")]
+        [('random', 1.5)]
+        """
+        if label not in self.labels:
+            raise unknown("method", label, self.labels, owner="the leaderboard")
+        rows = []
+        for rung in self.rungs:
+            own = self._by.get((rung, label), {})
+            for other in self.contestants:
+                theirs = self._by.get((rung, other), {})
+                ratios = [row["seconds"] / own[seed]["seconds"] for seed, row in theirs.items() if seed in own]
+                if other != label and ratios:
+                    rows.append({"rung": rung, "selector": other, **_flat("ratio", geometric_mean(ratios))})
+        return rows
 
     @functools.cached_property
     def standings(self) -> list[dict[str, Any]]:

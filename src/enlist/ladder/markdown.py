@@ -82,7 +82,7 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         _seeds(board),
         "## Standings",
         f"{board.title}.",
-        _table(board.lines()),
+        table(board.lines()),
         f"'Speed-up' is the geometric mean over rungs; 'worst rung' the lowest, and where. {COLUMNS} {board.footnote}",
         f"![Speed-up over random of every method on every rung]({charts}/heat-map.png)",
         f"{HEAT} {board.footnote}",
@@ -92,13 +92,13 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         PROFILE,
         "## The rungs",
         "What is hard about each, with the mean of its targets over seeds and the fastest method there.",
-        _table(_rungs(board)),
+        table(_rungs(board)),
         "## Speed-up on each rung",
         "Over random, in virtual time to the target, with the 95 % interval over seeds below it.",
-        _table(_matrix(board, lambda row: ratio(row, "speed_up"))),
+        table(_matrix(board, lambda row: ratio(row, "speed_up"))),
         "## Final accuracy on each rung",
         "Minus that of random, in points, paired by seed, with the 95 % interval below it.",
-        _table(_matrix(board, difference)),
+        table(_matrix(board, difference)),
         *_oracle(board),
         "## How it is scored",
         RULES,
@@ -154,7 +154,7 @@ def _oracle(board: Leaderboard) -> list[str]:
     """The share of the oracle's speed-up that the first methods reach, if there is an oracle."""
     if CEILING not in board.labels:
         return []
-    return ["## Share of the oracle's speed-up", SHARE, _table(oracle_lines(board))]
+    return ["## Share of the oracle's speed-up", SHARE, table(oracle_lines(board))]
 
 
 def oracle_lines(board: Leaderboard) -> list[list[str]]:
@@ -178,6 +178,13 @@ def oracle_lines(board: Leaderboard) -> list[list[str]]:
     return lines
 
 
-def _table(lines: Sequence[Sequence[str]]) -> str:
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """A table in Markdown, its header first.
+
+    >>> print(table([["rung", "fastest"], ["silos", "tempo"]]))
+    | rung | fastest |
+    |---|---|
+    | silos | tempo |
+    """
     head, *rows = ["| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines]
     return "\n".join([head, "|" + "---|" * len(lines[0]), *rows])

@@ -1,0 +1,127 @@
+"""docs/choosing.md: which selector do I take? Written by `python -m benchmarks.ladder` from the known results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from enlist.ladder import Leaderboard
+from enlist.ladder.leaderboard import CEILING
+from enlist.ladder.markdown import table
+from enlist.ladder.printing import ratio
+from enlist.runs.printing import plural
+from enlist.runs.scores import BASELINE
+
+OURS = "tempo"
+NEAR = 0.9
+"""Whoever is not certainly slower than this times the fastest counts as near it."""
+HALF = -0.005
+"""Half a point of accuracy."""
+
+Row = Mapping[str, Any]
+
+TITLE = "# Which selector do I take?"
+ANSWER = """**Take `tempo`.** It needs to know who is available and when replies came, and no app must be changed for
+that. It uses losses if replies carry them, and what is known of devices if that tells something. It has three settings,
+and you can leave them alone.
+
+```python
+selector = enlist.create("tempo", clients, seed=7)
+strategy = with_selector(FedAdam(), k=20)                # Flower: it is the default
+```
+"""
+PICTURE = "![Speed-up over random of every method on every rung of the ladder](ladder/heat-map.png)"
+CAPTION = """*Blue is faster than random, red slower: virtual time to 97 % of the final accuracy of random. Each
+column is a federation that is hard in its own way, see [ladder.md](ladder.md). Nothing was tuned on these seeds.*"""
+OTHERS = (
+    ("if", "take", "because"),
+    ("you want the baseline of papers", "`random`", "it is what most frameworks do"),
+    (
+        "you write about a paper's method",
+        "that method, and its preset `paper`",
+        "defaults are what works, presets what was printed: [selectors.md](selectors.md) has the differences",
+    ),
+    (
+        "every client must have a given share of the rounds",
+        "`cs-ucb-q`, `rbcs-f`",
+        "they promise it; `tempo` lets nobody starve, but promises no number",
+    ),
+    ("every client may train all the time", "`safa`", "it chooses among what has arrived; nothing else uses that"),
+    ("reply times cannot be measured, or mean nothing", "`random`, `refl`", "`tempo` would be blind"),
+    (
+        "you want to know what each client brings to the server's accuracy",
+        "`darts-ucb`",
+        "with tens of clients and an evaluation every round it learns just that",
+    ),
+)
+
+
+def page(board: Leaderboard) -> str:
+    """The page, from a leaderboard of published seeds."""
+    pairs = board.against(OURS)
+    parts = [
+        TITLE,
+        ANSWER,
+        PICTURE,
+        CAPTION,
+        "## What that rests on",
+        _rests_on(board, pairs),
+        "## Where another one was faster",
+        _faster(board, pairs),
+        "## When to take another one all the same",
+        table(OTHERS),
+        "`enlist compare CONFIG.toml --selectors tempo,random,...` answers it for a federation like yours, and "
+        "`with_selector(..., shadow=True)` for your own, without changing whom it asks.",
+    ]
+    return "\n\n".join(part.strip() for part in parts) + "\n"
+
+
+def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
+    standing = {row["selector"]: row for row in board.standings}
+    ours = standing[OURS]
+    next_best = next(name for name in board.contestants if name != OURS)
+    own = {row["rung"]: row for row in board.rows if row["selector"] == OURS}
+    slower = [rung for rung, row in own.items() if row["speed_up_high"] < 1.0]
+    worse = [rung for rung, row in own.items() if row["final_difference_high"] < HALF]
+    fastest = {rung: min((row for row in pairs if row["rung"] == rung), key=lambda row: row["ratio"]) for rung in own}
+    first = [rung for rung, row in fastest.items() if row["ratio"] >= 1.0]
+    near = [rung for rung in own if all(row["ratio_high"] >= NEAR for row in pairs if row["rung"] == rung)]
+    lines = [
+        f"{board.title}; brackets are 95 % intervals over seeds.",
+        f"* It reaches what random ends with {ratio(ours, 'speed_up')} times as fast, in the geometric mean over "
+        f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
+        f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as good.",
+        f"* It is the fastest on {len(first)} of {len(own)} rungs, and on {len(near)} no other is certainly more than "
+        "a tenth faster.",
+        f"* Certainly slower than random: {_named(slower)}. Certainly less accurate than random in the end, by half a "
+        f"point or more: {_named(worse)}. At worst it is {ours['worst']:.2f} times as fast as random "
+        f"(`{ours['worst_rung']}`).",
+    ]
+    if CEILING in standing:
+        share = ours["speed_up"] / standing[CEILING]["speed_up"]
+        lines.append(
+            f"* An oracle with the same objective, which is told how long every client takes, when it goes offline and "
+            f"whose labels are wrong, reaches {ratio(standing[CEILING], 'speed_up')}: `tempo` has {100 * share:.0f} % "
+            "of that."
+        )
+    return "\n".join([lines[0], "", *lines[1:]])
+
+
+def _named(rungs: Sequence[str]) -> str:
+    return "on no rung" if not rungs else "on " + ", ".join(f"`{rung}`" for rung in rungs)
+
+
+def _faster(board: Leaderboard, pairs: Sequence[Row]) -> str:
+    """Rungs on which somebody has a higher mean, by how much, and whether that is certain."""
+    rows = []
+    for rung in board.rungs:
+        others = [row for row in pairs if row["rung"] == rung and row["ratio"] < 1.0]
+        if not others:
+            continue
+        best = min(others, key=lambda row: row["ratio"])
+        turned = {"r": 1 / best["ratio"], "r_low": 1 / best["ratio_high"], "r_high": 1 / best["ratio_low"]}
+        certain = [row["selector"] for row in others if row["ratio_high"] < 1.0 and row["selector"] != BASELINE]
+        named = ", ".join(f"`{name}`" for name in certain) or "nobody"
+        rows.append((f"`{rung}`", board.hard.get(rung, ""), f"`{best['selector']}`", ratio(turned, "r"), named))
+    head = ("rung", "what is hard", "fastest there", "times as fast as `tempo`", "certainly faster than `tempo`")
+    return table([head, *rows]) if rows else "Nowhere on the ladder."
