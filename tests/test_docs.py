@@ -34,7 +34,7 @@ def test_readme_example_runs(tmp_path: Path) -> None:
     lines = [line for line in code.splitlines() if line.strip() and not line.startswith("import")]
     assert len(lines) <= 15
     shown = run(code, tmp_path)
-    assert "Oort('oort', clients=1000, round=30)" in shown
+    assert "Tempo('tempo', clients=1000, round=30)" in shown
     assert (tmp_path / "state" / "state.json").exists()
 
 
