@@ -72,6 +72,11 @@ class Verdict:
 
 
 EVIDENCE: dict[str, Evidence] = {
+    "tempo": Evidence(
+        "you want one selector without thinking: it needs latency alone, rounds are short, and nobody is left out",
+        Claim("useful-are-slow", "utility_per_second"),
+        Claim("alike", "utility_per_second"),
+    ),
     "size-proportional": Evidence(
         "sizes are very uneven and the aggregation is an unweighted mean",
         Claim("alike-but-size", "share_error"),

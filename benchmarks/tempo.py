@@ -1,0 +1,378 @@
+"""docs/tempo.md: every piece and setting of tempo, by experiment.
+
+    python -m benchmarks.tempo [--folder build/tempo] [--seeds 2] [--output docs/tempo.md]
+
+Three parts: each setting halved and doubled, and each piece left out, on the development seeds of the ladder; and the
+regret of its estimates in the arena (benchmarks/tempo_regret.py). The folder keeps every run, so an interrupted command
+goes on where it was. `--only regret` runs the third part alone and draws its chart.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from scipy.special import ndtr
+
+from benchmarks import tempo_regret
+from benchmarks.pictures import smaller
+from enlist.bandits import LogLatency, top_k
+from enlist.bandits.lognormal import SHORTEST
+from enlist.clients import Clients
+from enlist.contract import Choice, Request
+from enlist.ladder import Leaderboard, Rung, ladder
+from enlist.methods import Method
+from enlist.selectors import Tempo
+from enlist.selectors.tempo import MOST, TempoSettings, TempoState
+from enlist.statistics import Summary, geometric_mean
+from enlist.typing import FloatArray
+
+NAME = "tempo"
+
+
+class NoFeatures(Tempo):
+    """Nothing is known of clients up front: their rows are the intercept alone."""
+
+    def initial_state(self) -> TempoState:
+        self.loaded()
+        latency = LogLatency.of(Clients(count=len(self.clients)))
+        return TempoState.create(len(self.clients), latency=latency)
+
+    def joined(self, before: int) -> None:
+        self.loaded()
+
+    def loaded(self) -> None:
+        self.rows = np.ones((len(self.clients), 1))
+
+
+class NoChance(Tempo):
+    """Everybody is expected to finish."""
+
+    def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:
+        mean, deviation, finishes = super().forecast(request)
+        return mean, deviation, np.ones_like(finishes)
+
+
+class Blind(Tempo):
+    """Knows neither the deadline nor how many replies are enough."""
+
+    def choose(self, request: Request) -> Choice:
+        return super().choose(dataclasses.replace(request, enough=request.k, deadline=math.inf))
+
+
+class OneByOne(Tempo):
+    """The k highest v_i u_i / seconds_i, instead of the best set."""
+
+    def choose(self, request: Request) -> Choice:
+        value = self.worth(request)
+        mean, deviation, finishes = self.forecast(request)
+        chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
+        score = value * chance / np.exp(mean)
+        return request.pick(top_k(score, request.k, self.rng), value=value, chance=chance, seconds=np.exp(mean))
+
+
+class NoSpeed(Tempo):
+    """All latencies are taken as equal: who has waited longest comes first."""
+
+    def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:
+        mean, deviation, finishes = super().forecast(request)
+        return np.full_like(mean, mean.mean()), np.full_like(deviation, deviation.mean()), finishes
+
+
+def _own(kind: str) -> str:
+    """A class of this file, by a name under which every process finds it."""
+    return f"benchmarks.tempo:{kind}"
+
+
+ABLATIONS: dict[str, tuple[str, Method[Any]]] = {
+    "no loss": ("losses are left out", Method(NAME, settings={"loss": 0.0})),
+    "no ripening": ("the exponent of waiting stays 1", Method(NAME, settings={"ripening": 0.0})),
+    "no features": ("what is known of clients up front is left out", Method(_own("NoFeatures"))),
+    "no chance": ("everybody is expected to finish", Method(_own("NoChance"))),
+    "blind": ("neither the deadline nor how many replies are enough is known", Method(_own("Blind"))),
+    "one by one": ("the k highest v u / seconds instead of the best set", Method(_own("OneByOne"))),
+    "no speed": ("all latencies are taken as equal: oldest first", Method(_own("NoSpeed"))),
+}
+"""Label -> what is left out, and the method without it."""
+FACTORS = (0.5, 2.0)
+
+
+def sensitivity() -> dict[str, Method[Any]]:
+    """Label -> tempo with one setting halved or doubled.
+
+    >>> list(sensitivity())
+    ['ripening=0.05', 'ripening=0.2', 'loss=0.25', 'loss=1', 'memory=2', 'memory=8']
+    """
+    usual = dataclasses.asdict(TempoSettings())
+    return {
+        f"{name}={factor * value:g}": Method(NAME, settings={name: factor * value})
+        for name, value in usual.items()
+        for factor in FACTORS
+    }
+
+
+def methods() -> dict[str, Method[Any]]:
+    """Label -> everybody who is run."""
+    return {NAME: Method(NAME), **sensitivity(), **{label: method for label, (_, method) in ABLATIONS.items()}}
+
+
+def measure(folder: Path, seeds: int, jobs: int, rungs: Sequence[str | Rung] | None = None) -> Leaderboard:
+    """All variants on the ladder's development seeds; the folder keeps what has been run."""
+
+    def tick(rung: str, label: str, seed: int, state: Mapping[str, Any]) -> None:
+        if state.get("status") == "finished":
+            print(rung, label, seed, flush=True)
+
+    return ladder(methods(), rungs, seeds=seeds, folder=folder, jobs=jobs, known=False, tick=tick)
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What became of tempo with one thing changed.
+
+    speed      time of tempo to the target over the variant's: per rung a geometric mean over seeds; above 1 is faster
+    overall    their geometric mean, with its 95 % interval over rungs
+    speed_up   geometric mean over rungs of the time of random over the variant's
+    accuracy   final accuracy minus tempo's, mean over rungs
+    """
+
+    label: str
+    speed: dict[str, float]
+    overall: Summary
+    speed_up: float
+    accuracy: float
+
+    @property
+    def worst(self) -> str:
+        """The rung on which it loses most."""
+        return min(self.speed, key=lambda rung: self.speed[rung])
+
+    @property
+    def effect(self) -> str:
+        """costs, gains, or neither, if the interval includes no change."""
+        return "costs" if self.overall.high < 1.0 else "gains" if self.overall.low > 1.0 else ""
+
+
+def changes(board: Leaderboard) -> dict[str, Change]:
+    """Label -> what the change came to, for everybody but random, tempo first; who failed everywhere is left out."""
+    rows = {(row["rung"], row["selector"], row["seed"]): row for row in board.results}
+    found = {}
+    for label in methods():
+        pairs: dict[str, list[tuple[Mapping[str, Any], Mapping[str, Any]]]] = {}
+        for (rung, name, seed), row in rows.items():
+            if name == label and (rung, NAME, seed) in rows:
+                pairs.setdefault(rung, []).append((rows[rung, NAME, seed], row))
+        if not pairs:
+            continue
+        speed = {
+            rung: geometric_mean([ours["seconds"] / theirs["seconds"] for ours, theirs in both]).mean
+            for rung, both in pairs.items()
+        }
+        random = [
+            geometric_mean([rows[rung, "random", row["seed"]]["seconds"] / row["seconds"] for _, row in both]).mean
+            for rung, both in pairs.items()
+        ]
+        accuracy = [float(np.mean([row["final"] - ours["final"] for ours, row in both])) for both in pairs.values()]
+        found[label] = Change(
+            label,
+            speed,
+            geometric_mean(list(speed.values())),
+            geometric_mean(random).mean,
+            float(np.mean(accuracy)),
+        )
+    return found
+
+
+def percent(ratio: float) -> str:
+    """A ratio as a change.
+
+    >>> percent(0.9), percent(1.034)
+    ('-10.0 %', '+3.4 %')
+    """
+    return f"{100.0 * (ratio - 1.0):+.1f} %"
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """Markdown; the first line is the header."""
+    rule = ["---"] * len(lines[0])
+    return "\n".join(f"| {' | '.join(line)} |" for line in (lines[0], rule, *lines[1:]))
+
+
+def overview(found: Mapping[str, Change], labels: Sequence[str]) -> str:
+    """A line per variant over all rungs."""
+    head = ["", "speed-up", "against tempo", "95 % interval", "loses most on", "there", "accuracy"]
+    lines = [head]
+    for label in (NAME, *labels):
+        if label not in found:
+            continue
+        one = found[label]
+        ends = (
+            "–"
+            if math.isnan(one.overall.low) or label == NAME
+            else f"{percent(one.overall.low)} to {percent(one.overall.high)}"
+        )
+        against = ["–", ends, "–", "–", "–"]
+        if label != NAME:
+            points = f"{100.0 * one.accuracy:+.1f} points"
+            against = [percent(one.overall.mean), ends, one.worst, percent(one.speed[one.worst]), points]
+        lines.append([label, f"{one.speed_up:.2f}", *against])
+    return table(lines)
+
+
+def by_rung(found: Mapping[str, Change]) -> str:
+    """Ablations in columns, rungs in lines: speed against tempo."""
+    labels = [label for label in ABLATIONS if label in found]
+    rungs = list(found[NAME].speed)
+    lines = [["rung", *labels]]
+    for rung in rungs:
+        speeds = [found[label].speed.get(rung) for label in labels]
+        lines.append([rung, *("–" if speed is None else percent(speed) for speed in speeds)])
+    return table([*lines, ["all rungs", *(percent(found[label].overall.mean) for label in labels)]])
+
+
+def what_follows(found: Mapping[str, Change], labels: Sequence[str], kind: str) -> list[str]:
+    """Sentences that the numbers say: who costs, who gains, and of whom it cannot be told."""
+    known = [found[label] for label in labels if label in found]
+    said = []
+    ranked = sorted(known, key=lambda one: one.overall.mean)
+    for effect, verb in (("costs", "costs"), ("gains", "would gain")):
+        members = [one for one in ranked if one.effect == effect]
+        if members:
+            shown = [
+                f"“{one.label}” {verb} {abs(100.0 * (one.overall.mean - 1.0)):.1f} % (most on {one.worst}, "
+                f"{percent(one.speed[one.worst])})"
+                for one in members
+            ]
+            said.append(f"By intervals that exclude no change, {'; '.join(shown)}.")
+    unsure = [one for one in ranked if not one.effect]
+    if unsure:
+        shown = [f"“{one.label}” ({percent(one.overall.mean)})" for one in unsure]
+        said.append(f"These rungs and seeds cannot tell from tempo: {', '.join(shown)}.")
+    if known and kind == "settings":
+        most = max(known, key=lambda one: abs(math.log(one.overall.mean)))
+        said.append(
+            f"Halving or doubling a setting changes the speed-up by at most {abs(100 * (most.overall.mean - 1)):.1f} %"
+            f" (“{most.label}”)."
+        )
+    return said
+
+
+def introduction() -> str:
+    """What tempo is, in ten lines."""
+    usual = TempoSettings()
+    return f"""# Tempo
+
+This page is written by `python -m benchmarks.tempo`; its numbers and what it says about them come from runs.
+
+In every round tempo takes the set S of k clients that brings the most per second: it maximises sum v_i u_i / T(S).
+
+* v_i, what a reply is worth, grows with the turns that a client has waited for, w_i^a, and with its loss relative to
+  the others', to the power `loss`, {usual.loss:g}.
+* The exponent a is 1 at first, so that speed decides, and grows by `ripening`, {usual.ripening:g}, with every turn that
+  clients have on average, up to {MOST:g}: shares become even.
+* T(S) is when the round is expected to end: when enough of S have replied, or at the deadline.
+* u_i is the chance that its reply has come by then.
+* Latencies are log-normal, learned per client from its last replies (`memory`, {usual.memory:g}), and across clients
+  from features where these tell something; a reply that never came counts as later than the time waited.
+* The best set is found in one pass over the clients, ordered by latency.
+"""
+
+
+def page(board: Leaderboard, curves: Mapping[tempo_regret.Key, tempo_regret.Curve], image: str) -> str:
+    """The whole page."""
+    found = changes(board)
+    settings, pieces = list(sensitivity()), list(ABLATIONS)
+    left_out = "\n".join(f"* {label}: {about};" for label, (about, _) in ABLATIONS.items())[:-1] + "."
+    failed = "".join(f"\n\n{len(board.failed)} runs failed and are left out." if board.failed else "")
+    return "\n\n".join(
+        [
+            introduction().strip(),
+            "## How it was measured",
+            f"On {len(board.rungs)} rungs of the ladder with {board.seeds} development seeds each. *Speed-up* is the "
+            "virtual time of random to the target over that of the variant, geometric mean over rungs. *Against tempo* "
+            "is the same with tempo in the place of random, paired by rung and seed; its interval is over rungs. "
+            "*Accuracy* is the final one minus tempo's. A run that never reaches the target counts with its whole "
+            f"budget.{failed}",
+            "## Each setting halved and doubled",
+            overview(found, settings),
+            *what_follows(found, settings, "settings"),
+            "## Each piece left out",
+            left_out,
+            overview(found, pieces),
+            "Against tempo, rung by rung:",
+            by_rung(found),
+            "## What follows",
+            *what_follows(found, pieces, "pieces"),
+            regret_section(curves, image),
+        ]
+    )
+
+
+def regret_section(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], image: str) -> str:
+    """The part about the regret of estimates."""
+    rounds = len(next(iter(curves.values())).regret)
+    seeds = len({seed for _, _, seed in curves})
+    return "\n\n".join(
+        [
+            "## The regret of its estimates",
+            f"In worlds of the arena ({tempo_regret.CLIENTS} clients, {tempo_regret.K} replies a round, {rounds} "
+            f"rounds, {seeds} seeds) everything is known: how long each client takes, by how much that varies (20 % "
+            "from round to round), and how often it drops out (up to one reply in five is lost). In every round the "
+            "set that tempo chose and the best set, found by the same solver with the truth in the place of "
+            "estimates, bring so much per second, both by tempo's own v. Regret is 1 minus the ratio of the two, "
+            "summed over rounds: 10 means that as much was lost as in ten rounds that brought nothing.",
+            f"![Cumulated regret]({image})",
+            table(tempo_regret.table(curves)),
+            "Brackets are 95 % intervals over seeds. The exponent p is that of regret that grows like t^p, taken from "
+            "its last two doublings: log2 of (R(n) − R(n/2)) / (R(n/2) − R(n/4)), 0 for c ln t and 1 for c t. Growth "
+            "is called linear if its interval holds 1 and not 0, logarithmic if it holds 0 or less and not 1, between "
+            "if it lies between the two, faster if it lies above 1, and unclear if it holds both.",
+            *tempo_regret.sentences(curves),
+        ]
+    )
+
+
+def draw(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], stem: Path) -> Path:
+    """Write the chart of regret as a PNG."""
+    from enlist.report.charts import save
+
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    [picture] = save(tempo_regret.chart(curves), stem, [".png"])
+    picture.write_bytes(smaller(picture.read_bytes()))
+    return picture
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=Path, default=Path("build/tempo"), help="where runs are kept")
+    parser.add_argument("--seeds", type=int, default=2, help="development seeds of the ladder, at most 5")
+    parser.add_argument("--output", type=Path, help="the page; the chart is put beside it")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
+    parser.add_argument("--only", choices=["regret"], help="leave the ladder out, and write the chart alone")
+    options = parser.parse_args(arguments)
+    curves = tempo_regret.gather(options.folder / "regret.jsonl", options.jobs)
+    stem = (options.output or options.folder / "tempo.md").with_suffix("")
+    picture = draw(curves, stem.with_name(f"{stem.name}-regret"))
+    if options.only:
+        print(regret_section(curves, picture.name))
+        return
+    board = measure(options.folder / "ladder", options.seeds, options.jobs)
+    text = page(board, curves, picture.name) + "\n"
+    if options.output:
+        options.output.write_text(text, encoding="utf-8")
+    else:
+        print(text)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,386 @@
+"""Log-normal latencies: every formula by hand, cut-off replies against SciPy, ends of rounds against Monte Carlo."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import spearmanr, truncnorm
+
+from enlist import Clients, Feedback, Outcome, Selection
+from enlist.bandits import LogLatency, round_end
+from enlist.bandits.lognormal import SHORTEST, WINDOW, beyond
+from enlist.rounds import Told
+
+MEMORY = 4.0
+LATE, ARRIVED, DROPPED = int(Outcome.LATE), int(Outcome.ARRIVED), int(Outcome.DROPPED)
+
+
+def told(clients, latency, outcome=None, credited=None, deadline=100.0):
+    selection = Selection(1, np.array(clients), deadline)
+    feedback = Feedback(outcome=outcome, latency=latency)
+    return Told(selection, feedback.resolved(selection), None if credited is None else np.array(credited))
+
+
+def plain(count=3):
+    """Clients of whom nothing is known up front."""
+    clients = Clients(count=count)
+    latency = LogLatency.of(clients)
+    return latency, latency.rows(clients)
+
+
+def see(latency, rows, clients, seconds, memory=MEMORY):
+    who = np.array(clients)
+    latency.observe(rows[who], who, np.log(np.array(seconds, dtype=float)), memory)
+
+
+def test_two_first_replies_by_hand():
+    # The centre is ln 4, the two miss it by ln 2 either way: between = (1 * 1 + 2 ln^2 2) / 3, and theta stays 0.
+    latency, rows = plain()
+    see(latency, rows, [0, 1], [2.0, 8.0])
+    assert latency.centre == pytest.approx(math.log(4.0))
+    between = (1.0 + 2.0 * math.log(2.0) ** 2) / 3.0
+    assert (latency.between, latency.between_weight) == (pytest.approx(between), 3.0)
+    assert latency.model.theta == pytest.approx([0.0])
+    np.testing.assert_allclose(latency.mean, [math.log(2.0), math.log(8.0), 0.0])
+    assert latency.weight.tolist() == [1.0, 1.0, 0.0]
+    # Features are worth within / between replies: the two are drawn towards 4 s, the third is expected there.
+    prior = 0.04 / between
+    mean, deviation = latency.predict(rows)
+    toward = [(prior * math.log(4.0) + math.log(seconds)) / (prior + 1.0) for seconds in (2.0, 8.0)]
+    np.testing.assert_allclose(mean, [*toward, math.log(4.0)])
+    seen, unseen = math.sqrt(0.04 + 0.04 / (prior + 1.0)), math.sqrt(0.04 + between)
+    np.testing.assert_allclose(deviation, [seen, seen, unseen])
+
+
+def test_the_intercept_moves_by_ridge_regression():
+    # Three first replies, ln 1, ln 1, ln e^3: the median, 0, is the centre; theta = (0 + 0 + 3) / (1 + 3).
+    latency, rows = plain(4)
+    see(latency, rows, [0, 1, 2], [1.0, 1.0, math.e**3])
+    assert latency.model.theta == pytest.approx([0.75])
+    assert latency.predict(rows)[0][3] == pytest.approx(0.75)
+
+
+def test_a_second_reply_by_hand():
+    # It is 0.1 off a mean of one reply, which has twice the variance of the noise: 0.01 / 2; (0.04 * 4 + 0.005) / 5.
+    latency, rows = plain(1)
+    see(latency, rows, [0], [1.0])
+    see(latency, rows, [0], [math.exp(0.1)])
+    assert (latency.within, latency.within_weight) == (pytest.approx(0.165 / 5.0), 5.0)
+    assert latency.mean[0] == pytest.approx(0.05)
+    assert latency.weight[0] == 2.0
+    # Only first replies tell of other clients.
+    assert latency.between_weight == 2.0
+
+
+def test_only_the_last_replies_are_remembered():
+    latency, rows = plain(1)
+    mean, weight = 0.0, 0.0
+    for reply in np.random.default_rng(1).normal(0.0, 0.05, 12):
+        see(latency, rows, [0], [math.exp(reply)])
+        weight = min(weight, MEMORY)
+        mean, weight = (weight * mean + reply) / (weight + 1.0), weight + 1.0
+    assert latency.mean[0] == pytest.approx(mean)
+    assert latency.weight[0] == weight == MEMORY + 1.0
+
+
+def test_no_memory_is_the_last_reply():
+    latency, rows = plain(1)
+    for seconds in (1.0, 1.2, 0.9):
+        see(latency, rows, [0], [seconds], memory=0.0)
+    assert latency.mean[0] == pytest.approx(math.log(0.9))
+    assert latency.weight[0] == 1.0
+
+
+def test_a_long_memory_is_the_mean_of_all():
+    latency, rows = plain(1)
+    replies = np.random.default_rng(2).normal(1.0, 0.1, 50)
+    for reply in replies:
+        see(latency, rows, [0], [math.exp(reply)], memory=1000.0)
+    assert latency.mean[0] == pytest.approx(replies.mean())
+
+
+def test_one_that_changed_is_taken_at_its_word():
+    # ln 8 off: (0.04 * 4 + 1 / 2) / 5 = 0.132, and 3 sqrt(0.264) = 1.54 is less than ln 8 = 2.08; ln 4 = 1.39 is not.
+    for factor, mean in ((8.0, math.log(8.0)), (4.0, math.log(4.0) / 2.0)):
+        latency, rows = plain(1)
+        see(latency, rows, [0], [1.0])
+        see(latency, rows, [0], [factor])
+        assert latency.within == pytest.approx(0.132)
+        assert latency.mean[0] == pytest.approx(mean)
+        assert latency.weight[0] == (1.0 if factor == 8.0 else 2.0)
+
+
+def test_noise_that_hardly_is_any_does_not_make_a_change_of_everything():
+    # The jump is at least 3 * 0.15, however little the noise.
+    latency, rows = plain(1)
+    for _ in range(400):
+        see(latency, rows, [0], [1.0])
+    assert latency.within < 0.001
+    see(latency, rows, [0], [math.exp(0.44)])
+    assert latency.weight[0] == MEMORY + 1.0
+    assert latency.mean[0] == pytest.approx(0.44 / 5.0)
+
+
+def test_variances_are_learned_and_forget():
+    # 500 clients around 0 with deviation 0.7, replies around them with 0.3.
+    rng = np.random.default_rng(3)
+    latency, rows = plain(500)
+    own = rng.normal(0.0, 0.7, 500)
+    for _ in range(6):
+        for part in np.array_split(np.arange(500), 25):
+            see(latency, rows, part, np.exp(own[part] + rng.normal(0.0, 0.3, len(part))))
+    # The variances remember 200 observations: their standard errors are a tenth of them.
+    assert math.sqrt(latency.between) == pytest.approx(math.hypot(0.7, 0.3), rel=0.15)
+    assert math.sqrt(latency.within) == pytest.approx(0.3, rel=0.15)
+    assert latency.between_weight == latency.within_weight == WINDOW
+
+
+def test_an_absurd_first_reply_moves_others_by_four_deviations_at_most():
+    latency, rows = plain(10)
+    see(latency, rows, np.arange(8), np.ones(8))
+    most = 4.0 * math.sqrt(latency.between + latency.within)
+    see(latency, rows, [8], [1e15])
+    assert latency.mean[8] == pytest.approx(math.log(1e15))
+    assert latency.model.theta == pytest.approx([most / 10.0])
+    assert latency.predict(rows)[0][9] < 0.2
+
+
+def test_no_time_at_all_has_a_logarithm():
+    latency, rows = plain(1)
+    latency.learn(rows, told([0], [0.0]), MEMORY)
+    assert latency.mean[0] == pytest.approx(math.log(SHORTEST))
+
+
+def test_who_was_lost_tells_nothing_of_latency():
+    latency, rows = plain(2)
+    credited = latency.learn(rows, told([0, 1], [math.nan, 3.0], [DROPPED, 0]), MEMORY)
+    assert np.isnan(credited[0])
+    assert latency.weight.tolist() == [0.0, 1.0]
+
+
+def population(count, rng):
+    """Latency falls with one feature and grows with the number of samples; another feature tells nothing."""
+    speed, sizes, noise = rng.lognormal(0.0, 1.0, count), rng.lognormal(4.0, 0.8, count), rng.normal(size=count)
+    own = np.log(sizes) - np.log(speed) + 0.2 * rng.normal(size=count)
+    clients = Clients(num_examples=sizes.round() + 1.0, features=np.column_stack([speed, noise]))
+    return clients, own
+
+
+def test_features_tell_the_order_of_clients_never_seen():
+    clients, own = population(400, np.random.default_rng(4))
+    timed, others = np.arange(100), np.arange(100, 400)
+    latency = LogLatency.of(clients)
+    rows = latency.rows(clients)
+    blind, same = plain(400)
+    for part in np.array_split(timed, 10):  # what features tell makes the unknown part of the next ones smaller
+        see(latency, rows, part, np.exp(own[part]))
+        see(blind, same, part, np.exp(own[part]))
+    mean, deviation = latency.predict(rows)
+    assert spearmanr(mean[others], own[others]).statistic > 0.95
+    assert np.abs(mean - own)[others].mean() < 0.4
+    assert np.ptp(blind.predict(same)[0][others]) == 0.0  # without features all the unseen are alike
+    assert deviation[others].max() < blind.predict(same)[1][others].min()
+
+
+def test_declared_latencies_are_features_too():
+    own = np.random.default_rng(5).normal(2.0, 1.0, 60)
+    clients = Clients(expected_latency=np.exp(own))
+    latency = LogLatency.of(clients)
+    rows = latency.rows(clients)
+    see(latency, rows, np.arange(20), 3.0 * np.exp(own[:20]))  # three times as long as they say
+    assert spearmanr(latency.predict(rows)[0][20:], own[20:]).statistic > 0.99
+
+
+def test_replies_outweigh_features_as_they_come():
+    clients, own = population(60, np.random.default_rng(6))
+    latency = LogLatency.of(clients)
+    rows = latency.rows(clients)
+    see(latency, rows, np.arange(30), np.exp(own[:30]))
+    told_by_features = latency.predict(rows)[0][40]
+    off = []
+    for _ in range(3):
+        see(latency, rows, [40], [math.exp(told_by_features + 0.5)])
+        off.append(abs(latency.predict(rows)[0][40] - told_by_features - 0.5))
+    assert off[0] > off[1] > off[2]
+    prior, weight = latency.within / latency.between, latency.weight[40]
+    expected = (prior * (latency.centre + rows[40] @ latency.model.theta) + weight * latency.mean[40]) / (
+        prior + weight
+    )
+    assert latency.predict(rows[40:41], np.array([40]))[0][0] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize("bound", [-3.0, 0.0, 0.7, 4.0, 30.0])
+def test_beyond_a_bound_is_the_mean_of_a_truncated_normal(bound):
+    mean, deviation = 0.5, 0.4
+    expected = truncnorm.mean((bound - mean) / deviation, np.inf, mean, deviation)
+    found = beyond(np.array([bound]), np.array([mean]), np.array([deviation]))[0]
+    assert found == pytest.approx(expected, abs=1e-6)
+    assert found >= bound
+
+
+def test_far_beyond_is_the_bound_and_finite():
+    found = beyond(np.array([35.0]), np.array([-13.0]), np.array([0.01]))
+    assert found[0] == pytest.approx(35.0, abs=1e-4)
+
+
+def test_a_late_reply_counts_as_what_is_expected_beyond_the_time_waited():
+    latency, rows = plain(2)
+    see(latency, rows, [0, 1], [2.0, 2.0])
+    mean, deviation = latency.predict(rows[:1], np.array([0]))
+    within = latency.within
+    credited = latency.learn(rows[:1], told([0], [3.0], [LATE]), MEMORY)
+    standing = (math.log(3.0) - mean[0]) / deviation[0]
+    assert credited[0] == pytest.approx(truncnorm.mean(standing, np.inf, mean[0], deviation[0]))
+    assert latency.mean[0] == pytest.approx((math.log(2.0) + credited[0]) / 2.0)
+    assert latency.within == within  # what was guessed says nothing of the noise
+
+
+def test_cut_off_early_a_client_does_not_become_faster():
+    latency, rows = plain(1)
+    for _ in range(3):
+        see(latency, rows, [0], [10.0])
+    before = latency.predict(rows)[0][0]
+    credited = latency.learn(rows, told([0], [0.5], [LATE]), MEMORY)
+    assert credited[0] == pytest.approx(before, abs=1e-6)
+
+
+@pytest.mark.parametrize("times", [0, 1, 3])
+def test_amended_by_the_truth_it_is_as_if_it_had_come_in_time(times):
+    """The mean and its weight are the same, bit for bit but for rounding, as if the true latency had been told."""
+    both = []
+    for amended in (False, True):
+        latency, rows = plain(1)
+        for number in range(times):
+            see(latency, rows, [0], [2.0 + 0.1 * number])
+        if amended:
+            credited = latency.learn(rows, told([0], [2.2], [LATE]), MEMORY)
+            assert credited[0] > math.log(2.2)
+            latency.amend(rows, told([0], [2.6], [ARRIVED], credited), MEMORY)
+        else:
+            see(latency, rows, [0], [2.6])
+        both.append((latency.mean[0], latency.weight[0]))
+    assert both[1] == (pytest.approx(both[0][0], rel=1e-12), both[0][1])
+
+
+def test_amended_without_having_been_credited_it_counts_as_a_reply():
+    latency, rows = plain(1)
+    latency.amend(rows, told([0], [7.0], [ARRIVED], [math.nan]), MEMORY)
+    assert latency.mean[0] == pytest.approx(math.log(7.0))
+    assert latency.weight[0] == 1.0
+
+
+DRAWS = 40_000
+
+
+def monte_carlo(mean, deviation, finishes, enough, deadline):
+    """Mean time until `enough` have replied, or the deadline, or nobody is left; and the share of rounds with each."""
+    rng = np.random.default_rng(0)
+    replies = np.exp(mean + deviation * rng.standard_normal((DRAWS, len(mean))))
+    replies[rng.uniform(size=replies.shape) >= finishes] = np.inf
+    ordered = np.sort(replies, axis=1)
+    if math.isinf(deadline):  # the server waits for the last of those who do not break off
+        finite = np.isfinite(ordered)
+        last = np.where(finite.any(axis=1), ordered[np.arange(DRAWS), np.maximum(finite.sum(axis=1), 1) - 1], 0.0)
+        ends = np.where(np.isfinite(ordered[:, enough - 1]), ordered[:, enough - 1], last)
+    else:
+        ends = np.minimum(ordered[:, enough - 1], deadline)
+    return ends.mean(), (replies <= ends[:, None]).mean(axis=0)
+
+
+ROUNDS = {
+    "everybody": (10, math.inf, 1.0),
+    "all but three": (7, math.inf, 1.0),
+    "half": (5, math.inf, 1.0),
+    "some are lost": (10, math.inf, 0.8),
+    "a deadline nobody meets": (10, 0.3, 1.0),
+    "a deadline that cuts": (10, 1.5, 1.0),
+    "a deadline, some are lost": (7, 2.5, 0.9),
+    "a deadline far off": (7, 1000.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("name", ROUNDS)
+@pytest.mark.parametrize("spread", [0.1, 0.3])
+def test_the_end_of_a_round_against_monte_carlo(name, spread):
+    enough, deadline, finishing = ROUNDS[name]
+    mean = np.linspace(-0.6, 0.9, 10)
+    deviation, finishes = np.full(10, spread), np.full(10, finishing)
+    seconds, used = round_end(mean[None], deviation[None], finishes[None], enough, deadline)
+    expected, share = monte_carlo(mean, deviation, finishes, enough, deadline)
+    # A mean number of replies stands for their distribution: the end is off by at most 8 %, and the reply that makes
+    # it enough counts by half.
+    assert seconds[0] == pytest.approx(expected, rel=0.08)
+    assert np.abs(used[0] - share).max() < 0.5
+    assert used[0].sum() == pytest.approx(share.sum(), abs=0.55)
+
+
+def test_a_single_sure_client_ends_the_round_at_its_median():
+    seconds, used = round_end(np.array([[1.3]]), np.array([[0.2]]), np.ones((1, 1)), enough=1)
+    assert seconds[0] == pytest.approx(math.exp(1.3))
+    assert used.tolist() == [[1.0]]
+
+
+def test_sure_times_end_the_round_with_the_one_that_is_enough():
+    mean = np.log([[1.0, 2.0, 4.0, 8.0]])
+    sure, ones = np.full((1, 4), 1e-6), np.ones((1, 4))
+    for enough, seconds in ((1, 1.0), (2, 2.0), (3, 4.0), (4, 8.0)):
+        found, used = round_end(mean, sure, ones, enough)
+        assert found[0] == pytest.approx(seconds, rel=1e-4)
+        assert used[0].round(2).tolist() == [1.0] * (enough - 1) + [1.0 if enough == 4 else 0.5] + [0.0] * (4 - enough)
+
+
+def test_of_those_lost_nobody_waits_without_a_deadline_and_everybody_with_one():
+    mean, sure, rarely = np.zeros((1, 5)), np.full((1, 5), 0.1), np.full((1, 5), 0.02)
+    assert round_end(mean, sure, rarely, 5)[0][0] == pytest.approx(1.0, rel=0.5)
+    assert round_end(mean, sure, rarely, 5, deadline=50.0)[0][0] == pytest.approx(50.0, rel=0.01)
+
+
+def test_rows_do_not_depend_on_each_other():
+    rng = np.random.default_rng(7)
+    mean, deviation, finishes = rng.normal(size=(6, 4)), rng.uniform(0.1, 0.5, (6, 4)), rng.uniform(0.5, 1.0, (6, 4))
+    for deadline in (math.inf, 2.0):
+        seconds, used = round_end(mean, deviation, finishes, 3, deadline)
+        for row in range(6):
+            one = slice(row, row + 1)
+            alone = round_end(mean[one], deviation[one], finishes[one], 3, deadline)
+            np.testing.assert_allclose(alone[0], seconds[one])
+            np.testing.assert_allclose(alone[1], used[one])
+
+
+def test_nobody_who_can_finish_gives_no_division_by_zero():
+    nobody = np.zeros((1, 3))
+    for deadline in (math.inf, 1.0):
+        seconds, used = round_end(nobody, nobody + 0.1, nobody, 2, deadline)
+        assert np.isfinite(seconds).all()
+        assert (used == 0.0).all()
+
+
+def test_growing_and_keeping_leave_what_is_shared_alone():
+    clients, own = population(40, np.random.default_rng(8))
+    latency = LogLatency.of(clients)
+    rows = latency.rows(clients)
+    see(latency, rows, np.arange(30), np.exp(own[:30]))
+    shared = latency.model.theta, latency.centre, latency.between
+    before = latency.predict(rows)[0]
+    latency.grow(2)
+    assert latency.weight[-2:].tolist() == [0.0, 0.0]
+    latency.keep(np.array([3, 35, 40]))
+    assert (latency.model.theta == shared[0]).all()
+    assert (latency.centre, latency.between) == shared[1:]
+    np.testing.assert_array_equal(latency.predict(rows[[3, 35]], np.array([0, 1]))[0], before[[3, 35]])
+
+
+def test_what_is_saved_gives_the_same_forecast():
+    clients, own = population(40, np.random.default_rng(9))
+    latency = LogLatency.of(clients)
+    rows = latency.rows(clients)
+    see(latency, rows, np.arange(30), np.exp(own[:30]))
+    again = LogLatency.of(clients)
+    again.centre = 0.0  # None is restored as what was saved
+    again.restore(dict(latency.leaves()))
+    for one, other in zip(latency.predict(rows), again.predict(rows), strict=True):
+        assert one.tobytes() == other.tobytes()
+    assert {field.name for field in dataclasses.fields(latency)} >= {path.split("/")[0] for path, _ in again.leaves()}

@@ -1,0 +1,513 @@
+"""Tempo: worth, forecast and choice by hand; sets against brute force; what it does over many rounds."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import enlist
+from enlist import Clients, Feedback, Outcome, Request
+from enlist.bandits import round_end, sets_by_time
+from enlist.errors import InputError, MissingColumnError
+from enlist.selectors import Tempo
+
+LATE, ARRIVED, DROPPED, FAILED = (
+    int(outcome) for outcome in (Outcome.LATE, Outcome.ARRIVED, Outcome.DROPPED, Outcome.FAILED)
+)
+
+
+def make(clients=4, **settings):
+    if isinstance(clients, int):
+        clients = Clients(count=clients)
+    return enlist.create("tempo", clients, seed=1, **settings)
+
+
+def request(selector, k, available=None, **others):
+    """What `choose` would be given in the selector's present round."""
+    who = np.arange(len(selector.clients)) if available is None else np.array(available)
+    return Request(selector.round, who, k, len(selector.clients), **others)
+
+
+def inject(selector, seconds, last=None, round=10):
+    """Clients that are known to take so long, all but exactly, as if it had been told."""
+    latency = selector.state.latency
+    latency.centre, latency.within = float(np.median(np.log(seconds))), 1e-4
+    latency.mean[:], latency.weight[:] = np.log(seconds), 1e9
+    selector.state.last[:] = 0 if last is None else last
+    selector.round = round - 1  # `ask` begins the next
+    return selector
+
+
+class Known(Tempo):
+    """Knows how long each client takes; whoever is asked replies, to a millionth."""
+
+    seconds = np.ones(1)
+
+    def forecast(self, request):
+        mean = np.log(request.of(self.seconds))
+        return mean, np.full(len(mean), 1e-7), np.ones(len(mean))
+
+
+def play(selector, seconds, rounds, k, rng=None, lost=None, **asked):
+    """Rounds with these latencies, perhaps noisy, and clients that are always lost; who was chosen."""
+    chosen = []
+    for _ in range(rounds):
+        picked = selector.ask(k=k, **asked)
+        took = seconds[picked.clients] * (1.0 if rng is None else np.exp(0.1 * rng.standard_normal(len(picked))))
+        gone, late = np.isin(picked.clients, [] if lost is None else lost), took > picked.deadline
+        told = np.where(gone, np.nan, np.minimum(took, picked.deadline))
+        outcome = np.where(gone, DROPPED, np.where(late, LATE, 0))
+        selector.tell(picked, Feedback(outcome=outcome, latency=told, censored=late))
+        chosen.append(picked.clients)
+    return chosen
+
+
+def test_worth_by_hand():
+    # Round 10, 2 of 4 a round: a = 1 + 0.1 * 10 * 2/4 = 1.5; waited (10 - last) / 2; loss e^(0.5 l), unknown as 0.
+    selector = make()
+    selector.round = 10
+    selector.state.last[:] = [0, 3, 5, 9]
+    selector.state.loss[:] = [np.nan, 1.0, -2.0, 0.0]
+    asked = request(selector, 2)
+    assert selector.exponent(2) == pytest.approx(1.5)
+    np.testing.assert_allclose(selector.waited(asked), [5.0, 3.5, 2.5, 0.5])
+    loss = np.array([1.0, math.exp(0.5), math.exp(-1.0), 1.0])
+    np.testing.assert_allclose(selector.worth(asked), np.array([5.0, 3.5, 2.5, 0.5]) ** 1.5 * loss)
+    some = request(selector, 2, available=[1, 3])
+    np.testing.assert_allclose(selector.worth(some), selector.worth(asked)[[1, 3]])
+
+
+def test_the_exponent_grows_to_four_and_not_without_ripening():
+    selector = make(10)
+    grown = []
+    for selector.round in (0, 10, 100, 150, 10_000):
+        grown.append(selector.exponent(2))
+    assert grown == pytest.approx([1.0, 1.2, 3.0, 4.0, 4.0])
+    assert make(10, ripening=0.0).exponent(2) == 1.0
+    still = make(10, ripening=0.0)
+    still.round = 10_000
+    assert still.exponent(2) == 1.0
+
+
+def test_without_loss_it_counts_for_nothing():
+    selector = make(loss=0.0)
+    selector.round = 1
+    selector.state.loss[:] = [2.0, -2.0, 0.0, np.nan]
+    assert np.ptp(selector.worth(request(selector, 1))) == 0.0
+
+
+def test_the_last_turn_is_when_it_was_asked_whatever_became_of_it():
+    selector = make()
+    first = selector.ask([0, 1], k=2)
+    selector.tell(first, Feedback(outcome=[DROPPED, 0], latency=[math.nan, 1.0]))
+    second = selector.ask([2], k=1)
+    assert selector.state.last.tolist() == [1, 1, 2, 0]
+    assert len(second) == 1
+
+
+def hear(selector, clients, loss):
+    picked = selector.ask(clients, k=len(clients))
+    selector.tell(picked, Feedback(latency=np.ones(len(clients)), loss=loss))
+
+
+def test_relative_losses_by_hand():
+    # ln losses 0, 1, 5: the level is their median, 1, and e^4 above it counts as e^2.
+    # Then 2, 2, 2: the level is 0.7 * 1 + 0.3 * 2 = 1.3, all are 0.7 above it, and half of what was known stays.
+    selector = make()
+    hear(selector, [0, 1, 2], np.exp([0.0, 1.0, 5.0]))
+    assert selector.state.level == pytest.approx(1.0)
+    np.testing.assert_allclose(selector.state.loss, [-1.0, 0.0, 2.0, np.nan])
+    hear(selector, [0, 1, 2], np.exp([2.0, 2.0, 2.0]))
+    assert selector.state.level == pytest.approx(1.3)
+    np.testing.assert_allclose(selector.state.loss, [-0.15, 0.35, 1.35, np.nan])
+
+
+@pytest.mark.parametrize("loss", [0.0, math.nan])
+def test_a_loss_of_zero_or_none_is_not_heard(loss):
+    selector = make()
+    hear(selector, [0, 1], [loss, loss])
+    assert selector.state.level is None
+    assert np.isnan(selector.state.loss).all()
+
+
+@pytest.mark.parametrize("strength", [0.25, 0.5, 1.0])
+def test_one_liar_counts_at_most_e_to_the_twice_b(strength):
+    selector = make(6, loss=strength)
+    for _ in range(30):
+        hear(selector, np.arange(6), [1e15, 1.0, 1.0, 1.0, 1.0, 1.0])
+    selector.state.last[:] = selector.round
+    selector.round += 1
+    worth = selector.worth(request(selector, 2))
+    assert worth[0] / worth[1] == pytest.approx(math.exp(2.0 * strength))
+    assert selector.state.level == 0.0  # and the level stays that of the others
+
+
+def test_losses_of_late_clients_count_when_they_arrive():
+    selector = make(2)
+    picked = selector.ask(k=2, deadline=5.0)
+    selector.tell(picked, Feedback(outcome=[0, LATE], latency=[1.0, 5.0], loss=[1.0, 9.0], censored=[False, True]))
+    assert np.isnan(selector.state.loss[1])
+    selector.tell(picked, Feedback(clients=[1], outcome=[ARRIVED], latency=[7.0], loss=[math.e]))
+    # The level is 0.7 * 0 + 0.3 * 1.
+    assert selector.state.loss[1] == pytest.approx(0.7)
+
+
+def test_the_rate_of_finishing_by_hand_and_that_it_forgets():
+    # Client 0: reply, lost, reply: 1 -> 0.9 -> 1.81 done, 1 -> 0.9 lost. Client 1: nothing, so what is usual.
+    selector = make(2)
+    for outcome in (0, DROPPED, 0):
+        picked = selector.ask([0], k=1)
+        selector.tell(picked, Feedback(outcome=[outcome], latency=[math.nan if outcome else 1.0]))
+    usual = (1.81 + 2.0) / (1.81 + 0.9 + 2.0)
+    rate = selector.forecast(request(selector, 1))[2]
+    np.testing.assert_allclose(rate, [(1.81 + 2.0 * usual) / (1.81 + 0.9 + 2.0), usual])
+
+
+@pytest.mark.parametrize("outcome", [DROPPED, FAILED])
+def test_what_was_long_ago_is_forgotten(outcome):
+    selector = make(1)
+    for _ in range(100):
+        selector.tell(selector.ask(k=1), Feedback(outcome=[outcome], latency=[math.nan]))
+    assert selector.state.finishing.failures[0] == pytest.approx(10.0, rel=1e-3)  # 1 / (1 - 0.9)
+    for _ in range(22):  # 0.9^22 < 0.1
+        selector.tell(selector.ask(k=1), Feedback(latency=[1.0]))
+    assert selector.state.finishing.failures[0] < 1.0
+    assert selector.forecast(request(selector, 1))[2][0] > 0.85
+
+
+def test_who_is_late_has_finished():
+    selector = make(1)
+    selector.tell(selector.ask(k=1, deadline=2.0), Feedback(outcome=[LATE], latency=[2.0], censored=[True]))
+    assert selector.state.finishing.successes.tolist() == [1.0]
+
+
+def test_before_anything_was_seen_everybody_is_expected_to_finish():
+    mean, deviation, rate = make(3).forecast(Request(1, np.arange(3), 1, 3))
+    assert rate.tolist() == [1.0, 1.0, 1.0]
+    assert np.ptp(mean) == np.ptp(deviation) == 0.0
+
+
+def test_the_forecast_of_some_is_that_of_all():
+    rng = np.random.default_rng(2)
+    selector = make(Clients(num_examples=rng.integers(10, 500, 12)))
+    play(selector, rng.lognormal(0.0, 1.0, 12), 8, 3, lost=[5])
+    everybody = selector.forecast(request(selector, 3))
+    some = selector.forecast(request(selector, 3, available=[2, 5, 11]))
+    for whole, part in zip(everybody, some, strict=True):
+        np.testing.assert_allclose(part, whole[[2, 5, 11]])
+
+
+@pytest.mark.parametrize(("rounds", "picked"), [(3, [0, 1]), (5, [2, 3])])
+def test_a_choice_by_hand(rounds, picked):
+    # Two clients take 1 s and waited a round, two take 4 s and waited 3 or 5: 2/1 against 6/4 or 10/4 (mixed 6/4).
+    selector = inject(make(ripening=0.0), [1.0, 1.0, 4.0, 4.0], [9, 9, 10 - rounds, 10 - rounds])
+    chosen = selector.ask(k=2)
+    assert chosen.clients.tolist() == picked
+    assert set(chosen.terms) == {"value", "fair_share", "chance", "seconds"}
+    seconds, waited = ([1.0, 1.0], 0.5) if picked == [0, 1] else ([4.0, 4.0], 0.5 * rounds)
+    np.testing.assert_allclose(chosen.terms["seconds"], seconds, rtol=1e-6)
+    np.testing.assert_allclose(chosen.terms["fair_share"], waited)
+    np.testing.assert_allclose(chosen.terms["value"], waited)
+    np.testing.assert_allclose(chosen.terms["chance"], 1.0)
+
+
+def test_who_cannot_meet_the_deadline_is_left_out_however_long_it_waited():
+    selector = inject(make(), [1.0, 1.1, 50.0, 60.0], [9, 9, 0, 0])
+    assert selector.ask(k=2, deadline=5.0).clients.tolist() == [0, 1]
+
+
+def test_the_chance_to_meet_the_deadline_by_hand():
+    selector = inject(make(3), [1.0, 2.0, 4.0])
+    selector.state.latency.within = 0.09
+    mean, deviation, rate = selector.forecast(request(selector, 2))
+    expected = rate * ndtr((math.log(2.0) - mean) / deviation)
+    picked = selector.ask(k=2, deadline=2.0)
+    np.testing.assert_allclose(picked.terms["chance"], expected[picked.clients], rtol=1e-6)
+    assert picked.terms["chance"][picked.clients == 1] == pytest.approx(0.5)
+
+
+def test_a_straggler_costs_nothing_if_the_round_ends_without_it():
+    # 3 of 4 are enough: the last, who waited longest, may come along. Waited for, it would cost 40 s.
+    waiting = [9, 9, 9, 9, 5]
+    seconds = [1.0, 1.0, 1.0, 1.0, 40.0]
+    assert 4 not in inject(make(5, ripening=0.0), seconds, waiting).ask(k=4).clients
+    # Its own reply is not expected in time, so it has nothing to bring either.
+    assert 4 not in inject(make(5, ripening=0.0), seconds, waiting).ask(k=4, enough=3).clients
+    # Slow ones by half: three clients of 1 s and one of 1.5 s end at 1 s if three are enough, else at 1.5 s.
+    seconds = [1.0, 1.0, 1.0, 1.0, 1.5]
+    assert 4 in inject(make(5, ripening=0.0), seconds, waiting).ask(k=4).clients
+
+
+def test_enough_decides_how_far_a_mixed_set_is_worth_it():
+    # Of 6, four take 1 s and two 3 s. All four fast ones: 4 / 1. Waiting for everybody, the slow have to wait more.
+    seconds, waiting = [1.0] * 4 + [3.0] * 2, [9] * 4 + [6] * 2
+    everybody = inject(make(6, ripening=0.0), seconds, waiting).ask(k=4).clients
+    assert everybody.tolist() == [0, 1, 2, 3]  # 4/1 against (2 + 8)/3
+
+
+def worth_in(selector, round, k):
+    """What clients are worth in a round, which the next `ask` then begins."""
+    selector.round = round
+    value = selector.worth(request(selector, k))
+    selector.round = round - 1
+    return value
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_the_best_set_against_brute_force(k):
+    """Without a deadline, and latencies all but certain, no set of k brings more per second."""
+    rng = np.random.default_rng(k)
+    for _ in range(60):
+        count = int(rng.integers(k + 1, 10))
+        selector = Known(Clients(count=count), seed=int(rng.integers(1000)))
+        selector.seconds = rng.choice([1.0, 2.0, 5.0], count) if rng.uniform() < 0.3 else rng.lognormal(0, 1, count)
+        selector.state.last[:] = rng.integers(0, 30, count)
+        selector.state.loss[:] = rng.normal(size=count)
+        value = worth_in(selector, 31, k)
+        picked = selector.ask(k=k).clients
+
+        def ratio(chosen, value=value, seconds=selector.seconds):
+            return value[list(chosen)].sum() / seconds[list(chosen)].max()
+
+        best = max(map(ratio, itertools.combinations(range(count), k)))
+        assert ratio(picked.tolist()) == pytest.approx(best, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("enough", "deadline", "least", "spread"),
+    [
+        (4, math.inf, 1.0, (0.2, 0.2)),
+        (3, math.inf, 1.0, (0.2, 0.2)),
+        (3, 1.5, 0.5, (0.2, 0.2)),
+        (4, 9.0, 1.0, (0.1, 0.8)),
+    ],
+)
+def test_with_noise_and_losses_little_is_lost_to_brute_force(enough, deadline, least, spread):
+    """The best set need not be the k best within a limit of time then; on average they bring 96 % of it or more."""
+    rng = np.random.default_rng(5)
+    everybody = np.array(list(itertools.combinations(range(9), 4)))
+    ratios = []
+    for _ in range(60):
+        mean, deviation = rng.normal(size=9), rng.uniform(*spread, 9)
+        finishes, value = rng.uniform(least, 1.0, 9), rng.lognormal(size=9)
+        chance = finishes * ndtr((math.log(deadline) - mean) / deviation)
+        best = []
+        for sets in (sets_by_time(mean + deviation, value * chance, 4, rng), everybody):
+            seconds, used = round_end(mean[sets], deviation[sets], finishes[sets], enough, deadline)
+            best.append(((value[sets] * used).sum(axis=1) / seconds).max())
+        ratios.append(best[0] / best[1])
+    assert np.mean(ratios) > 0.96
+
+
+def test_among_many_limits_of_time_little_is_lost():
+    # 2000 clients have 1981 limits; 64 of them are tried.
+    rng = np.random.default_rng(3)
+    for _ in range(5):
+        selector = Known(Clients(count=2000), seed=1)
+        selector.seconds = rng.lognormal(0.0, 1.0, 2000)
+        selector.state.last[:] = rng.integers(0, 400, 2000)
+        value = worth_in(selector, 401, 20)
+        picked = selector.ask(k=20).clients
+        order = np.argsort(selector.seconds)
+        best = max(
+            np.sort(value[order[:length]])[-20:].sum() / selector.seconds[order[length - 1]]
+            for length in range(20, 2001)
+        )
+        assert value[picked].sum() / selector.seconds[picked].max() > 0.93 * best
+
+
+def test_late_then_arrived_is_as_if_it_had_come_in_time():
+    selector, other = make(2), make(2)
+    for each in (selector, other):
+        each.tell(each.ask(k=2), Feedback(latency=[2.0, 3.0]))
+    picked = selector.ask(k=2)
+    selector.tell(picked, Feedback(outcome=[0, LATE], latency=[2.1, 3.2], censored=[False, True]))
+    guessed = selector.state.latency.mean[1]
+    assert guessed > (math.log(3.0) + math.log(3.2)) / 2.0
+    selector.tell(picked, Feedback(clients=[1], outcome=[ARRIVED], latency=[3.5], rounds_late=[1.0]))
+    other.tell(other.ask(k=2), Feedback(latency=[2.1, 3.5]))
+    np.testing.assert_allclose(selector.state.latency.mean, other.state.latency.mean, rtol=1e-12)
+    assert selector.state.latency.weight.tolist() == other.state.latency.weight.tolist() == [2.0, 2.0]
+    assert selector.state.finishing.successes.tolist() == other.state.finishing.successes.tolist()
+
+
+def test_eight_times_as_slow_is_noticed_at_the_next_reply():
+    rng = np.random.default_rng(4)
+    seconds = rng.lognormal(0.0, 0.6, 20)
+    selector = make(20)
+    play(selector, seconds, 60, 4, rng)
+    slower = seconds.copy()
+    slower[7] *= 8.0
+    while True:
+        picked = selector.ask(k=4)
+        selector.tell(picked, Feedback(latency=slower[picked.clients]))
+        if 7 in picked.clients:
+            break
+    mean, _, _ = selector.forecast(request(selector, 4))
+    assert mean[7] == pytest.approx(math.log(slower[7]), abs=0.1)
+    before = selector.counts.selected[7]
+    play(selector, slower, 10, 4, rng)
+    assert selector.counts.selected[7] - before <= 1  # and it has to wait for its turn
+
+
+def test_unseen_clients_are_tried():
+    seconds = np.random.default_rng(5).lognormal(0.0, 1.0, 60)
+    selector = make(60)
+    play(selector, seconds, 75, 4)  # five turns each, were they dealt out evenly
+    assert selector.counts.selected.min() >= 1
+
+
+def test_clients_that_join_are_tried_soon():
+    seconds = np.random.default_rng(6).lognormal(0.0, 1.0, 25)
+    selector = make(20)
+    play(selector, seconds, 60, 4)
+    selector.join(Clients(count=5))
+    play(selector, seconds, 8, 4)
+    assert selector.counts.selected[20:].min() >= 1
+
+
+def test_nobody_starves_and_shares_become_even():
+    """Turns go with T^(-1/a): of 100 times as slow clients a tenth part while a is 2, and more as it grows."""
+    rng = np.random.default_rng(7)
+    seconds = np.geomspace(1.0, 100.0, 30)
+    selector = make(30)
+    play(selector, seconds, 300, 3, rng)
+    early = selector.counts.selected.copy()
+    play(selector, seconds, 300, 3, rng)
+    late = selector.counts.selected - early
+    assert early.min() >= 4  # of 30 on average
+    assert late.min() >= 15
+    fast, slow = slice(0, 5), slice(25, 30)
+    assert early[fast].mean() > 1.5 * early[slow].mean()
+    # With a = 4 a client 16 times as slow has half as many turns; 68 times, as these, 0.35.
+    assert late[slow].mean() / late[fast].mean() == pytest.approx(68.0**-0.25, abs=0.15)
+
+
+def test_rounds_group_clients_of_like_speed():
+    rng = np.random.default_rng(8)
+    seconds = rng.lognormal(0.0, 1.0, 60)
+    chosen = play(make(60), seconds, 200, 6, rng)[50:]
+    apart = np.mean([np.log(seconds[clients]).std() for clients in chosen])
+    assert apart < 0.5 * np.log(seconds).std()
+    rounds = [seconds[clients].max() for clients in chosen]
+    at_random = [seconds[rng.choice(60, 6, replace=False)].max() for _ in chosen]
+    assert np.mean(rounds) < 0.75 * np.mean(at_random)
+
+
+@pytest.mark.parametrize(("ripening", "share"), [(0.0, 1 / 6), (0.1, 6.0**-0.25)])
+def test_a_client_that_always_fails_is_asked_less(ripening, share):
+    """Its rate comes down to 2 / (10 + 2), so it waits 6^(1/a) times as long: 6 with a = 1, and 1.6 with a = 4."""
+    rng = np.random.default_rng(9)
+    selector = make(20, ripening=ripening)
+    play(selector, np.ones(20), 150, 4, rng, lost=[3])
+    early = selector.counts.selected.copy()
+    assert 1 <= early[3] < 0.75 * np.delete(early, 3).min()
+    play(selector, np.ones(20), 250, 4, rng, lost=[3])
+    late = selector.counts.selected - early
+    assert late[3] / np.delete(late, 3).mean() == pytest.approx(share, abs=0.1)
+
+
+def test_features_help_before_anything_was_seen_of_a_client():
+    """Of clients that were never asked the faster ones are tried first; without features it is chance."""
+    rng = np.random.default_rng(10)
+    seconds = rng.lognormal(0.0, 1.0, 300)
+    known = make(Clients(features=(1.0 / seconds)[:, None] * rng.lognormal(0.0, 0.2, (300, 1))))
+    blind = make(300)
+    first = {}
+    for name, selector in (("known", known), ("blind", blind)):
+        play(selector, seconds, 6, 5)
+        seen = selector.counts.selected > 0
+        play(selector, seconds, 6, 5)
+        new = (selector.counts.selected > 0) & ~seen
+        first[name] = np.median(seconds[new])
+        rank = np.corrcoef(selector.forecast(request(selector, 5))[0][~seen], np.log(seconds[~seen]))
+        assert (rank[0, 1] > 0.8) == (name == "known")
+    assert first["known"] < 0.6 * first["blind"]
+
+
+def everything(selector):
+    leaves = [*selector.state.leaves(), *selector.counts.leaves()]
+    shown = {path: np.asarray(value).tobytes() for path, value in leaves}
+    return shown, selector.rows.tobytes(), selector.rng.bit_generator.state, selector.round
+
+
+def test_joins_compact_save_and_load_continue_bit_by_bit(tmp_path):
+    rng = np.random.default_rng(11)
+    features, seconds = rng.lognormal(size=(40, 2)), rng.lognormal(0.0, 1.0, 40)
+    ids = np.arange(40)
+
+    def run(stops):
+        """Rounds with late replies, losses, a join after 10, a compaction after 20; saved and loaded at the stops."""
+        noise, times = np.random.default_rng(12), seconds
+        clients = Clients(ids=ids[:30], num_examples=np.arange(1, 31), features=features[:30])
+        selector = enlist.create("tempo", clients, seed=5)
+        for number in range(30):
+            if number in stops:
+                selector.save(tmp_path / f"{number}")
+                selector = enlist.load(tmp_path / f"{number}")
+            if number == 10:
+                selector.join(Clients(ids=ids[30:], num_examples=np.arange(31, 41), features=features[30:]))
+            if number == 20:
+                kept = selector.compact(np.arange(0, 40, 2))
+                times = seconds[kept]
+            picked = selector.ask(k=5, deadline=4.0, enough=4)
+            took = times[picked.clients] * np.exp(0.2 * noise.standard_normal(5))
+            late = took > 2.0
+            outcome = np.where(late, LATE, 0)
+            loss = np.where(late, np.nan, noise.lognormal(size=5))
+            told = np.where(late, 2.0, took)
+            selector.tell(picked, Feedback(outcome=outcome, latency=told, censored=late, loss=loss))
+            if late.any():
+                arrived = Feedback(clients=picked.clients[late], outcome=[ARRIVED] * late.sum(), latency=took[late])
+                selector.tell(picked, arrived)
+        return selector
+
+    whole, cut = run(()), run((1, 10, 15, 20, 27))
+    assert everything(whole) == everything(cut)
+
+
+def test_latency_is_needed_and_nothing_else():
+    selector = make(3)
+    assert selector.needs == {"latency"}
+    with pytest.raises(MissingColumnError, match="latency"):
+        selector.tell(selector.ask(k=1), Feedback(loss=[1.0]))
+
+
+@pytest.mark.parametrize("wrong", [{"ripening": -0.1}, {"loss": 11.0}, {"loss": -1.0}, {"memory": -1.0}])
+def test_settings_are_checked(wrong):
+    with pytest.raises(InputError):
+        make(2, **wrong)
+
+
+def many(count):
+    rng = np.random.default_rng(13)
+    selector = make(count)
+    seconds = rng.lognormal(0.0, 1.0, count)
+    chosen = play(selector, seconds, 5, 100, rng, deadline=8.0, enough=80)
+    assert all(len(np.unique(clients)) == 100 for clients in chosen)
+    half = rng.uniform(size=count) < 0.5
+    assert half[selector.ask(half, k=100, deadline=8.0, enough=80).clients].all()
+    return selector
+
+
+def test_a_hundred_thousand_clients():
+    selector = many(100_000)
+    shared = 1000  # bytes of what clients share
+    assert selector.state.nbytes + selector.rows.nbytes <= 56 * 100_000 + shared
+
+
+@pytest.mark.verify
+def test_a_million_clients_within_a_second_a_round():
+    selector = many(1_000_000)
+    spent = []
+    for _ in range(5):
+        began = time.thread_time()
+        picked = selector.ask(k=100)
+        selector.tell(picked, Feedback(latency=np.ones(100)))
+        spent.append(time.thread_time() - began)
+    assert np.median(spent) < 1.0
