@@ -611,3 +611,18 @@ def test_a_model_of_double_precision_stays_one(tmp_path: Path) -> None:
     grid = FakeGrid(NODES, behaving(train))
     wrapped = run(grid, 2, "random", strategy=FedAdam(fraction_evaluate=0.0), k=4)
     assert {array.dtype for array in wrapped.result.arrays.values()} == {"float64"}  # type: ignore[attr-defined]
+
+
+def test_a_model_sent_in_half_precision_learns_in_that_of_the_replies() -> None:
+    def single(message: Message) -> Answer:
+        content = reply(message, 0.0)
+        sent = message.content["arrays"]["0"].numpy()
+        content["arrays"] = ArrayRecord([sent.astype(np.float32) + np.float32(1e-4)])
+        return Answer(1.0, content)
+
+    grid = FakeGrid(NODES, behaving(single))
+    wrapped = selecting(grid, k=4)
+    half = ArrayRecord([np.ones(2, np.float16)])
+    arrays = wrapped.start(grid=grid, initial_arrays=half, num_rounds=10).arrays
+    assert arrays["0"].dtype == "float32"
+    np.testing.assert_allclose(arrays["0"].numpy(), 1.001, rtol=1e-6)

@@ -22,7 +22,7 @@ from enlist.flower import deadlines, evaluations, keys, privacy, resuming, telli
 from enlist.flower.attributes import plain_settings
 from enlist.flower.choosers import Source
 from enlist.flower.configs import Configs
-from enlist.flower.contents import Shapes, in_types_sent, shapes_of, templates_of
+from enlist.flower.contents import Shapes, in_types, shapes_of, templates_of, types_agreed
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
@@ -379,12 +379,13 @@ class Selecting(Strategy):
             self.uneven = True
             text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
             LOGGER.warning(text, factor, self.weight_key)
+        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
         fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
         with fitting:
             arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
         current.updated = arrays is not None
         if arrays is not None and not self.terms.shadow:
-            arrays = in_types_sent(arrays, current.templates)
+            arrays = in_types(arrays, types)
         if replies and not current.updated:
             text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
             name = type(self.original).__name__
