@@ -65,6 +65,7 @@ class Selecting(Strategy):
         self.evaluators = int(getattr(wrapping.innermost(strategy), "min_evaluate_nodes", 0))
         self.timeout = DEFAULT_TIMEOUT
         self.keeper = Keeper(None)
+        self.configs = Configs(ConfigRecord(), ConfigRecord())
         self.used = False
         self._begin()
         self._connect()
@@ -88,7 +89,6 @@ class Selecting(Strategy):
         self.forms: list[Shapes] = []
         self.looked = self.uneven = False
         self.began_with: Shapes | None = None
-        self.configs = Configs(ConfigRecord(), ConfigRecord())
 
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
