@@ -79,8 +79,8 @@ class Selecting(Strategy):
             self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
         )
         needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
-        least = min(int(wrapping.innermost(strategy).min_train_nodes), terms.number_to_ask)
-        self.reception = Reception(self.federation, terms, needed, max(least, 1))
+        least = terms.k if privacy.accounted(strategy) else int(wrapping.innermost(strategy).min_train_nodes)
+        self.reception = Reception(self.federation, terms, needed, max(min(least, terms.number_to_ask), 1))
         self.progress = Progress(terms.warn_without_update, terms.stop_without_update)
         self.scribe = Scribe(self.keeper, self.federation, terms.shadow, terms.reasons)
         self.round = 0
@@ -263,6 +263,7 @@ class Selecting(Strategy):
             LOGGER.warning(text, self.source.name, len(nodes), self.reception.least)
         if not nodes:
             return [], selection, []
+        privacy.check_asked(self.strategy, len(nodes))
         messages = list(self.strategy.configure_train(number, arrays, config, View(grid, nodes)))
         if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
             name = type(wrapping.innermost(self.strategy)).__name__
@@ -374,6 +375,8 @@ class Selecting(Strategy):
 
     def _aggregated(self, current: Round, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        if not replies and not current.failures and privacy.wrappers(self.strategy):
+            return None, None  # clipping that adapts would divide by the number of replies
         factor = privacy.unevenness(self.strategy, current.weights.values())
         if factor > privacy.UNEVEN and not self.uneven:
             self.uneven = True
