@@ -7,6 +7,7 @@ who is who, how long to wait, when to stop, what to make of late replies, what t
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -357,7 +358,7 @@ class Selecting(Strategy):
         if form is not None:
             self.forms = [form]
         self.federation.claims.note("num_examples", *current.examples())
-        heaviest = self.federation.claims.heaviest(self.terms.clip)
+        heaviest = self._heaviest()
         current.weigh(self.weight_key, heaviest)
         current.late = self.late.taken()
         merged: list[Message] = []
@@ -418,7 +419,7 @@ class Selecting(Strategy):
         """Let the strategy aggregate evaluations; those that would end the run, or cannot be true, are left out."""
         replies = list(replies)
         failed = [reply for reply in replies if reply.has_error()]
-        heaviest = self.federation.claims.heaviest(self.terms.clip)
+        heaviest = self._heaviest()
         usable, left_out = evaluations.sifted(replies, self.weight_key, self._labels(), heaviest)
         self.federation.events += [
             ("refused", node, refused(f"evaluation: {fault}").reason) for node, fault in left_out
@@ -432,6 +433,10 @@ class Selecting(Strategy):
             ended = {"evaluate_completed": len(usable), "evaluate_failed": len(failed) + len(left_out)}
             self.current.evaluations |= ended
         return self.strategy.aggregate_evaluate(server_round, [*usable, *failed])
+
+    def _heaviest(self) -> float:
+        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
+        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
 
     def _labels(self) -> evaluations.Labels:
         """The keys under which accuracy and loss of an evaluation are looked for."""
