@@ -19,6 +19,7 @@ from enlist.flower import replay
 from enlist.personal.after import every_target
 from enlist.personal.config import load as load_personal
 from enlist.runs import RunFolder, read_run
+from enlist.runs.federation import starts
 from enlist.runs.personal import find_personal, read_personal
 from enlist.simulation import Recorder, Simulation, load
 from enlist.simulation.comparison import Comparison
@@ -118,6 +119,7 @@ def test_a_federation_goes_on(release: str, tmp_path: Path) -> None:
         federation(place, 6)
         assert decisions(place) == decisions(tmp_path / "straight")
         assert len(replay(place)) == 6
+        assert [start.what for start in starts(read_run(place))] == ["continued", "finished"]
 
 
 @pytest.mark.parametrize("name", sorted(path.name for path in (SAVED / RELEASES[0] / "selectors").iterdir()))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,12 @@ from flwr.serverapp.strategy import FedAvg
 
 import enlist
 from enlist.errors import InputError
-from enlist.flower import with_selector
+from enlist.flower import NoNodesError, with_selector
 from enlist.flower.choosers import Source
 from enlist.flower.fake import Answer, FakeGrid
 
 sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, node_of, reply, selecting
+from flower_helpers import behaving, listening, node_of, reply, run, selecting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "flower-privacy.md").read_text()
 MULTIPLIER, NORM = 0.2, 3.0
@@ -109,6 +110,59 @@ def test_weights_that_the_noise_does_not_cover_are_said(caplog: pytest.LogCaptur
     assert "an update counts up to 3 times an even share (num-examples)" in told[0]
 
 
+ADAPTING = ("DifferentialPrivacyServerSideAdaptiveClipping", "DifferentialPrivacyClientSideAdaptiveClipping")
+
+
+@pytest.mark.parametrize("name", [*WRAPPERS, ADAPTING[1]])
+def test_a_round_in_which_nobody_replies_does_not_end_the_run(name: str) -> None:
+    late = behaving(lambda message: Answer(20.0, reply(message)))
+    arguments = (8, NORM) if name in ADAPTING else (NORM, 8)
+    strategy = getattr(flower, name)(FedAvg(fraction_evaluate=0.0), MULTIPLIER, *arguments)
+    wrapped = run(FakeGrid(range(11, 19), late), 2, strategy=strategy, k=8, deadline=5.0)
+    assert (wrapped.round, wrapped.strategy.clipping_norm) == (2, NORM)  # type: ignore[attr-defined]
+
+
+class Accountant:
+    """Counts what is released, and has any budget."""
+
+    config = SimpleNamespace(population_size=100, max_epsilon=None)
+
+    def __init__(self) -> None:
+        self.releases = 0
+
+    def compose(self, event: Any) -> None:
+        self.releases += 1
+
+    def get_privacy_spent(self) -> Any:
+        return SimpleNamespace(epsilon=1.0, delta=1e-5, num_releases=self.releases)
+
+
+def accounted(count: int) -> Any:
+    strategy = private("DifferentialPrivacyServerSideFixedClipping", count)
+    strategy.accountant = Accountant()
+    return strategy
+
+
+def test_an_accountant_gets_as_many_nodes_as_it_was_told() -> None:
+    def train(message: Message) -> Answer:
+        slow = node_of(message) == 11 and message.content["config"]["server-round"] == 1
+        return Answer(12.0 if slow else 1.0, reply(message))
+
+    strategy = accounted(4)
+    wrapped = run(FakeGrid(range(11, 15), behaving(train)), 4, strategy=strategy, k=4, deadline=5.0)
+    assert wrapped.round == 4
+    assert strategy.accountant.releases == 3, "round 1 is skipped, and round 2 waits for node 11"
+    with pytest.raises(NoNodesError, match="an accountant for 5 nodes in every round, and 4 can be asked"):
+        run(FakeGrid(range(11, 15), behaving(train)), 1, strategy=accounted(5), k=5, patience=10.0)
+
+
+def test_in_shadow_mode_it_is_flower_who_samples() -> None:
+    grid = FakeGrid(range(11, 15), behaving())
+    strategy = private("DifferentialPrivacyClientSideFixedClipping", 4)
+    assert run(grid, 2, strategy=strategy, k=2, shadow=True).round == 2
+    assert len(grid.sent) == 8
+
+
 WORDS = {
     "clients.features": "features",
     "clients.num_examples": "examples",
@@ -124,7 +178,8 @@ def test_the_page_says_what_selectors_learn_from() -> None:
     assert told.keys() == set(enlist.names())
     for name, text in told.items():
         needs = {WORDS.get(need, need) for need in Source.of(name, None, None, 0).needs}
-        assert {word for word in ("features", "examples", "loss", "accuracy", "latency") if word in text} == needs, name
+        must, _, _ = text.partition(";")
+        assert {word for word in ("features", "examples", "loss", "accuracy", "latency") if word in must} == needs, name
 
 
 def test_the_pages_code_runs() -> None:

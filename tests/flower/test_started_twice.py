@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Message, MetricRecord
+from flwr.app import ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAdam
 
 import enlist
@@ -121,6 +121,13 @@ def test_without_a_folder_it_begins_anew() -> None:
     straight, other = federation()
     started(straight, other, 3)
     same(wrapped, straight)
+
+
+def test_the_configuration_goes_out_every_time() -> None:
+    wrapped, grid = federation()
+    for rate in (0.1, 0.2):
+        started(wrapped, grid, 1, train_config=ConfigRecord({"lr": rate}))
+        assert grid.sent[-1].content["config"]["lr"] == rate
 
 
 @pytest.mark.parametrize("kept", [True, False])

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+import random
 import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Message
-from flwr.serverapp.strategy import FedAvg
+from flwr.app import ArrayRecord, Message
+from flwr.serverapp.strategy import FedAdam, FedAvg
 from typer.testing import CliRunner
 
 import enlist
@@ -165,6 +166,27 @@ def test_in_the_shadow_flower_chooses_and_the_selector_watches(tmp_path: Path) -
     assert table["latency"][slow] == pytest.approx(40.0, abs=1e-5), "Flower waits for them"
     durations = wrapped.selector.state.duration
     assert (durations[np.unique(table["client"][slow]).astype(int)] == 30.0).all(), "the selector would not have"
+
+
+@pytest.mark.parametrize("make", [FedAvg, FedAdam])
+def test_in_the_shadow_the_model_is_flowers(make: Any) -> None:
+    def uneven(message: Message) -> Answer:
+        node = node_of(message)
+        content = reply(message, 0.0, examples=10_000 if node == 11 else node)
+        sent = message.content["arrays"]["0"].numpy()
+        content["arrays"] = ArrayRecord([sent + (0.01 * node * np.cos(np.arange(5))).astype(sent.dtype)])
+        return Answer(1.0, content)
+
+    found = []
+    for shadow in (False, True):
+        random.seed(3)
+        grid = FakeGrid(NODES, behaving(uneven))
+        plain = make(fraction_train=0.8, fraction_evaluate=0.0)
+        strategy = selecting(grid, strategy=plain, k=4, shadow=True) if shadow else plain
+        first = ArrayRecord([np.linspace(0.0, 1.0, 5, dtype=np.float32)])
+        found.append(strategy.start(grid=grid, initial_arrays=first, num_rounds=5).arrays["0"])
+    assert found[0].dtype == found[1].dtype
+    np.testing.assert_allclose(found[0].numpy(), found[1].numpy(), atol=2e-6, err_msg="but for the order of sums")
 
 
 def test_in_the_shadow_nobody_is_wanted_more_often_than_it_would_be_asked(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import collections
 import io
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -281,31 +281,53 @@ def _difference(form: Form, usual: Form) -> str:
     return "" if form == usual else f"the metrics are {form.listed()}, those of most are {usual.listed()}"
 
 
-def in_types_sent(arrays: ArrayRecord, templates: Mapping[str, Template]) -> ArrayRecord:
-    """A model in the floating-point types in which it was sent: some strategies make float64 of everything.
+def types_agreed(templates: Mapping[str, Template], replies: Iterable[ArrayRecord]) -> dict[str, AnyDtype]:
+    """Floating-point types of a new model: those in which it was sent, or the wider ones that all replies have.
 
-    >>> sent = templates_of(ArrayRecord([np.ones(2, np.float32)]))
-    >>> in_types_sent(ArrayRecord([np.full(2, 0.5)]), sent)["0"].dtype
+    Some apps send half precision and train in single; but one client alone does not make every message larger.
+
+    >>> sent = templates_of(ArrayRecord([np.ones(2, np.float16)]))
+    >>> single, double = ArrayRecord([np.ones(2, np.float32)]), ArrayRecord([np.ones(2)])
+    >>> types_agreed(sent, [single, double])
+    {'0': dtype('float32')}
+    """
+    replies = list(replies)
+    agreed = {}
+    for name, template in templates.items():
+        if template.dtype.kind == "f":
+            found = [_floating(record[name].dtype) for record in replies if name in record]
+            known = [template.dtype if dtype is None else dtype for dtype in found]
+            narrowest = min(known, key=_size, default=template.dtype)
+            agreed[name] = max(template.dtype, narrowest, key=_size)
+    return agreed
+
+
+def in_types(arrays: ArrayRecord, types: Mapping[str, AnyDtype]) -> ArrayRecord:
+    """A model in these floating-point types where its own are wider: some strategies make float64 of everything.
+
+    >>> in_types(ArrayRecord([np.full(2, 0.5)]), {"0": np.dtype(np.float32)})["0"].dtype
     'float32'
     """
-    wide = {
-        name: templates[name].dtype
-        for name, array in arrays.items()
-        if name in templates and templates[name].dtype.kind == "f" and _wider(array.dtype, templates[name].dtype)
-    }
+    found = {name: _floating(array.dtype) for name, array in arrays.items() if name in types}
+    wide = {name for name, dtype in found.items() if dtype is not None and _size(dtype) > _size(types[name])}
     if not wide:
         return arrays
     return ArrayRecord(
-        {name: Array(array.numpy().astype(wide[name])) if name in wide else array for name, array in arrays.items()}
+        {name: Array(array.numpy().astype(types[name])) if name in wide else array for name, array in arrays.items()}
     )
 
 
-def _wider(found: str, sent: AnyDtype) -> bool:
+def _floating(name: str) -> AnyDtype | None:
+    """The floating-point type of this name; None if it is another, or one that NumPy does not know."""
     try:
-        dtype = np.dtype(found)
+        dtype = np.dtype(name)
     except TypeError:
-        return False
-    return dtype.kind == "f" and dtype.itemsize > sent.itemsize
+        return None
+    return dtype if dtype.kind == "f" else None
+
+
+def _size(dtype: AnyDtype) -> int:
+    return dtype.itemsize
 
 
 def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:

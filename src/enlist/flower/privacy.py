@@ -13,6 +13,7 @@ from typing import Any
 from flwr.serverapp.strategy import Strategy
 
 from enlist.errors import InputError
+from enlist.flower.grid import NoNodesError
 from enlist.flower.state import LOGGER
 from enlist.flower.terms import Terms
 from enlist.flower.wrapping import UNWEIGHED, innermost, levels
@@ -55,7 +56,7 @@ def check(strategy: Any, terms: Terms) -> None:
     """
     for wrapper in wrappers(strategy):
         name, sampled = type(wrapper).__name__, getattr(wrapper, SAMPLED)
-        if sampled != terms.k:
+        if sampled != terms.k and not terms.shadow:  # there Flower samples as it does without us
             raise InputError(
                 f"{name} adds noise for {SAMPLED}={sampled}, but {terms.number_to_ask} nodes would be asked for "
                 f"k={terms.k} updates in a round; make {SAMPLED} and k equal."
@@ -71,6 +72,28 @@ def check(strategy: Any, terms: Terms) -> None:
             raise InputError(
                 f"{name} counts what privacy was spent in its accountant, which a folder cannot save, so that a "
                 "resumed run would spend too much; leave out folder=, or the accountant."
+            )
+
+
+def check_asked(strategy: Any, count: int) -> None:
+    """Refuse a round of fewer nodes than an accountant was told, which Flower would end the run with.
+
+    >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> private = Private(FedAvg(), 0.5, 1.0, num_sampled_clients=10)
+    >>> check_asked(private, 7)
+    >>> private.accountant = object()
+    >>> check_asked(private, 7)
+    Traceback (most recent call last):
+    ...
+    enlist.flower.grid.NoNodesError: ...has an accountant for 10 nodes in every round, and 7 can be asked...
+    """
+    for wrapper in wrappers(strategy):
+        wanted = getattr(wrapper, SAMPLED)
+        if getattr(wrapper, "accountant", None) is not None and count != wanted:
+            raise NoNodesError(
+                f"{type(wrapper).__name__} has an accountant for {wanted} nodes in every round, and {count} can be "
+                f"asked; make {SAMPLED} and k smaller, or wait longer: with_selector(..., patience=...)."
             )
 
 

@@ -24,11 +24,11 @@ QUERY = "query"
 class Reception:
     """Waits for nodes and makes clients of them.
 
-    needed   nodes that have to be connected before a round begins
-    least    nodes that have to be free then
-    undercut   which of the two could not be had, though it was waited for as long as agreed
-    online   nodes that were connected when it was last looked
-    errors   node -> why it could not say who it is
+    needed    nodes that have to be connected before a round begins
+    least     nodes that have to be free then
+    undercut  which of the two could not be had within `patience` seconds: "connected", "free"
+    online    nodes that were connected at the last look
+    errors    node -> why it could not say who it is
 
     >>> from enlist.flower.choosers import Source
     >>> from enlist.flower.fake import FakeGrid
@@ -50,9 +50,9 @@ class Reception:
     def gather(self, grid: Grid, post: Post, number: int, sort: Callable[[list[Arrival]], object]) -> list[int]:
         """The nodes that are connected, as soon as there are enough, and enough of them can be asked.
 
-        After `patience` seconds those that are there have to do, with a warning, and as long as there are not more, it
-        is not waited again; if nobody can be asked then, it is an error. `sort` is given the replies that come
-        meanwhile: a late one makes its node free again.
+        After `patience` seconds those that are there have to do, with a warning, and later rounds do not wait again
+        until enough were there once; if nobody can be asked then, it is an error. `sort` is given the replies that
+        come meanwhile: a late one makes its node free again.
         """
         began, patience = post.clock.monotonic(), self.terms.patience
         while True:
@@ -122,10 +122,8 @@ class Reception:
     def _ask(
         self, grid: Grid, post: Post, number: int, nodes: list[int], sort: Callable[[list[Arrival]], object]
     ) -> None:
-        records = {keys.RECORD: ConfigRecord({"question": "who are you?"}), "config": ConfigRecord()}
-        question = RecordDict(
-            {**records}
-        )  # an empty configuration for mods of the app, which look into every message's
+        question = RecordDict({keys.RECORD: ConfigRecord({"question": "who are you?"})})
+        question["config"] = ConfigRecord()  # mods of the app look into that of every message
         messages = [Message(content=question, dst_node_id=node, message_type=keys.INTRODUCTION) for node in nodes]
         sent = post.send(grid, messages, QUERY, number)
         sort(post.wait(grid, sent, min(LONGEST_INTRODUCTION, self.terms.patience)))

@@ -185,7 +185,7 @@ class Keeper:
         if self.folder is None or bool(ending) != self.announced:
             return
         self.announced = not ending
-        again = files.has_file(self.folder.path / "starts.csv")
+        again = number > 0 or files.has_file(self.folder.path / "starts.csv")  # version 0.1 wrote none
         with contextlib.suppress(OSError):  # a full disk is told by whoever writes something that is needed
             note_start(self.folder.path, date, time, number, ending or ("continued" if again else "started"))
 

@@ -7,6 +7,7 @@ who is who, how long to wait, when to stop, what to make of late replies, what t
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -22,7 +23,7 @@ from enlist.flower import deadlines, evaluations, keys, privacy, resuming, telli
 from enlist.flower.attributes import plain_settings
 from enlist.flower.choosers import Source
 from enlist.flower.configs import Configs
-from enlist.flower.contents import Shapes, in_types_sent, shapes_of, templates_of
+from enlist.flower.contents import Shapes, in_types, shapes_of, templates_of, types_agreed
 from enlist.flower.federation import Federation, Report
 from enlist.flower.grid import Arrival, BoundedView, Clock, NoNodesError, Post, View
 from enlist.flower.late import LateReplies
@@ -65,6 +66,7 @@ class Selecting(Strategy):
         self.evaluators = int(getattr(wrapping.innermost(strategy), "min_evaluate_nodes", 0))
         self.timeout = DEFAULT_TIMEOUT
         self.keeper = Keeper(None)
+        self.configs = Configs(ConfigRecord(), ConfigRecord())
         self.used = False
         self._begin()
         self._connect()
@@ -78,8 +80,8 @@ class Selecting(Strategy):
             self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
         )
         needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
-        least = min(int(wrapping.innermost(strategy).min_train_nodes), terms.number_to_ask)
-        self.reception = Reception(self.federation, terms, needed, max(least, 1))
+        least = terms.k if privacy.accounted(strategy) else int(wrapping.innermost(strategy).min_train_nodes)
+        self.reception = Reception(self.federation, terms, needed, max(min(least, terms.number_to_ask), 1))
         self.progress = Progress(terms.warn_without_update, terms.stop_without_update)
         self.scribe = Scribe(self.keeper, self.federation, terms.shadow, terms.reasons)
         self.round = 0
@@ -88,7 +90,6 @@ class Selecting(Strategy):
         self.forms: list[Shapes] = []
         self.looked = self.uneven = False
         self.began_with: Shapes | None = None
-        self.configs = Configs(ConfigRecord(), ConfigRecord())
 
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
@@ -263,6 +264,7 @@ class Selecting(Strategy):
             LOGGER.warning(text, self.source.name, len(nodes), self.reception.least)
         if not nodes:
             return [], selection, []
+        privacy.check_asked(self.strategy, len(nodes))
         messages = list(self.strategy.configure_train(number, arrays, config, View(grid, nodes)))
         if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
             name = type(wrapping.innermost(self.strategy)).__name__
@@ -356,7 +358,7 @@ class Selecting(Strategy):
         if form is not None:
             self.forms = [form]
         self.federation.claims.note("num_examples", *current.examples())
-        heaviest = self.federation.claims.heaviest(self.terms.clip)
+        heaviest = self._heaviest()
         current.weigh(self.weight_key, heaviest)
         current.late = self.late.taken()
         merged: list[Message] = []
@@ -374,17 +376,20 @@ class Selecting(Strategy):
 
     def _aggregated(self, current: Round, replies: list[Message]) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        if not replies and not current.failures and privacy.wrappers(self.strategy):
+            return None, None  # clipping that adapts would divide by the number of replies
         factor = privacy.unevenness(self.strategy, current.weights.values())
         if factor > privacy.UNEVEN and not self.uneven:
             self.uneven = True
             text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
             LOGGER.warning(text, factor, self.weight_key)
+        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
         fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
         with fitting:
             arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
         current.updated = arrays is not None
         if arrays is not None and not self.terms.shadow:
-            arrays = in_types_sent(arrays, current.templates)
+            arrays = in_types(arrays, types)
         if replies and not current.updated:
             text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
             name = type(self.original).__name__
@@ -414,7 +419,7 @@ class Selecting(Strategy):
         """Let the strategy aggregate evaluations; those that would end the run, or cannot be true, are left out."""
         replies = list(replies)
         failed = [reply for reply in replies if reply.has_error()]
-        heaviest = self.federation.claims.heaviest(self.terms.clip)
+        heaviest = self._heaviest()
         usable, left_out = evaluations.sifted(replies, self.weight_key, self._labels(), heaviest)
         self.federation.events += [
             ("refused", node, refused(f"evaluation: {fault}").reason) for node, fault in left_out
@@ -428,6 +433,10 @@ class Selecting(Strategy):
             ended = {"evaluate_completed": len(usable), "evaluate_failed": len(failed) + len(left_out)}
             self.current.evaluations |= ended
         return self.strategy.aggregate_evaluate(server_round, [*usable, *failed])
+
+    def _heaviest(self) -> float:
+        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
+        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
 
     def _labels(self) -> evaluations.Labels:
         """The keys under which accuracy and loss of an evaluation are looked for."""

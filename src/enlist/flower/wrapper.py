@@ -57,7 +57,7 @@ def with_selector(
                 copied, and its attributes can be read from what is returned
     selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
                 `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
-                -> rows of the table of clients that may be chosen. "tempo" goes by latency alone, which the server
+                -> rows of the table of clients that may be chosen. "tempo" needs latency alone, which the server
                 measures, so that clients need not be changed
     k           replies wanted in a round
     clients     what is known of clients up front, by ids that they tell in their replies

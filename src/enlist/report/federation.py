@@ -69,8 +69,8 @@ def _section(run: RunTables, heading: str) -> Section:
     text = " ".join(part for part in (standing(run, now), shadow(run)) if part)
     note = (
         "Those with most trouble come first; a click on a heading sorts by it. 'late' are requests that the server did "
+        "not wait for, 'failed' replies that were errors or unusable, 'dropped' nodes that were lost."
     )
-    note += "not wait for, 'failed' replies that were errors or unusable, 'dropped' nodes that were lost."
     rows = [[_date(now, row["time"]), f"{row['round']:.0f}", row["kind"], row["name"], row["text"]] for row in told]
     listed = [["when", "round", "what", "client", "text"], *([printable(cell) for cell in row] for row in rows)]
     title = f"Events ({len(told):,})" if len(told) <= MOST_EVENTS else f"The last {MOST_EVENTS} of {len(told):,} events"

@@ -99,8 +99,9 @@ class State:
 
     def at(self, seconds: float) -> datetime.datetime | None:
         """The date of a moment of the run's clock."""
-        known = self.began is not None and math.isfinite(seconds)
-        return self.began + datetime.timedelta(seconds=seconds) if known and self.began is not None else None
+        if self.began is None or not math.isfinite(seconds):
+            return None
+        return self.began + datetime.timedelta(seconds=seconds)
 
 
 def state(run: RunTables) -> State:
