@@ -1,4 +1,4 @@
-"""Evidence for every selector:  python -m benchmarks.evidence [--output docs]
+"""Evidence for every selector:  python -m benchmarks.evidence [--output docs] [--only NAME]
 
 Runs, for each selector, the scenario in which it should beat random and the one in which it should not (100 clients,
 10 a round, 400 rounds, 10 seeds) and writes docs/selectors.md and the table in README.md. What each selector is, its
@@ -118,6 +118,16 @@ def section(name: str, outcomes: dict[str, Verdict]) -> str:
     return "\n\n".join(parts)
 
 
+def by_name(page: str) -> dict[str, str]:
+    """The parts of docs/selectors.md, by selector.
+
+    >>> by_name("# Selectors\\n\\n## `oort`\\n\\nFirst.\\n\\n## `refl`\\n\\nSecond.\\n")["oort"]
+    '## `oort`\\n\\nFirst.'
+    """
+    parts = re.split(r"^(?=## `)", page, flags=re.M)[1:]
+    return {part[4 : part.index("`", 4)]: part.strip() for part in parts}
+
+
 def costs(page: Path) -> dict[str, str]:
     """Milliseconds per round at a million clients, as docs/benchmarks.md has them."""
     found = {}
@@ -150,14 +160,20 @@ def write_readme(readme: Path, table: str) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, help="the docs folder; README.md stands beside it")
+    parser.add_argument("--only", metavar="NAME", choices=enlist.names(), help="renew the part about one selector")
     parser.add_argument("--readme-only", action="store_true", help="measure nothing, renew the table in README.md")
     options = parser.parse_args()
     if options.output:
         write_readme(options.output.parent / "README.md", readme_table(costs(options.output / "benchmarks.md")))
     if options.readme_only:
         return
+    page = options.output and options.output / "selectors.md"
+    kept = by_name(page.read_text()) if page and options.only else {}
     sections, wrong = [INTRODUCTION], []
     for name in enlist.names():
+        if options.only and name != options.only:
+            sections.append(kept.get(name, ""))
+            continue
         outcomes = {}
         if name in EVIDENCE:
             jobs = os.cpu_count() or 1
@@ -168,8 +184,8 @@ def main() -> None:
             wrong += [f"{name}: {label}" for label, outcome in outcomes.items() if outcome.better != (label == "wins")]
             print(name, *(row(label, outcome) for label, outcome in outcomes.items()), sep="\n", flush=True)
         sections.append(section(name, outcomes))
-    if options.output:
-        (options.output / "selectors.md").write_text("\n\n".join(part.strip() for part in sections) + "\n")
+    if page:
+        page.write_text("\n\n".join(part.strip() for part in sections if part) + "\n")
     sys.exit(f"not as stated: {', '.join(wrong)}" if wrong else 0)
 
 

@@ -81,6 +81,13 @@ class OneByOne(Tempo):
         return request.pick(top_k(score, request.k, self.rng), value=value, chance=chance, seconds=np.exp(mean))
 
 
+class NoBackOff(Tempo):
+    """Who misses turn after turn waits no longer than the others."""
+
+    def waited(self, request: Request) -> FloatArray:
+        return np.asarray((self.round - request.of(self.state.last)) * (request.k / len(self.clients)))
+
+
 class NoSpeed(Tempo):
     """All latencies are taken as equal: who has waited longest comes first."""
 
@@ -96,9 +103,10 @@ def _own(kind: str) -> str:
 
 ABLATIONS: dict[str, tuple[str, Method[Any]]] = {
     "no loss": ("losses are left out", Method(NAME, settings={"loss": 0.0})),
-    "no ripening": ("the exponent of waiting stays 1", Method(NAME, settings={"ripening": 0.0})),
+    "no evening out": ("the exponent of waiting stays 1", Method(NAME, settings={"patience": 1e9})),
     "no features": ("what is known of clients up front is left out", Method(_own("NoFeatures"))),
     "no chance": ("everybody is expected to finish", Method(_own("NoChance"))),
+    "no back-off": ("misses in a row change nothing", Method(_own("NoBackOff"))),
     "blind": ("neither the deadline nor how many replies are enough is known", Method(_own("Blind"))),
     "one by one": ("the k highest v u / seconds instead of the best set", Method(_own("OneByOne"))),
     "no speed": ("all latencies are taken as equal: oldest first", Method(_own("NoSpeed"))),
@@ -111,7 +119,7 @@ def sensitivity() -> dict[str, Method[Any]]:
     """Label -> tempo with one setting halved or doubled.
 
     >>> list(sensitivity())
-    ['ripening=0.05', 'ripening=0.2', 'loss=0.25', 'loss=1', 'memory=2', 'memory=8']
+    ['patience=3.5', 'patience=14', 'loss=0.25', 'loss=1', 'memory=2', 'memory=8']
     """
     usual = dataclasses.asdict(TempoSettings())
     return {
@@ -278,8 +286,9 @@ In every round tempo takes the set S of k clients that brings the most per secon
 
 * v_i, what a reply is worth, grows with the turns that a client has waited for, w_i^a, and with its loss relative to
   the others', to the power `loss`, {usual.loss:g}.
-* The exponent a is 1 at first, so that speed decides, and grows by `ripening`, {usual.ripening:g}, with every turn that
-  clients have on average, up to {MOST:g}: shares become even.
+* The exponent a is 1 + (t / `patience`)^2, at most {MOST:g}, t being the turns that clients have had on average and
+  `patience` {usual.patience:g}: speed decides at first, and shares become even later.
+* A client that misses more than three turns in a row backs off: what it has waited counts half for each further one.
 * T(S) is when the round is expected to end: when enough of S have replied, or at the deadline.
 * u_i is the chance that its reply has come by then.
 * Latencies are log-normal, learned per client from its last replies (`memory`, {usual.memory:g}), and across clients

@@ -112,11 +112,12 @@ class LogLatency(State):
         weight = self.weight[clients]
         fresh = weight == 0.0
         self._share(rows[fresh], seen[fresh])
+        changed = np.abs(seen - self.mean[clients]) > self._jump()  # before what has changed counts as noise
         deviations = (seen - self.mean[clients])[sure & ~fresh]
         held = weight[sure & ~fresh]
         # A mean of w replies and the next one differ by (1 + 1/w) times the noise.
         self._widen(np.minimum(deviations**2, 1.0) * held / (held + 1.0))
-        kept = np.where(np.abs(seen - self.mean[clients]) > self._jump(), 0.0, np.minimum(weight, memory))
+        kept = np.where(changed, 0.0, np.minimum(weight, memory))
         self.mean[clients] = (kept * self.mean[clients] + seen) / (kept + 1.0)
         self.weight[clients] = kept + 1.0
 

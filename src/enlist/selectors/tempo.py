@@ -23,6 +23,10 @@ PRIOR = 2.0
 """Replies that the population's rate of finishing counts in a client's own."""
 FADING = 0.9
 """What an earlier outcome still counts when the next one comes."""
+PARDONED = 3
+"""Misses in a row that change nothing: bad luck, not a client that is gone."""
+BACK_OFF = 5
+"""Times that the turns of a client are halved, at most: then it is asked a thirty-second as often."""
 WIDEST = 2.0
 """Relative losses beyond e^2 of the median, either way, count as that: no lie goes further."""
 
@@ -56,7 +60,7 @@ class TempoSettings:
 
 @dataclasses.dataclass
 class TempoState(State):
-    """Latencies, rate of finishing, relative log loss (NaN: never heard), and the round of the last turn.
+    """Latencies, rate of finishing, relative log loss (NaN: never heard), round of the last turn, misses in a row.
 
     >>> TempoState.create(2, latency=None).last
     array([0, 0])
@@ -67,21 +71,24 @@ class TempoState(State):
     finishing: BetaPosterior = nested(BetaPosterior)
     loss: FloatArray = column(np.nan)
     last: IntArray = column(0, int)
+    misses: IntArray = column(0, np.int8)
 
 
 class Tempo(Selector[TempoSettings, TempoState]):
     """The set S of k clients that brings the most per second:  maximise  sum_S v_i u_i / T(S).
 
     v_i = w_i^a l_i^b   what a reply is worth: the longer a client has waited, and the higher its loss, the more
-    w_i                 turns that it would have had since its last one, were they dealt out evenly
+    w_i                 turns that it would have had since its last one, were they dealt out evenly; half of that for
+                        every miss in a row beyond three
     a = 1 + (t/7)^2     speed first, even shares later; t is how many turns clients have had on average, a at most 8
     l_i                 its loss over the level of its round, running mean of logarithms, b = 0.5; 1 if unknown
     T(S)                seconds until `enough` of S are expected to have replied, at most the deadline
     u_i                 chance that its reply comes by then
 
     Latencies are log-normal, learned per client and, where features tell something, across clients (`LogLatency`);
-    the chance of finishing at all is a rate that forgets. The best S lies among the sets of the k highest v_i u_i
-    within a limit of time; the limits are tried one after the other (64 of them where there are more).
+    the chance of finishing at all is a rate that forgets. The best S is sought among the sets of the k highest v_i u_i
+    within a limit of time, one after the other (64 limits where there are more): it lies there if latencies are
+    certain, and it is near otherwise.
 
     Why it works. A round waits for its slowest client, so a slow client costs least in the company of other slow
     ones: the ratio makes rounds of like speed by itself. A client is chosen once its v_i has grown to the T that it
@@ -89,7 +96,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     by its square root only, since a high one may be noise. Every piece and setting is measured in docs/tempo.md.
 
     Reference: this project's own; what it shares with BSFL is that the best set is found by one pass over latencies.
-    Needs latency alone; uses loss if it is told. O(n log n) per round; 56 bytes of state per client, and its features.
+    Needs latency alone; uses loss if it is told. O(n log n) per round; 57 bytes of state per client, and its features.
 
     >>> import enlist
     >>> latency = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
@@ -126,11 +133,11 @@ class Tempo(Selector[TempoSettings, TempoState]):
         self.rows = self.state.latency.rows(self.clients)
 
     def choose(self, request: Request) -> Choice:
-        value = self.worth(request)
         mean, deviation, finishes = self.forecast(request)
         chance = finishes
         if math.isfinite(request.deadline):
             chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
+        value = self.worth(request)
         sets = sets_by_time(mean + deviation, value * chance, request.k, self.rng)
         seconds, used = round_end(mean[sets], deviation[sets], finishes[sets], request.enough, request.deadline)
         best = np.argmax((value[sets] * used).sum(axis=1) / seconds)
@@ -144,8 +151,12 @@ class Tempo(Selector[TempoSettings, TempoState]):
         return min(1.0 + (turns / self.settings.patience) ** 2, MOST)
 
     def waited(self, request: Request) -> FloatArray:
-        """Turns that each available client would have had since its last one, were they dealt out evenly."""
-        return np.asarray((self.round - request.of(self.state.last)) * (request.k / len(self.clients)))
+        """Turns that each available client would have had since its last one, were they dealt out evenly.
+
+        They count half for every miss in a row beyond three: a client that never replies backs off.
+        """
+        turns = (self.round - request.of(self.state.last)) * (request.k / len(self.clients))
+        return np.asarray(turns * 0.5 ** np.clip(request.of(self.state.misses) - PARDONED, 0, BACK_OFF))
 
     def worth(self, request: Request) -> FloatArray:
         """What a reply of each available client is worth: its waiting, and its loss relative to the others'."""
@@ -171,10 +182,13 @@ class Tempo(Selector[TempoSettings, TempoState]):
         finishing.successes[clients] *= FADING
         finishing.failures[clients] *= FADING
         finishing.update(clients, np.where(lost, 0.0, 1.0))
+        missed = lost | ((told.outcome == Outcome.LATE) & ~told.cut_off)
+        self.state.misses[clients] = np.where(missed, np.minimum(self.state.misses[clients], 100) + 1, 0)
         self._hear(told)
         return self.state.latency.learn(self.rows[clients], told, self.settings.memory)
 
     def amend(self, told: Told) -> None:
+        self.state.misses[told.clients] = np.maximum(self.state.misses[told.clients] - 1, 0)
         self._hear(told)
         self.state.latency.amend(self.rows[told.clients], told, self.settings.memory)
 
