@@ -9,8 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks import choosing
 
-from enlist.errors import InputError
+from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, page, read
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
 from enlist.ladder.markdown import markdown
@@ -134,3 +135,34 @@ def test_other_data_are_said_and_a_fairness_column_is_shown_where_it_is_measured
     assert "1 of 1 rungs use the digits" in digits.notice
     assert digits.notice in repr(digits)
     assert "31 %" in digits.lines()[1]
+
+
+def test_a_column_tells_seeds_if_methods_have_different_numbers_of_them() -> None:
+    assert "seeds" not in board().lines()[0]
+    rows = [row("random", seed=seed) for seed in (0, 1)] + [row("fast", seed=1)]
+    head, *lines = Leaderboard(rows).lines()
+    assert {line[0]: line[head.index("seeds")] for line in lines} == {"random": "2", "fast": "1"}
+
+
+def test_two_methods_are_paired_by_seed_on_every_rung() -> None:
+    # Of seconds 100 / 50 and 100 / 12.5 the mean is 4; poor is 5 and 1.25 times as fast as fast: sqrt(6.25) = 2.5.
+    found = {(each["rung"], each["selector"]): each["ratio"] for each in board().against("fast")}
+    expected = {("silos", "random"): 4.0, ("silos", "poor"): 0.4, ("users", "random"): 1.0}
+    assert found == {key: pytest.approx(value) for key, value in expected.items()}
+    with pytest.raises(EnlistError, match="no method called 'oort'"):
+        board().against("oort")
+
+
+def test_which_selector_to_take_is_said_from_the_results() -> None:
+    rows = [row("random", rung, seed) for rung in ("silos", "users") for seed in (1000, 1001)]
+    for name, silos, users in (("tempo", 50.0, 40.0), ("bsfl", 80.0, 25.0), ("oracle", 25.0, 20.0)):
+        for seed, drift in ((1000, 0.99), (1001, 1.01)):
+            rows.append(row(name, "silos", seed, seconds=silos * drift, final=0.79 if name == "tempo" else 0.8))
+            rows.append(row(name, "users", seed, seconds=users * drift))
+    page = choosing.page(Leaderboard(rows, hard={"users": "Users differ."}, published=True))
+    assert "The next, `bsfl`" in page
+    assert "fastest on 1 of 2 rungs, and on 1 no other is certainly more than a tenth faster" in page
+    assert "Certainly slower than random: on no rung." in page
+    assert "by half a point or more: on `silos`." in page
+    assert "`tempo` has 50 % of that" in page
+    assert "| `users` | Users differ. | `bsfl` | 1.60 [1.60, 1.60] | `bsfl` |" in page

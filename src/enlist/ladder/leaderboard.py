@@ -287,27 +287,29 @@ class Leaderboard:
         return " ".join(said)
 
     def lines(self) -> list[list[str]]:
-        """The standings as people read them, with a header."""
+        """The standings as people read them, with a header; what nobody has, or all have alike, is left out."""
+        lines = [self._line(row) for row in self.standings]
         measured = any(math.isfinite(row["worst_tenth"]) for row in self.standings)
-        head = ["selector", "speed-up", "worst rung", "in rounds", "mean rank", "reached", "accuracy", "at worst"]
-        head += ["wasted", *(["worst tenth"] if measured else []), "server ms", "rungs"]
-        return [head, *(self._line(row, measured) for row in self.standings)]
+        uneven = len({row["seeds"] for row in self.standings}) > 1
+        shown = [name for name in lines[0] if (name != "worst tenth" or measured) and (name != "seeds" or uneven)]
+        return [shown, *([line[name] for name in shown] for line in lines)]
 
-    def _line(self, row: Row, measured: bool) -> list[str]:
-        return [
-            self.name(row["selector"]),
-            ratio(row, "speed_up"),
-            f"{row['worst']:.2f} {row['worst_rung']}",
-            f"{row['speed_up_rounds']:.2f}",
-            UNKNOWN if math.isnan(row["rank"]) else f"{row['rank']:.1f}",
-            percent(row["reached"]),
-            points(row["final_difference"]),
-            points(row["worst_difference"]),
-            percent(row["wasted"]),
-            *([percent(row["worst_tenth"])] if measured else []),
-            UNKNOWN if math.isnan(row["server_ms"]) else f"{row['server_ms']:.2f}",
-            f"{row['rungs']}/{len(self.rungs)}",
-        ]
+    def _line(self, row: Row) -> dict[str, str]:
+        return {
+            "selector": self.name(row["selector"]),
+            "speed-up": ratio(row, "speed_up"),
+            "worst rung": f"{row['worst']:.2f} {row['worst_rung']}",
+            "in rounds": f"{row['speed_up_rounds']:.2f}",
+            "mean rank": UNKNOWN if math.isnan(row["rank"]) else f"{row['rank']:.1f}",
+            "reached": percent(row["reached"]),
+            "accuracy": points(row["final_difference"]),
+            "at worst": points(row["worst_difference"]),
+            "wasted": percent(row["wasted"]),
+            "worst tenth": percent(row["worst_tenth"]),
+            "server ms": UNKNOWN if math.isnan(row["server_ms"]) else f"{row['server_ms']:.2f}",
+            "rungs": f"{row['rungs']}/{len(self.rungs)}",
+            "seeds": str(row["seeds"]),
+        }
 
     def write(self, folder: str | PathLike[str]) -> Path:
         """Write results.csv (one row per run made here) and leaderboard.csv (one per rung and method, and a column that
