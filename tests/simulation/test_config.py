@@ -229,7 +229,7 @@ def test_another_selector_and_seed() -> None:
 
 def test_every_selector_can_be_named() -> None:
     names = every_selector()
-    assert len(names) == 22
+    assert len(names) == 23
     for name in names:
         assert parse({"selector": name}, "x").selector.name == name
 

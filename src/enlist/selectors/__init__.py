@@ -97,7 +97,7 @@ def names() -> list[str]:
     """Every selector that has a name: ours in the order of the documentation, then registered and installed ones.
 
     >>> names()[:3]
-    ['random', 'size-proportional', 'darts-ucb']
+    ['tempo', 'random', 'size-proportional']
     """
     return list(dict.fromkeys([*BUILT_IN, *_registered, *sorted(_installed())]))
 

@@ -26,7 +26,7 @@ def example_results() -> Results:
     """Results of every key of the scale "smoke", further ones included.
 
     >>> len(example_results().keys("process/0.1/"))
-    26
+    27
     """
     scale = SCALES["smoke"]
     causes = (*TRAINING_CAUSES, *PROCESS_CAUSES)

@@ -90,7 +90,7 @@ def process(scale: Scale) -> list[Experiment]:
 
     >>> from enlist.studies.fedsuv.settings import SCALES
     >>> len({each.key for each in process(SCALES["smoke"])})
-    84
+    87
     """
     wanted: list[Experiment] = []
     for noise in NOISES:
