@@ -18,6 +18,9 @@ NEAR = 0.9
 HALF = -0.005
 """Half a point of accuracy."""
 
+FEW = 5
+"""Seeds below which a reader is warned of intervals."""
+
 Row = Mapping[str, Any]
 
 TITLE = "# Which selector do I take?"
@@ -32,7 +35,10 @@ strategy = with_selector(FedAdam(), k=20)                # Flower: it is the def
 """
 PICTURE = "![Speed-up over random of every method on every rung of the ladder](ladder/heat-map.png)"
 CAPTION = """*Blue is faster than random, red slower: virtual time to 97 % of the final accuracy of random. Each
-column is a federation that is hard in its own way, see [ladder.md](ladder.md). Nothing was tuned on these seeds.*"""
+column is a federation that is hard in its own way, see [ladder.md](ladder.md). {seeds}*"""
+PUBLISHED = "Nothing was tuned on these seeds."
+DEVELOPMENT = """These are the seeds for development: `tempo` was tuned on them, and runs on the published seeds are
+not complete."""
 OTHERS = (
     ("if", "take", "because"),
     ("you want the baseline of papers", "`random`", "it is what most frameworks do"),
@@ -63,7 +69,7 @@ def page(board: Leaderboard) -> str:
         TITLE,
         ANSWER,
         PICTURE,
-        CAPTION,
+        CAPTION.format(seeds=PUBLISHED if board.published else DEVELOPMENT),
         "## What that rests on",
         _rests_on(board, pairs),
         "## Where another one was faster",
@@ -86,8 +92,9 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
     fastest = {rung: min((row for row in pairs if row["rung"] == rung), key=lambda row: row["ratio"]) for rung in own}
     first = [rung for rung, row in fastest.items() if row["ratio"] >= 1.0]
     near = [rung for rung in own if all(row["ratio_high"] >= NEAR for row in pairs if row["rung"] == rung)]
+    wide = f" With {board.seeds} seeds they are wide, and little is certain." if board.seeds < FEW else ""
     lines = [
-        f"{board.title}; brackets are 95 % intervals over seeds.",
+        f"{board.title}; brackets are 95 % intervals over seeds.{wide}",
         f"* It reaches what random ends with {ratio(ours, 'speed_up')} times as fast, in the geometric mean over "
         f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
         f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as good.",

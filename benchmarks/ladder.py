@@ -1,8 +1,8 @@
 """The known results of the ladder, docs/ladder.md and choosing.md:  python -m benchmarks.ladder FOLDER... [--check]
 
 Merges the results.csv of ladder folders into src/enlist/ladder/known, and writes the two pages, with their charts, from
-the known results of published seeds. Without a folder it only writes the pages; with --check it only says
-whether they are what the known results give.
+the known results: of published seeds once every selector was run on them, till then of development seeds. Without a
+folder it only writes the pages; with --check it only says whether they are what the known results give.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from typing import Any
 
 from benchmarks import choosing
 from benchmarks.pictures import smaller
+from enlist import selectors
 from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, known, rungs
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
@@ -113,10 +114,14 @@ def add(places: Sequence[Path], folder: Path, replace: bool = False, version: in
 
 
 def board_of(folder: Path) -> Leaderboard | None:
-    """The leaderboard of known results of published seeds, if there are any."""
-    rows = known.known_results(True, folder)
+    """The leaderboard of known results: of published seeds once everybody was run on them, till then of the others."""
     hard = {rung.name: rung.hard for rung in rungs()}
-    return Leaderboard(rows, hard=hard, published=True) if rows else None
+    for published in (True, False):
+        rows = known.known_results(published, folder)
+        missing = set(selectors.names()) - {row["selector"] for row in rows}
+        if rows and not (published and missing and known.known_results(False, folder)):
+            return Leaderboard(rows, hard=hard, published=published)
+    return None
 
 
 def write(board: Leaderboard, docs: Path) -> Path:
@@ -140,7 +145,7 @@ def stale(board: Leaderboard | None, docs: Path) -> str:
     """What is wrong with the page; empty if nothing is."""
     if board is None:
         page = docs / "ladder.md"
-        return f"{page} is there, but no result of a published seed is known" if page.exists() else ""
+        return f"{page} is there, but no result is known" if page.exists() else ""
     for name, text in pages(board).items():
         if not (docs / name).exists() or (docs / name).read_text(encoding="utf-8") != text:
             return f"{docs / name} is not what the known results give"
@@ -167,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             wrong = stale(board, given_.docs)
             print(f"{wrong}; write it with: python -m benchmarks.ladder" if wrong else "up to date")
             return int(bool(wrong))
-        print(write(board, given_.docs) if board else "no result of a published seed is known; no page was written.")
+        print(write(board, given_.docs) if board else "no result is known; no page was written.")
     except EnlistError as error:
         print(error, file=sys.stderr)
         return 1

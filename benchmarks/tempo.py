@@ -16,6 +16,8 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import argparse
 import dataclasses
+import hashlib
+import inspect
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -26,13 +28,13 @@ from scipy.special import ndtr
 
 from benchmarks import tempo_regret
 from benchmarks.pictures import smaller
-from enlist.bandits import LogLatency, top_k
+from enlist.bandits import LogLatency, lognormal, sampling, top_k
 from enlist.bandits.lognormal import SHORTEST
 from enlist.clients import Clients
 from enlist.contract import Choice, Request
 from enlist.ladder import Leaderboard, Rung, ladder
 from enlist.methods import Method
-from enlist.selectors import Tempo
+from enlist.selectors import Tempo, tempo
 from enlist.selectors.tempo import MOST, TempoSettings, TempoState
 from enlist.statistics import Summary, geometric_mean
 from enlist.typing import FloatArray
@@ -361,6 +363,12 @@ def draw(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], stem: Path) -> P
     return picture
 
 
+def source_digest() -> str:
+    """Of the code that decides on regret: curves of other code are not taken for those of this one."""
+    sources = (inspect.getsource(module) for module in (tempo, lognormal, sampling, tempo_regret))
+    return hashlib.sha256("".join(sources).encode()).hexdigest()[:12]
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--folder", type=Path, default=Path("build/tempo"), help="where runs are kept")
@@ -369,7 +377,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes")
     parser.add_argument("--only", choices=["regret"], help="leave the ladder out, and write the chart alone")
     options = parser.parse_args(arguments)
-    curves = tempo_regret.gather(options.folder / "regret.jsonl", options.jobs)
+    curves = tempo_regret.gather(options.folder / f"regret-{source_digest()}.jsonl", options.jobs)
     stem = (options.output or options.folder / "tempo.md").with_suffix("")
     picture = draw(curves, stem.with_name(f"{stem.name}-regret"))
     if options.only:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from enlist import selectors
 from enlist.errors import InputError
 from enlist.ladder import known, known_results
 from enlist.ladder.results import write_results
@@ -99,7 +100,7 @@ def test_a_file_alone_needs_its_version(tmp_path: Path, capsys: pytest.CaptureFi
     assert benchmark.main([str(file), *places]) == 1
     assert "say so with --version 1" in capsys.readouterr().err
     assert benchmark.main([str(file), *places, "--version", "1"]) == 0
-    assert "no page was written" in capsys.readouterr().out
+    assert "development.csv: 1 runs" in capsys.readouterr().out
     assert benchmark.main([str(tmp_path), *places]) == 1
     assert "holds no results.csv" in capsys.readouterr().err
 
@@ -125,6 +126,21 @@ def test_the_page_is_written_and_checked(tmp_path: Path, capsys: pytest.CaptureF
     assert benchmark.main(["--check", *places]) == 0
     (tmp_path / "docs" / "ladder" / "ranks.png").unlink()
     assert benchmark.main(["--check", *places]) == 1
+
+
+def test_the_page_is_of_development_seeds_until_everybody_is_published(tmp_path: Path) -> None:
+    place = tmp_path / "known"
+    rows = [row(name, seed=seed) for name in ("random", "tempo") for seed in (0, 1000)]
+    benchmark.add([folder(tmp_path / "a", *rows)], place)
+    board = benchmark.board_of(place)
+    assert board is not None
+    assert not board.published
+    assert "`tempo` was tuned on them" in benchmark.pages(board)["choosing.md"]
+    benchmark.add([folder(tmp_path / "b", *(row(name, seed=1000) for name in selectors.names()))], place)
+    board = benchmark.board_of(place)
+    assert board is not None
+    assert board.published
+    assert "Nothing was tuned on these seeds" in benchmark.pages(board)["choosing.md"]
 
 
 TIMES = (("random", 1.0), ("oort", 2.0), ("oracle", 4.0))
