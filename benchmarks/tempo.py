@@ -65,11 +65,65 @@ class NoChance(Tempo):
         return mean, deviation, np.ones_like(finishes)
 
 
-class Blind(Tempo):
-    """Knows neither the deadline nor how many replies are enough."""
+class NoDeadline(Tempo):
+    """The chance to meet the deadline is left out."""
 
     def choose(self, request: Request) -> Choice:
-        return super().choose(dataclasses.replace(request, enough=request.k, deadline=math.inf))
+        return super().choose(dataclasses.replace(request, deadline=math.inf))
+
+
+class ExactEnd(Tempo):
+    """T(S) is when the round really ends: with `enough` replies or at the deadline; u_i is the chance by then."""
+
+    def choose(self, request: Request) -> Choice:
+        mean, deviation, finishes = self.forecast(request)
+        chance, value = finishes * in_time(request.deadline, mean, deviation), self.worth(request)
+        sets = sampling.sets_by_time(mean + deviation, value * chance, request.k, self.rng)
+        seconds, used = exact_end(mean[sets], deviation[sets], finishes[sets], request.enough, request.deadline)
+        best = np.argmax((value[sets] * used).sum(axis=1) / seconds)
+        return request.pick(sets[best], value=value, chance=chance, seconds=np.exp(mean))
+
+
+def in_time(deadline: float, mean: FloatArray, deviation: FloatArray) -> FloatArray:
+    """Chance of latencies to be within the deadline.
+
+    >>> in_time(1.0, np.zeros(1), np.ones(1))
+    array([0.5])
+    """
+    return np.asarray(ndtr((math.log(max(deadline, SHORTEST)) - mean) / deviation))
+
+
+def exact_end(
+    mean: FloatArray, deviation: FloatArray, finishes: FloatArray, enough: int, deadline: float
+) -> tuple[FloatArray, FloatArray]:
+    """When rounds with these sets of clients are expected to end, and the chance that each reply is used.
+
+    A round ends when `enough` replies have come, which is expected at the time by which enough - 1/2 are, or at the
+    deadline; without a deadline the server waits for everybody who does not break off.
+
+    >>> alike = np.zeros((1, 4))
+    >>> seconds, chance = exact_end(alike, alike + 0.1, alike + 1.0, 2, math.inf)
+    >>> bool(seconds[0] < 1.0), chance.round(2).tolist()
+    (True, [[0.38, 0.38, 0.38, 0.38]])
+    """
+    k, waits = mean.shape[1], math.isinf(deadline)
+    limit = math.inf if waits else math.log(max(deadline, SHORTEST))
+    by_deadline = finishes * ndtr((limit - mean) / deviation)
+    expected = by_deadline.sum(axis=1)
+    wanted = np.minimum(enough - 0.5, (expected if waits else np.full(len(mean), float(k))) - 0.5 * (expected / k))
+    low, high = (mean - 4.0 * deviation).min(axis=1), (mean + 4.0 * deviation).max(axis=1)
+    for _ in range(lognormal.STEPS):
+        middle = 0.5 * (low + high)
+        came = (finishes * ndtr((middle[:, None] - mean) / deviation)).sum(axis=1)
+        low, high = np.where(came < wanted, middle, low), np.where(came < wanted, high, middle)
+    by_then = finishes * ndtr((high[:, None] - mean) / deviation)
+    if waits:
+        return np.exp(high), by_then if enough < k else finishes
+    spread = np.sqrt((by_deadline * (1.0 - by_deadline)).sum(axis=1) + 0.05)
+    early = ndtr((expected - enough + 0.5) / spread)
+    seconds = early * np.exp(np.minimum(high, limit)) + (1.0 - early) * deadline
+    share = early[:, None]
+    return seconds, share * np.minimum(by_then, by_deadline) + (1.0 - share) * by_deadline
 
 
 class OneByOne(Tempo):
@@ -78,7 +132,7 @@ class OneByOne(Tempo):
     def choose(self, request: Request) -> Choice:
         value = self.worth(request)
         mean, deviation, finishes = self.forecast(request)
-        chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
+        chance = finishes * in_time(request.deadline, mean, deviation)
         score = value * chance / np.exp(mean)
         return request.pick(top_k(score, request.k, self.rng), value=value, chance=chance, seconds=np.exp(mean))
 
@@ -109,7 +163,11 @@ ABLATIONS: dict[str, tuple[str, Method[Any]]] = {
     "no features": ("what is known of clients up front is left out", Method(_own("NoFeatures"))),
     "no chance": ("everybody is expected to finish", Method(_own("NoChance"))),
     "no back-off": ("misses in a row change nothing", Method(_own("NoBackOff"))),
-    "blind": ("neither the deadline nor how many replies are enough is known", Method(_own("Blind"))),
+    "no deadline": ("the chance to meet the deadline is left out", Method(_own("NoDeadline"))),
+    "exact end": (
+        "T(S) is when the round really ends: with enough replies, or at the deadline",
+        Method(_own("ExactEnd")),
+    ),
     "one by one": ("the k highest v u / seconds instead of the best set", Method(_own("OneByOne"))),
     "no speed": ("all latencies are taken as equal: oldest first", Method(_own("NoSpeed"))),
 }
@@ -121,7 +179,7 @@ def sensitivity() -> dict[str, Method[Any]]:
     """Label -> tempo with one setting halved or doubled.
 
     >>> list(sensitivity())
-    ['patience=3.5', 'patience=14', 'loss=0.25', 'loss=1', 'memory=2', 'memory=8']
+    ['patience=5', 'patience=20', 'loss=0.25', 'loss=1', 'memory=2', 'memory=8']
     """
     usual = dataclasses.asdict(TempoSettings())
     return {
@@ -291,8 +349,8 @@ In every round tempo takes the set S of k clients that brings the most per secon
 * The exponent a is 1 + (t / `patience`)^2, at most {MOST:g}, t being the turns that clients have had on average and
   `patience` {usual.patience:g}: speed decides at first, and shares become even later.
 * A client that misses more than three turns in a row backs off: what it has waited counts half for each further one.
-* T(S) is when the round is expected to end: when enough of S have replied, or at the deadline.
-* u_i is the chance that its reply has come by then.
+* u_i is the chance that it finishes, and by the deadline if there is one.
+* T(S) is when all of S that finish are expected to have replied, even if the round may end before.
 * Latencies are log-normal, learned per client from its last replies (`memory`, {usual.memory:g}), and across clients
   from features where these tell something; a reply that never came counts as later than the time waited.
 * The best set is found in one pass over the clients, ordered by latency.

@@ -126,11 +126,10 @@ def losses(
 ) -> list[float]:
     """The regret of some sets, given the truth: mean and deviation of ln latency and chance to finish."""
     mean, deviation, finishes = truth
-    in_time = finishes * ndtr((math.log(request.deadline) - mean) / deviation)
-    tried = np.concatenate([np.stack(sets), sets_by_time(mean + deviation, value * in_time, request.k, rng)])
-    seconds, used = round_end(mean[tried], deviation[tried], finishes[tried], request.enough, request.deadline)
-    brings = (value[tried] * used).sum(axis=1) / seconds
-    return [float(1.0 - each / brings.max()) for each in brings[: len(sets)]]
+    brings = value * finishes * ndtr((math.log(request.deadline) - mean) / deviation)
+    tried = np.concatenate([np.stack(sets), sets_by_time(mean + deviation, brings, request.k, rng)])
+    rates = brings[tried].sum(axis=1) / round_end(mean[tried], deviation[tried], finishes[tried])
+    return [float(1.0 - each / rates.max()) for each in rates[: len(sets)]]
 
 
 def run(key: Key, rounds: int = ROUNDS) -> Curve:

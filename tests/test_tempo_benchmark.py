@@ -78,6 +78,7 @@ def test_pieces_are_left_out() -> None:
 
 def test_one_by_one_takes_the_highest_ratios() -> None:
     selector = told(make("one by one"))
+    selector.state.last[:] = [11, 10, 9, 8, 7, 6, 5, 4]  # no two of the fast ones alike
     selector.round += 1
     asked = request(selector)
     mean, _, finishes = selector.forecast(asked)
@@ -86,14 +87,33 @@ def test_one_by_one_takes_the_highest_ratios() -> None:
     assert selector.ask(k=3).clients.tolist() == sorted(best.tolist())
 
 
-def test_blind_is_tempo_as_long_as_there_is_nothing_to_see() -> None:
-    ours, blind = told(make("tempo")), told(make("blind"))
+def test_without_the_deadline_slow_clients_look_as_good_as_ever() -> None:
+    ours, blind = told(make("tempo")), told(make("no deadline"))
     assert ours.ask(k=3).clients.tolist() == blind.ask(k=3).clients.tolist()
     for selector in (ours, blind):
         selector.state.last[:] = [399, 399, 399, 399, 0, 0, 0, 0]
         selector.round = 400
     assert (ours.ask(k=3, deadline=1.5).clients < 4).all()
     assert (blind.ask(k=3, deadline=1.5).clients >= 4).any()
+
+
+@pytest.mark.parametrize(
+    ("enough", "deadline", "finishing"),
+    [(10, math.inf, 1.0), (7, math.inf, 1.0), (10, math.inf, 0.8), (10, 0.3, 1.0), (10, 1.5, 1.0), (7, 2.5, 0.9)],
+)
+def test_the_exact_end_of_a_round_against_monte_carlo(enough: int, deadline: float, finishing: float) -> None:
+    mean, deviation, finishes = np.linspace(-0.6, 0.9, 10), np.full(10, 0.3), np.full(10, finishing)
+    seconds, used = tempo.exact_end(mean[None], deviation[None], finishes[None], enough, deadline)
+    rng = np.random.default_rng(0)
+    replies = np.exp(mean + deviation * rng.standard_normal((40_000, 10)))
+    replies[rng.uniform(size=replies.shape) >= finishing] = np.inf
+    ordered = np.sort(replies, axis=1)
+    last = np.where(np.isfinite(ordered), ordered, 0.0).max(axis=1)  # with no deadline, of those who do not break off
+    ends = np.minimum(ordered[:, enough - 1], last if math.isinf(deadline) else deadline)
+    share = (replies <= ends[:, None]).mean(axis=0)
+    # A mean number of replies stands for their distribution, and the reply that makes it enough counts by half.
+    assert seconds[0] == pytest.approx(ends.mean(), rel=0.08)
+    assert used[0].sum() == pytest.approx(share.sum(), abs=0.55)
 
 
 def row(rung: str, selector: str, seed: int, seconds: float) -> dict[str, Any]:

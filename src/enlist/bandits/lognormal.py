@@ -161,37 +161,20 @@ def beyond(bound: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatA
     return np.maximum(mean + deviation * hazard, bound)
 
 
-def round_end(
-    mean: FloatArray, deviation: FloatArray, finishes: FloatArray, enough: int, deadline: float = math.inf
-) -> tuple[FloatArray, FloatArray]:
-    """When rounds with these sets of clients are expected to end, and the chance that each reply is used.
+def round_end(mean: FloatArray, deviation: FloatArray, finishes: FloatArray) -> FloatArray:
+    """Seconds after which everybody in a set of clients who finishes is expected to have replied, one per set.
 
-    Arguments are (sets, k): ln latencies and the probability of finishing at all. A round ends when `enough` replies
-    have come, which is expected at the time by which enough - 1/2 are, or at the deadline; without a deadline the
-    server waits for everybody who does not break off. Returns seconds, (sets,), and chances, (sets, k).
+    Arguments are (sets, k): ln latencies and the probability of finishing at all. The last reply is expected when all
+    but half a client of the set are there, of those that finish.
 
-    >>> alike = np.zeros((1, 4))
-    >>> seconds, chance = round_end(alike, alike + 0.1, alike + 1.0, enough=2)
-    >>> bool(seconds[0] < 1.0), chance.round(2).tolist()
-    (True, [[0.38, 0.38, 0.38, 0.38]])
+    >>> sure = np.full((1, 3), 1e-3)
+    >>> round_end(np.log([[1.0, 2.0, 4.0]]), sure, np.ones((1, 3))).round(2)
+    array([4.])
     """
-    k = mean.shape[1]
-    waits = math.isinf(deadline)
-    limit = math.inf if waits else math.log(max(deadline, SHORTEST))
-    in_time = finishes * ndtr((limit - mean) / deviation)
-    expected = in_time.sum(axis=1)
-    # Without a deadline broken connections are noticed, so the round ends when nobody is left to wait for.
-    wanted = np.minimum(enough - 0.5, (expected if waits else np.full(len(mean), float(k))) - 0.5 * (expected / k))
+    wanted = finishes.sum(axis=1) * (1.0 - 0.5 / mean.shape[1])
     low, high = (mean - 4.0 * deviation).min(axis=1), (mean + 4.0 * deviation).max(axis=1)
     for _ in range(STEPS):
         middle = 0.5 * (low + high)
         came = (finishes * ndtr((middle[:, None] - mean) / deviation)).sum(axis=1)
         low, high = np.where(came < wanted, middle, low), np.where(came < wanted, high, middle)
-    by_then = finishes * ndtr((high[:, None] - mean) / deviation)
-    if waits:
-        return np.exp(high), by_then if enough < k else finishes
-    spread = np.sqrt((in_time * (1.0 - in_time)).sum(axis=1) + 0.05)
-    early = ndtr((expected - enough + 0.5) / spread)
-    seconds = early * np.exp(np.minimum(high, limit)) + (1.0 - early) * deadline
-    share = early[:, None]
-    return seconds, share * np.minimum(by_then, in_time) + (1.0 - share) * in_time
+    return np.asarray(np.exp(high))

@@ -19,7 +19,7 @@ from enlist.typing import FloatArray, IntArray
 
 MOST = 8.0
 """The exponent of waiting grows no further: then a client a hundred times as slow has half as many turns."""
-PRIOR = 2.0
+PRIOR = 8.0
 """Replies that the population's rate of finishing counts in a client's own."""
 FADING = 0.9
 """What an earlier outcome still counts when the next one comes."""
@@ -37,7 +37,7 @@ class TempoSettings:
 
     Parameters
     ----------
-    patience : float, default 7.0
+    patience : float, default 10.0
         Turns per client after which even shares count as much as speed; before, speed counts more.
     loss : float, default 0.5
         Exponent of a client's loss relative to the others'; 0 leaves losses out.
@@ -45,10 +45,10 @@ class TempoSettings:
         Replies that the estimate of a client's latency remembers.
 
     >>> TempoSettings().patience
-    7.0
+    10.0
     """
 
-    patience: float = 7.0
+    patience: float = 10.0
     loss: float = 0.5
     memory: float = 4.0
 
@@ -80,15 +80,16 @@ class Tempo(Selector[TempoSettings, TempoState]):
     v_i = w_i^a l_i^b   what a reply is worth: the longer a client has waited, and the higher its loss, the more
     w_i                 turns that it would have had since its last one, were they dealt out evenly; half of that for
                         every miss in a row beyond three
-    a = 1 + (t/7)^2     speed first, even shares later; t is how many turns clients have had on average, a at most 8
+    a = 1 + (t/10)^2    speed first, even shares later; t is how many turns clients have had on average, a at most 8
     l_i                 its loss over the level of its round, running mean of logarithms, b = 0.5; 1 if unknown
-    T(S)                seconds until `enough` of S are expected to have replied, at most the deadline
-    u_i                 chance that its reply comes by then
+    u_i                 chance that it finishes, and by the deadline if there is one
+    T(S)                seconds until all of S that finish are expected to have replied
 
     Latencies are log-normal, learned per client and, where features tell something, across clients (`LogLatency`);
     the chance of finishing at all is a rate that forgets. The best S is sought among the sets of the k highest v_i u_i
     within a limit of time, one after the other (64 limits where there are more): it lies there if latencies are
-    certain, and it is near otherwise.
+    certain, and it is near otherwise. T(S) is what all of S would take, though the round may end before, with enough
+    replies or at the deadline: with the true end in its place slow clients look cheap, and it reaches less.
 
     Why it works. A round waits for its slowest client, so a slow client costs least in the company of other slow
     ones: the ratio makes rounds of like speed by itself. A client is chosen once its v_i has grown to the T that it
@@ -107,7 +108,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     ...     slow.append(int((picked.clients >= 3).sum()))
     ...     selector.tell(picked, enlist.Feedback(latency=latency[picked.clients]))
     >>> [slow.count(number) for number in (0, 1, 2)]
-    [27, 4, 9]
+    [29, 3, 8]
     """
 
     name = "tempo"
@@ -138,9 +139,9 @@ class Tempo(Selector[TempoSettings, TempoState]):
         if math.isfinite(request.deadline):
             chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
         value = self.worth(request)
-        sets = sets_by_time(mean + deviation, value * chance, request.k, self.rng)
-        seconds, used = round_end(mean[sets], deviation[sets], finishes[sets], request.enough, request.deadline)
-        best = np.argmax((value[sets] * used).sum(axis=1) / seconds)
+        brings = value * chance
+        sets = sets_by_time(mean + deviation, brings, request.k, self.rng)
+        best = np.argmax(brings[sets].sum(axis=1) / round_end(mean[sets], deviation[sets], finishes[sets]))
         return request.pick(
             sets[best], value=value, fair_share=self.waited(request), chance=chance, seconds=np.exp(mean)
         )
