@@ -36,7 +36,7 @@ CLIENTS = [1, 4, 6]
 
 
 def tasks(*clients: int, round: int = 1) -> list[Task]:
-    return [Task(client, 0, 20, steps=1, round=round, version=0, slot=0) for client in clients]
+    return [Task(client, 0, 20, steps=1, round=round, model_slot=0, update_slot=0) for client in clients]
 
 
 def ones(given: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
