@@ -24,7 +24,7 @@ from enlist import checks
 from enlist.errors import EnlistError, InputError
 from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
-from enlist.simulation.simulation import placed
+from enlist.simulation.setup import placed
 from enlist.streams import Streams
 from enlist.training.engine import Engine, Job
 from enlist.training.flat import Vectors

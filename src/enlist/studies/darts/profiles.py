@@ -86,7 +86,7 @@ def minibatches(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
 
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
-    from enlist.simulation.simulation import placed
+    from enlist.simulation.setup import placed
     from enlist.streams import Streams
     from enlist.training.engine import Step, sample_losses
     from enlist.training.flat import FlatModule
