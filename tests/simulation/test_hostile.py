@@ -29,7 +29,7 @@ from enlist.training.local import Report, Task
 from enlist.typing import IntArray
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Callback, Kill, Remembering, assert_same, config, continue_run, model, run
+from simulation_helpers import Callback, Kill, Remembering, assert_same, config, continue_run, model, run, scripted
 
 FLIP = {"kind": "sign-flip", "share": 0.3, "factor": 10.0}
 CLIENTS = [1, 4, 6]
@@ -456,3 +456,15 @@ def test_options_are_the_thing_itself() -> None:
     assert SignFlip(share=0.5).factor == 1.0
     with pytest.raises(InputError, match="nothing says who it is about"):
         SignFlip()
+
+
+@pytest.mark.parametrize("late", ["drop", "use"])
+def test_who_claims_more_time_than_the_deadline_is_told_of_as_late(late: str) -> None:
+    """The update came in time and is merged; the selector can only be told what the client says."""
+    lie = {"kind": "lie", "clients": [0, 1], "about": "latency", "factor": 50.0}
+    settings = config(hostile=[lie], rounds={"rounds": 3, "k": 10, "deadline": 1000.0, "late": late})
+    simulation, memory = run(settings, population=scripted(settings, compute=np.full(10, 100.0)))
+    assert [row["completed"] for row in memory.rounds] == [10, 10, 10]  # nobody is kept waiting for
+    counts = simulation.selector.counts
+    assert counts.selected.tolist() == [3] * 10
+    assert counts.observed[:2].sum() < counts.observed[2:4].sum()

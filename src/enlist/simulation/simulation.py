@@ -14,6 +14,8 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -60,6 +62,7 @@ class Simulation:
     callbacks    what goes along: progress, run folder, TensorBoard
     population   takes the place of the one that the configuration describes
     data         the population's samples as tensors, if they are in shared memory already
+    log          a new file for all that the selector is asked and told, a line of JSON each; `replay` plays it back
 
     >>> from enlist.simulation import Config
     >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4})
@@ -78,6 +81,7 @@ class Simulation:
         population: Population | None = None,
         data: dict[str, Placed] | None = None,
         device: str = "cpu",
+        log: str | PathLike[str] | None = None,
     ) -> None:
         self.config = config = config if selector is None else config.with_method(selector)
         self.callbacks, self.stopping = tuple(callbacks), False
@@ -106,7 +110,7 @@ class Simulation:
         self.state.models.trainer = self.trainer
         self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
         self.updates = Updates(self.clients, self.trainer, self.protocol, self.state)
-        self.driver = Driver(self.clients, self.state)
+        self.driver = Driver(self.clients, self.state, None if log is None else Path(log))
         self._tell_truth()
         slot = self.state.models.put(0, self.server.model)
         try:  # what metrics of the user's cannot do is said now
@@ -148,6 +152,7 @@ class Simulation:
     def run(self) -> dict[str, Any]:
         """Run to the end, or until `stopping` is set; returns what result.json holds."""
         try:
+            self.driver.check_log()
             with one_thread(), one_core():
                 for callback in self.callbacks:
                     callback.on_start(self)
@@ -204,6 +209,8 @@ class Simulation:
         schedule = self.clients.schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
 
+        driver.give_up(waited.lost)
+
         taken = protocol.taken(context, waited.arrivals, driver.books.accept)
         state.memory = protocol.begun(context, picked.clients, _models(late))
         received = self._train(picked, schedule, waited, taken, late)
@@ -255,7 +262,7 @@ class Simulation:
         """Continue from a checkpoint, bit by bit as if nothing had happened."""
         settings = self.config.selector.settings
         self.state.restore(checkpoint, {name: value for name, value in settings.items() if callable(value)})
-        self.driver.begin()
+        self.driver.go_on()
         self._tell_truth()
 
     def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> list[str]:
@@ -274,11 +281,11 @@ class Simulation:
         while True:
             due = []
             while state.queue.next_time <= state.now:
-                event = state.queue.pop()
-                due += [event] if event.kind == Kind.REPLY else []
-            late += self._arrived(due)
+                due.append(state.queue.pop())
+            self.driver.give_up(event for event in due if event.kind != Kind.REPLY)
+            late += self._arrived([event for event in due if event.kind == Kind.REPLY])
             online = self.clients.online(state.round, state.now, state.members)
-            if (online & ~self.driver.busy).any() or state.now > patience:
+            if (online & ~self.driver.books.busy).any() or state.now > patience:
                 return online, late
             coming = self.population.availability.next_online(state.now)
             coming = coming if coming > state.now else state.now + IDLE
@@ -288,11 +295,9 @@ class Simulation:
 
     def _context(self, joined: IntArray) -> Context:
         """What the protocol may know of the round that begins."""
-        state, openings = self.state, self.selector.openings
+        state, asked = self.state, self.driver.asked(self.state.queue)
         under_way = [
-            UnderWay(event.client, event.round, openings[event.round].selection.now)
-            for event in state.queue
-            if event.round in openings
+            UnderWay(event.client, event.round, asked[event.round].now) for event in state.queue if event.round in asked
         ]
         known = (state.round, state.now, state.members, state.length, self.expected)
         return Context(*known, under_way, joined, state.memory)
@@ -325,12 +330,11 @@ class Simulation:
         """Train clients that reply late, and tell the selector; of bad updates it is not told."""
         if not self.config.rounds.uses_late or not events:
             return []
-        asked = {number: opening.selection for number, opening in self.selector.openings.items()}
+        asked = self.driver.asked(events)
         found = []
         for late in self.updates.late([event for event in events if event.round in asked], asked):
             found.append(late)
-            if not late.report.error:
-                self.driver.arrived(late, asked[late.round])
+            self.driver.arrived(late, asked[late.round])
         return found
 
     def _apply(self, merge: Merge, received: Received) -> None:
@@ -359,6 +363,7 @@ class Simulation:
         """Drop what comes too late to count, and the models that nobody trains from any more."""
         state, rounds = self.state, self.config.rounds
         oldest = state.round + 1 - rounds.max_lateness if rounds.uses_late else math.inf
+        self.driver.give_up(event for event in state.queue if event.round < oldest)
         state.queue.keep(event for event in state.queue if event.round >= oldest)
         state.models.keep(self.protocol.needed(state.memory, {event.round for event in state.queue}))
 

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from enlist.books import Books
+from enlist.books import Books, cut
+from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation.round.clients import SimulatedClients
-from enlist.simulation.round.rows import NOTHING
+from enlist.simulation.round.clock import Event
 from enlist.simulation.round.server import Late
 from enlist.simulation.round.state import State
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited
@@ -48,14 +50,35 @@ class Driver:
     (3, 0)
     """
 
-    def __init__(self, clients: SimulatedClients, state: State) -> None:
-        self.clients, self.state = clients, state
+    def __init__(self, clients: SimulatedClients, state: State, log: Path | None = None) -> None:
+        self.clients, self.state, self.log = clients, state, log
         self.rounds = clients.config.rounds
         self.begin()
 
     def begin(self) -> None:
-        """Open the books of the selector, which may have been loaded."""
-        self.books = Books(self.state.selector, late="await" if self.rounds.uses_late else "drop")
+        """Open the books of the selector, which may have been loaded: who is not under way is not awaited."""
+        late = "await" if self.rounds.uses_late else "drop"
+        self.books = Books(self.state.selector, late=late, log=self.log)
+        under_way = {(event.round, event.client) for event in self.state.queue}
+        for number, client in self.books.awaited:
+            if (number, client) not in under_way:
+                self.books.give_up(number, client)
+
+    def go_on(self) -> None:
+        """Go on with the selector of a checkpoint; the log ends where the checkpoint was made."""
+        self.begin()
+        if self.log is not None:
+            cut(self.log, self.state.round)
+
+    def check_log(self) -> None:
+        """Refuse to mix the log of a new run with another."""
+        if self.log is not None and not self.state.round and self.log.exists() and self.log.stat().st_size:
+            raise InputError(f"{self.log} holds a log already; name a new file.")
+
+    def give_up(self, events: Iterable[Event]) -> None:
+        """Nothing useful comes of these clients of earlier rounds any more."""
+        for event in events:
+            self.books.give_up(event.round, event.client)
 
     def join(self) -> IntArray:
         """Let clients join that come in this round; returns who they are."""
@@ -67,19 +90,17 @@ class Driver:
                 state.members += join.clients
         return np.arange(first, state.members)
 
-    @property
-    def busy(self) -> BoolArray:
-        """Clients of earlier rounds that are still under way; who has crashed or gone offline since is not."""
-        busy = np.zeros(self.state.members, dtype=bool)
-        busy[[event.client for event in self.state.queue]] = True
-        return busy
+    def asked(self, events: Iterable[Event]) -> dict[int, Selection]:
+        """Round -> whom it selected, of the rounds of these events that may still be told of."""
+        found = {number: self.books.selection(number) for number in {event.round for event in events}}
+        return {number: selection for number, selection in found.items() if selection is not None}
 
     def ask(self, available: BoolArray, wanted: int, replies: int, losses: Losses | None) -> Asked:
         """Ask for so many clients, so many replies of which end the round.
 
         `losses` is for selectors that look before they choose; the time that it takes is the clients', not theirs.
         """
-        state, busy = self.state, self.busy
+        state, busy = self.state, self.books.busy
         free = available & ~busy
         if not free.any():
             state.abandoned = True
@@ -114,8 +135,11 @@ class Driver:
         return window if math.isfinite(window) else IDLE
 
     def arrived(self, late: Late, asked: Selection) -> None:
-        """Tell of a late update that can be used."""
+        """Tell of a late update; one that is refused is not told of, and its client is free again."""
         report, client = late.report, np.array([late.client])
+        if report.error:
+            self.books.give_up(late.round, client)
+            return
         values = {name: [getattr(report, name)] for name in REPORTED} | {"num_examples": [report.samples]}
         latency = self.clients.claimed("latency", np.array([late.latency]), client, late.round)
         self.books.arrived(asked, late.client, rounds_late=late.lateness, latency=latency, **values)
@@ -129,21 +153,20 @@ class Driver:
         measured: Mapping[str, float],
     ) -> float:
         """Tell what became of the clients that were asked; returns the seconds that the selector took to learn."""
-        state, outcome = self.state, waited.outcome
-        late, replied = outcome == Outcome.LATE, outcome == Outcome.COMPLETED
-        claimed = self.clients.claimed("latency", schedule.latency, picked.clients, state.round)
-        latency = np.where(late, waited.seconds, np.where(replied, claimed, np.nan))
-        told = [reports.get(client, NOTHING) for client in picked.clients.tolist()]
-        names = (*REPORTED, "samples")
-        values = np.array([[getattr(report, name) for name in names] for report in told], dtype=float)
-        known = np.where(replied[:, None], values.reshape(len(told), len(names)), np.nan)
-        columns: dict[str, Any] = dict(zip((*REPORTED, "num_examples"), known.T, strict=True))
-        columns["upload_latency"] = np.where(replied, schedule.upload, np.nan)
-        feedback = Feedback(outcome=outcome, latency=latency, censored=late, **columns)
+        state, replied = self.state, waited.outcome == Outcome.COMPLETED
+        latency = self.clients.claimed("latency", schedule.latency, picked.clients, state.round)[replied]
+        told = [reports[client] for client in picked.clients[replied].tolist()]
+        values: dict[str, Any] = {name: [getattr(report, name) for report in told] for name in REPORTED}
+        values |= {"num_examples": [report.samples for report in told], "upload_latency": schedule.upload[replied]}
         began = time.thread_time()
-        self.books.settle(picked, feedback, self._metrics(waited.seconds, measured))
+        self.books.reply(picked, picked.clients[replied], latency=latency, **values)
+        for outcome in (Outcome.DROPPED, Outcome.FAILED):
+            self.books.reply(picked, picked.clients[waited.outcome == outcome], outcome)
+        self.books.close(picked, waited=waited.seconds, round=self._metrics(waited.seconds, measured))
         learning = time.thread_time() - began
-        state.deadline.observe(claimed[replied])
+        overdue = picked.clients[replied][latency > picked.deadline]  # they claim more time than they were given
+        self.books.give_up(picked.round, overdue)
+        state.deadline.observe(latency)
         state.length = waited.seconds if math.isnan(state.length) else 0.75 * waited.seconds + 0.25 * state.length
         return learning
 

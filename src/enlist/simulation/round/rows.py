@@ -67,7 +67,7 @@ class Rows:
 
     >>> ones = np.ones(2)
     >>> schedule = Schedule(ones, 2.0 * ones, ones, ones, 4.0 * ones, [])
-    >>> waited = Waited(12.0, 9.0, np.array([Outcome.COMPLETED, Outcome.LATE]), np.array([0]), [])
+    >>> waited = Waited(12.0, 9.0, np.array([Outcome.COMPLETED, Outcome.LATE]), np.array([0]), [], [])
     >>> rows = Rows(Selection(3, np.array([4, 7]), 9.0), schedule, waited, {4: Report(loss=0.5, samples=20.0)}, [])
     >>> [(row["client"], row["outcome"], row["latency"]) for row in rows.asked({4: 20.0})]
     [(4, 'completed', 4.0), (7, 'late', 9.0)]

@@ -68,11 +68,12 @@ class Schedule:
 
 @dataclasses.dataclass(eq=False)
 class Waited:
-    """How the waiting ended: when, after how long, outcomes so far, who replied, in order, and late replies.
+    """How the waiting ended: when, after how long, outcomes so far, and who replied, in order.
 
-    `seconds` is the deadline itself if that ended it, not a difference of times.
+    `seconds` is the deadline itself if that ended it, not a difference of times. `stale` are replies to earlier rounds
+    that have come meanwhile, `lost` are clients of earlier rounds that have crashed or gone offline.
 
-    >>> Waited(12.0, 2.0, np.array([0, 1]), np.array([3]), []).ended
+    >>> Waited(12.0, 2.0, np.array([0, 1]), np.array([3]), [], []).ended
     12.0
     """
 
@@ -81,6 +82,7 @@ class Waited:
     outcome: AnyArray
     arrivals: IntArray
     stale: list[Event]
+    lost: list[Event]
 
 
 def wait(
@@ -89,7 +91,7 @@ def wait(
     """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
 
     A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
-    notices the broken connection. Replies of earlier rounds that come meanwhile are returned as `stale`. `enough` is
+    notices the broken connection. Replies of earlier rounds that come meanwhile are returned, too. `enough` is
     asked with the clients of this round that have replied, and those of earlier ones.
 
     >>> queue, picked = Queue(), Selection(1, np.array([4, 7, 9]), deadline=5.0)
@@ -109,12 +111,14 @@ def wait(
     outcomes: dict[int, int] = {}
     arrivals: list[int] = []
     stale: list[Event] = []
+    lost: list[Event] = []
     earlier: list[int] = []
     outstanding = len(picked)
     while True:
         event = queue.pop()
         if event.round != picked.round:
             if event.kind != Kind.REPLY:
+                lost.append(event)
                 continue
             stale.append(event)
             earlier.append(event.client)
@@ -133,4 +137,4 @@ def wait(
             break
     late = int(Outcome.LATE)
     outcome = np.array([outcomes.get(client, late) for client in picked.clients.tolist()], dtype=np.int8)
-    return Waited(ended, seconds, outcome, np.array(arrivals, dtype=np.int64), stale)
+    return Waited(ended, seconds, outcome, np.array(arrivals, dtype=np.int64), stale, lost)
