@@ -125,11 +125,12 @@ def run(
 
 def summary(folder: Path, result: dict[str, Any]) -> list[list[str]]:
     """Header and one row: how a run stands, by the figures that its report has."""
+    from enlist.runs.columns import SCORED
     from enlist.runs.printing import duration, score, target_name
     from enlist.runs.scores import measure, run_scores
-    from enlist.runs.tables import PARTICIPATIONS, read_run
+    from enlist.runs.tables import read_run
 
-    tables = read_run(folder, PARTICIPATIONS)
+    tables = read_run(folder, SCORED)
     by = measure([tables])
     found = run_scores(tables, by)
     header = ["rounds", "virtual time", f"final {by}", "last", "best"]
