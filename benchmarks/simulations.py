@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from enlist.data import Dataset, Samples
+from enlist.runs.columns import SCORED
 from enlist.runs.scores import comparison_rows
-from enlist.runs.tables import PARTICIPATIONS, read_run
+from enlist.runs.tables import read_run
 from enlist.simulation import Config, Population, Simulation, build, load
 from enlist.simulation.comparison import Comparison
 from enlist.training.workers import one_thread
@@ -115,7 +116,7 @@ def selection() -> Part:
     comparison = Comparison(config, ("random", "oort", "bsfl", "fedsuv"), seeds=10, first_seed=300)
     with tempfile.TemporaryDirectory() as folder:
         ended = comparison.run(folder, jobs=os.cpu_count() or 1)
-        runs = [read_run(comparison.folder(Path(folder), key), PARTICIPATIONS) for key in ended.finished]
+        runs = [read_run(comparison.folder(Path(folder), key), SCORED) for key in ended.finished]
     rows = comparison_rows(runs)
     lines = ["", "| selector | speed-up over random | seeds that reached it |", "|---|---|---|"]
     holds = not ended.failed

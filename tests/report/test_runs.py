@@ -326,3 +326,13 @@ def test_the_page_says_how_runs_were_made_what_is_no_default_first(tmp_path):
     assert page == write_report(tables, tmp_path / "again.html").read_text(), "the same runs give the same page"
     note.write_text("{")
     assert "command" not in dict(made_section(tables[:1]).table), "a damaged note costs no report"
+
+
+def test_scores_that_are_known_are_not_computed_again(tmp_path, monkeypatch):
+    runs = [example_run(name, seed) for name in ("random", "oort") for seed in (0, 1)]
+    write_report(runs, tmp_path / "one", target=0.7)
+    rows = comparison_rows(runs, 0.7)
+    monkeypatch.setattr("enlist.report.runs.comparison_rows", None)
+    write_report(runs, tmp_path / "two", target=0.7, rows=rows)
+    assert (tmp_path / "one" / "scores.json").read_text() == (tmp_path / "two" / "scores.json").read_text()
+    assert [row["selector"] for row in json.loads((tmp_path / "two" / "scores.json").read_text())] == ["oort", "random"]

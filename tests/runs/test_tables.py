@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import inspect
 import json
 import math
+import re
 import shutil
 
 import numpy as np
@@ -13,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enlist.errors import InputError
+from enlist.runs.columns import NEEDED, SCORED, SCORED_FEDERATION, TABLES, Participation, RoundRow
 from enlist.runs.example import example_run, write_run
-from enlist.runs.tables import PARTICIPATIONS, find_runs, read_run, read_table
+from enlist.runs.tables import find_runs, read_run, read_table
 
 
 @pytest.fixture
@@ -152,7 +155,7 @@ def test_a_killed_run_is_read_up_to_its_last_whole_round(run):
 
 
 def test_columns_of_participations_can_be_left_out(run):
-    assert list(read_run(run, PARTICIPATIONS).participations) == list(PARTICIPATIONS)
+    assert list(read_run(run, SCORED).participations) == list(SCORED)
     assert "latency" in read_run(run, ["latency"]).participations
 
 
@@ -240,3 +243,15 @@ def test_nothing_to_find_is_told(tmp_path):
     for name, problem in (("empty", "holds no runs"), ("file", "is a file"), ("none", "does not exist")):
         with pytest.raises(InputError, match=problem):
             find_runs([tmp_path / name])
+
+
+def test_columns_that_readers_need_are_columns_that_writers_have():
+    assert set(NEEDED["rounds.csv"]) <= set(TABLES["rounds.csv"])
+    assert set(SCORED) | set(SCORED_FEDERATION) <= set(TABLES["participations.csv"])
+
+
+@pytest.mark.parametrize(("row", "table"), [(RoundRow, "rounds.csv"), (Participation, "participations.csv")])
+def test_every_column_has_a_type_and_a_meaning(row, table):
+    source = inspect.getsource(row)
+    for name in TABLES[table]:
+        assert re.search(rf'^    {name}: .+\n    """.+"""$', source, flags=re.M), name

@@ -132,11 +132,13 @@ def publish(
 ) -> None:
     """Print the table; write the report, with the scores as JSON beside it."""
     from enlist.report.runs import write_report
+    from enlist.runs.columns import SCORED
     from enlist.runs.printing import comparison_table
     from enlist.runs.scores import comparison_rows
-    from enlist.runs.tables import PARTICIPATIONS, read_run
+    from enlist.runs.tables import read_run
 
-    tables = [read_run(path, PARTICIPATIONS) for path in runs]
+    tables = [read_run(path, SCORED) for path in runs]
     rows = comparison_rows(tables, target, baseline=baseline)
     show_table(console, comparison_table(rows), title)
-    say_where(console, write_report(tables, files.inside(folder, "report"), title, target, baseline=baseline))
+    place = files.inside(folder, "report")
+    say_where(console, write_report(tables, place, title, target, baseline=baseline, rows=rows))

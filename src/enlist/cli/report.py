@@ -64,13 +64,14 @@ def report(
     from enlist.report import sentences
     from enlist.report.federation import as_chosen, shadow, standing
     from enlist.report.runs import write_report
+    from enlist.runs.columns import SCORED
     from enlist.runs.federation import state
     from enlist.runs.groups import group_rows, grouped, ordered
     from enlist.runs.printing import comparison_table
-    from enlist.runs.tables import PARTICIPATIONS, find_runs, read_run
+    from enlist.runs.tables import find_runs, read_run
 
     console = open_console(WIDTH)
-    tables = ordered([read_run(folder, PARTICIPATIONS) for folder in find_runs(runs)])
+    tables = ordered([read_run(folder, SCORED) for folder in find_runs(runs)])
     begun = [run for run in tables if len(run.rounds["round"])]
     if not begun:
         raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")

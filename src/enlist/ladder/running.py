@@ -16,8 +16,9 @@ from enlist.ladder.leaderboard import CEILING, Leaderboard
 from enlist.ladder.results import results
 from enlist.ladder.rung import DEVELOPMENT, PUBLISHED, VERSION, Rung, packaged, rungs
 from enlist.methods import Method, split
+from enlist.runs.columns import SCORED
 from enlist.runs.scores import BASELINE
-from enlist.runs.tables import PARTICIPATIONS, RunTables, read_run
+from enlist.runs.tables import RunTables, read_run
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.header import read_table
 from enlist.simulation.jobs import Ended, How, Job, Tick
@@ -143,7 +144,7 @@ class Ladder(Plan):
             if job.key in ended.runs:
                 found[job.key[0]].append(ended.runs[job.key].tables)
             elif job.key in ended.finished and job.folder is not None:
-                tables = read_run(job.folder, PARTICIPATIONS)
+                tables = read_run(job.folder, SCORED)
                 found[job.key[0]].append(dataclasses.replace(tables, selector=job.key[1]))
         rows = [row for name, runs in found.items() for row in results(name, runs)]
         hard = {rung.name: rung.hard for rung in self.rungs}

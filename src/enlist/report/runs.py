@@ -62,12 +62,14 @@ def write_report(
     target: float | None = None,
     window: int = 1,
     baseline: str | None = None,
+    rows: Sequence[dict[str, Any]] | None = None,
 ) -> Path:
     """Write the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
 
     `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Files of an
     earlier report are replaced. Runs without a single finished round are left out. Runs that differ in keys of their
-    configurations are shown in groups, by these keys.
+    configurations are shown in groups, by these keys. `rows` are what `comparison_rows` gives for these runs, target,
+    window and baseline, if that is known already.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run
@@ -84,7 +86,11 @@ def write_report(
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
     original, started = started, as_chosen(started)
-    rows = comparison_rows(started, target, window, baseline)
+    if rows is None:
+        rows = comparison_rows(started, target, window, baseline)
+    else:
+        labels = list(dict.fromkeys(run.selector for run in started))
+        rows = sorted(rows, key=lambda row: labels.index(row["selector"]))
     sections = [
         *((section, {}) for section in federation_sections(original)),
         _results(started, rows, given=target is not None, window=window),

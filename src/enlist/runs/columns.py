@@ -1,4 +1,8 @@
-"""The columns of a run's tables, each with its meaning: what rows hold in memory, and files from left to right."""
+"""The columns of a run's tables: what each means, its type, and which of them readers need.
+
+This is the one place that says it. `RoundRow` and `Participation` are what rows hold in memory, and, from left to
+right, what rounds.csv and participations.csv hold.
+"""
 
 from __future__ import annotations
 
@@ -123,6 +127,30 @@ USER = "user"
 """The last column of clients.csv and participations.csv, where clients are users with ids; read as text."""
 PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name != USER)
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS, "reasons.csv": tuple(Reason.__annotations__)}
+NEEDED = {
+    "rounds.csv": (
+        "round",
+        "start",
+        "end",
+        "available",
+        "asked",
+        "completed",
+        "late",
+        "dropped",
+        "failed",
+        "accuracy",
+        "loss",
+    ),
+    "participations.csv": ("round", "selected_in", "client", "outcome"),
+    "clients.csv": ("client", "samples"),
+}
+"""Columns without which a table cannot be read."""
+SCORED = NEEDED["participations.csv"]
+"""Columns of participations.csv that scores and reports of simulations get by with."""
+SCORED_FEDERATION = ("latency", "weight", "reason")
+"""Further ones that scores and reports of a real federation look at."""
+NAMES = (USER, "id")
+"""Columns of names of clients, in simulations and in real federations: text, though a name may look like a number."""
 OPEN = frozenset({"reasons.csv"})
 """Tables with further columns, which their first row names."""
 LARGEST = {"reasons.csv": 50_000_000}

@@ -16,10 +16,11 @@ import numpy as np
 from enlist import checks, files
 from enlist.errors import unknown
 from enlist.runs import frames
+from enlist.runs.columns import SCORED
 from enlist.runs.frames import columns_of
 from enlist.runs.printing import written
 from enlist.runs.scores import BASELINE, OUTCOMES, comparison_rows, default_target, run_summary
-from enlist.runs.tables import PARTICIPATIONS, RunTables, find_runs, read_run
+from enlist.runs.tables import RunTables, find_runs, read_run
 from enlist.typing import AnyArray
 
 TABLES = ("runs", "rounds", "participations", "clients")
@@ -252,7 +253,7 @@ def frame(
     checks.one_of("table", table, TABLES)
     paths = [folders] if isinstance(folders, str | PathLike) else list(folders)
     found = find_runs([Path(path) for path in paths])
-    runs = [read_run(path, None if table == "participations" else PARTICIPATIONS) for path in found]
+    runs = [read_run(path, None if table == "participations" else SCORED) for path in found]
     keys = differing(runs, NAMES)
     groups = []
     for run in runs:

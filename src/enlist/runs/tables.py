@@ -25,20 +25,12 @@ import numpy as np
 from enlist import files
 from enlist.errors import InputError
 from enlist.methods import Method
+from enlist.runs.columns import NAMES, NEEDED, SCORED, SCORED_FEDERATION
 from enlist.runs.kinds import held
 from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
-
-ROUNDS = ("round", "start", "end", "available", "asked", "completed", "late", "dropped", "failed", "accuracy", "loss")
-PARTICIPATIONS = ("round", "selected_in", "client", "outcome")
-CLIENTS = ("client", "samples")
-NAMES = ("user", "id")
-"""Columns of names of clients, in simulations and in real federations: text, though a name may look like a number."""
-
-FEDERATION = ("latency", "weight", "reason")
-"""Further columns of participations that scores and reports of a real federation look at."""
 
 _BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
 
@@ -189,7 +181,7 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     """The tables of one run folder, also of a run that is still going or was killed: up to its last whole round.
 
     Selector and seed are those of the configuration; inside a comparison (`runs/<selector>/<seed>`) the place decides.
-    `columns` says which columns of the participations are wanted: scores and reports get by with `PARTICIPATIONS`,
+    `columns` says which columns of the participations are wanted: scores and reports get by with `SCORED`,
     and a long table is read three times as fast.
 
     >>> import tempfile
@@ -199,13 +191,13 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     'oort, seed 2'
     """
     folder = Path(folder)
-    rounds = _checked(folder / "rounds.csv", ROUNDS)
+    rounds = _checked(folder / "rounds.csv", NEEDED["rounds.csv"])
     config = read_json(folder / "config.json")
     text: tuple[str, ...] = ("outcome", *NAMES)
     if config is not None and "strategy" in config:
-        columns, text = None if columns is None else (*columns, *FEDERATION), (*text, "reason")
-    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text)
-    clients = _checked(folder / "clients.csv", CLIENTS, text=NAMES)
+        columns, text = None if columns is None else (*columns, *SCORED_FEDERATION), (*text, "reason")
+    participations = _checked(folder / "participations.csv", SCORED, columns, text)
+    clients = _checked(folder / "clients.csv", NEEDED["clients.csv"], text=NAMES)
     numbers = rounds["round"]
     if (np.diff(numbers) <= 0).any():
         where = int(np.argmax(np.diff(numbers) <= 0)) + 1

@@ -29,7 +29,7 @@ from enlist.runs.tables import RunTables
 from enlist.runs.why import Why, why
 from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
-from enlist.simulation.rows import RoundRecord
+from enlist.simulation.round.rows import RoundRecord
 from enlist.statistics import Summary, paired_difference
 from enlist.typing import AnyArray
 
@@ -265,7 +265,8 @@ class ComparisonResult:
 
     def report(self, place: str | PathLike[str]) -> Path:
         """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
-        return write_report(self._tables(), Path(place), self.title, self.target, baseline=self.baseline)
+        place, tables = Path(place), self._tables()
+        return write_report(tables, place, self.title, self.target, baseline=self.baseline, rows=self.rows)
 
     def _tables(self) -> list[RunTables]:
         if not self.runs:

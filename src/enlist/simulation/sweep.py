@@ -15,9 +15,10 @@ from enlist import checks, files
 from enlist.errors import EnlistError, InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.groups import group_curves, write_groups
+from enlist.runs.columns import SCORED
 from enlist.runs.groups import Group, Values, compared_rows, group_rows, ordered, run_frame, write_rows
 from enlist.runs.printing import as_html, as_text, comparison_table, plural, short_names, titled
-from enlist.runs.tables import PARTICIPATIONS, read_run
+from enlist.runs.tables import read_run
 from enlist.selectors import AnyMethods
 from enlist.simulation.comparison import LOGGER, METHODS, SEEDS, Comparison, result_of
 from enlist.simulation.config import Config
@@ -123,7 +124,7 @@ class Sweep(Plan):
         by_name = {point.name: group for point, group in zip(self.points, found, strict=True)}
         for job in self.jobs(root):
             if job.key in ended.finished and job.folder is not None:
-                by_name[job.key[0]].runs.append(read_run(job.folder, PARTICIPATIONS))
+                by_name[job.key[0]].runs.append(read_run(job.folder, SCORED))
         return [Group(group.values, ordered(group.runs)) for group in found if group.runs]
 
 

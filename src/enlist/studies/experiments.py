@@ -37,8 +37,9 @@ def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     >>> found["status"], found["round"], int(found["selected"].sum())
     ('finished', array([1., 2.]), 6)
     """
+    from enlist.runs.columns import SCORED
     from enlist.runs.scores import times_selected
-    from enlist.runs.tables import PARTICIPATIONS, read_run
+    from enlist.runs.tables import read_run
     from enlist.simulation.config import parse
     from enlist.simulation.jobs import run_in
 
@@ -46,7 +47,7 @@ def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     bound = config.rounds.protocol == "safa"  # which no other selector may have
     population, data = _population(config.model_dump_json(exclude=None if bound else {"selector"}))
     result = run_in(folder / "run", config, population=population, data=data, device=_device(settings))
-    tables = read_run(folder / "run", PARTICIPATIONS)
+    tables = read_run(folder / "run", SCORED)
     return {**result, **tables.rounds, "selected": times_selected(tables)}
 
 
@@ -62,7 +63,7 @@ def _population(config: str) -> tuple[Population, dict[str, Placed]]:
     """The clients and their data, kept for the next selector of the same seed."""
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
-    from enlist.simulation.simulation import placed
+    from enlist.simulation.setup import placed
     from enlist.streams import Streams
     from enlist.training.models import initialise
 

@@ -27,10 +27,11 @@ def federation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     >>> found["who"].shape, found["samples"].shape, bool((found["local_accuracy"] <= 1).all())
     ((4, 2), (6,), True)
     """
-    from enlist.runs.tables import PARTICIPATIONS, read_run
+    from enlist.runs.columns import SCORED
+    from enlist.runs.tables import read_run
 
     found = simulation(settings, seed, folder)
-    tables = read_run(folder / "run", {*PARTICIPATIONS, *REPORTED})
+    tables = read_run(folder / "run", {*SCORED, *REPORTED})
     shape = (len(tables.rounds["round"]), -1)
     reported = {name: tables.participations[name].reshape(shape) for name in REPORTED}
     return {
