@@ -135,7 +135,7 @@ def test_rectangles_only_shrink_and_scores_add_up(printed: dict[str, Any]) -> No
 
 def test_the_limit_of_elimination_is_rho() -> None:
     options = {"full_utility": OBSERVED, "ridge": 0.05, "pruning": False}
-    many = {**PLAYING, "clients": 150, "rounds": 40, "bounds": False}
+    many = {**PLAYING, "clients": 150, "rounds": 60, "bounds": False}
     for rho, limit in ((0.4, 60), (0.1, 15), (0.0, 0)):
         found = played({**many, "selector": "fedsuv:paper", "options": {**options, "rho": rho}}, 2, Path())
         assert found["eliminated"][:, 0].sum() == limit

@@ -43,7 +43,7 @@ class FedSUVSettings:
     rho : float, default 0.4
         Largest share of clients to eliminate.
     ridge : float, default 1.0
-        Ridge of the validity model.
+        Ridge of the validity model, in observations along each axis of the standardised features.
     noise : float, default 0.1
         Noise of the utility model.
     drift : float, default 0.02
@@ -184,7 +184,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     are available, and every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round. The paper is
     silent on these: utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the
     running mean and deviation of the round in which they came; a negative gain counts as 0; features are standardised
-    (logarithms of FLOPS, memory, sizes, bandwidth) with an intercept; an interval that does not meet the older one
+    (logarithms of magnitudes and counts) with an intercept; an interval that does not meet the older one
     replaces it; with late_utility None a client that arrives after the deadline teaches its utility, too; dominance
     needs one strict inequality; the first two rounds are random; the length of the kernel is the median distance,
     refitted every 50 rounds by marginal likelihood on at most 512 clients.
