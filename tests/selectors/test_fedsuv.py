@@ -8,6 +8,8 @@ between them is exp(-2^2/(2 2^2)) = e^-.5 = .60653.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
@@ -57,7 +59,7 @@ def test_the_constant_of_the_width(delta, a):
 
 def test_validity_by_hand():
     # 0 always drops out, 1 always finishes. After 12 rounds: means 0 and 24/25, half widths a sqrt(2/25) = .66697; a
-    # probability, so what is shown is cut to [0, 1].
+    # probability, so what is shown is cut to [0, 1]; the preset shows it as it is.
     selector = pair(initial_rounds=0)
     for _ in range(12):
         tell(selector, selector.ask(k=2, deadline=10.0), [0.1, 0.1], outcome=[DROPPED, COMPLETED])
@@ -67,6 +69,8 @@ def test_validity_by_hand():
     np.testing.assert_allclose(state.validity_low, [-0.66697, 0.96 - 0.66697], atol=1e-5)
     np.testing.assert_allclose(state.validity_high, [0.66697, 0.96 + 0.66697], atol=1e-5)
     np.testing.assert_allclose(selector.summary()["validity"], [0.66697, 1.0], atol=1e-5)
+    selector.settings = dataclasses.replace(selector.settings, clip=False)
+    np.testing.assert_allclose(selector.summary()["validity"], [0.66697, 1.62697], atol=1e-5)
 
 
 def test_magnitudes_are_taken_as_logarithms():
@@ -394,10 +398,11 @@ def test_certainty_of_one_eliminates_nobody_who_may_be_as_good():
     # (z, 1) of lengths sqrt 3 = 1.732, 1.225, 1, 1.225, 1.732. H = 417 I, so a|x|/sqrt H is .2/sqrt 3 |x|; with theta
     # the means are .1, .4, .7, 1.0, 1.3: the best lower bound is 1.1. Client 3 reaches 1.0 + .1414 = 1.14 and stays,
     # client 2 only .7 + .1155. (If both were cut to [0, 1] first, 1 <= 1 would eliminate client 3.)
-    selector = line(5, initial_rounds=0, width_scale=100.0, rho=1.0)
-    believe(selector)
-    selector.ask(k=1)
-    assert np.flatnonzero(selector.state.active).tolist() == [3, 4]
+    for elimination in ("soft", "capped", "hard"):
+        selector = line(5, initial_rounds=0, width_scale=100.0, rho=1.0, elimination=elimination)
+        believe(selector)
+        selector.ask(k=1)
+        assert np.flatnonzero(selector.state.active).tolist() == [3, 4]
 
 
 def believe(selector):
@@ -405,6 +410,40 @@ def believe(selector):
     model = selector.state.validity.model
     model.precision = 3 * (A / 0.2) ** 2 * np.eye(2)
     model.moment = model.precision @ np.array([0.3 * np.sqrt(2), 0.7])
+
+
+@pytest.mark.parametrize(
+    ("rho", "out", "active"),
+    # The best lower bound is 1.1, so 0, 1 and 2 are in E_t, and all of them go, whatever share rho names: the guard
+    # 5 >= (1 - rho) 5 is tested once. With one client gone, 4 >= (1 - rho) 5 fails for rho = .1 (4.5), but not for .2.
+    [
+        (0.4, [], [3, 4]),
+        (0.1, [], [3, 4]),
+        (0.1, [3], [0, 1, 2, 4]),
+        (0.2, [3], [4]),
+        (0.0, [], [0, 1, 2, 3, 4]),
+    ],
+)
+def test_elimination_as_printed(rho, out, active):
+    selector = line(5, initial_rounds=0, width_scale=100.0, rho=rho, elimination="hard", pruning=False)
+    believe(selector)
+    selector.state.active[out] = False
+    selector.ask(k=1)
+    assert np.flatnonzero(selector.state.active).tolist() == active
+
+
+def test_elimination_as_printed_looks_at_the_present_bounds():
+    # Eq. 7 is on Eq. 4. The rectangles have other news from earlier rounds, and elimination does not look at them.
+    selector = boxed([[0.8, 0.9], *[[0.1, 0.2]] * 4], ANY, elimination="hard", pruning=False)
+    selector.ask(k=1)
+    assert selector.state.active.all()  # the model knows nothing yet
+    np.testing.assert_array_equal(selector.state.validity_high, [0.9, *[0.2] * 4])
+
+
+def test_elimination_as_printed_with_nobody_left():
+    selector = line(5, initial_rounds=0, rho=1.0, elimination="hard")
+    selector.state.active[:] = False
+    assert len(selector.ask(k=2)) == 2
 
 
 # ---------------------------------------------------------------------------------------------------------------- prune
@@ -418,6 +457,18 @@ def test_pruning():
     selector = boxed(validity, utility, rho=0.0)
     selector.ask(k=1)
     assert np.flatnonzero(selector.state.active).tolist() == [0, 1, 2, 4]
+
+
+@pytest.mark.parametrize(("clip", "active"), [(True, [0, 1, 2, 3, 4]), (False, [0, 1, 2, 4])])
+def test_pruning_beyond_certainty(clip, active):
+    # Pessimistic corner of 0: (1.2, .5). 3 reaches (1.1, .5): below it. Cut to [0, 1] both are (1, .5), equal, and 3
+    # stays. The others reach 2.
+    validity = [[1.2, 2.0], [0.1, 2.0], [0.1, 2.0], [0.1, 1.1], [0.1, 2.0]]
+    utility = [[0.5, 0.9], [0.1, 0.5], [0.1, 0.5], [0.1, 0.5], [0.1, 0.5]]
+    selector = boxed(validity, utility, rho=0.0, clip=clip)
+    selector.state.validity.model.precision *= 1e-3  # so wide that the injected rectangles stand
+    selector.ask(k=1)
+    assert np.flatnonzero(selector.state.active).tolist() == active
 
 
 def test_pruning_keeps_identical_clients():
@@ -510,15 +561,16 @@ def test_soft_elimination_lets_the_most_valid_come_back():
     assert selector.state.active.tolist() == [True, False, True, True, True]
 
 
-def test_hard_elimination_is_for_ever():
+@pytest.mark.parametrize("elimination", ["capped", "hard"])
+def test_hard_elimination_is_for_ever(elimination):
     # The server still needs three: by optimistic utility, 1 and 3. But they stay out.
-    selector = boxed(RETURN, UTILITY, elimination="hard")
+    selector = boxed(RETURN, UTILITY, elimination=elimination)
     selector.state.active[:] = [True, False, False, False, True]
     assert selector.ask([0, 1, 2, 3], k=3).clients.tolist() == [0, 1, 3]
     assert selector.state.active.tolist() == [True, False, False, False, True]
 
 
-@pytest.mark.parametrize(("elimination", "back"), [("soft", True), ("hard", False)])
+@pytest.mark.parametrize(("elimination", "back"), [("soft", True), ("capped", False), ("hard", False)])
 def test_soft_elimination_starts_afresh(elimination, back):
     selector = boxed(ANY, ANY, elimination=elimination, readmit_every=4)
     selector.state.active[1:3] = False
@@ -733,12 +785,16 @@ def test_presets():
     assert (paper.width_scale, paper.elimination, paper.drift) == (1.0, "hard", 0.0)
     assert (paper.memory, paper.readmit_every, paper.rho) == (None, None, 0.4)
     assert (paper.coupling, paper.late_utility) == ("none", None)
-    assert paper.ridge == 1.0
+    assert (paper.ridge, paper.clip) == (1.0, False)
 
 
 def test_the_paper_at_full_width():
-    # round 1: .5 +- .5 * 2.89365, cut to [0, 1]; with two clients that says nothing
+    # round 1: .5 +- .5 * 2.89365, as Eq. 5 has it; cut to [0, 1], that says nothing, and all would tie
     selector = enlist.create("fedsuv", Clients(features=[[1.0], [3.0]]), preset="paper")
+    selector.ask([], k=1)
+    np.testing.assert_allclose(selector.state.utility_low, -0.946825, atol=1e-5)
+    np.testing.assert_allclose(selector.state.utility_high, 1.946825, atol=1e-5)
+    selector = enlist.create("fedsuv", Clients(features=[[1.0], [3.0]]), preset="paper", clip=True)
     selector.ask([], k=1)
     assert selector.state.utility_low.tolist() == [0, 0]
     assert selector.state.utility_high.tolist() == [1, 1]
