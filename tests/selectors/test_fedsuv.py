@@ -32,7 +32,7 @@ def line(count, num_examples=None, **settings):
     """Clients at 1, 3, 5, ... of a feature that is no magnitude; the rule is the printed one, with two criteria."""
     features = 1.0 + 2.0 * np.arange(count)[:, None]
     clients = Clients(features=features, feature_names=["age"], num_examples=num_examples)
-    apart = {"coupling": "none", "late_utility": None}
+    apart = {"coupling": "none", "late_utility": None, "ridge": 1.0}
     return enlist.create("fedsuv", clients, seed=1, **{"drift": 0.0, **apart, **settings})
 
 
@@ -777,7 +777,7 @@ def test_exact_and_features_agree_on_who_is_best():
 
 def test_presets():
     settings = enlist.create("fedsuv", Clients(features=[[1.0], [2.0]])).settings
-    assert (settings.delta, settings.rho, settings.ridge, settings.noise) == (0.1, 0.4, 1.0, 0.1)
+    assert (settings.delta, settings.rho, settings.ridge, settings.noise) == (0.1, 0.4, 10.0, 0.1)
     assert (settings.width_scale, settings.initial_rounds, settings.elimination) == (0.2, 2, "soft")
     assert (settings.readmit_every, settings.memory, settings.refit_every) == (50, 20, 50)
     assert (settings.coupling, settings.late_utility) == ("multiply", 0.0)

@@ -42,7 +42,7 @@ class FedSUVSettings:
         Chance that an interval misses the truth.
     rho : float, default 0.4
         Share of the clients after which elimination stops; 0 for no elimination.
-    ridge : float, default 1.0
+    ridge : float, default 10.0
         Ridge of the validity model, in observations along each axis of the standardised features.
     clip : bool, default True
         Cut the rectangles to [0, 1], where validity and utility lie.
@@ -85,7 +85,7 @@ class FedSUVSettings:
 
     delta: float = 0.1
     rho: float = 0.4
-    ridge: float = 1.0
+    ridge: float = 10.0
     clip: bool = True
     noise: float = 0.1
     drift: float = 0.02
@@ -185,9 +185,10 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     Differs from the paper (preset "paper" restores what it prints): one score for both, and a client that is late or
     fails has brought 0: the printed rule ranks by utility alone, learns nothing from who is late, and so asks those
     late clients again and again whom elimination has left. Intervals of utility are scaled by 0.2, because at full
-    width pruning removes almost nobody; rectangles are cut to [0, 1]; with coupling "none" at most a share rho is
-    eliminated, eliminated clients come back when fewer than k of the rest are available, and every 50 rounds, because
-    utilities drift; the Gaussian process forgets 2 % a round.
+    width pruning removes almost nobody; the ridge is 10, so that those of validity, too, begin narrower than the
+    printed bound allows (with 1, late clients are tried for longer); rectangles are cut to [0, 1]; with coupling "none"
+    at most a share rho is eliminated, eliminated clients come back when fewer than k of the rest are available, and
+    every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round.
 
     The preset differs, too. Where the paper is silent: delta is 0.1, the ridge 1 (its bounds imply that); features are
     standardised (logarithms of magnitudes and counts) with an intercept, which keeps |theta| <= 1 as the width assumes,
@@ -209,6 +210,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
             "coupling": "none",
             "late_utility": None,
             "width_scale": 1.0,
+            "ridge": 1.0,
             "clip": False,
             "elimination": "hard",
             "drift": 0.0,
