@@ -1,4 +1,7 @@
-"""Figures over seeds with their intervals: means, differences and ratios of paired runs, shares, any statistic."""
+"""Figures over seeds with their intervals: means, differences and ratios of paired runs, shares, any statistic.
+
+And before a run: what its seeds could show.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.stats import binomtest, rankdata, studentized_range
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import binomtest, chi2, rankdata, studentized_range
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
@@ -96,6 +101,64 @@ def share(successes: int, trials: int) -> Summary:
     """
     found = binomtest(successes, trials).proportion_ci(method="wilson")
     return Summary(successes / trials, float(found.low), float(found.high))
+
+
+def power_of(difference: float, spread: float, seeds: int) -> float:
+    """The chance that the 95 % interval of a paired difference leaves out 0, if the true mean is `difference`.
+
+    spread   standard deviation of the differences from seed to seed, as development seeds have it; of ratios, that of
+             their logarithms, and `difference` is a logarithm, too
+    seeds    how many pairs there will be; a single one has no interval, so it shows nothing
+
+    The two tails of Student's noncentral t, by quadrature over the deviation that the seeds will have: scipy's own is
+    NaN in places.
+
+    >>> round(power_of(0.5, spread=1.0, seeds=34), 4)
+    0.8078
+    """
+    if seeds < 2:
+        return 0.0
+    if spread == 0.0:
+        return float(difference != 0.0)
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    deviation = np.sqrt(chi2.ppf((nodes + 1.0) / 2.0, seeds - 1) / (seeds - 1))
+    bar = float(student.ppf(0.975, seeds - 1)) * deviation
+    shift = abs(difference) / spread * math.sqrt(seeds)
+    return min(float(weights @ (ndtr(shift - bar) + ndtr(-shift - bar))) / 2.0, 1.0)
+
+
+def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:
+    """The smallest true difference that so many seeds would show with the chance `power`; see `power_of`.
+
+    A claim about less than that cannot be tested with these seeds. `power` lies between 0.06 and 0.999. Of ratios it is
+    exp of what this returns, if `spread` is that of logarithms. Infinite for a single seed.
+
+    >>> round(smallest_difference(spread=0.01, seeds=5), 4)
+    0.0168
+    """
+    if seeds < 2:
+        return math.inf
+    if spread == 0.0:
+        return 0.0
+    most = 1e4 / math.sqrt(seeds)
+    return spread * float(brentq(lambda size: power_of(size, 1.0, seeds) - power, 0.0, most))
+
+
+def seeds_needed(difference: float, spread: float, power: float = 0.8, most: int = 10_000) -> int | None:
+    """How many seeds would show a true difference with the chance `power`; None if `most` are not enough.
+
+    >>> seeds_needed(0.5, spread=1.0), seeds_needed(0.0, spread=1.0)
+    (34, None)
+    """
+    low, high = 1, 2
+    while power_of(difference, spread, high) < power:
+        if high >= most:
+            return None
+        low, high = high, min(2 * high, most)
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if power_of(difference, spread, middle) >= power else (middle, high)
+    return high
 
 
 def mean_ranks(scores: ArrayLike) -> FloatArray:

@@ -52,7 +52,7 @@ def rounds(decision, means, count, noise=0.0, seed=0, first=1, threshold=None):
         play = decision.play(np.ones(len(means), dtype=bool), round)
         increases = np.asarray(means)[play.arms] + noise * draw.normal(size=len(play.arms))
         rewards = increases if threshold is None else (increases > threshold).astype(float)
-        adopted.append(int(play.arms[decision.adopt(play, rewards, increases)]))
+        adopted.append(int(play.arms[decision.adopt(play, rewards)]))
         decision.learn(play.arms, rewards, increases)
     return adopted
 
@@ -145,15 +145,29 @@ def test_extreme_explore_adopts_the_best_reward_of_the_round():
     decision = begin(ExtremeExploreRule())
     play = decision.play(ALL, 1)
     assert (play.arms.tolist(), play.extreme) == ([0, 1, 2], True)
-    assert decision.adopt(play, [0.01, -0.02, 0.04], [0.01, -0.02, 0.04]) == 2
+    assert decision.adopt(play, [0.01, -0.02, 0.04]) == 2
 
 
-def test_ties_of_binary_rewards_go_by_increase_and_then_by_estimate():
+def test_ties_of_binary_rewards_go_by_estimate():
+    # Estimates after one round: 1, 0, 0. Arms 0 and 1 tie at 1, so 0 is kept; 1 and 2 tie, so either, whatever they
+    # increased the score by.
     decision = begin(ExtremeExploreRule())
     play = decision.play(ALL, 1)
-    assert decision.adopt(play, [1.0, 1.0, 0.0], [0.03, 0.06, 0.09]) == 1
     decision.learn([0, 1, 2], [1.0, 0.0, 0.0], [0.1, 0.0, 0.0])
-    assert decision.adopt(play, [1.0, 1.0, 0.0], [0.03, 0.03, 0.0]) == 0
+    assert decision.adopt(play, [1.0, 1.0, 0.0]) == 0
+    assert {decision.adopt(play, [0.0, 1.0, 1.0]) for _ in range(30)} == {1, 2}
+
+
+def test_binary_rewards_keep_other_models_than_continuous_ones():
+    # Increases .05 and .06 lie above the threshold, and the first arm was above it before: it is kept, although the
+    # other increases more. By the continuous reward the other is kept.
+    increases = np.array([0.05, 0.06, 0.0])
+    kept = {}
+    for name, rewards in {"binary": (increases > 0.025).astype(float), "continuous": increases}.items():
+        decision = begin(ExtremeExploreRule())
+        decision.learn([0, 1, 2], [1.0, 0.0, 0.0] if name == "binary" else [0.05, 0.01, 0.0], [0.05, 0.01, 0.0])
+        kept[name] = decision.adopt(decision.play(ALL, 2), rewards)
+    assert kept == {"binary": 0, "continuous": 1}
 
 
 def test_delayed_rewards_adopt_by_the_estimates_before_them():
@@ -161,19 +175,19 @@ def test_delayed_rewards_adopt_by_the_estimates_before_them():
     play = decision.play(ALL, 1)
     decision.learn(play.arms, [0.01, 0.05, 0.0], [0.01, 0.05, 0.0])
     now = [0.5, 0.0, 0.0]
-    assert decision.adopt(play, now, now) == 1
+    assert decision.adopt(play, now) == 1
     decision.learn(play.arms, now, now)
-    assert decision.adopt(play, [0.0, 0.0, 0.0], [0.0, 0.0, 0.0]) == 0
+    assert decision.adopt(play, [0.0, 0.0, 0.0]) == 0
     posterior = begin(BayesianExtremeExploreRule(delayed=True))
     posterior.learn(play.arms, [0.0, 0.0, 1.0], [0.0, 0.0, 0.1])
-    assert posterior.adopt(play, [1.0, 0.0, 0.0], [0.1, 0.0, 0.0]) == 2
+    assert posterior.adopt(play, [1.0, 0.0, 0.0]) == 2
 
 
 def test_before_any_reward_delayed_adoption_is_fair():
     adopted = set()
     for seed in range(30):
         decision = begin(ExtremeExploreRule(delayed=True), seed=seed)
-        adopted.add(decision.adopt(decision.play(ALL, 1), [0.1, 0.0, 0.0], [0.1, 0.0, 0.0]))
+        adopted.add(decision.adopt(decision.play(ALL, 1), [0.1, 0.0, 0.0]))
     assert adopted == {0, 1, 2}
 
 
@@ -183,7 +197,7 @@ def test_an_arm_that_is_not_credited_is_neither_adopted_nor_learned(delayed):
     decision.learn([0, 1, 2], [0.09, 0.01, 0.0], [0.09, 0.01, 0.0])
     before = decision.values().copy()
     play = decision.play(ALL, 2)
-    assert decision.adopt(play, [NAN, 0.02, 0.01], [NAN, 0.02, 0.01]) == 1
+    assert decision.adopt(play, [NAN, 0.02, 0.01]) == 1
     decision.learn(play.arms, [NAN, 0.02, NAN], [NAN, 0.02, NAN])
     assert decision.values()[[0, 2]].tolist() == before[[0, 2]].tolist()
     assert decision.count().tolist() == [1, 2, 1]
@@ -242,7 +256,7 @@ def test_extreme_rounds_by_probability():
 def test_an_extreme_round_of_another_rule_adopts_the_best_and_teaches_all():
     decision = begin(UCBRule(stationary=True), explore=ExploreRounds(every=1))
     play = decision.play(ALL, 1)
-    assert decision.adopt(play, [0.0, 0.01, 0.03], [0.0, 0.01, 0.03]) == 2
+    assert decision.adopt(play, [0.0, 0.01, 0.03]) == 2
     decision.learn(play.arms, [0.0, 0.01, 0.03], [0.0, 0.01, 0.03])
     assert decision.values() == pytest.approx([0.0, 0.01, 0.03])
     assert decision.rule.state.plays == 1

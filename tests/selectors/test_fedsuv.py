@@ -1,12 +1,14 @@
 """FedSUV: both models, the rectangles and the three steps of a round worked out by hand.
 
-Two clients with one feature at 1 and 3 stand at z = -1 and 1. Validity: with the intercept, scaled to length 1, their
-rows are (-1, 1)/sqrt 2 and (1, 1)/sqrt 2; these are orthogonal, so each is a regression of its own: after m outcomes
-with s successes the mean is s/(1+m), the width 1/sqrt(1+m). Utility: their distance 2 is also the median distance, so
-the kernel between them is exp(-2^2/(2 2^2)) = e^-.5 = .60653.
+Two clients with one feature at 1 and 3 stand at z = -1 and 1. Validity: with the intercept their rows are (-1, 1) and
+(1, 1), of length sqrt 2; these are orthogonal, so each is a regression of its own: after m outcomes with s successes
+the mean is 2s/(1+2m), the width sqrt(2/(1+2m)). Utility: their distance 2 is also the median distance, so the kernel
+between them is exp(-2^2/(2 2^2)) = e^-.5 = .60653.
 """
 
 from __future__ import annotations
+
+import dataclasses
 
 import numpy as np
 import pytest
@@ -29,8 +31,8 @@ def pair(**settings):
 def line(count, num_examples=None, **settings):
     """Clients at 1, 3, 5, ... of a feature that is no magnitude; the rule is the printed one, with two criteria."""
     features = 1.0 + 2.0 * np.arange(count)[:, None]
-    clients = Clients(features=features, feature_names=["cores"], num_examples=num_examples)
-    apart = {"coupling": "none", "late_utility": None}
+    clients = Clients(features=features, feature_names=["age"], num_examples=num_examples)
+    apart = {"coupling": "none", "late_utility": None, "ridge": 1.0}
     return enlist.create("fedsuv", clients, seed=1, **{"drift": 0.0, **apart, **settings})
 
 
@@ -48,7 +50,7 @@ def tell(selector, picked, utility=None, **columns):
 
 @pytest.mark.parametrize(("delta", "a"), [(0.1, 2.36), (0.05, 2.48), (0.01, 2.73)])
 def test_the_constant_of_the_width(delta, a):
-    clients = Clients(features=[[1.0], [3.0]], feature_names=["cores"])
+    clients = Clients(features=[[1.0], [3.0]], feature_names=["age"])
     validity = Validity.of(clients, ridge=1.0)
     mean, width = validity.interval(np.array([[1.0, 0.0], [0.0, 0.5]]), delta)
     assert mean.tolist() == [0, 0]
@@ -56,27 +58,52 @@ def test_the_constant_of_the_width(delta, a):
 
 
 def test_validity_by_hand():
-    # 0 always drops out, 1 always finishes. After 99 rounds: means 0 and 99/100, half widths a/10 = .23581; a
-    # probability, so what is shown is cut to [0, 1].
+    # 0 always drops out, 1 always finishes. After 12 rounds: means 0 and 24/25, half widths a sqrt(2/25) = .66697; a
+    # probability, so what is shown is cut to [0, 1]; the preset shows it as it is.
     selector = pair(initial_rounds=0)
-    for _ in range(99):
+    for _ in range(12):
         tell(selector, selector.ask(k=2, deadline=10.0), [0.1, 0.1], outcome=[DROPPED, COMPLETED])
     selector.ask([], k=1)
     state = selector.state
-    np.testing.assert_allclose(state.validity.model.precision, 100 * np.eye(2), atol=1e-9)
-    np.testing.assert_allclose(state.validity_low, [-A / 10, 0.99 - A / 10], atol=1e-5)
-    np.testing.assert_allclose(state.validity_high, [A / 10, 0.99 + A / 10], atol=1e-5)
-    np.testing.assert_allclose(selector.summary()["validity"], [A / 10, 1.0], atol=1e-5)
+    np.testing.assert_allclose(state.validity.model.precision, 25 * np.eye(2), atol=1e-9)
+    np.testing.assert_allclose(state.validity_low, [-0.66697, 0.96 - 0.66697], atol=1e-5)
+    np.testing.assert_allclose(state.validity_high, [0.66697, 0.96 + 0.66697], atol=1e-5)
+    np.testing.assert_allclose(selector.summary()["validity"], [0.66697, 1.0], atol=1e-5)
+    selector.settings = dataclasses.replace(selector.settings, clip=False)
+    np.testing.assert_allclose(selector.summary()["validity"], [0.66697, 1.62697], atol=1e-5)
 
 
 def test_magnitudes_are_taken_as_logarithms():
-    # log1p of 0, e - 1, e^2 - 1 is 0, 1, 2: z = -1.2247, 0, 1.2247, norm sqrt(1.5 + 1)
+    # log1p of 0, e - 1, e^2 - 1 is 0, 1, 2: z = -1.2247, 0, 1.2247
     features = np.array([[0.0], [np.e - 1], [np.e**2 - 1]])
-    validity = Validity.of(Clients(features=features, feature_names=["CPU FLOPS"]), ridge=1.0)
-    expected = np.array([[-np.sqrt(1.5), 1], [0, 1], [np.sqrt(1.5), 1]]) / np.sqrt(2.5)
-    np.testing.assert_allclose(validity.rows(features), expected, atol=1e-12)
+    expected = np.array([[-np.sqrt(1.5), 1], [0, 1], [np.sqrt(1.5), 1]])
+    for name in ("CPU FLOPS", "cpu cores", "GPU count", "number of samples"):
+        validity = Validity.of(Clients(features=features, feature_names=[name]), ridge=1.0)
+        np.testing.assert_allclose(validity.rows(features), expected, atol=1e-12)
     plain = Validity.of(Clients(features=features, feature_names=["age"]), ridge=1.0)
     assert abs(plain.rows(features)[1, 0]) > 0.1
+
+
+def test_one_outlier_does_not_shrink_the_others():
+    # 99 clients at 0 and 1, half each but one more at 1, and one at 1000. Its z is about sqrt 99 = 9.95, that of the
+    # others about -.1: rows of length about 1, so before anything is known everybody may be valid. Divided by the
+    # longest row, 10, their upper validity would be .236: certainly late, although nobody was asked.
+    features = np.array([*[0.0] * 49, *[1.0] * 50, 1000.0])[:, None]
+    validity = Validity.of(Clients(features=features, feature_names=["age"]), ridge=1.0)
+    mean, width = validity.interval(validity.rows(features), 0.1)
+    assert not mean.any()
+    np.testing.assert_allclose(width[:99], A * np.sqrt(1.0 + 0.1**2), rtol=1e-3)
+    assert width[99] == pytest.approx(A * 10.0, rel=1e-3)
+
+
+def test_weights_are_as_small_as_the_width_assumes():
+    # Of 16 clients with two independent features the 12 in time are those with a 1 in either: p = 3/4. The regression
+    # on (z1, z2, 1) has slopes 1/4, 1/4 and intercept 3/4: |theta|^2 = 1/8 + 9/16 = .6875 <= p.
+    grid = np.array([[one, other] for one in (0.0, 1.0) for other in (0.0, 1.0)] * 4)
+    validity = Validity.of(Clients(features=grid, feature_names=["age", "place"]), ridge=1e-9)
+    rows = validity.rows(grid)
+    validity.model.update(rows, grid.max(axis=1))
+    np.testing.assert_allclose(validity.model.theta, [0.25, 0.25, 0.75], atol=1e-6)
 
 
 def test_an_uninformative_feature():
@@ -91,7 +118,7 @@ def test_invalid_clients_teach_validity_only(outcome, latency):
     picked = selector.ask([1], k=1, deadline=10.0)
     tell(selector, picked, [5.0], outcome=[outcome], latency=[latency])
     state = selector.state
-    np.testing.assert_allclose(state.validity.model.precision, [[1.5, 0.5], [0.5, 1.5]])
+    np.testing.assert_allclose(state.validity.model.precision, [[2, 1], [1, 2]])
     assert state.validity.model.moment.tolist() == [0, 0]
     assert state.utilities.seen == 0
     assert state.utility.mean.tolist() == [0, 0]
@@ -106,8 +133,8 @@ def test_a_client_cut_off_teaches_nothing_until_it_arrives(latency, valid):
     np.testing.assert_array_equal(selector.state.validity.model.precision, np.eye(2))
     assert selector.state.utilities.seen == 0
     tell(selector, picked, [5.0], outcome=[ARRIVED], latency=[latency])
-    np.testing.assert_allclose(selector.state.validity.model.precision, [[1.5, 0.5], [0.5, 1.5]])
-    np.testing.assert_allclose(selector.state.validity.model.moment, np.full(2, valid / np.sqrt(2)))
+    np.testing.assert_allclose(selector.state.validity.model.precision, [[2, 1], [1, 2]])
+    np.testing.assert_allclose(selector.state.validity.model.moment, np.full(2, valid))
     if valid:
         assert selector.state.utilities.values().tolist() == [5.0]
         assert selector.state.utility.mean[1] == pytest.approx(1 / 1.1)
@@ -121,7 +148,7 @@ def test_a_client_past_the_deadline_counts_once_even_if_it_arrives(censored):
     tell(selector, picked, [5.0], outcome=[LATE], latency=[10.0 if censored else 12.0], censored=[censored])
     tell(selector, picked, [5.0], outcome=[ARRIVED], latency=[12.0])
     assert selector.state.validity.model.moment.tolist() == [0, 0]
-    np.testing.assert_allclose(selector.state.validity.model.precision, [[1.5, 0.5], [0.5, 1.5]])
+    np.testing.assert_allclose(selector.state.validity.model.precision, [[2, 1], [1, 2]])
 
 
 # -------------------------------------------------------------------------------------------------------------- utility
@@ -368,15 +395,55 @@ def test_the_share_that_stays_is_not_rounded_up_by_accident():
 
 def test_certainty_of_one_eliminates_nobody_who_may_be_as_good():
     # Eq. 7 compares theta.x + a|x| with theta.x_j - a|x_j|. Five clients at z = -1.414, -.707, 0, .707, 1.414, rows
-    # (z, 1)/sqrt 3 of lengths 1, .7071, .5774, .7071, 1. H = 139.0 I, so a|x|/sqrt H is .2 |x|; theta so that the means
-    # are .1, .4, .7, 1.0, 1.3: the best lower bound is 1.1. Client 3 reaches 1.0 + .1414 = 1.14 and stays, client 2
-    # only .7 + .1155. (If both were cut to [0, 1] first, 1 <= 1 would eliminate client 3.)
-    selector = line(5, initial_rounds=0, width_scale=100.0, rho=1.0)
+    # (z, 1) of lengths sqrt 3 = 1.732, 1.225, 1, 1.225, 1.732. H = 417 I, so a|x|/sqrt H is .2/sqrt 3 |x|; with theta
+    # the means are .1, .4, .7, 1.0, 1.3: the best lower bound is 1.1. Client 3 reaches 1.0 + .1414 = 1.14 and stays,
+    # client 2 only .7 + .1155. (If both were cut to [0, 1] first, 1 <= 1 would eliminate client 3.)
+    for elimination in ("soft", "capped", "hard"):
+        selector = line(5, initial_rounds=0, width_scale=100.0, rho=1.0, elimination=elimination)
+        believe(selector)
+        selector.ask(k=1)
+        assert np.flatnonzero(selector.state.active).tolist() == [3, 4]
+
+
+def believe(selector):
+    """Validities .1, .4, .7, 1.0, 1.3 of five clients in line, with half widths .2, .1414, .1155, .1414, .2."""
     model = selector.state.validity.model
-    model.precision = (A / 0.2) ** 2 * np.eye(2)
-    model.moment = model.precision @ (np.sqrt(3) * np.array([0.3 * np.sqrt(2), 0.7]))
+    model.precision = 3 * (A / 0.2) ** 2 * np.eye(2)
+    model.moment = model.precision @ np.array([0.3 * np.sqrt(2), 0.7])
+
+
+@pytest.mark.parametrize(
+    ("rho", "out", "active"),
+    # The best lower bound is 1.1, so 0, 1 and 2 are in E_t, and all of them go, whatever share rho names: the guard
+    # 5 >= (1 - rho) 5 is tested once. With one client gone, 4 >= (1 - rho) 5 fails for rho = .1 (4.5), but not for .2.
+    [
+        (0.4, [], [3, 4]),
+        (0.1, [], [3, 4]),
+        (0.1, [3], [0, 1, 2, 4]),
+        (0.2, [3], [4]),
+        (0.0, [], [0, 1, 2, 3, 4]),
+    ],
+)
+def test_elimination_as_printed(rho, out, active):
+    selector = line(5, initial_rounds=0, width_scale=100.0, rho=rho, elimination="hard", pruning=False)
+    believe(selector)
+    selector.state.active[out] = False
     selector.ask(k=1)
-    assert np.flatnonzero(selector.state.active).tolist() == [3, 4]
+    assert np.flatnonzero(selector.state.active).tolist() == active
+
+
+def test_elimination_as_printed_looks_at_the_present_bounds():
+    # Eq. 7 is on Eq. 4. The rectangles have other news from earlier rounds, and elimination does not look at them.
+    selector = boxed([[0.8, 0.9], *[[0.1, 0.2]] * 4], ANY, elimination="hard", pruning=False)
+    selector.ask(k=1)
+    assert selector.state.active.all()  # the model knows nothing yet
+    np.testing.assert_array_equal(selector.state.validity_high, [0.9, *[0.2] * 4])
+
+
+def test_elimination_as_printed_with_nobody_left():
+    selector = line(5, initial_rounds=0, rho=1.0, elimination="hard")
+    selector.state.active[:] = False
+    assert len(selector.ask(k=2)) == 2
 
 
 # ---------------------------------------------------------------------------------------------------------------- prune
@@ -390,6 +457,18 @@ def test_pruning():
     selector = boxed(validity, utility, rho=0.0)
     selector.ask(k=1)
     assert np.flatnonzero(selector.state.active).tolist() == [0, 1, 2, 4]
+
+
+@pytest.mark.parametrize(("clip", "active"), [(True, [0, 1, 2, 3, 4]), (False, [0, 1, 2, 4])])
+def test_pruning_beyond_certainty(clip, active):
+    # Pessimistic corner of 0: (1.2, .5). 3 reaches (1.1, .5): below it. Cut to [0, 1] both are (1, .5), equal, and 3
+    # stays. The others reach 2.
+    validity = [[1.2, 2.0], [0.1, 2.0], [0.1, 2.0], [0.1, 1.1], [0.1, 2.0]]
+    utility = [[0.5, 0.9], [0.1, 0.5], [0.1, 0.5], [0.1, 0.5], [0.1, 0.5]]
+    selector = boxed(validity, utility, rho=0.0, clip=clip)
+    selector.state.validity.model.precision *= 1e-3  # so wide that the injected rectangles stand
+    selector.ask(k=1)
+    assert np.flatnonzero(selector.state.active).tolist() == active
 
 
 def test_pruning_keeps_identical_clients():
@@ -482,15 +561,16 @@ def test_soft_elimination_lets_the_most_valid_come_back():
     assert selector.state.active.tolist() == [True, False, True, True, True]
 
 
-def test_hard_elimination_is_for_ever():
+@pytest.mark.parametrize("elimination", ["capped", "hard"])
+def test_hard_elimination_is_for_ever(elimination):
     # The server still needs three: by optimistic utility, 1 and 3. But they stay out.
-    selector = boxed(RETURN, UTILITY, elimination="hard")
+    selector = boxed(RETURN, UTILITY, elimination=elimination)
     selector.state.active[:] = [True, False, False, False, True]
     assert selector.ask([0, 1, 2, 3], k=3).clients.tolist() == [0, 1, 3]
     assert selector.state.active.tolist() == [True, False, False, False, True]
 
 
-@pytest.mark.parametrize(("elimination", "back"), [("soft", True), ("hard", False)])
+@pytest.mark.parametrize(("elimination", "back"), [("soft", True), ("capped", False), ("hard", False)])
 def test_soft_elimination_starts_afresh(elimination, back):
     selector = boxed(ANY, ANY, elimination=elimination, readmit_every=4)
     selector.state.active[1:3] = False
@@ -624,7 +704,7 @@ def test_joining_is_refused_beyond_the_exact_posterior(monkeypatch):
     monkeypatch.setattr(module, "EXACT_LIMIT", 2)
     selector = line(8, posterior="exact")
     with pytest.raises(PopulationError, match="posterior='features'"):
-        selector.join(Clients(features=[[4.0]], feature_names=["cores"]))
+        selector.join(Clients(features=[[4.0]], feature_names=["age"]))
     assert len(selector.clients) == 8
     assert len(selector.ask(k=3)) == 3
 
@@ -634,18 +714,18 @@ def test_joining_extends_both_models():
     # exp(-1/8)/1.1 = .802270, variance 1 - e^-.25/1.1
     selector = pair()
     tell(selector, selector.ask([0], k=1), [3.0])
-    more = Clients(features=[[1.0], [3.0], [2.0]], feature_names=["cores"], num_examples=[1, 1, 1])
+    more = Clients(features=[[1.0], [3.0], [2.0]], feature_names=["age"], num_examples=[1, 1, 1])
     assert selector.join(more).tolist() == [2, 3, 4]
     mean, deviation = selector.state.utility.predict()
     np.testing.assert_allclose(mean, [0.909091, 0.551392, 0.909091, 0.551392, 0.802270], atol=1e-5)
     twins = [0.301511, 0.815817, 0.301511, 0.815817, np.sqrt(1 - np.exp(-0.25) / 1.1)]
     np.testing.assert_allclose(deviation, twins, atol=1e-5)
     assert selector.state.active.tolist() == [True] * 5
-    # validity: H = I + x x', b = x, one success of 0: mean 1/2 for its twin, 1/4 halfway with row (0, 1)/sqrt 2
+    # validity: H = I + x x', b = x, one success of 0: mean 2/3 for its twin, 1/3 halfway with row (0, 1)
     selector.ask([], k=1)
     centre, width = selector.state.validity.interval(selector.state.validity.rows(more.features), 0.1)
-    np.testing.assert_allclose(centre, [0.5, 0.0, 0.25], atol=1e-12)
-    np.testing.assert_allclose(width, [A * np.sqrt(0.5), A, A * np.sqrt(0.5 - 0.125)], atol=1e-4)
+    np.testing.assert_allclose(centre, [2 / 3, 0.0, 1 / 3], atol=1e-12)
+    np.testing.assert_allclose(width, [A * np.sqrt(2 / 3), A * np.sqrt(2), A * np.sqrt(2 / 3)], atol=1e-4)
     # what the new ones report counts for the old
     tell(selector, selector.ask([3], k=1), [3.0])
     mean, deviation = selector.state.utility.predict()
@@ -659,7 +739,7 @@ def test_saved_after_the_population_changed(tmp_path, change, posterior):
     selector = line(6, posterior=posterior, initial_rounds=0, memory=1)
     tell(selector, selector.ask(k=6), [1, 5, 2, 3, 0, 4])
     if change == "join":
-        selector.join(Clients(features=[[21.0], [40.0]], feature_names=["cores"]))
+        selector.join(Clients(features=[[21.0], [40.0]], feature_names=["age"]))
     else:
         selector.compact([1, 2, 5])
     selector.save(tmp_path)
@@ -697,7 +777,7 @@ def test_exact_and_features_agree_on_who_is_best():
 
 def test_presets():
     settings = enlist.create("fedsuv", Clients(features=[[1.0], [2.0]])).settings
-    assert (settings.delta, settings.rho, settings.ridge, settings.noise) == (0.1, 0.4, 1.0, 0.1)
+    assert (settings.delta, settings.rho, settings.ridge, settings.noise) == (0.1, 0.4, 10.0, 0.1)
     assert (settings.width_scale, settings.initial_rounds, settings.elimination) == (0.2, 2, "soft")
     assert (settings.readmit_every, settings.memory, settings.refit_every) == (50, 20, 50)
     assert (settings.coupling, settings.late_utility) == ("multiply", 0.0)
@@ -705,11 +785,16 @@ def test_presets():
     assert (paper.width_scale, paper.elimination, paper.drift) == (1.0, "hard", 0.0)
     assert (paper.memory, paper.readmit_every, paper.rho) == (None, None, 0.4)
     assert (paper.coupling, paper.late_utility) == ("none", None)
+    assert (paper.ridge, paper.clip) == (1.0, False)
 
 
 def test_the_paper_at_full_width():
-    # round 1: .5 +- .5 * 2.89365, cut to [0, 1]; with two clients that says nothing
+    # round 1: .5 +- .5 * 2.89365, as Eq. 5 has it; cut to [0, 1], that says nothing, and all would tie
     selector = enlist.create("fedsuv", Clients(features=[[1.0], [3.0]]), preset="paper")
+    selector.ask([], k=1)
+    np.testing.assert_allclose(selector.state.utility_low, -0.946825, atol=1e-5)
+    np.testing.assert_allclose(selector.state.utility_high, 1.946825, atol=1e-5)
+    selector = enlist.create("fedsuv", Clients(features=[[1.0], [3.0]]), preset="paper", clip=True)
     selector.ask([], k=1)
     assert selector.state.utility_low.tolist() == [0, 0]
     assert selector.state.utility_high.tolist() == [1, 1]

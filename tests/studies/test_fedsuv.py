@@ -133,28 +133,40 @@ def test_rectangles_only_shrink_and_scores_add_up(printed: dict[str, Any]) -> No
     assert (printed["covered"][:, 2] <= printed["covered"][:, :2].min(axis=1)).all()
 
 
-def test_the_limit_of_elimination_is_rho() -> None:
-    options = {"full_utility": OBSERVED, "ridge": 0.05, "pruning": False}
-    many = {**PLAYING, "clients": 150, "rounds": 40, "bounds": False}
+@pytest.mark.parametrize("elimination", ["capped", "hard"])
+def test_the_limit_of_elimination_is_rho(elimination: str) -> None:
+    options = {"full_utility": OBSERVED, "ridge": 0.05, "pruning": False, "elimination": elimination}
+    many = {**PLAYING, "clients": 150, "rounds": 60, "bounds": False}
     for rho, limit in ((0.4, 60), (0.1, 15), (0.0, 0)):
         found = played({**many, "selector": "fedsuv:paper", "options": {**options, "rho": rho}}, 2, Path())
-        assert found["eliminated"][:, 0].sum() == limit
+        gone = np.cumsum(found["eliminated"][:, 0])
+        if elimination == "capped" or not rho:
+            assert gone[-1] == limit
+        else:  # one step may go beyond it, and none follows
+            assert (np.diff(gone)[gone[:-1] > limit] == 0).all()
+            assert gone[-1] > limit
         assert found["pruned"][:, 0].sum() == 0
         assert math.isnan(found["gap"])
 
 
-def test_wrong_eliminations_and_lost_optima_are_seen() -> None:
+@pytest.mark.parametrize("elimination", ["capped", "hard"])
+def test_wrong_eliminations_and_lost_optima_are_seen(elimination: str) -> None:
     world = Square(clients=20, rounds=3, seed=5, noise=0.0)
-    selector: Any = player("fedsuv:paper", world, 1, {})
+    selector: Any = player("fedsuv:paper", world, 1, {"elimination": elimination})
     watch = Watch(selector, world, [], bounds=False)
     watch.begin()
     state, best = selector.state, front(world.validity, world.truth(1).utility)
     worst = int(np.argmin(world.validity))
-    state.validity_low[:], state.validity_high[:] = 0.0, 1.0
-    state.utility_low[:], state.utility_high[:] = 0.0, 1.0
-    state.validity_low[worst] = 0.9  # believed to be the surest, and is the least valid
+    low, high = np.zeros(20), np.ones(20)
+    low[worst] = 0.9  # believed to be the surest, and is the least valid
     wronged = int(best[-1]) if best[-1] != worst else int(best[0])
-    state.validity_high[wronged] = 0.5
+    high[wronged] = 0.5
+    state.utility_low[:], state.utility_high[:] = 0.0, 1.0
+    if elimination == "hard":
+        state.validity_low[:], state.validity_high[:] = 0.0, 1.0
+        watch.mean, watch.half = (low + high) / 2.0, (high - low) / 2.0
+    else:
+        state.validity_low[:], state.validity_high[:] = low, high
     state.active[wronged] = False
     watch.end(np.array([0]))
     assert watch.found()["eliminated"].tolist() == [[1, 1, 1]]

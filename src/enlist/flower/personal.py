@@ -229,7 +229,7 @@ class Personalising(Strategy):
         rewards = self.meter.rewards(increases, local)
         row |= {"local": local, "extreme": play.extreme, "validation": local, "test": judged[0][1], "arm": self.target}
         if len(play.arms) and not np.isnan(scores).all():
-            kept = decision.adopt(play, np.where(np.isnan(scores), np.nan, rewards), increases)
+            kept = decision.adopt(play, np.where(np.isnan(scores), np.nan, rewards))
             arm = int(play.arms[kept])
             self.model = models[kept]
             row |= {"arm": arms.label(arm), "code": arms.code(arm), "validation": scores[kept]}

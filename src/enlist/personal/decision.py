@@ -84,7 +84,7 @@ class Decision:
     >>> for round in range(1, 21):
     ...     play = decision.play(np.ones(3, dtype=bool), round)
     ...     increases = np.array([0.01, 0.05, 0.02])[play.arms]
-    ...     adopted = decision.adopt(play, increases, increases)
+    ...     adopted = decision.adopt(play, increases)
     ...     decision.learn(play.arms, increases, increases)
     >>> decision.arms.label(decision.best()), decision.count().sum()
     ('2+3', np.int64(20))
@@ -122,11 +122,12 @@ class Decision:
             return Play(np.zeros(0, dtype=np.int64), extreme=False)
         return Play(np.flatnonzero(possible) if extreme else self.rule.choose(possible), extreme)
 
-    def adopt(self, play: Play, rewards: ArrayLike, increases: ArrayLike) -> int:
+    def adopt(self, play: Play, rewards: ArrayLike) -> int:
         """Position within `play.arms` of the arm whose model is kept; ask before `learn`.
 
-        In a round of Extreme Explore it is the best reward, ties going by increase and then by estimate. With delayed
-        rewards it is the best estimate from the rounds before. An arm that is not credited (NaN) loses.
+        In a round of Extreme Explore it is the best reward; ties, which binary rewards often have, go by the estimate
+        from the rounds before, then by lot. With delayed rewards it is the best estimate. An arm that is not credited
+        (NaN) loses.
         """
         if len(play.arms) == 1:
             return 0
@@ -135,7 +136,7 @@ class Decision:
         luck = self.rng.random(len(play.arms))
         if self.delayed:
             return winner(np.where(np.isnan(given), np.nan, values), values, luck)
-        return winner(given, increases, values, luck)
+        return winner(given, values, luck)
 
     def learn(self, arms: ArrayLike, rewards: ArrayLike, increases: ArrayLike) -> None:
         """Take in the rewards and increases of the arms that were played; NaN is not credited."""

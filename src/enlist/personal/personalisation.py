@@ -156,7 +156,7 @@ class Personalisation:
         local = self._candidate([self.target], trained)  # y1 of Algorithm 7
         aggregates = [self._candidate(members, trained, local) for members in combinations]  # y2
         increases, rewards = self._rewards(play, local, aggregates)
-        kept = self.decision.adopt(play, rewards, increases) if len(play.arms) else 0
+        kept = self.decision.adopt(play, rewards) if len(play.arms) else 0
         if self.decision.delayed:
             self._change_arms()  # rewards of this round come with the next
         self.decision.learn(play.arms, rewards, increases)

@@ -23,7 +23,7 @@ class CUCSSettings:
     delta : float, default 0.1
         Chance that an interval misses the truth.
     ridge : float, default 1.0
-        Ridge of the validity model.
+        Ridge of the validity model, in observations along each axis of the standardised features.
     size_weight : float, default 1.0
         Weight of the data volume.
 
@@ -46,8 +46,9 @@ class CUCSState(State):
     """The validity model.
 
     >>> import enlist
-    >>> enlist.create("cu-cs", enlist.Clients(features=[[1.0], [2.0]], num_examples=[1, 2])).state.validity.norm
-    1.4142135623730951
+    >>> state = enlist.create("cu-cs", enlist.Clients(features=[[1.0], [2.0]], num_examples=[1, 2])).state
+    >>> state.validity.model.theta
+    array([0., 0.])
     """
 
     validity: Validity
@@ -65,8 +66,8 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
     >>> selector.ask(k=2).clients
     array([0, 2])
 
-    Differs from the paper: the validity model is that of `fedsuv`, with standardised features and an intercept; max n
-    leaves out absurd numbers, and who declares one counts as the largest.
+    Differs from the paper: the validity model is that of `fedsuv`, with standardised features (logarithms of magnitudes
+    and counts) and an intercept; max n leaves out absurd numbers, and who declares one counts as the largest.
     """
 
     name = "cu-cs"

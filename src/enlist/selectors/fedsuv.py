@@ -41,9 +41,11 @@ class FedSUVSettings:
     delta : float, default 0.1
         Chance that an interval misses the truth.
     rho : float, default 0.4
-        Largest share of clients to eliminate.
-    ridge : float, default 1.0
-        Ridge of the validity model.
+        Share of the clients after which elimination stops; 0 for no elimination.
+    ridge : float, default 10.0
+        Ridge of the validity model, in observations along each axis of the standardised features.
+    clip : bool, default True
+        Cut the rectangles to [0, 1], where validity and utility lie.
     noise : float, default 0.1
         Noise of the utility model.
     drift : float, default 0.02
@@ -52,8 +54,10 @@ class FedSUVSettings:
         Multiplies the intervals of the utility model.
     initial_rounds : int, default 2
         Random rounds at the start.
-    elimination : {"soft", "hard"}, default "soft"
-        With "soft", eliminated clients can come back.
+    elimination : {"soft", "capped", "hard"}, default "soft"
+        "hard" is the printed rule: while at least a share 1 - rho of all clients is left, all whom Eq. 7 names go, for
+        good. "capped" names them by their rectangles, and the least promising go until k, and a share 1 - rho, are
+        left. With "soft" these can come back.
     readmit_every : int or None, default 50
         Rounds after which soft elimination starts afresh; None for never.
     memory : int or None, default 20
@@ -81,7 +85,8 @@ class FedSUVSettings:
 
     delta: float = 0.1
     rho: float = 0.4
-    ridge: float = 1.0
+    ridge: float = 10.0
+    clip: bool = True
     noise: float = 0.1
     drift: float = 0.02
     width_scale: float = 0.2
@@ -105,7 +110,7 @@ class FedSUVSettings:
         checks.finite("drift", self.drift, 0.0, 0.999)
         checks.finite("width_scale", self.width_scale, 0.0)
         checks.whole("initial_rounds", self.initial_rounds, minimum=0)
-        checks.one_of("elimination", self.elimination, ("soft", "hard"))
+        checks.one_of("elimination", self.elimination, ("soft", "capped", "hard"))
         checks.one_of("posterior", self.posterior, ("auto", "exact", "features"))
         checks.one_of("coupling", self.coupling, ("none", "add", "multiply"))
         if self.late_utility is not None:
@@ -158,7 +163,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
 
     With coupling = "none", as printed: the client with the largest rectangle, and the k-1 with the largest optimistic
     utility, of those who are left when these are gone:
-    eliminate  whose upper validity lies below somebody's lower one, until a share 1 - rho is left
+    eliminate  Eq. 7: whose upper validity lies below somebody's lower one, while a share 1 - rho is left
     prune      whose optimistic corner lies below somebody's pessimistic corner (O(n log n) by a staircase)
 
     Reference: FedSUV (validity and utility by LinUCB and Gaussian processes with Pareto pruning).
@@ -178,16 +183,23 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     np.True_
 
     Differs from the paper (preset "paper" restores what it prints): one score for both, and a client that is late or
-    fails has brought 0: the printed rule ranks by utility alone, learns nothing from who is late, and so asks clients
-    that never finish again and again (docs/studies/fedsuv). Intervals of utility are scaled by 0.2, because at full
-    width pruning removes almost nobody; with coupling "none" eliminated clients come back when fewer than k of the rest
-    are available, and every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round. The paper is
-    silent on these: utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the
-    running mean and deviation of the round in which they came; a negative gain counts as 0; features are standardised
-    (logarithms of FLOPS, memory, sizes, bandwidth) with an intercept; an interval that does not meet the older one
-    replaces it; with late_utility None a client that arrives after the deadline teaches its utility, too; dominance
-    needs one strict inequality; the first two rounds are random; the length of the kernel is the median distance,
-    refitted every 50 rounds by marginal likelihood on at most 512 clients.
+    fails has brought 0: the printed rule ranks by utility alone, learns nothing from who is late, and so asks those
+    late clients again and again whom elimination has left. Intervals of utility are scaled by 0.2, because at full
+    width pruning removes almost nobody; the ridge is 10, so that those of validity, too, begin narrower than the
+    printed bound allows (with 1, late clients are tried for longer); rectangles are cut to [0, 1]; with coupling "none"
+    at most a share rho is eliminated, eliminated clients come back when fewer than k of the rest are available, and
+    every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round.
+
+    The preset differs, too. Where the paper is silent: delta is 0.1, the ridge 1 (its bounds imply that); features are
+    standardised (logarithms of magnitudes and counts) with an intercept, which keeps |theta| <= 1 as the width assumes,
+    see `bandits.Validity`; utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the
+    running mean and deviation of the round in which they came; a negative gain counts as 0; the kernel is Gaussian, its
+    length the median distance, refitted every 50 rounds by marginal likelihood on at most 512 clients, its noise 0.1; a
+    client that arrives after the deadline teaches its utility. Where it cannot be followed: the first two rounds are
+    random, because all utilities tie; an interval that does not meet the older one replaces it; dominance needs one
+    strict inequality; of the dominated those of least optimistic utility go first, until k are left; if fewer than k
+    candidates are available, others fill up by optimistic utility; the guard of elimination is "at least", as in the
+    text (Algorithm 1 has "more than"), and with rho = 0 nobody goes.
     """
 
     name = "fedsuv"
@@ -198,6 +210,8 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
             "coupling": "none",
             "late_utility": None,
             "width_scale": 1.0,
+            "ridge": 1.0,
+            "clip": False,
             "elimination": "hard",
             "drift": 0.0,
             "memory": None,
@@ -294,18 +308,23 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     def _intersect(self) -> None:
         """R_t = R_{t-1} intersected with the new rectangle, side by side; a side that would be empty starts afresh."""
         settings, state = self.settings, self.state
-        mean, spread = state.validity.interval(self.rows, settings.delta)
-        _narrow(state.validity_low, state.validity_high, mean - spread, mean + spread)
+        _narrow(state.validity_low, state.validity_high, *self._bounds())
         centre, scale = self._score_scale()
         mu, sigma = self._gp.predict()
         beta = 2.0 * math.log(len(self.clients) * math.pi**2 * self.round**2 / (3.0 * settings.delta))
         margin = settings.width_scale * math.sqrt(max(beta, 0.0)) * sigma
-        low = np.clip(centre + scale * (mu - margin), 0.0, 1.0)
-        high = np.clip(centre + scale * (mu + margin), 0.0, 1.0)
+        low, high = centre + scale * (mu - margin), centre + scale * (mu + margin)
+        if settings.clip:
+            low, high = np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)
         if settings.memory and self.round % settings.memory == 0:
             state.utility_low[:], state.utility_high[:] = low, high
         else:
             _narrow(state.utility_low, state.utility_high, low, high)
+
+    def _bounds(self) -> tuple[FloatArray, FloatArray]:
+        """Eq. 4: the present interval of everybody's validity."""
+        mean, spread = self.state.validity.interval(self.rows, self.settings.delta)
+        return mean - spread, mean + spread
 
     def _diagonal(self) -> FloatArray:
         state = self.state
@@ -313,19 +332,25 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         return np.hypot(high - low, state.utility_high - state.utility_low)
 
     def _validity(self) -> tuple[FloatArray, FloatArray]:
-        """Validity is a probability: its interval, cut to [0, 1]."""
-        return np.clip(self.state.validity_low, 0.0, 1.0), np.clip(self.state.validity_high, 0.0, 1.0)
+        """The interval of validity in the rectangles: cut to [0, 1], or as it is."""
+        low, high = self.state.validity_low, self.state.validity_high
+        return (np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)) if self.settings.clip else (low, high)
 
     def _coupled(self) -> FloatArray:
         """One score for both, as Oort (a product) and CU-CS (a sum) have it: what FedSUV argues against."""
-        validity, utility = self._validity()[1], self.state.utility_high
+        validity, utility = np.clip(self.state.validity_high, 0.0, 1.0), self.state.utility_high
         return validity * utility if self.settings.coupling == "multiply" else validity + utility
 
     def _eliminate(self, k: int) -> None:
-        """Eq. 7: certainly less valid than somebody else; the least promising go first, down to a share 1 - rho."""
-        state = self.state
-        floor = max(k, math.ceil((1.0 - self.settings.rho) * len(self.clients) - 1e-9))
-        surplus = int(state.active.sum()) - floor
+        """Eq. 7: who is certainly less valid than somebody else goes."""
+        state, rho = self.state, self.settings.rho
+        left, share = int(state.active.sum()), math.ceil((1.0 - rho) * len(self.clients) - 1e-9)
+        if self.settings.elimination == "hard":
+            if rho > 0.0 and left >= max(share, 1):
+                low, high = self._bounds()
+                state.active &= high > low[state.active].max()
+            return
+        surplus = left - max(k, share)
         if surplus <= 0:
             return
         best_low = state.validity_low[state.active].max()

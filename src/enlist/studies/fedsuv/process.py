@@ -131,6 +131,7 @@ class Watch:
             self.terms = self._terms(selector.state.utility, world.rounds)
             self.gap = smallest_gap(self.validity, self.utility)
         self.before: BoolArray = selector.state.active.copy()
+        self.mean: FloatArray = np.zeros(world.count)
         self.half: FloatArray = np.zeros(world.count)
         self.surest = 0
 
@@ -143,8 +144,8 @@ class Watch:
         """Note who is a candidate, and how sure the validity model is, before a round."""
         state, settings = self.selector.state, self.selector.settings
         self.before = state.active.copy()
-        mean, self.half = state.validity.interval(self.selector.rows, settings.delta)
-        self.surest = int(np.argmax(np.where(self.before, mean - self.half, -np.inf)))
+        self.mean, self.half = state.validity.interval(self.selector.rows, settings.delta)
+        self.surest = int(np.argmax(np.where(self.before, self.mean - self.half, -np.inf)))
 
     def end(self, chosen: IntArray) -> None:
         """Note what the round has changed."""
@@ -166,9 +167,9 @@ class Watch:
             self._note("chosen", np.isin(np.arange(len(active))[:EXAMPLES], chosen))
 
     def _removed(self, active: BoolArray) -> None:
-        state, lost = self.selector.state, self.before & ~active
-        rival = int(np.argmax(np.where(self.before, state.validity_low, -np.inf)))
-        eliminated = lost & self._eliminable(state.validity_low[rival])
+        lost = self.before & ~active
+        rival, eliminable = self._eliminable()
+        eliminated = lost & eliminable
         pruned = lost & ~eliminated
         wrong = eliminated & (self.validity > self.validity[rival])
         self._note("eliminated", [int(mask.sum()) for mask in (eliminated, wrong, eliminated & self.best)])
@@ -177,14 +178,25 @@ class Watch:
         hopeless = self.before & (self.validity <= limit)
         self._note("hopeless", [int(hopeless.sum()), int((hopeless & lost).sum())])
 
-    def _eliminable(self, best: float) -> BoolArray:
-        """Whom Eq. 7 removes: certainly less valid than the best, the least promising first, down to 1 − ρ of all."""
-        high, rho = self.selector.state.validity_high, self.selector.settings.rho
-        room = int(self.before.sum()) - max(self.selector.last_k, math.ceil((1.0 - rho) * len(high) - 1e-9))
-        below = np.flatnonzero(self.before & (high <= best))
+    def _eliminable(self) -> tuple[int, BoolArray]:
+        """The client with whom Eq. 7 compares, and whom it removes.
+
+        As printed, all who are below it by their present bounds, while at least 1 − ρ of all are left; else by their
+        rectangles, the least promising first, down to 1 − ρ of all.
+        """
+        state, settings = self.selector.state, self.selector.settings
+        printed = settings.elimination == "hard"
+        low = self.mean - self.half if printed else state.validity_low
+        high = self.mean + self.half if printed else state.validity_high
+        rival = int(np.argmax(np.where(self.before, low, -np.inf)))
+        below = np.flatnonzero(self.before & (high <= low[rival]))
+        left, share = int(self.before.sum()), math.ceil((1.0 - settings.rho) * len(high) - 1e-9)
+        room = left - max(self.selector.last_k, share)
+        if printed:
+            room = len(below) if settings.rho > 0.0 and left >= share else 0
         mask = np.zeros(len(high), dtype=bool)
         mask[below[np.argsort(high[below], kind="stable")[: max(room, 0)]]] = True
-        return mask
+        return rival, mask
 
     def _note(self, name: str, value: Any) -> None:
         self.rows.setdefault(name, []).append(value)

@@ -215,13 +215,13 @@ BONUS = Further(
 def _ties(results: Results) -> str:
     binary, continuous = "further/delayed-binary", "more/explore-delayed"
     return (
-        "with delayed rewards, where the model is chosen by estimates and not by this round's increase, continuous "
+        "with delayed rewards, where the model is chosen by estimates and not by this round's rewards, continuous "
         f"rewards beat binary ones (threshold 0.05) by {_peak(results, continuous, binary)}."
     )
 
 
 TIES = Further(
-    "ties of binary rewards are broken by the increase itself",
+    "only ties of this round's binary rewards are left to the estimates",
     _variants(
         {
             "delayed-binary": {
