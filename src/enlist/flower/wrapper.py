@@ -54,7 +54,7 @@ def with_selector(
     """Let a selector choose the nodes that a Flower strategy trains with.
 
     strategy    FedAvg or anything derived from it, or a wrapper that holds such a one, configured as you like; it is
-                copied, and its attributes can be read from what is returned
+                copied, and its attributes can be read from, and set in, what is returned
     selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
                 `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
                 -> rows of the table of clients that may be chosen. "tempo" needs latency alone, which the server
