@@ -276,6 +276,23 @@ def test_on_round_is_told_of_every_round(tmp_path: Path) -> None:
         with_selector(FedAvg(), "random", k=2, on_round=3)  # type: ignore[arg-type]
 
 
+def test_on_round_comes_after_the_checkpoints_that_are_due(tmp_path: Path) -> None:
+    """With save_every=2 there is none after rounds 1 and 3, and a run that is continued tells of round 3 again."""
+    told: list[tuple[int, int]] = []
+
+    def on_round(result: RoundResult) -> None:
+        checkpoints = sorted((tmp_path / "run" / "checkpoints").glob("*"))
+        told.append((result.number, Checkpoint(checkpoints[-1]).round if checkpoints else 0))
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    terms: dict[str, Any] = {"k": 4, "folder": tmp_path / "run", "save_every": 2, "on_round": on_round}
+    with pytest.raises(KeyboardInterrupt):
+        run(FakeGrid(NODES, behaving()), 5, **terms)
+    run(FakeGrid(NODES, behaving()), 5, **terms)
+    assert told == [(1, 0), (2, 2), (3, 2), (3, 2), (4, 4), (5, 5)]
+
+
 def test_the_log_is_flowers(caplog: pytest.LogCaptureFixture) -> None:
     """Every line that Flower's own loop writes is there, word for word, but for how long it took."""
 

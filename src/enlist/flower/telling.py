@@ -12,7 +12,9 @@ from flwr.serverapp.strategy import Result
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundResult:
-    """What `on_round` is given after every round, once its checkpoint is made.
+    """What `on_round` is given after every round, and after its checkpoint if one is due.
+
+    A run that is continued begins after its last checkpoint: rounds that came after it are run, and told, again.
 
     number            of the round, counted over all starts
     arrays            the model after it
