@@ -200,6 +200,7 @@ class Selecting(Strategy):
             for number in range(self.round + 1, num_rounds + 1):
                 LOGGER.info("")
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
+                self.keeper.check()
                 self._train(grid, number, result, self.configs.train)
                 self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
                 counts = self._settle(self._measured(number, result))
@@ -216,6 +217,7 @@ class Selecting(Strategy):
         except BaseException as error:
             why = printable(f"stopped: {type(error).__name__}: {error}")
             self.keeper.note(self.clock.time(), self.elapsed, self.round, why)
+            self.keeper.stop(error)
             raise
         finally:
             self.running = False

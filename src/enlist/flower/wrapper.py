@@ -91,8 +91,8 @@ def with_selector(
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
     reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
-    on_round    called after every round, and after its checkpoint if one is due, with its `RoundResult`: the model, the
-                metrics, who was asked and replied
+    on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied; of
+                a run that is continued, again for rounds after its last checkpoint
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
