@@ -24,7 +24,7 @@ from pathlib import Path
 import numpy as np
 
 import enlist
-from benchmarks import chaos
+from benchmarks import chaos, flower_versions
 from benchmarks import hostile as attacks
 from benchmarks.selectors import footprint, measure
 from benchmarks.simulations import Part, learning, long_run, scale, selection
@@ -179,6 +179,14 @@ def long_tests() -> Part:
     return ["", f"`pytest -m verify`: exit {done.returncode}", *done.stdout.splitlines()[-1:]], done.returncode == 0
 
 
+def versions_of_flower() -> Part:
+    """The adapter under the oldest and the newest flwr that pip finds in the range of the extra `flower`.
+
+    Its tests, but for those that start a SuperLink, and four rounds of Flower's simulation with six nodes.
+    """
+    return flower_versions.table()
+
+
 def _traced() -> int:
     gc.collect()
     return tracemalloc.get_traced_memory()[0]
@@ -195,6 +203,7 @@ PARTS: dict[str, Callable[[], Part]] = {
     "selection": selection,
     "learning": learning,
     "tests": long_tests,
+    "flower": versions_of_flower,
     "hostile": hostile,
     "chaos": kills_and_damage,
 }

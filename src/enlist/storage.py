@@ -134,6 +134,33 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
     >>> (again.ask(k=3).clients == selector.ask(k=3).clients).all()
     np.True_
     """
+    write(folder, "selector", *_packed(selector))
+
+
+class Snapshot:
+    """A selector as it is now, to be saved later, by another thread if you like, while the selector goes on.
+
+    >>> import enlist, tempfile
+    >>> selector = enlist.create("random", enlist.Clients(count=9), seed=1)
+    >>> snapshot = Snapshot(selector)
+    >>> picked = selector.ask(k=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     snapshot.save(folder)
+    ...     again = enlist.load(folder)
+    >>> (again.ask(k=3).clients == picked.clients).all()
+    np.True_
+    """
+
+    def __init__(self, selector: Selector[Any, Any]) -> None:
+        self.header, arrays = _packed(selector)
+        self.arrays = {name: array.copy() for name, array in arrays.items()}
+
+    def save(self, folder: str | PathLike[str]) -> None:
+        """Write what `Selector.save` would have written when the snapshot was taken."""
+        write(folder, "selector", self.header, self.arrays)
+
+
+def _packed(selector: Selector[Any, Any]) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     arrays: dict[str, AnyArray] = {f"clients/{name}": value for name, value in selector.clients.columns().items()}
     scalars = _split(selector.state, "state/", arrays) | _split(selector.counts, "counts/", arrays)
     openings = []
@@ -166,7 +193,7 @@ def save(selector: Selector[Any, Any], folder: str | PathLike[str]) -> None:
         "scalars": scalars,
         "open": openings,
     }
-    write(folder, "selector", header, arrays)
+    return header, arrays
 
 
 def load(

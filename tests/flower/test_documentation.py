@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 import sys
@@ -156,3 +157,22 @@ def test_pages_name_no_machine_and_only_selectors_that_exist() -> None:
     for name in ("oort", "bsfl", "darts-ucb", "power-of-choice", "safa"):
         assert name in enlist.names()
     assert client.reply is not None
+
+
+def test_the_walk_of_a_round_names_what_there_is() -> None:
+    """Every `module.name` and `Class.method` of the section is in the code of the adapter."""
+    section = (ROOT / "docs" / "design.md").read_text().split("## One Flower round")[1].split("\n## ")[0]
+    modules = {
+        path.stem: importlib.import_module(f"enlist.flower.{path.stem}")
+        for path in (ROOT / "src" / "enlist" / "flower").glob("*.py")
+        if path.stem not in ("__init__", "personal")
+    }
+    places = {**modules, **{name: value for module in modules.values() for name, value in vars(module).items()}}
+    named = re.findall(r"`([A-Za-z]\w*)\.(\w+)`", section)
+    assert len(named) > 15
+    for owner, name in named:
+        fields = getattr(places[owner], "__dataclass_fields__", {})
+        source = inspect.getsource(places[owner])
+        assert hasattr(places[owner], name) or name in fields or f"self.{name}" in source, f"{owner}.{name}"
+    for step in range(1, 11):
+        assert f"\n{step}. " in section

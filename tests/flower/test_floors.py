@@ -149,3 +149,16 @@ def test_a_deadline_shorter_than_any_training_is_said(caplog: pytest.LogCaptureF
         caplog.clear()
         run(FakeGrid(range(11, 21), after({11: 30.0})), 6, k=4, deadline=5.0)
     assert not [line for line in lines() if "deadline of" in line]
+
+
+def test_a_deadline_that_has_grown_beyond_a_training_is_not_called_too_short(caplog: pytest.LogCaptureFixture) -> None:
+    """Nobody has met a deadline yet, but somebody would have met the present one."""
+
+    def train(message: Message) -> Answer:
+        first = int(message.content["config"]["server-round"]) == 1  # type: ignore[arg-type]
+        return Answer(11.0 if first else 1000.0, reply(message))
+
+    with listening(caplog) as lines:
+        run(FakeGrid(range(11, 21), behaving(train)), 2, k=2, deadline=lambda number, recent: [5.0, 50.0][number - 1])
+    told = [line for line in lines() if "deadline of" in line]
+    assert told == ["enlist: none of 2 nodes has replied within the deadline of 5 s"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from flwr.app import RecordDict
-from flwr.supercore.run import Run
+from flwr.serverapp import Grid
 
 from enlist.flower.fake import SUPERLINK, Answer, FakeGrid, instruction, model_reply
 from enlist.flower.grid import BoundedView, NoNodesError, Post, View
@@ -145,8 +145,9 @@ def test_a_view_shows_only_its_nodes_and_passes_on_the_rest() -> None:
     grid = FakeGrid([11, 12, 13])
     view = View(grid, [12])
     assert list(view.get_node_ids()) == [12]
-    assert [node.node_id for node in view.get_nodes()] == [12]
-    assert [node.node_id for node in View(grid).get_nodes()] == [11, 12, 13]
+    if hasattr(Grid, "get_nodes"):  # not in the oldest versions
+        assert [node.node_id for node in view.get_nodes()] == [12]
+        assert [node.node_id for node in View(grid).get_nodes()] == [11, 12, 13]
     [identity] = view.push_messages([instruction(12)])
     grid.clock.sleep(2.0)
     assert len(list(view.pull_messages([identity]))) == 1
@@ -154,7 +155,7 @@ def test_a_view_shows_only_its_nodes_and_passes_on_the_rest() -> None:
     assert view.create_message(RecordDict(), "train", 12, "").metadata.dst_node_id == 12
     view.set_run(None)  # type: ignore[arg-type]
     with pytest.raises(NotImplementedError):
-        assert isinstance(view.run, Run)
+        _ = view.run
 
 
 def test_flowers_own_sampling_is_not_asked_for_ever() -> None:

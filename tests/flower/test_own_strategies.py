@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import logging
 import re
 import sys
@@ -15,9 +16,8 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedXgbBagging, Strategy
 
 from enlist.errors import InputError
-from enlist.flower import RoundResult, with_selector
+from enlist.flower import RoundResult, with_selector, wrapping
 from enlist.flower.fake import Answer, FakeGrid
-from enlist.runs.folder import Checkpoint
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, listening, model, reply, run, selecting, values
@@ -69,6 +69,89 @@ def test_attributes_can_be_read_through_the_wrapper() -> None:
     assert (held.limit, held.weighted_by_key) == (5.0, "num-examples")
 
 
+def test_attributes_can_be_set_through_the_wrapper() -> None:
+    given = FedAvg(fraction_evaluate=0.0, min_available_nodes=1)
+    grid = FakeGrid(range(11, 19), behaving())
+    wrapped: Any = selecting(grid, strategy=given, k=2)
+    wrapped.fraction_evaluate = 1.0
+    wrapped.weighted_by_key = "num-examples"
+    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=2)
+    kinds = [message.metadata.message_type for message in grid.sent]
+    assert kinds.count("evaluate") == 16, "all eight nodes, in both rounds"
+    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)
+    kinds = [message.metadata.message_type for message in grid.sent]
+    assert kinds.count("evaluate") == 24, "also after a new start"
+    assert (given.fraction_evaluate, wrapped.fraction_evaluate, wrapped.original.fraction_evaluate) == (0.0, 1.0, 1.0)
+    held: Any = with_selector(Clipping(Own()), "random", k=3)
+    held.limit, held._norms = 2.0, [7.0]
+    assert (held.strategy.limit, held.strategy._base._norms) == (2.0, [7.0])
+    held.mine = 3
+    assert (vars(held)["mine"], hasattr(held.strategy, "mine")) == (3, False), "what nobody has is the wrapper's"
+
+
+def test_a_floor_that_is_set_through_the_wrapper_holds(caplog: pytest.LogCaptureFixture) -> None:
+    grid = FakeGrid(range(11, 19), behaving())
+    wrapped: Any = selecting(grid, k=4, patience=60.0)
+    wrapped.min_available_nodes = 9
+    assert (wrapped.min_available_nodes, wrapped.strategy.min_available_nodes) == (9, 1)
+    with listening(caplog) as lines:
+        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)
+    assert [line for line in lines() if "going on with 8 nodes that are connected, though 9 were wanted" in line]
+    wrapped.fraction_train = 0.0
+    with pytest.raises(InputError, match="fraction_train=0"):
+        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)
+
+
+def test_what_is_set_during_a_run_is_saved_and_forgotten_by_a_new_start(tmp_path: Path) -> None:
+    def decay(result: RoundResult) -> None:
+        wrapped.eta *= 0.5
+
+    for rounds in (2, 4):
+        grid = FakeGrid(NODES, behaving())
+        strategy = FedAdam(fraction_evaluate=0.0, min_available_nodes=1, eta=0.8)
+        wrapped: Any = selecting(grid, strategy=strategy, k=4, folder=tmp_path / "run", on_round=decay)
+        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=rounds)
+    assert wrapped.eta == 0.8 * 0.5**3, "on_round comes after the checkpoint, so what it did after round 2 is lost"
+    wrapped = selecting(FakeGrid(NODES, behaving()), strategy=strategy, k=4, on_round=decay)
+    for _ in range(2):
+        wrapped.clock = (grid := FakeGrid(NODES, behaving())).clock
+        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=2)
+        assert wrapped.eta == 0.2
+
+
+class Tracking(FedAvg):
+    """Holds data, an object of the user's, and a method of its own."""
+
+    def __init__(self, tracker: Any) -> None:
+        super().__init__(fraction_evaluate=0.0, min_available_nodes=1, train_metrics_aggr_fn=self.averaged)
+        self.tracker, self.history = tracker, {"norms": [np.zeros(1)], "seen": collections.Counter({11: 1})}
+        self.steps = 0
+
+    def averaged(self, records: Any, key: str) -> MetricRecord:
+        self.steps += 1
+        self.history["norms"].append(np.ones(1))
+        self.history["seen"].update([11, 12])
+        self.tracker.append(self.steps)
+        return MetricRecord({"steps": self.steps})
+
+
+class Tracker(list[int]):
+    """Like a handle of a tracking service: there is only one."""
+
+
+def test_nothing_that_a_strategy_holds_is_changed() -> None:
+    tracker = Tracker()
+    given = Tracking(tracker)
+    wrapped: Any = selecting(FakeGrid(NODES, behaving()), strategy=given, k=2)
+    for _ in range(2):
+        wrapped.clock = (grid := FakeGrid(NODES, behaving())).clock
+        wrapped.start(grid=grid, initial_arrays=model(), num_rounds=2)
+        assert (wrapped.steps, len(wrapped.history["norms"])) == (2, 3)
+        assert wrapped.history["seen"] == {11: 3, 12: 2}
+    assert (given.steps, given.history) == (0, {"norms": [np.zeros(1)], "seen": {11: 1}})
+    assert tracker == [1, 2, 1, 2], "other objects are the user's own"
+
+
 class Clipping(Strategy):
     """A wrapper by composition: whatever it does not do itself, the strategy inside does."""
 
@@ -115,11 +198,32 @@ def test_wrappers_by_composition(wrapper: Any, tmp_path: Path) -> None:
     assert again.strategy.clipped == 4
     whole = run(FakeGrid(range(11, 31), behaving()), 4, k=6, strategy=adam())
     assert values(again.result.arrays) == values(whole.result.arrays)  # type: ignore[attr-defined]
-    assert wrapped.min_train_nodes == 1
+    assert (wrapped.min_train_nodes, wrapped.fraction_train) == (2, 0.5), "the user's, not those that ask everybody"
     with pytest.raises(InputError, match="does not average replies by weight"):
         with_selector(wrapper(adam()), "random", k=6, late="merge")
     with pytest.raises(InputError, match=f"{wrapper.__name__} has no fraction_train"):
         with_selector(wrapper([]), "random", k=6)
+
+
+class Either(Clipping):
+    """Holds two strategies, of which one is asked in even rounds."""
+
+    def __init__(self, base: Any, other: Any) -> None:
+        super().__init__(base)
+        self._other = other
+
+
+def test_which_strategy_a_wrapper_holds() -> None:
+    assert wrapping.held_by(Clipping(FedAvg())) == "_base"
+    assert wrapping.held_by(Either(FedAvg(), FedAvg())) is None, "it could be either"
+    with pytest.raises(InputError, match="Either has no fraction_train"):
+        with_selector(Either(FedAvg(), FedAvg()), "random", k=2)
+    either: Any = Either(FedAvg(), FedAvg())
+    either.strategy = either._other
+    assert wrapping.held_by(either) == "strategy", "so Flower's own wrappers call it"
+    sampling: Any = Clipping(FedAvg())
+    sampling.fraction_train = 0.5
+    assert wrapping.held_by(sampling) is None, "it samples itself"
 
 
 def test_trees_raise_no_false_alarm(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -149,14 +253,9 @@ def test_on_round_is_told_of_every_round(tmp_path: Path) -> None:
 
     told: list[RoundResult] = []
 
-    def on_round(result: RoundResult) -> None:
-        [checkpoint] = (tmp_path / "run" / "checkpoints").iterdir()
-        assert Checkpoint(checkpoint).round == result.number
-        told.append(result)
-
     grid = FakeGrid(NODES, behaving(train))
     strategy = FedAvg(min_available_nodes=1)
-    wrapped = selecting(grid, strategy=strategy, k=4, folder=tmp_path / "run", on_round=on_round)
+    wrapped = selecting(grid, strategy=strategy, k=4, folder=tmp_path / "run", on_round=told.append)
     evaluate = {number: MetricRecord({"accuracy": 0.1 * number}) for number in range(4)}
     wrapped.start(grid=grid, initial_arrays=model(), num_rounds=3, evaluate_fn=lambda number, arrays: evaluate[number])
     assert [result.number for result in told] == [1, 2, 3]
@@ -169,6 +268,22 @@ def test_on_round_is_told_of_every_round(tmp_path: Path) -> None:
     assert told[0].arrays is not told[2].arrays
     with pytest.raises(InputError, match="on_round is 3; pass a function"):
         with_selector(FedAvg(), "random", k=2, on_round=3)  # type: ignore[arg-type]
+
+
+def test_on_round_is_told_again_of_rounds_after_the_last_checkpoint(tmp_path: Path) -> None:
+    """With save_every=2 there is none after round 3."""
+    told: list[int] = []
+
+    def on_round(result: RoundResult) -> None:
+        told.append(result.number)
+        if len(told) == 3:
+            raise KeyboardInterrupt
+
+    terms: dict[str, Any] = {"k": 4, "folder": tmp_path / "run", "save_every": 2, "on_round": on_round}
+    with pytest.raises(KeyboardInterrupt):
+        run(FakeGrid(NODES, behaving()), 5, **terms)
+    run(FakeGrid(NODES, behaving()), 5, **terms)
+    assert told == [1, 2, 3, 3, 4, 5]
 
 
 def test_the_log_is_flowers(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -198,7 +199,10 @@ class FakeGrid(Grid):
 
 
 def _become_a_server() -> None:
-    """Messages can only be made by a process that Flower has given an identity, for which there is no public way."""
-    from flwr.supercore.task_identity import TaskIdentity
+    """Give this process the identity without which newer versions of Flower make no message; older ones need none.
 
-    TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = 1, SUPERLINK, 1
+    There is no public way to do that, so it is looked up where messages look for it, and nothing private is imported.
+    """
+    identity = getattr(sys.modules[Message.__module__], "TaskIdentity", None)
+    if identity is not None:
+        identity.run_id, identity.node_id, identity.task_id = 1, SUPERLINK, 1

@@ -220,7 +220,8 @@ class Federation:
                 self.books.reply(selection, np.array(lost), outcome)
         self._check_round(metrics, selection.round)
         self.books.close(selection, waited=waited, round=metrics)
-        times = [report.latency for report in done] + [waited] * (len(selection) - len(reports))
+        times = [report.latency for report in done if not math.isnan(report.latency)]
+        times += [waited] * (len(selection) - len(reports))
         self.recent = [*self.recent, np.array(times)][-RECENT_ROUNDS:]
         self._identify(reports, online)
 
@@ -246,6 +247,8 @@ class Federation:
         self.claims.note("latency", clients, latency)
         slowed = np.minimum(self.claims.cut("latency", latency, self.quantile), deadline)
         columns = {"latency": np.where(latency <= deadline, slowed, latency)}
+        if np.isnan(latency).any():  # nobody has measured it
+            columns = {}
         for name in COLUMNS:
             values = np.array([report.said.claims.get(name, math.nan) for report in done])
             if np.isnan(values).all() and name not in self.source.needs:

@@ -66,23 +66,26 @@ class Decisions:
             files.remove_folder(old)
         return segment / LOG
 
-    def position(self) -> dict[str, Any] | None:
-        """Where the log ends now, safely on disk, and what it holds: for a checkpoint."""
+    def log(self) -> Path | None:
+        """The log that is written to now."""
         segments = self.segments()
-        if not segments:
+        return segments[-1] / LOG if segments else None
+
+    def position(self) -> dict[str, Any] | None:
+        """Where the log ends now, and what it holds: for a checkpoint, which brings it safely to disk."""
+        log = self.log()
+        if log is None:
             return None
-        log = segments[-1] / LOG
         with files.open_to_append(log) as file:
-            os.fsync(file.fileno())
             known = self._followed[1] if self._followed is not None and self._followed[0] == log else Running()
             known.follow(file)
         self._followed = log, known
-        return {"segment": segments[-1].name, "length": known.length, "sha256": known.digest()}
+        return {"segment": log.parent.name, "length": known.length, "sha256": known.digest()}
 
     def full(self) -> bool:
         """Whether a new segment should begin."""
-        segments = self.segments()
-        return bool(segments) and (segments[-1] / LOG).stat().st_size > LONGEST_SEGMENT
+        log = self.log()
+        return log is not None and log.stat().st_size > LONGEST_SEGMENT
 
     def cut(self, position: dict[str, Any] | None) -> Path | None:
         """Go back to where a checkpoint was made; returns the log to write to, None if a segment has to begin."""

@@ -64,9 +64,17 @@ def read(reply: Message, own_keys: Mapping[str, str] | None = None, weight_key: 
     if reply.has_error():
         return Said(Outcome.DROPPED if reply.error.code in LOST else Outcome.FAILED, error_text(reply))
     parts = parts_of(reply.content)
-    extra = parts.extra
     metrics: Mapping[str, Any] = next(iter(parts.metrics.values()), {})
-    own = {"num_examples": weight_key, **(own_keys or {})}
+    return claimed(parts.extra, metrics, {"num_examples": weight_key, **(own_keys or {})})
+
+
+def claimed(extra: Mapping[str, Any], metrics: Mapping[str, Any], own: Mapping[str, str] | None) -> Said:
+    """What a good reply claims in Enlist's record and in its metrics, there also under the app's own keys.
+
+    >>> claimed({}, {"num-examples": 5, "my_loss": 0.5}, {"loss": "my_loss"}).claims
+    {'num_examples': 5.0, 'loss': 0.5}
+    """
+    own = own or {}
     claims: dict[str, float] = {}
     doubts: list[str] = []
     for name, key in (*keys.CLAIMS.items(), ("seconds", keys.SECONDS)):

@@ -1,12 +1,14 @@
 """What outlives the server: model, strategy, selector, table of nodes, round; in a run folder, by checkpoints.
 
-Flower counts rounds from 1 and keeps nothing. A checkpoint is made after every round; a server that is killed, at
-whatever moment, goes on after the last one, and the rows that came after it are cut off.
+Flower counts rounds from 1 and keeps nothing. A checkpoint is made after every round, and written while the next one
+goes on; a server that is killed, at whatever moment, goes on after the last one that is whole, and the rows that came
+after it are cut off.
 """
 
 from __future__ import annotations
 
 import contextlib
+import copy
 import json
 import logging
 from collections.abc import Mapping, Sequence
@@ -18,13 +20,16 @@ from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from enlist import files, storage
+from enlist.contract import Selector
 from enlist.errors import InputError, StateFileError
 from enlist.flower.attributes import pack_strategy
 from enlist.flower.federation import Federation
 from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.flower.replaying import Decisions
+from enlist.runs.background import Background
+from enlist.runs.checkpoints import Checkpoint, Saves, Weights
 from enlist.runs.federation import note_start
-from enlist.runs.folder import Checkpoint, RunFolder
+from enlist.runs.folder import RunFolder
 from enlist.text import printable
 from enlist.typing import AnyArray
 
@@ -80,6 +85,7 @@ class Keeper:
         self.described = -1
         self.unsaved: set[str] = set()
         self.announced = False
+        self.background = Background()
 
     @classmethod
     def open(
@@ -153,7 +159,10 @@ class Keeper:
         self, number: int, header: Mapping[str, Any], federation: Federation, strategy: Strategy, arrays: ArrayRecord,
         initial: Mapping[str, Any],
     ) -> None:  # fmt: skip
-        """Make a checkpoint after round `number`."""
+        """Make a checkpoint after round `number`: of this moment, and written while the next round goes on.
+
+        There is one at a time. If the one before is still being written, it is waited for.
+        """
         if self.folder is None or self.decisions is None:
             return
         known, own = federation.state()
@@ -172,13 +181,20 @@ class Keeper:
             "decisions": self.decisions.position(),
             "events": self.events,
         }
-        weights = {"model": {name: array.numpy().copy(order="C") for name, array in arrays.items()}}
-        if moments:
-            weights["strategy"] = moments
-        parts = {} if federation.books is None else {"selector": federation.selector}
-        self.folder.save(number, content, own, weights, parts)
+        model = dict(arrays)
+        moved = {name: values.copy() for name, values in own.items()}
+        log = self.decisions.log()
+        write = self.folder.prepared(
+            number, content, moved, lambda: _weights(model, moments), _parts(federation), [] if log is None else [log]
+        )
+        self.background.run(write)
         if self.decisions.full() and federation.books is not None:
+            self.background.wait()  # a new segment removes an old one, which the checkpoint before may refer to
             federation.record_to(self.decisions.begin(federation.selector))
+
+    def check(self) -> None:
+        """Raise what has gone wrong with the last checkpoint, if it is known by now."""
+        self.background.check()
 
     def note(self, date: float, time: float, number: int, ending: str = "") -> None:
         """Write into starts.csv that rounds begin, or with `ending` how they end, if they had begun."""
@@ -190,15 +206,42 @@ class Keeper:
             note_start(self.folder.path, date, time, number, ending or ("continued" if again else "started"))
 
     def finish(self, result: Mapping[str, Any], federation: Federation) -> None:
-        """The run is finished."""
+        """The run is finished, and its last checkpoint is on disk."""
+        self.background.wait()
         if self.folder is not None:
             self.describe(federation, 0)
             self.folder.write_result(result)
 
+    def stop(self, error: BaseException) -> None:
+        """The run ends with an error: wait for the last checkpoint, and say if that fails as well."""
+        try:
+            self.background.wait()
+        except Exception as other:
+            LOGGER.error("enlist: the last checkpoint is lost as well: %s", other)
+            error.add_note(f"The last checkpoint is lost as well: {other}")
+
     def close(self) -> None:
         """Release the lock."""
-        if self.folder is not None:
-            self.folder.close()
+        try:
+            self.background.close()
+        finally:
+            if self.folder is not None:
+                self.folder.close()
+
+
+def _weights(model: Mapping[str, Array], moments: Mapping[str, AnyArray]) -> Weights:
+    """What goes into files of its own: the model, decoded, and what the strategy has accumulated."""
+    weights = {"model": {name: array.numpy().copy(order="C") for name, array in model.items()}}
+    return {**weights, "strategy": moments} if moments else weights
+
+
+def _parts(federation: Federation) -> dict[str, Saves]:
+    """The selector as it is now; one with a way of its own to save itself is copied whole."""
+    if federation.books is None:
+        return {}
+    selector = federation.selector
+    plain = type(selector).save is Selector.save
+    return {"selector": storage.Snapshot(selector) if plain else copy.deepcopy(selector)}
 
 
 def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:

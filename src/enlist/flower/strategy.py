@@ -59,17 +59,17 @@ class Selecting(Strategy):
     """
 
     clock: Clock = time
+    _made = False
 
     def __init__(self, strategy: Strategy, source: Source, terms: Terms, clients: Clients | None = None) -> None:
-        self.original, self.source, self.terms, self.clients = strategy, source, terms, clients
-        self.weight_key = wrapping.weight_key(strategy)
-        self.evaluators = int(getattr(wrapping.innermost(strategy), "min_evaluate_nodes", 0))
+        self.original, self.source, self.terms, self.clients = wrapping.copied(strategy), source, terms, clients
         self.timeout = DEFAULT_TIMEOUT
         self.keeper = Keeper(None)
         self.configs = Configs(ConfigRecord(), ConfigRecord())
-        self.used = False
+        self.used = self.running = False
         self._begin()
         self._connect()
+        self._made = True
 
     def _begin(self) -> None:
         """Forget everything but what was given: the strategy as it was, and a selector that made itself."""
@@ -79,9 +79,7 @@ class Selecting(Strategy):
         self.federation = Federation(
             self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
         )
-        needed = terms.min_nodes or max(int(wrapping.innermost(strategy).min_available_nodes), 1)
-        least = terms.k if privacy.accounted(strategy) else int(wrapping.innermost(strategy).min_train_nodes)
-        self.reception = Reception(self.federation, terms, needed, max(min(least, terms.number_to_ask), 1))
+        self.reception = Reception(self.federation, terms, *self._floors())
         self.progress = Progress(terms.warn_without_update, terms.stop_without_update)
         self.scribe = Scribe(self.keeper, self.federation, terms.shadow, terms.reasons)
         self.round = 0
@@ -90,6 +88,13 @@ class Selecting(Strategy):
         self.forms: list[Shapes] = []
         self.looked = self.uneven = False
         self.began_with: Shapes | None = None
+
+    def _floors(self) -> tuple[int, int]:
+        """Nodes that have to be connected before a round begins, and nodes that have to be free then."""
+        base = wrapping.innermost(self.original)
+        needed = self.terms.min_nodes or max(int(base.min_available_nodes), 1)
+        least = self.terms.k if privacy.accounted(self.original) else int(base.min_train_nodes)
+        return needed, max(min(least, self.terms.number_to_ask), 1)
 
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
@@ -101,10 +106,38 @@ class Selecting(Strategy):
 
         def __getattr__(self, name: str) -> Any:
             """What the wrapper itself has not, the user's strategy may have."""
-            for level in wrapping.levels(self.__dict__.get("strategy")) if not name.startswith("__") else ():
-                if hasattr(level, name):
-                    return getattr(level, name)
+            for holder in self._holders(name):
+                return getattr(holder, name)
             raise AttributeError(f"neither {type(self).__name__} nor the strategy in it has an attribute {name!r}")
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """What the wrapper itself has not, is set in the user's strategy if that has it."""
+            own = not self._made or name in vars(self) or hasattr(type(self), name)
+            holders = [] if own else self._holders(name)
+            for holder in holders:
+                setattr(holder, name, value)
+            if not holders:
+                super().__setattr__(name, value)
+            elif name in wrapping.SAMPLING:
+                self.reception.needed, self.reception.least = self._floors()
+
+    def _holders(self, name: str) -> list[Any]:
+        """The strategies that have an attribute: the one that is used, and the one that it begins with next time.
+
+        How many nodes are sampled, only the latter knows: the one that is used asks every node that it is shown.
+        """
+        if name.startswith("__") or not self._made:
+            return []
+        sampling = name in wrapping.SAMPLING
+        used = [] if sampling and not self.terms.shadow else [self.strategy]
+        found = [*used, *([] if self.running and used else [self.original])]
+        levels = [next((level for level in wrapping.levels(one) if hasattr(level, name)), None) for one in found]
+        return [level for level in levels if level is not None]
+
+    @property
+    def weight_key(self) -> str:
+        """The key by which the strategy weighs replies."""
+        return wrapping.weight_key(self.strategy)
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -147,7 +180,10 @@ class Selecting(Strategy):
         try:
             if self.used:
                 self._begin()
-            self.used = True
+            self.used = self.running = True
+            wrapping.check(self.original, self.terms)
+            privacy.check(self.original, self.terms)
+            self.initial = plain_settings(self.strategy)
             self._connect()
             self.scribe = Scribe(self.keeper, self.federation, self.terms.shadow, self.terms.reasons)
             result = resuming.restored(self, initial_arrays)
@@ -164,6 +200,7 @@ class Selecting(Strategy):
             for number in range(self.round + 1, num_rounds + 1):
                 LOGGER.info("")
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
+                self.keeper.check()
                 self._train(grid, number, result, self.configs.train)
                 self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
                 counts = self._settle(self._measured(number, result))
@@ -180,8 +217,10 @@ class Selecting(Strategy):
         except BaseException as error:
             why = printable(f"stopped: {type(error).__name__}: {error}")
             self.keeper.note(self.clock.time(), self.elapsed, self.round, why)
+            self.keeper.stop(error)
             raise
         finally:
+            self.running = False
             self.keeper.close()
 
     def _evaluate_first(self, result: Result, evaluate_fn: Evaluate | None) -> None:
@@ -402,15 +441,15 @@ class Selecting(Strategy):
     ) -> Iterable[Message]:
         """Let the strategy choose whom it asks for an evaluation, among nodes that are not busy."""
         if self.terms.shadow:
-            view: View = BoundedView(grid, self.clock, self.terms.patience)
+            bounded = BoundedView(grid, self.clock, self.terms.patience)
+            messages = list(self.strategy.configure_evaluate(server_round, arrays, config, bounded))
         else:
             busy = self.post.busy
             free = [node for node in grid.get_node_ids() if node not in busy]
             if not free:
                 return []
-            wrapping.innermost(self.strategy).min_evaluate_nodes = min(self.evaluators, len(free))
-            view = View(grid, free)
-        messages = list(self.strategy.configure_evaluate(server_round, arrays, config, view))
+            with wrapping.fewer_evaluators(self.strategy, len(free)):
+                messages = list(self.strategy.configure_evaluate(server_round, arrays, config, View(grid, free)))
         if messages and self.current is not None:
             self.current.evaluations = {"evaluate_asked": len(messages)}
         return messages

@@ -12,7 +12,10 @@ from flwr.serverapp.strategy import Result
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundResult:
-    """What `on_round` is given after every round, once its checkpoint is made.
+    """What `on_round` is given after every round.
+
+    A run that is continued begins after its last checkpoint: rounds that came after it are run, and told, again. That
+    of this round, if one is due, may still be on its way to the disk.
 
     number            of the round, counted over all starts
     arrays            the model after it

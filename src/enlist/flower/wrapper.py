@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from flwr.serverapp.strategy import Strategy
 
@@ -54,7 +54,8 @@ def with_selector(
     """Let a selector choose the nodes that a Flower strategy trains with.
 
     strategy    FedAvg or anything derived from it, or a wrapper that holds such a one, configured as you like; it is
-                copied, and its attributes can be read from what is returned
+                copied, and its attributes can be read from, and set in, what is returned. A strategy of the old API
+                gives a `legacy.LegacySelecting`, which can do less; see there
     selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
                 `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
                 -> rows of the table of clients that may be chosen. "tempo" needs latency alone, which the server
@@ -91,7 +92,8 @@ def with_selector(
     accept_changes
                 go on though files of `folder` were changed since they were written, which is refused otherwise
     reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
-    on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied
+    on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied; of
+                a run that is continued, again for rounds after its last checkpoint
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -129,8 +131,17 @@ def with_selector(
         reasons=reasons,
         on_round=on_round,
     )
-    wrapping.check(strategy, terms)
-    privacy.check(strategy, terms)
+    old = hasattr(strategy, "configure_fit") and not wrapping.is_strategy(strategy) and not isinstance(strategy, type)
+    if old:
+        from enlist.flower import legacy  # here, because it imports Flower's old server
+
+        legacy.check(strategy, terms)
+    else:
+        wrapping.check(strategy, terms)
+        privacy.check(strategy, terms)
     if terms.folder is not None:
         packing.refuse_packed(terms.folder)
-    return Selecting(strategy, Source.of(selector, settings, preset, seed), terms, clients)
+    source = Source.of(selector, settings, preset, seed)
+    if old:
+        return cast(Selecting, legacy.LegacySelecting(strategy, source, terms, clients))
+    return Selecting(strategy, source, terms, clients)

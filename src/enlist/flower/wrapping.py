@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import collections
+import contextlib
 import copy
+import dataclasses
+import random
+import types
+from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 from flwr.serverapp.strategy import (
     Bulyan,
     FedMedian,
@@ -22,6 +30,9 @@ from enlist.flower.terms import Terms
 
 SAMPLING = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
 """With these, FedAvg and its kin ask every node of the grid that they are given."""
+
+DATA = (ArrayRecord, ConfigRecord, MetricRecord, RecordDict, bytearray, random.Random, np.random.Generator)
+DATA_MODULES = ("builtins", "collections")
 
 METHODS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary")
 
@@ -83,17 +94,48 @@ def innermost(strategy: Any) -> Any:
 
 
 def copied(strategy: Strategy) -> Strategy:
-    """A copy, and copies of the strategies inside, so that nothing of the user's is changed.
+    """A copy, so that nothing of the user's is changed: of the strategies inside too, and of the data that they hold.
 
-    >>> from flwr.serverapp.strategy import FedAvg
-    >>> strategy = FedAvg()
-    >>> copied(strategy) is strategy
-    False
+    Functions and other objects, such as a tracker or a lock, stay the user's own; a method of the strategy itself
+    becomes that of the copy.
+
+    >>> from flwr.serverapp.strategy import FedAdam
+    >>> strategy = FedAdam()
+    >>> strategy.m_t = {"w": np.ones(2)}
+    >>> twin = copied(strategy)
+    >>> twin is strategy, twin.m_t is strategy.m_t, twin.m_t["w"] is strategy.m_t["w"]
+    (False, False, False)
     """
-    twin = copy.copy(strategy)
-    if name := held_by(strategy):
-        setattr(twin, name, copied(getattr(strategy, name)))
+    twin: Strategy = _copied(strategy, {})
     return twin
+
+
+def _copied(value: Any, known: dict[int, Any]) -> Any:
+    """A copy of data and strategies; `known` maps what has been copied, by id, to its copy."""
+    twin: Any
+    if id(value) in known:
+        return known[id(value)]
+    if is_strategy(value) or (dataclasses.is_dataclass(value) and not isinstance(value, type)):
+        known[id(value)] = twin = copy.copy(value)
+        for name, own in (vars(value) if hasattr(value, "__dict__") else {}).items():
+            object.__setattr__(twin, name, _copied(own, known))
+        return twin
+    if isinstance(value, types.MethodType):
+        return types.MethodType(value.__func__, known.get(id(value.__self__), value.__self__))
+    if isinstance(value, dict | list | set | collections.deque) and type(value).__module__ in DATA_MODULES:
+        known[id(value)] = twin = copy.copy(value)
+        for key, own in value.items() if isinstance(value, dict) else ():
+            twin[key] = _copied(own, known)
+        if isinstance(value, list | collections.deque):  # what is in a set cannot be changed
+            twin.clear()
+            twin.extend(_copied(own, known) for own in value)
+        return twin
+    if type(value) is tuple:
+        return tuple(_copied(own, known) for own in value)
+    if isinstance(value, DATA) or hasattr(value, "__array__"):  # NumPy's, PyTorch's and the like
+        with contextlib.suppress(RuntimeError, TypeError):  # PyTorch copies no tensor that is part of a graph
+            known[id(value)] = copy.deepcopy(value)
+    return known.get(id(value), value)
 
 
 def prepared(strategy: Strategy) -> Strategy:
@@ -106,6 +148,30 @@ def prepared(strategy: Strategy) -> Strategy:
     twin = copied(strategy)
     vars(innermost(twin)).update(SAMPLING)
     return twin
+
+
+@contextlib.contextmanager
+def fewer_evaluators(strategy: Strategy, count: int) -> Iterator[None]:
+    """Have a strategy that wants at least so many nodes for an evaluation be content with `count`, meanwhile.
+
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> strategy = FedAvg(min_evaluate_nodes=5)
+    >>> with fewer_evaluators(strategy, 3):
+    ...     print(strategy.min_evaluate_nodes)
+    3
+    >>> strategy.min_evaluate_nodes
+    5
+    """
+    base = innermost(strategy)
+    wanted = getattr(base, "min_evaluate_nodes", None)
+    if wanted is None or wanted <= count:
+        yield
+        return
+    base.min_evaluate_nodes = count
+    try:
+        yield
+    finally:
+        base.min_evaluate_nodes = wanted
 
 
 def weight_key(strategy: Strategy) -> str:

@@ -14,7 +14,7 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
@@ -265,36 +265,58 @@ class RunFolder:
         `header` and `arrays` go into the folder "state", each of `weights` into a safetensors file of its name, and
         each of `parts` saves itself into a folder of its name.
         """
+        self.prepared(round, header, arrays, lambda: weights, parts)()
         with self.writing():
-            final = checkpoints.new_name(files.make_folder(self.path, CHECKPOINTS), round)
-            partial = final.with_suffix(".partial")
-            files.remove_folder(partial)
-            partial.mkdir()
-            for file in self._files.values():
-                file.flush()
-                os.fsync(file.fileno())
-            lengths = {table: self._length(table) for table in self.tables}
-            for name, part in parts.items():
-                part.save(partial / name)
-            names = [f"{name}.safetensors" for name in weights]
-            for file_name, values in zip(names, weights.values(), strict=True):
-                safetensors.numpy.save_file(dict(values), partial / file_name)
-                _sync(partial / file_name)
-            sums = {name: checksum(partial / name) for name in names}
-            known = self._fixed | {table: self._digest(table) for table in self.tables}
-            own = {"config": self._config, "digests": {name: digest for name, digest in known.items() if digest}}
-            own |= {"rows": self._revised} if self._revised else {}
-            content = {**header, "round": round, "tables": lengths, "checksums": sums, "folder": own}
-            storage.write(partial / "state", "run", content, dict(arrays))
-            os.rename(partial, final)
-            _sync(final.parent)
-            for other in checkpoints.written(final.parent):
-                if other != final:
-                    files.remove_folder(other)
             for table in self._revised:
-                self._cut(table, lengths[table])
+                self._cut(table, self._length(table))
             self._put_back(self._revised)
             self._revised = {}
+
+    def prepared(
+        self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Callable[[], Weights],
+        parts: Mapping[str, Saves], logs: Sequence[Path] = (),
+    ) -> Callable[[], None]:  # fmt: skip
+        """The checkpoint of this moment, as `save` writes it, written by calling what is returned.
+
+        That may be done by another thread, while rows are appended and `logs` grow: the checkpoint knows the tables as
+        they are now. What is passed must not change until then. A checkpoint is whole on disk, with all that it
+        refers to, before it gets its name.
+        """
+        with self.writing():
+            for file in self._files.values():
+                file.flush()
+        tables, revised = list(self._files.values()), dict(self._revised)
+        lengths = {table: self._length(table) for table in self.tables}
+        known = self._fixed | {table: self._digest(table) for table in self.tables}
+        own = {"config": self._config, "digests": {name: digest for name, digest in known.items() if digest}}
+        own |= {"rows": revised} if revised else {}
+
+        def write() -> None:
+            with self.writing():
+                final = checkpoints.new_name(files.make_folder(self.path, CHECKPOINTS), round)
+                partial = final.with_suffix(".partial")
+                files.remove_folder(partial)
+                partial.mkdir()
+                for file in tables:
+                    os.fsync(file.fileno())
+                for log in logs:
+                    _sync(log)
+                for name, part in parts.items():
+                    part.save(partial / name)
+                sums = {}
+                for name, values in weights().items():
+                    safetensors.numpy.save_file(dict(values), partial / f"{name}.safetensors")
+                    _sync(partial / f"{name}.safetensors")
+                    sums[f"{name}.safetensors"] = checksum(partial / f"{name}.safetensors")
+                content = {**header, "round": round, "tables": lengths, "checksums": sums, "folder": own}
+                storage.write(partial / "state", "run", content, dict(arrays))
+                os.rename(partial, final)
+                _sync(final.parent)
+                for other in checkpoints.written(final.parent):
+                    if other != final:
+                        files.remove_folder(other)
+
+        return write
 
     def load(self) -> Checkpoint | None:
         """The last whole checkpoint, with the tables cut back to it; None if there is none (tables are emptied).

@@ -1,0 +1,130 @@
+"""The Flower adapter under the oldest and the newest flwr that it allows:  python -m benchmarks.flower_versions
+
+Each version gets a virtual environment of its own, in front of the packages of this one, so that PyTorch and the like
+need not be installed again. In it run the tests of the adapter, but for those that start a SuperLink by its command
+line, which differs between versions; and a simulation of Flower's own with real nodes, selection and a folder.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import tomllib
+import venv
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.simulations import Part
+
+ROOT = Path(__file__).parents[1]
+NODES, ROUNDS, K = 6, 4, 3
+QUIET = {"FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1", "RAY_USAGE_STATS_ENABLED": "0"}
+
+
+def allowed() -> tuple[str, str]:
+    """The oldest version that the extra `flower` allows, and the whole range."""
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        extras = tomllib.load(file)["project"]["optional-dependencies"]["flower"]
+    span = next(entry.removeprefix("flwr") for entry in extras if entry.startswith("flwr"))
+    oldest = re.search(r">=([\d.]+)", span)
+    assert oldest is not None
+    return f"=={oldest[1]}.*", span
+
+
+def environment(place: Path, wanted: str) -> Path:
+    """A virtual environment with a version of flwr in front of the packages of this one; returns its interpreter."""
+    venv.create(place, with_pip=True)
+    python = place / "bin" / "python"
+    install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"flwr[simulation]{wanted}"]
+    subprocess.run([*install, f"numpy=={np.__version__}"], check=True)
+    behind = subprocess.run(
+        [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
+        check=True, capture_output=True, text=True,
+    ).stdout.strip()  # fmt: skip
+    (Path(behind) / "behind.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    return python
+
+
+def table(wanted: Sequence[str] = ()) -> Part:
+    """Each version: whether the tests of the adapter pass, and a simulation does what it should."""
+    lines, holds = ["", "| flwr | tests of the adapter | simulation |", "|---|---|---|"], True
+    for span in wanted or allowed():
+        with tempfile.TemporaryDirectory() as place:
+            python = environment(Path(place) / "venv", span)
+            version = _run(place, python, "-c", "import flwr; print(flwr.__version__)")
+            tests = _run(
+                place, python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not verify",
+                "tests/flower", "--ignore", "tests/flower/deployment",
+            )  # fmt: skip
+            played = _run(place, python, "-m", "benchmarks.flower_versions", "--simulate", place)
+        good = tests.returncode == 0, played.returncode == 0
+        told = tests.stdout.strip().splitlines()[-1:] or [""]
+        lines.append(
+            f"| {version.stdout.strip()} | {'pass' if good[0] else f'FAIL: {told[0]}'} | "
+            f"{'pass' if good[1] else f'FAIL: {played.stderr.strip()[-200:]}'} |"
+        )
+        holds &= all(good)
+    return lines, holds
+
+
+def _run(place: str, python: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
+    set_here = {**os.environ, **QUIET, "PYTHONPATH": paths, "FLWR_HOME": place}
+    return subprocess.run([python, *arguments], check=False, capture_output=True, text=True, cwd=ROOT, env=set_here)
+
+
+def simulate(folder: Path) -> None:
+    """Four rounds of Flower's simulation in this process, with Oort, deadline and a folder; raises if one is odd."""
+    from flwr.app import ArrayRecord, Context, Message
+    from flwr.clientapp import ClientApp
+    from flwr.serverapp import Grid, ServerApp
+    from flwr.serverapp.strategy import FedAdam
+    from flwr.simulation import run_simulation
+
+    from enlist.flower import client, replay, with_selector
+    from enlist.runs import read_run
+
+    server, nodes = ServerApp(), ClientApp()
+
+    @nodes.train()
+    def train(message: Message, context: Context) -> Message:
+        model = {name: array.numpy() + 1.0 for name, array in message.content["arrays"].items()}
+        return client.reply(message, model, num_examples=10, context=context, losses=[0.5, 1.5], seconds=0.1)
+
+    @nodes.query("enlist")
+    def who(message: Message, context: Context) -> Message:
+        return client.introduction(message, context)
+
+    @server.main()
+    def main(grid: Grid, context: Context) -> None:
+        strategy = with_selector(
+            FedAdam(fraction_evaluate=0.0), "oort", k=K, deadline=120.0, min_nodes=NODES, identify="always",
+            folder=folder / "run",
+        )  # fmt: skip
+        strategy.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(3)]), num_rounds=ROUNDS)
+
+    backend = {"client_resources": {"num_cpus": 1, "num_gpus": 0.0}, "init_args": {"num_cpus": 1}}
+    run_simulation(server, nodes, num_supernodes=NODES, backend_config=backend)
+    found = read_run(folder / "run")
+    assert found.rounds["completed"].tolist() == [K] * ROUNDS, found.rounds["completed"]
+    assert sorted(map(int, found.clients["id"])) == list(range(NODES)), found.clients["id"]
+    assert len(replay(folder / "run")) == ROUNDS
+
+
+def main() -> None:
+    if "--simulate" in sys.argv:
+        simulate(Path(sys.argv[-1]))
+        return
+    lines, holds = table(sys.argv[1:])
+    print("\n".join(lines))
+    sys.exit(0 if holds else 1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,469 @@
+"""A selector in front of a strategy of Flower's old API: `flwr.server`, `start_server`, NumPyClient apps.
+
+The server's loop stays Flower's own. So there is a choice of clients that learns from fit results and failures, tables,
+and state on disk; deadlines, over-commitment, late replies and shadow mode need the new API. `docs/flower-porting.md`
+tells how an app is brought there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from flwr.app import Array, ArrayRecord
+from flwr.common import Parameters
+from flwr.server import ClientManager
+from flwr.server.strategy import Strategy
+
+from enlist.clients import Clients
+from enlist.contract import Selector
+from enlist.errors import InputError, MissingColumnError
+from enlist.flower import keys
+from enlist.flower.attributes import plain_settings, unpack_strategy
+from enlist.flower.choosers import Source
+from enlist.flower.contents import NUMPY
+from enlist.flower.federation import Federation, Report
+from enlist.flower.grid import Clock, NoNodesError, Post
+from enlist.flower.progress import Progress
+from enlist.flower.records import Happened
+from enlist.flower.replies import REASON, Said, claimed, measured
+from enlist.flower.round import Round
+from enlist.flower.scribe import Scribe
+from enlist.flower.state import LOGGER, Keeper, saved_model
+from enlist.flower.terms import Terms
+from enlist.records import Outcome, RoundMetrics
+from enlist.typing import AnyArray
+
+DEADLINE = 3600.0
+"""Seconds that the selector is told: the old API's `round_timeout` is known to the server alone."""
+
+NEW_API_ONLY = (
+    "deadline",
+    "overcommit",
+    "late",
+    "staleness",
+    "min_replies",
+    "stop_without_update",
+    "identify",
+    "shadow",
+    "on_round",
+)
+
+
+def check(strategy: Any, terms: Terms) -> None:
+    """Refuse what the old API cannot do, or what would silently go wrong.
+
+    >>> from flwr.server.strategy import FedAvg
+    >>> check(FedAvg(), Terms(k=3, deadline=60.0))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: FedAvg is a strategy of Flower's old API, which cannot do deadline=60.0; leave it out...
+    """
+    name, usual = type(strategy).__name__, Terms(k=1)
+    way = "port the app to the new API (docs/flower-porting.md)"
+    for term in NEW_API_ONLY:
+        if (given := getattr(terms, term)) != getattr(usual, term):
+            raise InputError(
+                f"{name} is a strategy of Flower's old API, which cannot do {term}={given!r}; leave it out, or {way}."
+            )
+    if is_legacy(getattr(strategy, "strategy", None)):
+        raise InputError(
+            f"{name} holds another strategy, as wrappers for differential privacy do; under the old API nobody makes "
+            f"sure that its noise fits the clients that were chosen, so it is refused; {way}."
+        )
+
+
+def is_legacy(strategy: Any) -> bool:
+    """Whether something has the methods of an old strategy; a class has them not.
+
+    >>> from flwr.server.strategy import FedAvg
+    >>> is_legacy(FedAvg()), is_legacy(FedAvg)
+    (True, False)
+    """
+    names = ("configure_fit", "aggregate_fit", "configure_evaluate", "aggregate_evaluate")
+    return not isinstance(strategy, type) and all(callable(getattr(strategy, name, None)) for name in names)
+
+
+def node_of(identity: str) -> int:
+    """A number for a client's connection, the same in every run: node ids are numbers, addresses are not.
+
+    >>> node_of("12"), node_of("ipv4:10.0.0.7:5000") == node_of("ipv4:10.0.0.7:5000")
+    (12, True)
+    """
+    if identity.isdecimal() and 0 < int(identity) < 2**64:
+        return int(identity)
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big") or 1
+
+
+class Chosen(ClientManager):
+    """Another ClientManager of which only the chosen clients are seen, and sampled, all of them.
+
+    >>> from flwr.server import SimpleClientManager
+    >>> Chosen(SimpleClientManager(), {}).sample(5)
+    []
+    """
+
+    def __init__(self, manager: ClientManager, clients: Mapping[str, Any]) -> None:
+        self.manager, self.clients = manager, dict(clients)
+
+    def num_available(self) -> int:
+        """How many were chosen."""
+        return len(self.clients)
+
+    def register(self, client: Any) -> bool:
+        """Register with the manager behind."""
+        return self.manager.register(client)
+
+    def unregister(self, client: Any) -> None:
+        """Unregister from the manager behind."""
+        self.manager.unregister(client)
+
+    def all(self) -> dict[str, Any]:
+        """Those that were chosen."""
+        return dict(self.clients)
+
+    def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
+        """Nobody is waited for: those that were chosen are there."""
+        return len(self.clients) >= num_clients
+
+    def sample(self, num_clients: int, min_num_clients: int | None = None, criterion: Any = None) -> list[Any]:
+        """All that were chosen, but for those that a criterion of the strategy rejects."""
+        return [client for client in self.clients.values() if criterion is None or criterion.select(client)]
+
+
+class Present(Chosen):
+    """Another ClientManager that samples among those who are there, and waits for nobody: Flower would for a day.
+
+    >>> from flwr.server import SimpleClientManager
+    >>> Present(SimpleClientManager(), {}).sample(5, min_num_clients=2)
+    []
+    """
+
+    def sample(self, num_clients: int, min_num_clients: int | None = None, criterion: Any = None) -> list[Any]:
+        """As many as are wanted, or as there are."""
+        found: list[Any] = self.manager.sample(min(num_clients, len(self.clients)), 0, criterion)
+        return found
+
+
+class Timed:
+    """A client's proxy that notes how long `fit` took, and why it failed; all else is the proxy's own.
+
+    >>> import types
+    >>> proxy = Timed(types.SimpleNamespace(cid="7", fit=lambda ins, timeout, group_id: ins), time)
+    >>> proxy.fit("model", None, 1), proxy.cid, proxy.seconds < 5.0
+    ('model', '7', True)
+    """
+
+    def __init__(self, proxy: Any, clock: Clock) -> None:
+        self.proxy, self.clock = proxy, clock
+        self.seconds, self.error = math.nan, ""
+
+    def fit(self, *arguments: Any, **named: Any) -> Any:
+        """Train, and take the time."""
+        began = self.clock.monotonic()
+        try:
+            return self.proxy.fit(*arguments, **named)
+        except BaseException as error:
+            self.error = " ".join(f"{type(error).__name__}: {error}".split())[:REASON]
+            raise
+        finally:
+            self.seconds = self.clock.monotonic() - began
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.proxy, name)
+
+
+class LegacySelecting(Strategy):
+    """An old strategy whose clients are chosen by a selector; made by `with_selector`.
+
+    round     the last round that was finished, counted over all runs in the same folder
+    selector  the selector
+
+    It holds the folder until `close()`, or until the process ends.
+
+    >>> from enlist.flower import with_selector
+    >>> from flwr.server.strategy import FedAvg
+    >>> with_selector(FedAvg(), "random", k=5).round
+    0
+    """
+
+    clock: Clock = time
+    _made = False
+
+    def __init__(self, strategy: Any, source: Source, terms: Terms, clients: Clients | None = None) -> None:
+        self.strategy, self.source, self.terms = strategy, source, terms
+        self.federation = Federation(source, clients=clients, quantile=terms.clip, most_often=terms.most_often)
+        self.initial = plain_settings(strategy)
+        self.round, self.started, self.elapsed = 0, self.clock.time(), 0.0
+        self.current: Round | None = None
+        self.progress = Progress(terms.warn_without_update, None)
+        self.proxies: dict[int, Timed] = {}
+        self.parameters: Parameters | None = None
+        self.central: tuple[float | None, Mapping[str, Any]] = (None, {})
+        config = {"selector": source.described(), "seed": source.seed, "strategy": type(strategy).__name__}
+        config |= {"api": "flwr.server", **terms.described()}
+        self.keeper = Keeper.open(terms.folder, config, terms.resume, terms.accept_changes)
+        try:
+            self._restore()
+        except BaseException:
+            self.keeper.close()
+            raise
+        self.scribe = Scribe(self.keeper, self.federation, False, terms.reasons)
+        self._made = True
+
+    def _restore(self) -> None:
+        saved = self.keeper.restore()
+        if saved is None:
+            if self.keeper.decisions is not None:
+                self.keeper.decisions.cut(None)
+            return
+        header = saved.header
+        self.federation.restore(
+            header["federation"], saved.arrays, saved.folder / "selector" if header["selector"] else None
+        )
+        self.keeper.follow(self.federation, header["decisions"])
+        unpack_strategy(self.strategy, header["strategy"], saved.weights.get("strategy", {}))
+        self.round, self.started, self.elapsed = header["round"], header["started"], header["elapsed"]
+        self.parameters = _parameters(saved_model(saved), header["tensor_type"])
+        self.keeper.reopen(self.round, self.round + 1)
+        LOGGER.info("enlist: continuing after round %d of %s", self.round, self.terms.folder)
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """What the wrapper itself has not, the user's strategy may have."""
+            if name.startswith("__") or "strategy" not in vars(self):
+                raise AttributeError(name)
+            return getattr(self.strategy, name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """What the wrapper itself has not, is set in the user's strategy if that has it."""
+            own = not self._made or name in vars(self) or hasattr(type(self), name)
+            if own or not hasattr(self.strategy, name):
+                super().__setattr__(name, value)
+            else:
+                setattr(self.strategy, name, value)
+
+    @property
+    def selector(self) -> Selector[Any, Any]:
+        """The selector."""
+        return self.federation.selector
+
+    def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
+        """The model that a run is continued with, else that of the strategy."""
+        given: Parameters | None = self.strategy.initialize_parameters(client_manager)
+        return given if self.parameters is None else self.parameters
+
+    def configure_fit(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> list[Any]:
+        """Choose the clients of a round, and let the strategy make its instructions for them.
+
+        Flower counts rounds from 1; the strategy is told the number counted over all runs in the folder.
+        """
+        if self.current is not None:  # the round before came to nothing, or there was no evaluation in it
+            self._settle(RoundMetrics())
+        number, there = self.round + 1, self._there(client_manager)
+        if left_out := self.federation.enrol(list(there), {}):
+            self._refuse_unknown(len(left_out))
+        if self.federation.log is None:
+            self.keeper.follow(self.federation)
+            self.keeper.describe(self.federation, number)
+        began = self._now()
+        self.keeper.note(self.clock.time(), began, self.round)
+        selection = self.federation.choose(list(there), set(), self.terms.k, began, DEADLINE, self.terms.k)
+        nodes = self.federation.nodes.at(selection.clients)
+        chosen = Chosen(client_manager, {there[node].cid: there[node] for node in nodes})
+        instructions = list(self.strategy.configure_fit(number, parameters, chosen))
+        asked = [node_of(str(proxy.cid)) for proxy, _ in instructions]
+        if sorted(asked) != sorted(nodes):
+            raise InputError(
+                f"{type(self.strategy).__name__} was shown {len(nodes)} chosen clients and made {len(asked)} "
+                "instructions that do not go to each of them once; its configure_fit has to take the clients that "
+                "client_manager.sample() returns."
+            )
+        self.proxies = {node: Timed(proxy, self.clock) for node, (proxy, _) in zip(asked, instructions, strict=True)}
+        places = {node: self.federation.nodes.position(node) for node in asked}
+        self.current = Round(number, selection, places, [], None, set(there), began)
+        self.current.bytes_down = len(asked) * sum(map(len, parameters.tensors))
+        return [(self.proxies[node], ins) for node, (_, ins) in zip(asked, instructions, strict=True)]
+
+    def _there(self, manager: ClientManager) -> dict[int, Any]:
+        """The clients that are connected, as soon as there are enough, or `patience` is over."""
+        needed = self.terms.min_nodes or max(int(getattr(self.strategy, "min_available_clients", 1)), 1)
+        if not manager.wait_for(needed, math.ceil(self.terms.patience)):
+            text = "enlist: going on with %d clients that are connected, though %d were wanted, after %.0f s"
+            LOGGER.warning(text, manager.num_available(), needed, self.terms.patience)
+        found = {node_of(str(proxy.cid)): proxy for proxy in manager.all().values()}
+        if not found:
+            raise NoNodesError(
+                f"no client is connected after {self.terms.patience:g} s; start clients and check that they reach the "
+                "server, or wait longer: with_selector(..., patience=...)."
+            )
+        return found
+
+    def _refuse_unknown(self, count: int) -> None:
+        names = " and ".join(sorted(self.federation.wanted))
+        given = ", ".join(f"{name}=..." for name in sorted(self.federation.wanted))
+        raise MissingColumnError(
+            f"selector '{self.source.name}' needs {names} of clients before it can choose among them, and {count} are "
+            f"unknown; pass what is known of them: with_selector(..., clients=enlist.Clients(ids=..., {given})), or "
+            "port the app to the new API, where clients can be asked (docs/flower-porting.md)."
+        )
+
+    def aggregate_fit(
+        self, server_round: int, results: Sequence[Any], failures: Sequence[Any]
+    ) -> tuple[Parameters | None, dict[str, Any]]:
+        """Note how everybody has ended, and let the strategy aggregate, in the order of clients."""
+        current = self.current
+        if current is None:
+            return self.strategy.aggregate_fit(server_round, results, failures)  # type: ignore[no-any-return]
+        current.waited = self._now() - current.began
+        ordered = sorted(results, key=lambda entry: current.nodes[node_of(str(entry[0].cid))])
+        self._note(current, {node_of(str(proxy.cid)): result for proxy, result in ordered}, failures)
+        plain = [(_bare(proxy), result) for proxy, result in ordered]
+        failed = [(_bare(entry[0]), entry[1]) if isinstance(entry, tuple) else entry for entry in failures]
+        parameters, metrics = self.strategy.aggregate_fit(current.number, plain, failed)
+        current.updated = parameters is not None
+        self.parameters = self.parameters if parameters is None else parameters
+        return parameters, metrics
+
+    def _note(self, current: Round, results: Mapping[int, Any], failures: Sequence[Any]) -> None:
+        told = {node_of(str(entry[0].cid)): entry[1].status.message for entry in failures if isinstance(entry, tuple)}
+        unnamed = next((str(entry) for entry in failures if not isinstance(entry, tuple)), "no result")
+        for node, client in sorted(current.nodes.items(), key=lambda entry: entry[1]):
+            proxy = self.proxies[node]
+            if node in results:
+                result = results[node]
+                said = claimed({}, {**result.metrics, "num-examples": result.num_examples}, self.terms.keys)
+                latency = said.seconds if math.isnan(proxy.seconds) else proxy.seconds
+                current.weights[node] = float(result.num_examples)
+                current.bytes_up += sum(map(len, result.parameters.tensors))
+            else:
+                reason = " ".join((proxy.error or told.get(node) or unnamed).split())[:REASON]
+                said, latency = Said(Outcome.FAILED, reason), proxy.seconds
+            current.reports.append(Report(node, client, said, latency))
+        untimed = any(math.isnan(report.latency) for report in current.reports if report.node in results)
+        if untimed and "latency" in self.source.needs:
+            raise MissingColumnError(
+                f"selector '{self.source.name}' needs latency, and a workflow (DefaultWorkflow, SecAggPlusWorkflow) "
+                "sends messages in a way in which that of a single client cannot be measured; let clients report "
+                f"'{keys.SECONDS}' in the metrics of fit, or choose a selector that does without, such as 'random'."
+            )
+
+    def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Any]] | None:
+        """Let the strategy evaluate the model on the server."""
+        if self.current is None:
+            return self.strategy.evaluate(self.round, parameters)  # type: ignore[no-any-return]
+        self.parameters = parameters
+        found: tuple[float, dict[str, Any]] | None = self.strategy.evaluate(self.current.number, parameters)
+        self.central = (None, {}) if found is None else found
+        return found
+
+    def configure_evaluate(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> list[Any]:
+        """Let the strategy choose whom it asks for an evaluation; without one, the round is over."""
+        number = self.round if self.current is None else self.current.number
+        there = Present(client_manager, client_manager.all())
+        found: list[Any] = self.strategy.configure_evaluate(number, parameters, there)
+        if self.current is not None:
+            self.parameters = parameters
+            if not found:
+                self._settle(self._measured(None, {}))
+        return found
+
+    def aggregate_evaluate(
+        self, server_round: int, results: Sequence[Any], failures: Sequence[Any]
+    ) -> tuple[float | None, dict[str, Any]]:
+        """Let the strategy aggregate evaluations; then the round is over."""
+        number = self.round if self.current is None else self.current.number
+        loss, metrics = self.strategy.aggregate_evaluate(number, results, failures)
+        if self.current is not None:
+            ended = {"evaluate_asked": len(results) + len(failures), "evaluate_completed": len(results)}
+            self.current.evaluations = {**ended, "evaluate_failed": len(failures)}
+            self._settle(self._measured(loss, metrics))
+        return loss, metrics
+
+    def _measured(self, loss: float | None, metrics: Mapping[str, Any]) -> RoundMetrics:
+        """What the server has measured, else what clients have."""
+        central, own = self.central
+        found = {}
+        for name, usual, other in (("accuracy", keys.ACCURACIES, None), ("loss", keys.LOSSES, (central, loss))):
+            labels = self.terms.own(f"round.{name}", usual)
+            values = [measured(own, labels), other and other[0], measured(metrics, labels), other and other[1]]
+            found[name] = next((float(value) for value in values if value is not None), None)
+        return RoundMetrics(**found, duration=None if self.current is None else self.current.waited)
+
+    def _settle(self, metrics: RoundMetrics) -> None:
+        """Tell the selector what became of the round, write it down, and save it."""
+        current, self.current, self.central = self.current, None, (None, {})
+        assert current is not None
+        if current.waited is None:  # nothing was aggregated: a workflow has given up
+            current.waited = self._now() - current.began
+            said = Said(Outcome.DROPPED, "the round was given up")
+            current.reports = [Report(node, client, said, math.nan) for node, client in current.nodes.items()]
+        happened = Happened(current.number, current.selection, current.reports, [], current.waited, current.weights)
+        self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
+        self.scribe.write(current, happened, metrics, self._now(), Post(self.clock))
+        self.progress.note(current)
+        self.round = current.number
+        if self.round % self.terms.save_every == 0:
+            self._save()
+
+    def _save(self) -> None:
+        parameters = self.parameters
+        if parameters is None:
+            return
+        self.keeper.check()
+        header = {"started": self.started, "elapsed": self.elapsed, "tensor_type": parameters.tensor_type}
+        self.keeper.save(self.round, header, self.federation, self.strategy, _record(parameters), self.initial)
+
+    def _now(self) -> float:
+        """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
+        self.elapsed = max(self.elapsed, self.clock.time() - self.started)
+        return self.elapsed
+
+    def close(self) -> None:
+        """The run is finished: write what is left, and release the folder."""
+        if self.current is not None:
+            self._settle(RoundMetrics())
+        try:
+            if self.round % self.terms.save_every:
+                self._save()
+            result = {"status": "finished", "rounds": self.round, "time": self.elapsed}
+            self.keeper.finish(result, self.federation)
+            self.keeper.note(self.clock.time(), self.elapsed, self.round, "finished")
+        finally:
+            self.keeper.close()
+
+
+def _bare(proxy: Any) -> Any:
+    return proxy.proxy if isinstance(proxy, Timed) else proxy
+
+
+def _record(parameters: Parameters) -> ArrayRecord:
+    """A model as arrays; bytes of another kind, such as trees, as they are."""
+    decode: Callable[[bytes], AnyArray] = _decoded if parameters.tensor_type == NUMPY else _raw
+    return ArrayRecord({str(place): Array(decode(tensor)) for place, tensor in enumerate(parameters.tensors)})
+
+
+def _decoded(tensor: bytes) -> AnyArray:
+    return np.asarray(np.load(io.BytesIO(tensor), allow_pickle=False))
+
+
+def _raw(tensor: bytes) -> AnyArray:
+    return np.frombuffer(tensor, dtype=np.uint8)
+
+
+def _parameters(arrays: ArrayRecord, tensor_type: str) -> Parameters:
+    tensors = []
+    for array in arrays.values():
+        buffer = io.BytesIO()
+        if tensor_type == NUMPY:
+            np.save(buffer, array.numpy(), allow_pickle=False)
+        else:
+            buffer.write(array.numpy().tobytes())
+        tensors.append(buffer.getvalue())
+    return Parameters(tensors, tensor_type)
