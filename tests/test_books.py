@@ -455,3 +455,36 @@ def test_resuming_a_round_of_which_a_part_was_told(tmp_path):
     resumed.close(picked, waited=6.0)
     assert resumed.selector.rewards()[:3].tolist() == pytest.approx([0.5, 0.8, 0.4])
     assert not resumed.busy.any()
+
+
+def test_who_is_given_up_is_free_again_and_stays_late():
+    books = Books(create(), late="await")
+    picked = books.ask(k=3, now=0.0, deadline=10.0)
+    books.reply(picked, picked.clients[:1], latency=[2.0])
+    books.close(picked, waited=10.0)
+    first, second = picked.clients[1:].tolist()
+    assert books.awaited == [(picked.round, first), (picked.round, second)]
+    books.give_up(picked.round, first)
+    assert np.flatnonzero(books.busy).tolist() == [second]
+    assert books.awaited == [(picked.round, second)]
+    assert books.selector.openings[picked.round].outcome.tolist() == [Outcome.COMPLETED, Outcome.LATE, Outcome.LATE]
+    books.give_up(picked.round + 7, second)  # of a round that nobody asked: nothing happens
+    assert np.flatnonzero(books.busy).tolist() == [second]
+
+
+def test_given_up_clients_are_forgotten_with_their_round():
+    books = Books(create(max_open=2), late="await")
+    picked = books.ask(k=3, now=0.0, deadline=10.0)
+    books.close(picked, waited=10.0)
+    books.give_up(picked.round, picked.clients)
+    assert not books.busy.any()
+    for number in range(1, 4):
+        books.close(books.ask(k=1, now=20.0 * number, deadline=10.0), waited=10.0)
+    assert books.given_up == set()
+
+
+def test_selections_are_found_as_long_as_they_are_open():
+    books = Books(create())
+    picked = books.ask(k=2)
+    assert books.selection(picked.round) is picked
+    assert books.selection(picked.round + 1) is None

@@ -16,8 +16,8 @@ from enlist.arena.worlds import World
 from enlist.books import Books
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.typing import FloatArray, IntArray
+from enlist.records import Outcome, RoundMetrics, Selection
+from enlist.typing import AnyArray, FloatArray, IntArray
 
 CHECKPOINTS = 200
 
@@ -72,12 +72,17 @@ class Record:
 
 @dataclasses.dataclass(eq=False)
 class _Happened:
-    """What became of one selection: feedback, who counts as taking part, and how long the server waited."""
+    """What became of one selection, aligned with it: outcomes, latencies and utilities, and who took part.
 
-    feedback: Feedback
-    taking_part: IntArray
+    waited        how long the server waited
+    taking_part   clients whose updates count
+    """
+
+    outcome: AnyArray
+    latency: FloatArray
+    utility: FloatArray
     waited: float
-    replies: FloatArray
+    taking_part: IntArray
 
 
 class Match:
@@ -101,7 +106,7 @@ class Match:
         self.round, self.now, self.accuracy = 0, 0.0, 0.5
         self.selected = np.zeros(world.count, dtype=np.int64)
         self.sums = dict.fromkeys((*REGRETS, "utility", "asked", "completed", "late", "dropped", "rare"), 0.0)
-        self.untold: list[tuple[Selection, Feedback, RoundMetrics]] = []
+        self.untold: list[tuple[Selection, _Happened, RoundMetrics]] = []
         self.coming: list[tuple[float, int, int, Selection]] = []
         self.starts: deque[float] = deque(maxlen=selector.max_open + 1)
         self.rare = world.uptime <= np.quantile(world.uptime, 0.25)
@@ -119,10 +124,17 @@ class Match:
         happened = self._happen(picked)
         self._score(free, picked, happened)
         metrics = RoundMetrics(accuracy=self.accuracy, duration=happened.waited)
-        self.untold.append((picked, happened.feedback, metrics))
+        self.untold.append((picked, happened, metrics))
         if len(self.untold) > self.rules.delay:
-            self.books.settle(*self.untold.pop(0))
+            self._tell(*self.untold.pop(0))
         self.now += happened.waited
+
+    def _tell(self, picked: Selection, happened: _Happened, metrics: RoundMetrics) -> None:
+        replied = happened.outcome == Outcome.COMPLETED
+        values = {"latency": happened.latency[replied], **observed(happened.utility[replied])}
+        self.books.reply(picked, picked.clients[replied], **values)
+        self.books.reply(picked, picked.clients[happened.outcome == Outcome.DROPPED], Outcome.DROPPED)
+        self.books.close(picked, waited=happened.waited, round=metrics)
 
     def _happen(self, picked: Selection) -> _Happened:
         world, k = self.world, self.rules.k
@@ -148,10 +160,7 @@ class Match:
             for index in np.flatnonzero(late):
                 entry = (self.now + float(latency[index]), self.round, int(picked.clients[index]), picked)
                 heapq.heappush(self.coming, entry)
-        told = np.where(dropped, np.nan, np.where(late, min(waited, world.deadline), latency))
-        replies = observed(np.where(outcome == Outcome.COMPLETED, utility, np.nan))
-        feedback = Feedback(outcome=outcome, latency=told, censored=late, **replies)
-        return _Happened(feedback, picked.clients[used], waited, utility[used])
+        return _Happened(outcome, latency, utility, waited, picked.clients[used])
 
     def _score(self, available: IntArray, picked: Selection, happened: _Happened) -> None:
         took_part = happened.taking_part if self.selector.trains_all else picked.clients
@@ -160,15 +169,15 @@ class Match:
         for name, loss in self.regret.of(self.round, available, took_part, self.selected, latency).items():
             self.sums[name] += loss
         self.selected[took_part] += 1
-        outcome = happened.feedback.outcome
-        assert outcome is not None
-        self.sums["utility"] += float(happened.replies.sum())
+        outcome = happened.outcome
+        replies = happened.utility[np.searchsorted(picked.clients, happened.taking_part)]
+        self.sums["utility"] += float(replies.sum())
         self.sums["asked"] += len(picked)
         self.sums["completed"] += len(happened.taking_part)
         self.sums["late"] += int((outcome == Outcome.LATE).sum())
         self.sums["dropped"] += int((outcome == Outcome.DROPPED).sum())
         self.sums["rare"] += int(self.rare[happened.taking_part].sum())
-        mean = float(happened.replies.mean()) if len(happened.replies) else 0.0
+        mean = float(replies.mean()) if len(replies) else 0.0
         self.accuracy += 0.02 * (mean - 0.5) + self.world.accuracy_noise(self.round)
 
     def _deliver_late_replies(self) -> None:

@@ -43,6 +43,10 @@ def run(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
     wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="A file for all that the selector is asked and told; see 'Replaying' in docs/simulation.md."),
+    ] = None,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
@@ -54,6 +58,7 @@ def run(
     Example: [bold]enlist run examples/quickstart.toml --set selector.name=bsfl[/]
     """
     needs_sim("run")
+    from enlist.books import cut
     from enlist.cli.live import Bar, stopping_after_round
     from enlist.data.describe import inputs
     from enlist.runs import RunFolder
@@ -73,6 +78,7 @@ def run(
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
     words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
+    words += [] if log is None else ["--log", str(log)]
     again = shlex.join([*words, "--trust"] if trust else words)
     going_on: dict[str, Any] = {"resume": resume, "accept_changes": accept_changes, "growing": GROWING}
     going_on |= {"changed": settings.not_default(), "tables": settings.tables()}
@@ -84,12 +90,14 @@ def run(
             recorder, bar = Recorder(opened), Bar(console, settings)
             count = 0 if chosen != "cpu" else cores() if workers is None else workers
             along: list[Callback] = [recorder, bar, *callbacks]
-            with Simulation(settings, workers=count, callbacks=along, device=chosen) as simulation:
+            with Simulation(settings, workers=count, callbacks=along, device=chosen, log=log) as simulation:
                 population = simulation.population
                 say(console, f"inputs: {inputs(population.shape, population.input_names)}")
                 warn(console, settings.no_choice(len(simulation.population)))
                 if resume and recorder.restore(simulation):
                     say(console, f"resuming after round {simulation.round}")
+                elif resume and log is not None and log.exists():
+                    cut(log, 0)  # of a run that was killed before its first checkpoint
                 with bar, stopping_after_round(console, simulation):
                     result = simulation.run()
     except KeyboardInterrupt:

@@ -14,9 +14,10 @@ from enlist.simulation.config import Config, load, parse
 from enlist.simulation.jobs import run_in
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import ComparisonResult, Run
-from enlist.simulation.rows import RoundRecord
-from enlist.simulation.running import read, simulate
-from enlist.simulation.simulation import Simulation, placed
+from enlist.simulation.round.rows import RoundRecord
+from enlist.simulation.running import read, replay, simulate
+from enlist.simulation.setup import placed
+from enlist.simulation.simulation import Simulation
 from enlist.simulation.sweep import Sweep, SweepResult, sweep
 
 __all__ = [
@@ -40,6 +41,7 @@ __all__ = [
     "parse",
     "placed",
     "read",
+    "replay",
     "run_in",
     "simulate",
     "sweep",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 import torch
 
-from enlist import selectors
+from enlist import books, selectors
 from enlist.errors import InputError
+from enlist.records import Selection
 from enlist.runs import checkpoints
 from enlist.runs.folder import RunFolder
 from enlist.runs.tables import read_run
@@ -20,10 +21,12 @@ from enlist.simulation.callbacks import Callback, Recorder
 from enlist.simulation.config import GROWING, Config, load
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Memory, Run
+from enlist.simulation.setup import make_selector
 from enlist.simulation.simulation import Simulation
 from enlist.streams import Streams
 from enlist.training.engine import Placed
 from enlist.training.models import initialise
+from enlist.typing import IntArray
 
 AnyConfig = Config | str | PathLike[str]
 
@@ -110,6 +113,34 @@ def configured(config: AnyConfig, trust: bool = False) -> Config:
     return config
 
 
+def replay(config: AnyConfig, log: str | PathLike[str], *, trust: bool = False) -> Iterator[tuple[Selection, IntArray]]:
+    """Play the log of a run into the bare selector of its configuration; nothing is trained.
+
+    Parameters
+    ----------
+    config : Config or path
+        The configuration of the run.
+    log : path
+        What `Simulation(config, log=...)` or `enlist run --log` wrote.
+    trust : bool, default False
+        Run the code that a received folder's config.json names; see docs/trust.md.
+
+    Yields
+    ------
+    Selection, array
+        For every round whom the selector chooses now, and whom it chose then; where they differ, an error says so.
+
+    >>> import tempfile
+    >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="oort")
+    >>> log = f"{tempfile.mkdtemp()}/log.jsonl"
+    >>> _ = Simulation(config, log=log).run()
+    >>> [selection.clients.tolist() == chosen.tolist() for selection, chosen in replay(config, log)]
+    [True, True, True]
+    """
+    settings = configured(config, trust)
+    yield from books.replay(log, make_selector(settings, build(settings)))
+
+
 def in_memory(
     config: Config,
     callbacks: Sequence[Callback] = (),
@@ -127,14 +158,14 @@ def in_memory(
     simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
     simulation.run()
     clients, server = simulation.columns(), simulation.server
-    models = {"model": server.model, "best": simulation.watch.model}
+    models = {"model": server.model, "best": simulation.state.watch.model}
     weights = {
         which: {name: tensor.numpy() for name, tensor in server.layout.named(model).items()}
         for which, model in models.items()
         if model is not None
     }
     shape, classes = simulation.population.shape, simulation.population.classes
-    accuracies = functools.partial(np.array, simulation.evaluator.accuracies)
+    accuracies = functools.partial(np.array, simulation.state.client_accuracy)
     model = functools.partial(_model, config, weights, shape, classes)
     return Run(config, memory.tables(config.selector.title, config, clients), model, accuracies)
 

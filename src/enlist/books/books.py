@@ -1,16 +1,10 @@
-"""The books between a selector and a federation: who is busy, who has replied, and what to tell when a round ends.
-
-Arena, simulator and Flower adapter all drive selectors through `Books`, so one recorded log replayed through any of
-them gives the same selections. Replies may come in any order; they are told in client order when the round closes.
-"""
+"""The books between a selector and a federation: who is busy, who has replied, and what to tell when a round ends."""
 
 from __future__ import annotations
 
-import base64
 import dataclasses
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,12 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import checks
+from enlist.books import log as logs
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, TellError, unknown
 from enlist.locks import Shared, exclusive
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
-from enlist.rounds import PENDING
+from enlist.rounds import PENDING, Opening
 from enlist.typing import AnyArray, BoolArray, IntArray
 
 
@@ -32,7 +27,7 @@ class Books(Shared):
     """Drives one selector.
 
     late   "drop": a client that is late is free for the next round, and its reply is ignored (`arrived` does nothing);
-           "await": it stays busy until it arrives (`arrived`) or its selection expires
+           "await": it stays busy until it arrives (`arrived`), is given up (`give_up`), or its selection expires
     log    a file to which every ask and tell is appended as one line of JSON; `replay` reads it
 
     Several threads may share the books. The lock is the selector's, so others may use the selector itself meanwhile.
@@ -56,6 +51,8 @@ class Books(Shared):
         self.open: dict[int, Replies] = {
             number: Replies.of(opening.selection, opening.outcome) for number, opening in waiting.items()
         }
+        self.given_up: set[tuple[int, int]] = set()
+        """(round, client) of late clients that are not awaited any more."""
         self._lock = selector._lock
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -72,8 +69,32 @@ class Books(Shared):
                 busy[self.selector.openings[number].pending] = True
         if self.late == "await":
             for opening in self.selector.openings.values():
-                busy[opening.selection.clients[opening.outcome == Outcome.LATE]] = True
+                busy[self._awaited(opening)] = True
         return busy
+
+    def _awaited(self, opening: Opening) -> IntArray:
+        """Clients of a selection that are late and awaited."""
+        late: IntArray = opening.selection.clients[opening.outcome == Outcome.LATE]
+        number = opening.selection.round
+        return late[[(number, client) not in self.given_up for client in late.tolist()]] if self.given_up else late
+
+    @property
+    @exclusive
+    def awaited(self) -> list[tuple[int, int]]:
+        """(round, client) of everybody who is late and awaited; nobody if late replies are dropped."""
+        if self.late == "drop":
+            return []
+        return [
+            (number, client)
+            for number, opening in self.selector.openings.items()
+            for client in self._awaited(opening).tolist()
+        ]
+
+    @exclusive
+    def selection(self, number: int) -> Selection | None:
+        """What was selected in a round of which replies may still come; None if there is none."""
+        opening = self.selector.openings.get(number)
+        return None if opening is None else opening.selection
 
     @exclusive
     def ask(
@@ -109,6 +130,7 @@ class Books(Shared):
             online, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh, busy=busy, enough=enough
         )
         self.open = {number: replies for number, replies in self.open.items() if number in self.selector.openings}
+        self.given_up = {pair for pair in self.given_up if pair[0] in self.selector.openings}
         self.open[selection.round] = Replies.of(selection)
         self._note(
             "ask",
@@ -116,10 +138,10 @@ class Books(Shared):
             enough=enough,
             now=now,
             deadline=deadline,
-            available=_packed(online, len(self.selector.clients)),
+            available=logs.packed(online, len(self.selector.clients)),
             busy=None if busy is None else busy.tolist(),
             forecast=None if forecast is None else np.asarray(forecast, float).tolist(),
-            fresh=None if fresh is None else _plain(fresh),
+            fresh=None if fresh is None else logs.plain(fresh),
             picked=selection.clients.tolist(),
         )
         return selection
@@ -129,7 +151,7 @@ class Books(Shared):
         """Say who is available without asking."""
         self.selector.observe(available, now)
         online = self.selector.resolve_available(available)
-        self._note("observe", available=_packed(online, len(self.selector.clients)), now=now)
+        self._note("observe", available=logs.packed(online, len(self.selector.clients)), now=now)
 
     @exclusive
     def join(self, more: Clients) -> IntArray:
@@ -147,6 +169,7 @@ class Books(Shared):
         """
         positions = self.selector.compact(keep)
         self.open.clear()
+        self.given_up.clear()
         self._note("compact", keep=positions.tolist())
         return positions
 
@@ -213,6 +236,16 @@ class Books(Shared):
         self._log_tell(selection, feedback, None)
         return True
 
+    @exclusive
+    def give_up(self, number: int, clients: ArrayLike) -> None:
+        """Late clients of a round will not reply any more, or not with anything useful: they are free again.
+
+        The selector keeps what it was told: they were late.
+        """
+        if self.late == "await" and number in self.selector.openings:
+            positions = checks.positions("clients", np.atleast_1d(clients), len(self.selector.clients))
+            self.given_up |= {(number, client) for client in positions.tolist()}
+
     def _replies(self, selection: Selection) -> Replies:
         number = _number(selection)
         if number not in self.open:
@@ -224,13 +257,12 @@ class Books(Shared):
 
     def _note(self, event: str, **entry: Any) -> None:
         if self.log is not None:
-            with open(self.log, "a", encoding="utf-8") as file:
-                file.write(json.dumps({"event": event, **entry}, default=lambda value: value.item()) + "\n")
+            logs.append(self.log, {"event": event, **entry})
 
     def _log_tell(self, selection: Selection, feedback: Feedback, metrics: RoundMetrics | None) -> None:
         if self.log is not None:
             measured = None if metrics is None else dataclasses.asdict(metrics)
-            told = _plain(feedback.resolved(selection))
+            told = logs.plain(feedback.resolved(selection))
             self._note("tell", round=selection.round, feedback=told, metrics=measured)
 
 
@@ -288,74 +320,6 @@ class Replies:
         )
 
 
-def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[tuple[Selection, IntArray]]:
-    """Play a recorded log into a fresh selector; yields, per ask, its selection and the clients of the recording.
-
-    >>> import enlist, tempfile, os
-    >>> clients = enlist.Clients(count=6)
-    >>> log = os.path.join(tempfile.mkdtemp(), "log.jsonl")
-    >>> books = Books(enlist.create("ucb", clients, seed=3), log=log)
-    >>> for _ in range(4):
-    ...     picked = books.ask(k=2)
-    ...     books.settle(picked, Feedback(accuracy_gain=0.1 * picked.clients))
-    >>> again = replay(log, enlist.create("ucb", clients, seed=3))
-    >>> all((selection.clients == recorded).all() for selection, recorded in again)
-    True
-    """
-    with open(log, encoding="utf-8") as file:
-        yield from replay_lines(file, selector, str(log))
-
-
-def replay_lines(
-    lines: Iterable[str], selector: Selector[Any, Any], name: str = "the log"
-) -> Iterator[tuple[Selection, IntArray]]:
-    """Play the lines of a recorded log into a selector that is as it was when the recording began; see `replay`.
-
-    >>> import enlist
-    >>> next(replay_lines(['{"event": '], enlist.create("random", Clients(count=2))))
-    Traceback (most recent call last):
-    ...
-    enlist.errors.InputError: the log line 1 is no JSON; the log was cut off there.
-    """
-    asked: dict[int, Selection] = {number: opening.selection for number, opening in selector.openings.items()}
-    for number, line in enumerate(lines, start=1):
-        try:
-            entry = json.loads(line)
-        except json.JSONDecodeError:
-            raise InputError(f"{name} line {number} is no JSON; the log was cut off there.") from None
-        if entry["event"] == "ask":
-            selection = _ask_again(selector, entry)
-            asked[selection.round] = selection
-            recorded = np.array(entry["picked"], dtype=np.int64)
-            yield selection, recorded
-            if not np.array_equal(selection.clients, recorded):
-                raise InputError(
-                    f"the replay differs from the log from round {selection.round} on: it selects "
-                    f"{selection.clients.tolist()} where the log has {recorded.tolist()}; same selector and seed?"
-                )
-        elif entry["event"] == "tell":
-            metrics = None if entry["metrics"] is None else RoundMetrics(**entry["metrics"])
-            selector.tell(asked[entry["round"]], Feedback(**entry["feedback"]), metrics)
-        elif entry["event"] == "observe":
-            selector.observe(_unpacked(entry["available"], len(selector.clients)), entry["now"])
-        elif entry["event"] == "join":
-            names = entry["feature_names"]
-            selector.join(Clients(count=entry["count"], feature_names=names, **entry["columns"]))
-        elif entry["event"] == "compact":
-            selector.compact(entry["keep"])
-        elif entry["event"] == "accept":
-            selector.accept(entry["arrivals"], entry["k"])
-        for finished in [old for old in asked if old not in selector.openings]:
-            del asked[finished]
-
-
-def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection:
-    fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
-    available = _unpacked(entry["available"], len(selector.clients))
-    arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast", "busy")}
-    return selector.ask(available, **arguments, fresh=fresh, enough=entry.get("enough"))
-
-
 def _about(clients: ArrayLike, outcome: Outcome, columns: Mapping[str, ArrayLike]) -> Feedback:
     positions = np.atleast_1d(checks.as_array("reply", "clients", clients, None))
     if positions.dtype == bool:
@@ -382,19 +346,3 @@ def _same(clients: Any, others: IntArray) -> bool:
         return bool(np.array_equal(clients, others))
     except (TypeError, ValueError):
         return False
-
-
-def _packed(positions: IntArray, count: int) -> str:
-    mask = np.zeros(count, dtype=bool)
-    mask[positions] = True
-    return base64.b64encode(np.packbits(mask).tobytes()).decode()
-
-
-def _unpacked(text: str, count: int) -> BoolArray:
-    bits = np.frombuffer(base64.b64decode(text), dtype=np.uint8)
-    return np.unpackbits(bits, count=count).astype(bool)
-
-
-def _plain(feedback: Feedback) -> dict[str, Any]:
-    fields = ((field.name, getattr(feedback, field.name)) for field in dataclasses.fields(feedback))
-    return {name: value.tolist() for name, value in fields if value is not None}

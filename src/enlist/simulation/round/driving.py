@@ -1,0 +1,177 @@
+"""Driving the selector of a simulation: who is asked, and what it is told."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from enlist.books import Books, cut
+from enlist.errors import InputError
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.simulation.round.clients import SimulatedClients
+from enlist.simulation.round.clock import Event
+from enlist.simulation.round.server import Late
+from enlist.simulation.round.state import State
+from enlist.simulation.round.waiting import IDLE, Schedule, Waited
+from enlist.simulation.setup import tells_accuracy
+from enlist.training.local import Report
+from enlist.typing import BoolArray, IntArray
+
+REPORTED = ("loss", "loss_rms", "accuracy", "accuracy_gain")
+"""Values of a report that selectors are told."""
+Losses = Callable[[IntArray], list[float]]
+"""Mean losses of the present model on the samples of some clients."""
+
+
+class Asked(NamedTuple):
+    """Who was selected, how many clients the selector looked at before, and the seconds that it took to choose.
+
+    >>> Asked(Selection(1, np.array([3, 8])), looked_at=0, seconds=0.01).looked_at
+    0
+    """
+
+    selection: Selection
+    looked_at: int
+    seconds: float
+
+
+class Driver:
+    """Asks the selector of a run, and tells it what became of the clients.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> with Simulation(Config(data={"clients": 8})) as simulation:
+    ...     asked = simulation.driver.ask(np.arange(8) < 5, wanted=3, replies=3, losses=None)
+    >>> len(asked.selection), asked.looked_at
+    (3, 0)
+    """
+
+    def __init__(self, clients: SimulatedClients, state: State, log: Path | None = None) -> None:
+        self.clients, self.state, self.log = clients, state, log
+        self.rounds = clients.config.rounds
+        self.begin()
+
+    def begin(self) -> None:
+        """Open the books of the selector, which may have been loaded: who is not under way is not awaited."""
+        late = "await" if self.rounds.uses_late else "drop"
+        self.books = Books(self.state.selector, late=late, log=self.log)
+        under_way = {(event.round, event.client) for event in self.state.queue}
+        for number, client in self.books.awaited:
+            if (number, client) not in under_way:
+                self.books.give_up(number, client)
+
+    def go_on(self) -> None:
+        """Go on with the selector of a checkpoint; the log ends where the checkpoint was made."""
+        self.begin()
+        if self.log is not None:
+            cut(self.log, self.state.round)
+
+    def check_log(self) -> None:
+        """Refuse to mix the log of a new run with another."""
+        if self.log is not None and not self.state.round and self.log.exists() and self.log.stat().st_size:
+            raise InputError(f"{self.log} holds a log already; name a new file.")
+
+    def give_up(self, events: Iterable[Event]) -> None:
+        """Nothing useful comes of these clients of earlier rounds any more."""
+        for event in events:
+            self.books.give_up(event.round, event.client)
+
+    def join(self) -> IntArray:
+        """Let clients join that come in this round; returns who they are."""
+        state, first = self.state, self.state.members
+        for join in self.clients.config.membership.joins:
+            if join.round == state.round:
+                positions = np.arange(state.members, state.members + join.clients)
+                self.books.join(self.clients.population.clients.kept(positions))
+                state.members += join.clients
+        return np.arange(first, state.members)
+
+    def asked(self, events: Iterable[Event]) -> dict[int, Selection]:
+        """Round -> whom it selected, of the rounds of these events that may still be told of."""
+        found = {number: self.books.selection(number) for number in {event.round for event in events}}
+        return {number: selection for number, selection in found.items() if selection is not None}
+
+    def ask(self, available: BoolArray, wanted: int, replies: int, losses: Losses | None) -> Asked:
+        """Ask for so many clients, so many replies of which end the round.
+
+        `losses` is for selectors that look before they choose; the time that it takes is the clients', not theirs.
+        """
+        state, busy = self.state, self.books.busy
+        free = available & ~busy
+        if not free.any():
+            state.abandoned = True
+        looked_at, looking = 0, 0.0
+
+        def measure(clients: IntArray) -> Feedback:
+            nonlocal looked_at, looking
+            assert losses is not None
+            start = time.thread_time()
+            told = self.clients.claimed("loss", np.array(losses(clients), dtype=float), clients, state.round)
+            looked_at, looking = len(clients), time.thread_time() - start
+            return Feedback(clients=clients, loss=told)
+
+        forecast = self.clients.forecast(state.round, state.now, self._window())
+        began = time.thread_time()
+        picked = self.books.ask(
+            available,
+            wanted,
+            now=state.now,
+            deadline=state.deadline.seconds,
+            forecast=None if forecast is None else forecast[: state.members],
+            measure=None if losses is None else measure,
+            busy=busy | state.exclusion.now(free, state.round, self.rounds.k),
+            enough=min(replies, wanted),
+        )
+        return Asked(picked, looked_at, time.thread_time() - began - looking)
+
+    def _window(self) -> float:
+        """Seconds that a round is expected to take."""
+        seconds = self.state.deadline.seconds
+        window = seconds if math.isfinite(seconds) else self.state.length
+        return window if math.isfinite(window) else IDLE
+
+    def arrived(self, late: Late, asked: Selection) -> None:
+        """Tell of a late update; one that is refused is not told of, and its client is free again."""
+        report, client = late.report, np.array([late.client])
+        if report.error:
+            self.books.give_up(late.round, client)
+            return
+        values = {name: [getattr(report, name)] for name in REPORTED} | {"num_examples": [report.samples]}
+        latency = self.clients.claimed("latency", np.array([late.latency]), client, late.round)
+        self.books.arrived(asked, late.client, rounds_late=late.lateness, latency=latency, **values)
+
+    def tell(
+        self,
+        picked: Selection,
+        schedule: Schedule,
+        waited: Waited,
+        reports: Mapping[int, Report],
+        measured: Mapping[str, float],
+    ) -> float:
+        """Tell what became of the clients that were asked; returns the seconds that the selector took to learn."""
+        state, replied = self.state, waited.outcome == Outcome.COMPLETED
+        latency = self.clients.claimed("latency", schedule.latency, picked.clients, state.round)[replied]
+        told = [reports[client] for client in picked.clients[replied].tolist()]
+        values: dict[str, Any] = {name: [getattr(report, name) for report in told] for name in REPORTED}
+        values |= {"num_examples": [report.samples for report in told], "upload_latency": schedule.upload[replied]}
+        began = time.thread_time()
+        self.books.reply(picked, picked.clients[replied], latency=latency, **values)
+        for outcome in (Outcome.DROPPED, Outcome.FAILED):
+            self.books.reply(picked, picked.clients[waited.outcome == outcome], outcome)
+        self.books.close(picked, waited=waited.seconds, round=self._metrics(waited.seconds, measured))
+        learning = time.thread_time() - began
+        overdue = picked.clients[replied][latency > picked.deadline]  # they claim more time than they were given
+        self.books.give_up(picked.round, overdue)
+        state.deadline.observe(latency)
+        state.length = waited.seconds if math.isnan(state.length) else 0.75 * waited.seconds + 0.25 * state.length
+        return learning
+
+    def _metrics(self, duration: float, measured: Mapping[str, float]) -> RoundMetrics:
+        asked = ("accuracy", "loss") if tells_accuracy(self.state.selector) else ()
+        server = {name: measured.get(f"validation_{name}") for name in asked}
+        finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
+        return RoundMetrics(duration=duration, **finite)
