@@ -7,8 +7,9 @@ import pytest
 
 import enlist
 from enlist import Clients, Feedback, Outcome, Selector
+from enlist.books import replay
 from enlist.contract import Choice, Request
-from enlist.errors import EnlistError, InputError, MissingColumnError
+from enlist.errors import EnlistError, InputError, MissingColumnError, TellError
 from enlist.privacy import COLUMNS, Privacy, privacy_of
 from enlist.records import ALIGNED, FEEDBACK_COLUMNS, Selection
 from enlist.rounds import Told
@@ -163,3 +164,20 @@ def test_every_column_has_a_privacy_class():
 def test_selectors_say_what_they_must_see(name, needed):
     clients = Clients(num_examples=np.ones(4), features=np.ones((4, 1)))
     assert str(enlist.create(name, clients).privacy) == needed
+
+
+def test_books_carry_sketches_and_context_and_the_log_gives_the_same_again(tmp_path):
+    log = tmp_path / "log.jsonl"
+    books = enlist.Books(Everything(everybody(), seed=1), late="await", log=log)
+    picked = books.ask(k=3, now=0.0, context={"battery": [1.0, 4.0, 2.0, 3.0]})
+    books.reply(picked, picked.clients[:1], latency=[1.0], update=[[1.0, 2.0]], energy=[3.0])
+    with pytest.raises(TellError, match="sketches of 3 numbers came in round 1, in which others have 2"):
+        books.reply(picked, picked.clients[1:2], latency=[2.0], update=[[1.0, 2.0, 3.0]])
+    books.reply(picked, picked.clients[1:2], latency=[2.0], update=[[3.0, 4.0]])
+    told = books.close(picked, waited=4.0)
+    np.testing.assert_array_equal(told.update, [[1.0, 2.0], [3.0, 4.0], [np.nan, np.nan]])
+    np.testing.assert_array_equal(told.energy, [3.0, np.nan, np.nan])
+    books.arrived(picked, picked.clients[2:], rounds_late=1.0, latency=[9.0], update=[[5.0, 6.0]])
+    again = Everything(everybody(), seed=1)
+    assert [(one.clients == other).all() for one, other in replay(log, again)] == [True]
+    np.testing.assert_array_equal(again.heard[0].update, told.update)
