@@ -23,6 +23,7 @@ ORDER = [
     "archives",
     "options",
     "clients",
+    "privacy",
     "records",
     "state",
     "rounds",

@@ -15,7 +15,15 @@ from enlist.errors import InputError
 from enlist.text import brief
 from enlist.typing import AnyArray, FloatArray, IntArray
 
-CLIENT_COLUMNS = ("num_examples", "quality", "expected_latency", "expected_upload")
+CLIENT_COLUMNS = (
+    "num_examples",
+    "quality",
+    "expected_latency",
+    "expected_upload",
+    "energy_per_sample",
+    "energy_per_byte",
+    "battery",
+)
 """Optional columns of `Clients` with one number per client; all of them must be finite and not negative."""
 
 MOST_INT = np.iinfo(np.int64).max
@@ -68,6 +76,15 @@ def _feature_table(
     return table, titles
 
 
+def _count_table(label_counts: ArrayLike, count: int) -> FloatArray:
+    table = checks.as_array("Clients", "label_counts", label_counts, float)
+    if table.ndim != 2 or len(table) != count or not table.shape[1]:
+        raise InputError(f"Clients.label_counts has shape {table.shape}; it needs ({count}, number of classes).")
+    if not np.isfinite(table).all():
+        raise InputError("Clients.label_counts holds NaN or infinity; give 0 for a class that a client does not hold.")
+    return checks.bounded(checks.not_negative("Clients", "label_counts", table))
+
+
 def _distinct_ids(values: ArrayLike, count: int) -> AnyArray:
     ids = checks.as_array("Clients", "ids", values, None)
     if ids.shape != (count,) or ids.dtype.kind not in "iuU":
@@ -93,6 +110,10 @@ class Clients:
     quality            data quality in [0, 1], (N,)
     expected_latency   a profile's estimate of one round in seconds, (N,)
     expected_upload    the part of it that is upload, (N,)
+    label_counts       samples of each class, (N, classes)
+    energy_per_sample  joules to train on one sample once, (N,)
+    energy_per_byte    joules to send or receive one byte, (N,)
+    battery            joules that a full battery holds, (N,)
 
     >>> clients = Clients(num_examples=[10, 20, 30], ids=["ann", "bob", "cid"])
     >>> len(clients)
@@ -109,6 +130,10 @@ class Clients:
     quality: FloatArray | None
     expected_latency: FloatArray | None
     expected_upload: FloatArray | None
+    label_counts: FloatArray | None
+    energy_per_sample: FloatArray | None
+    energy_per_byte: FloatArray | None
+    battery: FloatArray | None
 
     def __init__(
         self,
@@ -121,14 +146,21 @@ class Clients:
         quality: ArrayLike | None = None,
         expected_latency: ArrayLike | None = None,
         expected_upload: ArrayLike | None = None,
+        label_counts: ArrayLike | None = None,
+        energy_per_sample: ArrayLike | None = None,
+        energy_per_byte: ArrayLike | None = None,
+        battery: ArrayLike | None = None,
     ) -> None:
         numbers = {
             "num_examples": num_examples,
             "quality": quality,
             "expected_latency": expected_latency,
             "expected_upload": expected_upload,
+            "energy_per_sample": energy_per_sample,
+            "energy_per_byte": energy_per_byte,
+            "battery": battery,
         }
-        count = _counted(count, {"ids": ids, "features": features, **numbers})
+        count = _counted(count, {"ids": ids, "features": features, "label_counts": label_counts, **numbers})
         for name, values in numbers.items():
             checked = None
             if values is not None:
@@ -141,6 +173,8 @@ class Clients:
         object.__setattr__(self, "count", count)
         object.__setattr__(self, "features", None if table is None else _frozen(table))
         object.__setattr__(self, "feature_names", names)
+        counts = None if label_counts is None else _frozen(_count_table(label_counts, count))
+        object.__setattr__(self, "label_counts", counts)
         object.__setattr__(self, "ids", None if ids is None else _frozen(_distinct_ids(ids, count)))
 
     def __len__(self) -> int:
@@ -171,7 +205,7 @@ class Clients:
 
     def columns(self) -> dict[str, AnyArray]:
         """The columns that are present, by name."""
-        names = (*CLIENT_COLUMNS, "features", "ids")
+        names = (*CLIENT_COLUMNS, "features", "label_counts", "ids")
         return {name: getattr(self, name) for name in names if getattr(self, name) is not None}
 
     def joined(self, more: Clients) -> Clients:

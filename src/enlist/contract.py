@@ -33,7 +33,8 @@ from enlist.errors import (
 from enlist.importing import full_name
 from enlist.locks import Shared, exclusive
 from enlist.methods import WithSettings
-from enlist.records import Feedback, Outcome, RoundMetrics, Selection
+from enlist.privacy import Privacy, needed_for
+from enlist.records import ALIGNED, Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
 from enlist.settings import NoSettings, build_settings
 from enlist.state import NoState, State
@@ -76,7 +77,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     """Whether `name` alone finds this class; `enlist.register` sets it."""
     reference: ClassVar[str] = ""
     needs: frozenset[str] = frozenset()
-    """Columns without which it cannot learn: of Feedback by bare name, else `clients.NAME` or `round.NAME`."""
+    """Columns without which it cannot do: of Feedback by bare name, else `clients.`, `round.` or `context.NAME`."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     may_choose_fewer: ClassVar[bool] = False
     """True if it may return fewer than min(k, available), as a deadline policy does."""
@@ -171,6 +172,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         fresh: Feedback | None = None,
         busy: ArrayLike | None = None,
         enough: int | None = None,
+        context: Mapping[str, ArrayLike] | None = None,
     ) -> Selection:
         """Choose at most `k` of the available clients for the next round.
 
@@ -182,6 +184,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         forecast    probability for each client of being available in the next round window
         fresh       values measured just now for the clients that `candidates` named
         enough      replies that end the round, if it does not wait for all k (over-commitment); k if not given
+        context     what changes from round to round, one number per client and name: battery, charging, bandwidth
         """
         online = self.resolve_available(available)
         free = online
@@ -200,6 +203,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             deadline=checks.seconds("deadline", deadline),
             forecast=None if forecast is None else checks.probabilities("forecast", forecast, len(self.clients)),
             fresh=None if fresh is None else self._checked_fresh(fresh),
+            context=self._checked_context(context or {}),
         )
         self.validate(request)
         self._expire(before=request.round - self.max_open)
@@ -309,7 +313,13 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             "selected": self.counts.selected[selection.clients],
             "observed": self.counts.observed[selection.clients],
             **selection.terms,
+            **{name: values for name in ALIGNED if (values := getattr(selection, name)) is not None},
         }
+
+    @property
+    def privacy(self) -> Privacy:
+        """What it must see of single clients to do its work."""
+        return needed_for(self.needs)
 
     @exclusive
     def save(self, folder: str | PathLike[str]) -> None:
@@ -367,9 +377,11 @@ class Selector(Shared, Generic[SettingsT, StateT]):
                 "distinct positions out of request.available."
             )
         terms = {name: values[order] for name, values in choice.terms.items()}
-        for array in (clients, *terms.values()):
-            array.setflags(write=False)  # the selector relies on them, and so may the caller
-        return Selection(request.round, clients, request.deadline, request.now, terms)
+        aligned = choice.aligned(order)
+        for array in (clients, *terms.values(), *aligned.values()):
+            if array is not None:
+                array.setflags(write=False)  # the selector relies on them, and so may the caller
+        return Selection(request.round, clients, request.deadline, request.now, terms, **aligned)
 
     def _expire(self, before: int) -> None:
         for number in [number for number in self.openings if number <= before]:
@@ -440,6 +452,17 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             raise PopulationError(
                 f"selector '{self.name}' serves at most {self.max_clients} clients, not {len(clients)}; choose another."
             )
+
+    def _checked_context(self, context: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
+        count = len(self.clients)
+        for need in sorted(self.needs):
+            owner, _, name = need.rpartition(".")
+            if owner == "context" and name not in context:
+                hint = f"pass ask(context={{'{name}': ...}})."
+                raise MissingColumnError(f"selector '{self.name}' needs context.{name}; {hint}")
+        return {
+            name: checks.number_column("context", name, values, count, missing=True) for name, values in context.items()
+        }
 
     def _checked_fresh(self, fresh: Feedback) -> Feedback:
         if not isinstance(fresh, Feedback) or fresh.clients is None:

@@ -16,8 +16,21 @@ from enlist.errors import InputError
 from enlist.text import brief
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
-FEEDBACK_COLUMNS = ("num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "upload_latency")
-"""Optional columns of `Feedback` besides outcome and latency; a missing value is NaN."""
+FEEDBACK_COLUMNS = (
+    "num_examples",
+    "loss",
+    "loss_rms",
+    "accuracy",
+    "accuracy_gain",
+    "upload_latency",
+    "update_norm",
+    "contribution",
+    "energy",
+)
+"""Optional columns of `Feedback` besides outcome and latency, one number per client; a missing value is NaN."""
+
+ALIGNED = ("weights", "probabilities", "work")
+"""Optional arrays of a `Selection` besides the terms, one number per selected client."""
 
 
 class Outcome(enum.IntEnum):
@@ -38,7 +51,11 @@ class Outcome(enum.IntEnum):
 class Selection:
     """Who takes part in a round: distinct, available, at most k positions in ascending order.
 
-    `terms` holds the parts of each client's score, aligned with `clients`; `Selector.explain` shows them.
+    Arrays are aligned with `clients`. `terms` holds the parts of each client's score; `Selector.explain` shows them.
+
+    weights         what each update counts in the average, in place of the server's own weights; None for those
+    probabilities   with which each client was drawn, which an unbiased average and privacy accounting need; or None
+    work            share of the local work that each is asked to do, in (0, 1]; None for all of it
 
     >>> import enlist
     >>> picked = enlist.create("random", enlist.Clients(count=4), seed=1).ask(k=2)
@@ -51,6 +68,9 @@ class Selection:
     deadline: float = math.inf
     now: float = 0.0
     terms: Mapping[str, FloatArray] = dataclasses.field(default_factory=dict, repr=False)
+    weights: FloatArray | None = dataclasses.field(default=None, repr=False)
+    probabilities: FloatArray | None = dataclasses.field(default=None, repr=False)
+    work: FloatArray | None = dataclasses.field(default=None, repr=False)
 
     def __len__(self) -> int:
         return len(self.clients)
@@ -100,6 +120,10 @@ class Feedback:
     accuracy         accuracy in [0, 1] of the model that was sent, on the client's data
     accuracy_gain    accuracy on the client's data after its training minus before
     upload_latency   the part of latency that was upload
+    update           a sketch of the update: a few numbers whose inner products are those of updates, (n, d)
+    update_norm      length of the update
+    contribution     what the server found the update to be worth
+    energy           joules that the client spent in the round
 
     A column that nobody knows is None, a single unknown value NaN. Finite values of any size are taken, so that one
     client cannot end a federation; beyond 1e15 in magnitude they are cut to it, and closer to 0 than 1e-30 they are 0.
@@ -119,6 +143,10 @@ class Feedback:
     accuracy: FloatArray | None
     accuracy_gain: FloatArray | None
     upload_latency: FloatArray | None
+    update: FloatArray | None
+    update_norm: FloatArray | None
+    contribution: FloatArray | None
+    energy: FloatArray | None
 
     def __init__(
         self,
@@ -134,6 +162,10 @@ class Feedback:
         accuracy: ArrayLike | None = None,
         accuracy_gain: ArrayLike | None = None,
         upload_latency: ArrayLike | None = None,
+        update: ArrayLike | None = None,
+        update_norm: ArrayLike | None = None,
+        contribution: ArrayLike | None = None,
+        energy: ArrayLike | None = None,
     ) -> None:
         given = (
             ("outcome", outcome, None),
@@ -147,6 +179,10 @@ class Feedback:
             ("accuracy", accuracy, float),
             ("accuracy_gain", accuracy_gain, float),
             ("upload_latency", upload_latency, float),
+            ("update", update, float),
+            ("update_norm", update_norm, float),
+            ("contribution", contribution, float),
+            ("energy", energy, float),
         )
         for name, values, dtype in given:
             array = None if values is None else checks.as_array("Feedback", name, values, dtype)
@@ -164,9 +200,11 @@ class Feedback:
             value = getattr(self, name)
             if value is not None:
                 columns[name] = checks.number_column("Feedback", name, value, count, missing=True)
-        for name in ("num_examples", "upload_latency", "loss_rms"):
+        for name in ("num_examples", "upload_latency", "loss_rms", "update_norm", "energy"):
             if name in columns:
                 checks.not_negative("Feedback", name, columns[name])
+        if self.update is not None:
+            columns["update"] = self._checked_update(count)
         rounds_late = self.rounds_late
         if rounds_late is not None:
             rounds_late = checks.not_negative(
@@ -225,6 +263,15 @@ class Feedback:
                 "give finite seconds (a LATE client: the time waited, censored=True); NaN is for DROPPED and FAILED."
             )
         return checks.bounded(checks.not_negative("Feedback", "latency", latency)), censored
+
+    def _checked_update(self, count: int) -> FloatArray:
+        update = self.update
+        assert update is not None
+        if update.ndim != 2 or len(update) != count:
+            raise InputError(f"Feedback.update has shape {update.shape}; it needs ({count}, numbers of a sketch).")
+        if np.isinf(update).any():
+            raise InputError("Feedback.update holds infinity; give NaN for a client whose update nobody has.")
+        return checks.bounded(update)
 
     def with_outcome(self, outcome: ArrayLike) -> Feedback:
         """The same with other outcomes."""

@@ -11,11 +11,14 @@ import numpy as np
 
 from enlist import checks
 from enlist.clients import Clients
-from enlist.records import Feedback, Outcome, Selection
+from enlist.errors import EnlistError
+from enlist.records import ALIGNED, Feedback, Outcome, Selection
 from enlist.state import State, column
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 PENDING = np.int8(-1)
+LEAST = 1e-12
+"""Probabilities and shares of work are at least this: what is divided by them stays finite."""
 
 
 @dataclasses.dataclass
@@ -42,6 +45,8 @@ class Request:
     enough      replies that end the round; never more than k, and fewer under over-commitment
     forecast    probability of being available in the next round window, for all clients, or None
     fresh       values of the candidates measured just now, or None
+    context     what changes from round to round, for all clients, by name: battery (joules left), charging (0 or 1),
+                bandwidth (bytes per second), or what your driver knows
 
     >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
     >>> request.pick(np.array([2, 0]), score=np.array([0.1, 0.2, 0.3])).clients
@@ -58,6 +63,7 @@ class Request:
     fresh: Feedback | None = None
     everybody_online: IntArray | None = None
     enough: int = checks.MOST_WHOLE
+    context: Mapping[str, FloatArray] = dataclasses.field(default_factory=dict)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "enough", min(self.enough, self.k))
@@ -71,14 +77,30 @@ class Request:
         """The rows of a per-client array that belong to the available clients (no copy if that is everybody)."""
         return rows if len(self.available) == self.population else rows[self.available]
 
-    def pick(self, index: IntArray, **terms: AnyArray) -> Choice:
-        """Choose `available[index]`; each term is an array over `available` that helped to decide."""
-        return Choice(self.available[index], {name: np.asarray(term[index], float) for name, term in terms.items()})
+    def pick(
+        self,
+        index: IntArray,
+        *,
+        weights: AnyArray | None = None,
+        probabilities: AnyArray | None = None,
+        work: AnyArray | None = None,
+        **terms: AnyArray,
+    ) -> Choice:
+        """Choose `available[index]`; each term is an array over `available` that helped to decide.
+
+        Weights, probabilities and work are arrays over `available`, too; `Selection` says what they mean.
+        """
+        given = {"weights": weights, "probabilities": probabilities, "work": work}
+        return Choice(
+            self.available[index],
+            {name: np.asarray(term[index], float) for name, term in terms.items()},
+            **{name: None if array is None else np.asarray(array[index], float) for name, array in given.items()},
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Choice:
-    """What `choose` returns: positions, and for each of them the terms of its score.
+    """What `choose` returns: positions, and for each of them the terms of its score and what `Selection` holds besides.
 
     >>> Choice(np.array([3, 1])).clients
     array([3, 1])
@@ -86,6 +108,25 @@ class Choice:
 
     clients: IntArray
     terms: Mapping[str, FloatArray] = dataclasses.field(default_factory=dict)
+    weights: FloatArray | None = None
+    probabilities: FloatArray | None = None
+    work: FloatArray | None = None
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("weights", 0.0, math.inf), ("probabilities", LEAST, 1.0), ("work", LEAST, 1.0)):
+            values = getattr(self, name)
+            if values is None:
+                continue
+            if values.shape != self.clients.shape:
+                raise EnlistError(f"a choice of {len(self.clients)} clients has {name} of shape {values.shape}.")
+            if not (np.isfinite(values) & (values >= least) & (values <= most)).all():
+                allowed = "finite and not negative" if math.isinf(most) else "above 0 and at most 1"
+                span = f"{values.min()} to {values.max()}"
+                raise EnlistError(f"{name} of a choice go from {span}; they must be {allowed}.")
+
+    def aligned(self, order: IntArray) -> dict[str, FloatArray | None]:
+        """Weights, probabilities and work in another order."""
+        return {name: None if (array := getattr(self, name)) is None else array[order] for name in ALIGNED}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

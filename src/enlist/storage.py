@@ -24,7 +24,7 @@ from enlist import checks, files
 from enlist.archives import read_arrays
 from enlist.clients import Clients
 from enlist.errors import EnlistError, StateFileError, unknown
-from enlist.records import Selection
+from enlist.records import ALIGNED, Selection
 from enlist.rounds import Opening
 from enlist.state import State
 from enlist.text import brief, brief_reason
@@ -170,6 +170,8 @@ def _packed(selector: Selector[Any, Any]) -> tuple[dict[str, Any], dict[str, Any
         arrays[f"open/{number}/outcome"] = opening.outcome
         arrays[f"open/{number}/credited"] = opening.credited
         arrays |= {f"open/{number}/terms/{name}": values for name, values in selection.terms.items()}
+        aligned = [name for name in ALIGNED if getattr(selection, name) is not None]
+        arrays |= {f"open/{number}/{name}": getattr(selection, name) for name in aligned}
         openings.append(
             {
                 "round": number,
@@ -177,6 +179,7 @@ def _packed(selector: Selector[Any, Any]) -> tuple[dict[str, Any], dict[str, Any
                 "now": selection.now,
                 "terms": list(selection.terms),
                 "metrics_told": opening.metrics_told,
+                **({"aligned": aligned} if aligned else {}),
             }
         )
     header = {
@@ -243,11 +246,12 @@ def _selector(
         terms = {name: arrays[f"open/{number}/terms/{name}"] for name in entry["terms"]}
         clients = checks.positions("open clients", arrays[f"open/{number}/clients"], len(population))
         outcome, credited = arrays[f"open/{number}/outcome"], arrays[f"open/{number}/credited"]
-        if any(len(column) != len(clients) for column in (outcome, credited, *terms.values())):
+        aligned = {name: arrays[f"open/{number}/{name}"] for name in ALIGNED if name in entry.get("aligned", ())}
+        if any(len(column) != len(clients) for column in (outcome, credited, *terms.values(), *aligned.values())):
             raise StateFileError(f"{folder}: the columns of open round {number} do not fit together; restore a copy.")
-        for array in (clients, *terms.values()):
+        for array in (clients, *terms.values(), *aligned.values()):
             array.setflags(write=False)
-        selection = Selection(number, clients, float(entry["deadline"]), float(entry["now"]), terms)
+        selection = Selection(number, clients, float(entry["deadline"]), float(entry["now"]), terms, **aligned)
         selector.openings[number] = Opening(selection, outcome, credited, bool(entry["metrics_told"]))
     return selector
 

@@ -108,11 +108,13 @@ class Books(Shared):
         measure: Callable[[IntArray], Feedback] | None = None,
         busy: ArrayLike | None = None,
         enough: int | None = None,
+        context: Mapping[str, ArrayLike] | None = None,
     ) -> Selection:
         """Ask the selector for at most `k` of the available clients that are not busy.
 
         `busy` is a mask or positions, from whoever knows better than that everybody awaited is busy.
-        `enough` is the number of replies that end the round; `k` if not given.
+        `enough` is the number of replies that end the round; `k` if not given. `context` is what changes from round to
+        round, as in `Selector.ask`.
         `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
         there are any, and whoever passes it pays the traffic.
         """
@@ -127,7 +129,15 @@ class Books(Shared):
             candidates = self.selector.candidates(free, k)
             fresh = measure(candidates) if len(candidates) else None
         selection = self.selector.ask(
-            online, k, now=now, deadline=deadline, forecast=forecast, fresh=fresh, busy=busy, enough=enough
+            online,
+            k,
+            now=now,
+            deadline=deadline,
+            forecast=forecast,
+            fresh=fresh,
+            busy=busy,
+            enough=enough,
+            context=context,
         )
         self.open = {number: replies for number, replies in self.open.items() if number in self.selector.openings}
         self.given_up = {pair for pair in self.given_up if pair[0] in self.selector.openings}
@@ -142,6 +152,7 @@ class Books(Shared):
             busy=None if busy is None else busy.tolist(),
             forecast=None if forecast is None else np.asarray(forecast, float).tolist(),
             fresh=None if fresh is None else logs.plain(fresh),
+            context={name: np.asarray(values, float).tolist() for name, values in (context or {}).items()},
             picked=selection.clients.tolist(),
         )
         return selection
@@ -294,11 +305,18 @@ class Replies:
         if (self.outcome[index] != PENDING).any():
             twice = part.clients[self.outcome[index] != PENDING][0]
             raise TellError(f"client {twice} has already replied in round {self.selection.round}; each replies once.")
-        self.outcome[index] = part.outcome
-        for name in ("latency", *FEEDBACK_COLUMNS):
+        outcome = part.outcome
+        for name in ("latency", *FEEDBACK_COLUMNS, "update"):
             values = getattr(part, name)
             if values is not None:
-                self.columns.setdefault(name, np.full(len(self.selection), np.nan))[index] = values
+                column = self.columns.setdefault(name, np.full((len(self.selection), *values.shape[1:]), np.nan))
+                if column.shape[1:] != values.shape[1:]:
+                    raise TellError(
+                        f"sketches of {values.shape[1]} numbers came in round {self.selection.round}, in which others "
+                        f"have {column.shape[1]}; make all of one length."
+                    )
+                column[index] = values
+        self.outcome[index] = outcome
 
     def feedback(self, waited: float) -> Feedback:
         """Final outcomes if the server stops waiting now."""
@@ -325,8 +343,8 @@ def _about(clients: ArrayLike, outcome: Outcome, columns: Mapping[str, ArrayLike
     if positions.dtype == bool:
         raise InputError("clients is a mask; pass the positions of those who replied.")
     for name in columns:
-        if name not in ("latency", "censored", "rounds_late", *FEEDBACK_COLUMNS):
-            known = ("latency", "rounds_late", *FEEDBACK_COLUMNS)
+        if name not in ("latency", "censored", "rounds_late", *FEEDBACK_COLUMNS, "update"):
+            known = ("latency", "rounds_late", *FEEDBACK_COLUMNS, "update")
             raise unknown("column", name, known, owner="a reply")
     values: dict[str, Any] = {
         name: np.atleast_1d(checks.as_array("reply", name, column, None)) for name, column in columns.items()

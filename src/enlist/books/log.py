@@ -135,7 +135,7 @@ def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection
     fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
     available = unpacked(entry["available"], len(selector.clients))
     arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast", "busy")}
-    return selector.ask(available, **arguments, fresh=fresh, enough=entry.get("enough"))
+    return selector.ask(available, **arguments, fresh=fresh, enough=entry.get("enough"), context=entry.get("context"))
 
 
 def _parsed(line: str, name: str, number: int) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.simulation.config import Config
@@ -15,6 +16,7 @@ from enlist.simulation.evaluation import check_watch
 from enlist.simulation.population import Population
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
+from enlist.typing import IntArray
 
 
 def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
@@ -25,7 +27,7 @@ def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
     >>> make_selector(config, build(config)).name
     'oort'
     """
-    known, membership = population.clients, config.membership
+    known, membership = described(config, population), config.membership
     first = np.arange(len(known) - membership.joining)
     return config.selector.kind()(
         known.kept(first) if membership.joins else known,
@@ -34,6 +36,25 @@ def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
         max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
         **config.selector.settings,
     )
+
+
+def described(config: Config, population: Population) -> Clients:
+    """What the selector of a configuration is told of all clients up front: large columns only if it needs them.
+
+    >>> from enlist.simulation.population import build
+    >>> config = Config(data={"clients": 5}, selector="oort")
+    >>> sorted(described(config, build(config)).columns())
+    ['features', 'num_examples', 'quality']
+    """
+    known = population.clients
+    one = _with_counts(known.kept(np.arange(1)), population.counts[:1])
+    needs = config.selector.kind()(one, preset=config.selector.preset, **config.selector.settings).needs
+    return _with_counts(known, population.counts) if "clients.label_counts" in needs else known
+
+
+def _with_counts(known: Clients, counts: IntArray) -> Clients:
+    columns: dict[str, Any] = known.columns()
+    return Clients(**columns, feature_names=known.feature_names, label_counts=counts)
 
 
 def tells_accuracy(selector: Selector[Any, Any]) -> bool:

@@ -40,7 +40,7 @@ from enlist.simulation.round.models import Models
 from enlist.simulation.round.rows import RoundRecord, Rows
 from enlist.simulation.round.server import Late, Server
 from enlist.simulation.round.state import Saved, State
-from enlist.simulation.round.updates import Updates
+from enlist.simulation.round.updates import Updates, weights
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited, wait
 from enlist.simulation.setup import check, make_job, make_selector, placed
 from enlist.streams import Streams
@@ -320,6 +320,7 @@ class Simulation:
             taken,
             [*before, *during],
             {**_models(during), **models},
+            given=weights(picked),
             weight=state.server.aggregator.weight,
             deviation=state.server.deviation,
             model=state.models.__getitem__,

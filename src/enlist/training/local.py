@@ -12,7 +12,7 @@ import pydantic
 from enlist.errors import InputError
 from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import IntArray
+from enlist.typing import FloatArray, IntArray
 
 MOST_EPOCHS = 10**6
 """Passes over the samples of a client in a round, at most."""
@@ -125,6 +125,7 @@ class Report:
     accuracy          of the model it was sent, on its samples
     accuracy_gain     after training minus before
     samples           samples it trained on
+    update_norm       length of its update, and `sketch`, a few numbers of it: measured by the server if they are needed
     error             why it failed, or empty
 
     >>> Report(samples=20.0).error
@@ -138,6 +139,8 @@ class Report:
     accuracy_gain: float = math.nan
     samples: float = 0.0
     error: str = ""
+    update_norm: float = math.nan
+    sketch: FloatArray | None = None
 
 
 def batches(task: Task, settings: LocalTraining, streams: Streams) -> IntArray:

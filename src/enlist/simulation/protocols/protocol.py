@@ -120,6 +120,8 @@ class Received:
     models : mapping of int to Vectors
         Models of clients whose updates came in during the round, if the protocol does not average updates: first of
         late ones, then of those in `reports`.
+    given : mapping of int to float
+        Weights that the selector gave the updates of this round; empty if it leaves that to the server.
     weight : callable
         What an update of so many samples counts in the server's average, times a discount; None if it is not weighed.
     deviation : callable
@@ -137,6 +139,7 @@ class Received:
     taken: IntArray
     late: Sequence[Late]
     models: Mapping[int, Vectors]
+    given: Mapping[int, float] = dataclasses.field(default_factory=dict)
     weight: Callable[[float, float], float | None] = lambda samples, discount: discount * samples
     deviation: Callable[[Sequence[Late]], FloatArray] = lambda late: np.full(len(late), np.nan)
     model: Callable[[int], Vectors] = dict[int, Vectors]().__getitem__

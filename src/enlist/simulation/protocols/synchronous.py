@@ -47,12 +47,14 @@ class Synchronous(Protocol):
         """The average of all updates, late ones at a discount."""
         discounts = self._discounts(received)
         weights = {
-            client: _shown(received.weight(report.samples, 1.0))
+            client: received.given[client] if received.given else _shown(received.weight(report.samples, 1.0))
             for client, report in received.reports.items()
             if not report.error
         }
         late_weights = {
             entry.client: _shown(received.weight(entry.report.samples, discount))
+            if entry.weight is None
+            else discount * entry.weight
             for entry, discount in zip(received.usable, discounts, strict=True)
         }
         return Merge(context.memory, weights, discounts, late_weights)

@@ -127,16 +127,20 @@ class SimulatedClients:
         return Latency(slow * latency.download, slow * latency.compute, slow * latency.upload)
 
     def _share(self, asked: Selection, latency: Latency) -> FloatArray:
-        """The share of its work that each client does: less than all where that meets the deadline (FedProx)."""
+        """The share of its work that each client does.
+
+        Less than all if the selector asks for less, and where that meets the deadline (FedProx).
+        """
         training = self.config.training
+        work = np.ones(len(asked)) if asked.work is None else asked.work
         if training.partial >= 1 or math.isinf(asked.deadline):
-            return np.ones(len(asked))
+            return work
         held = self.drift.shards(asked.clients, asked.round, asked.now)
         steps = np.array([training.steps_for(size) for size in self.population.sizes[held].tolist()])
         left = (asked.deadline - (latency.download + latency.upload)) / np.maximum(latency.compute, 1e-12)
-        possible = np.floor(steps * np.clip(left, 0.0, 1.0))
+        possible = np.floor(steps * np.clip(left, 0.0, work))
         share = possible / steps
-        return np.where((share >= training.partial) & (possible >= 1), share, 1.0)
+        return np.where((share >= training.partial * work) & (possible >= 1), share, work)
 
 
 def round_half(value: float) -> int:

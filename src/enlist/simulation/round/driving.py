@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,6 +141,7 @@ class Driver:
             self.books.give_up(late.round, client)
             return
         values = {name: [getattr(report, name)] for name in REPORTED} | {"num_examples": [report.samples]}
+        values |= _sketches([report])
         latency = self.clients.claimed("latency", np.array([late.latency]), client, late.round)
         self.books.arrived(asked, late.client, rounds_late=late.lateness, latency=latency, **values)
 
@@ -158,6 +159,7 @@ class Driver:
         told = [reports[client] for client in picked.clients[replied].tolist()]
         values: dict[str, Any] = {name: [getattr(report, name) for report in told] for name in REPORTED}
         values |= {"num_examples": [report.samples for report in told], "upload_latency": schedule.upload[replied]}
+        values |= _sketches(told)
         began = time.thread_time()
         self.books.reply(picked, picked.clients[replied], latency=latency, **values)
         for outcome in (Outcome.DROPPED, Outcome.FAILED):
@@ -175,3 +177,13 @@ class Driver:
         server = {name: measured.get(f"validation_{name}") for name in asked}
         finite = {name: value for name, value in server.items() if value is not None and math.isfinite(value)}
         return RoundMetrics(duration=duration, **finite)
+
+
+def _sketches(reports: Sequence[Report]) -> dict[str, Any]:
+    """Lengths and sketches of updates, where they were measured."""
+    found: dict[str, Any] = {}
+    if reports and not math.isnan(reports[0].update_norm):
+        found["update_norm"] = [report.update_norm for report in reports]
+    if reports and reports[0].sketch is not None:
+        found["update"] = np.stack([report.sketch for report in reports if report.sketch is not None])
+    return found

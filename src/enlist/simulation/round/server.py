@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from enlist.bandits import staleness
+from enlist.errors import InputError
 from enlist.simulation.sections import ServerSection
 from enlist.training.aggregation import Aggregator, BufferMerge
 from enlist.training.aggregators import MOST_SAMPLES, length
@@ -34,6 +35,8 @@ Sender = tuple[int, int]
 class Late:
     """An update of an earlier round that has just come in; `model` is the client's, if the protocol keeps models.
 
+    `weight` is what the selector gave it, if it weighs updates itself.
+
     >>> Late(3, 1, 2, Report(), Vectors(torch.zeros(1), torch.zeros(0), torch.zeros(0)), 9.0).lateness
     2
     """
@@ -45,6 +48,7 @@ class Late:
     update: Vectors
     latency: float
     model: Vectors | None = None
+    weight: float | None = None
 
 
 class Server:
@@ -82,6 +86,7 @@ class Server:
             self.layout.buffer_size, self.layout.counter_size, robust=not self.aggregator.streaming
         )
         self.fresh = 0
+        self.given = 0.0
         self.senders: list[Sender] = []
 
     @property
@@ -134,9 +139,9 @@ class Server:
             f"the update is {given:.3g} long, over norm_bound = {bound:g} times the running median {limit / bound:.3g}"
         )
 
-    def add(self, sender: Sender, report: Report, update: Vectors) -> None:
-        """Take in one update that was examined, in client order."""
-        self._take(sender, update, report.samples)
+    def add(self, sender: Sender, report: Report, update: Vectors, weight: float | None = None) -> None:
+        """Take in one update that was examined, in client order; `weight` in place of its samples, if it is given."""
+        self._take(sender, update, report.samples, weight=weight)
         self.fresh += 1
 
     def add_sum(self, total: Vectors, weight: float, count: int) -> None:
@@ -160,8 +165,10 @@ class Server:
     def finish(self, late: Sequence[Late] = (), discounts: Sequence[float] = ()) -> None:
         """Take in late updates, each at its discount, and change the model by what was taken in."""
         for entry, discount in zip(late, discounts, strict=True):
-            self._take((entry.client, entry.round), entry.update, entry.report.samples, discount)
+            self._take((entry.client, entry.round), entry.update, entry.report.samples, discount, entry.weight)
         change = self.aggregator.result()
+        if change is not None and self.given:
+            change *= self.given  # weights of a selector are factors: the model moves by the sum, not by the mean
         self.distrusted = {}
         if change is not None:
             self._judge(change)
@@ -190,8 +197,21 @@ class Server:
                     f"the running median {usual:.3g}"
                 )
 
-    def _take(self, sender: Sender, update: Vectors, samples: float, discount: float = 1.0) -> None:
-        self.aggregator.add(update.parameters, samples, discount)
+    def _take(
+        self, sender: Sender, update: Vectors, samples: float, discount: float = 1.0, weight: float | None = None
+    ) -> None:
+        if weight is None:
+            self.aggregator.add(update.parameters, samples, discount)
+        else:
+            if self.aggregator.weight(1.0) is None:
+                kind = self.settings.aggregation.kind
+                raise InputError(
+                    f"the selector weighs updates itself, and server.aggregation.kind is '{kind}', which has no "
+                    "weights; use 'mean'."
+                )
+            samples = weight
+            self.aggregator.add_sum(update.parameters * (discount * weight), discount * weight)
+            self.given += discount * weight
         self.buffers.add(update.buffers, update.counters, discount * samples)
         if discount:
             self.senders.append(sender)

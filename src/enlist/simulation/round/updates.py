@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,8 +16,10 @@ from enlist.simulation.round.clock import Event
 from enlist.simulation.round.server import Late, Server
 from enlist.simulation.round.state import State
 from enlist.simulation.round.waiting import Schedule, Waited
+from enlist.training.aggregators import length
 from enlist.training.flat import Vectors
 from enlist.training.local import Report, Task
+from enlist.training.sketch import Sketch
 from enlist.training.workers import Trainer
 
 
@@ -33,6 +36,9 @@ class Updates:
 
     def __init__(self, clients: SimulatedClients, trainer: Trainer, protocol: Protocol, state: State) -> None:
         self.clients, self.trainer, self.protocol, self.state = clients, trainer, protocol, state
+        needs = state.selector.needs
+        self.sketch = Sketch(self.server.layout.size, clients.streams) if "update" in needs else None
+        self.described = bool(needs & {"update", "update_norm"})
 
     @property
     def server(self) -> Server:
@@ -49,7 +55,7 @@ class Updates:
         replied = np.flatnonzero(waited.outcome == Outcome.COMPLETED)
         shares = zip(picked.clients[replied].tolist(), schedule.share[replied].tolist(), strict=True)
         tasks = [self.clients.task(client, picked, share, self._slot(client, picked.round)) for client, share in shares]
-        reports, models = (self.averaged(tasks), {}) if self.protocol.averages else self.kept(tasks)
+        reports, models = (self.averaged(tasks, weights(picked)), {}) if self.protocol.averages else self.kept(tasks)
         for client, report in reports.items():
             if report.error:
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
@@ -66,19 +72,24 @@ class Updates:
         for event, task, (report, update) in zip(events, tasks, answers, strict=True):
             model = None if self.protocol.averages or report.error else self._model(task, update)
             lateness, latency = self.state.round - event.round, event.time - asked[event.round].now
-            yield Late(event.client, event.round, lateness, report, update.clone(), latency, model)
+            weight = weights(asked[event.round]).get(event.client)
+            report = self._described(report, update)
+            yield Late(event.client, event.round, lateness, report, update.clone(), latency, model, weight)
 
     def _slot(self, client: int, asked_in: int) -> int:
         """Where the model lies that a client of a round starts from."""
         base, models = self.protocol.base(self.state.memory, client, asked_in), self.state.models
         return models.lend(client, base) if isinstance(base, Vectors) else models.slot(base)
 
-    def averaged(self, tasks: Sequence[Task]) -> dict[int, Report]:
-        """Train, and let the server add up the updates: groups of them where it need not look at each."""
+    def averaged(self, tasks: Sequence[Task], given: Mapping[int, float] | None = None) -> dict[int, Report]:
+        """Train, and let the server add up the updates: groups of them where it need not look at each.
+
+        `given` are the weights of a selector that weighs updates itself.
+        """
         batch = self.clients.config.training.batch
         weights = [self.server.aggregator.weight(task.samples(batch)) for task in tasks]
-        if None in weights or self.clients.hostility or self.server.one_by_one:
-            return self._one_by_one(tasks)
+        if None in weights or given or self.described or self.clients.hostility or self.server.one_by_one:
+            return self._one_by_one(tasks, given or {})
         reports: dict[int, Report] = {}
         lengths = []
         counted = {task.client: weight for task, weight in zip(tasks, weights, strict=True) if weight is not None}
@@ -91,7 +102,7 @@ class Updates:
             reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
         if self.server.looks_wrong(lengths):
             self.server.begin()
-            return self._one_by_one(tasks)
+            return self._one_by_one(tasks, {})
         return reports
 
     def kept(self, tasks: Sequence[Task]) -> tuple[dict[int, Report], dict[int, Vectors]]:
@@ -111,16 +122,35 @@ class Updates:
         model.counters.copy_(update.counters)
         return model
 
-    def _one_by_one(self, tasks: Sequence[Task]) -> dict[int, Report]:
+    def _one_by_one(self, tasks: Sequence[Task], given: Mapping[int, float]) -> dict[int, Report]:
         reports: dict[int, Report] = {}
         for task, (report, update) in zip(tasks, self._received(tasks), strict=True):
             reports[task.client] = report
             if not report.error:
-                self.server.add((task.client, task.round), report, update)
+                self.server.add((task.client, task.round), report, update, given.get(task.client))
         return reports
 
     def _received(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
-        return self.server.examined(self._sent(tasks))
+        for report, update in self.server.examined(self._sent(tasks)):
+            yield self._described(report, update), update
+
+    def _described(self, report: Report, update: Vectors) -> Report:
+        """With length and sketch of the update, if the selector needs them."""
+        if not self.described or report.error:
+            return report
+        sketch = None if self.sketch is None else self.sketch.of(update.parameters)
+        return dataclasses.replace(report, update_norm=length(update.parameters), sketch=sketch)
 
     def _sent(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         return self.clients.sent(tasks, self.trainer.train, self.server.layout)
+
+
+def weights(picked: Selection) -> dict[int, float]:
+    """What the selector gave the update of each client to weigh; nothing if it leaves that to the server.
+
+    >>> weights(Selection(1, np.array([3, 8]), weights=np.array([0.25, 0.5])))
+    {3: 0.25, 8: 0.5}
+    """
+    if picked.weights is None:
+        return {}
+    return dict(zip(picked.clients.tolist(), picked.weights.tolist(), strict=True))
