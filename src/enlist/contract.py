@@ -117,6 +117,13 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     # What a selector overrides.
 
+    @classmethod
+    def needs_with(cls, preset: str | None = None, **settings: Any) -> frozenset[str]:
+        """What it needs with these settings, before there are any clients."""
+        selector = cls.__new__(cls)
+        selector.settings = build_settings(cls, preset, settings)
+        return selector.needs
+
     def initial_state(self) -> StateT:
         """The state before the first round."""
         return self.State.create(len(self.clients))

@@ -685,6 +685,7 @@ def test_a_clock_too_far_on_to_count_minutes_is_refused() -> None:
     simulation = Simulation(config(data={"clients": 4}, rounds={"rounds": 1, "k": 2}))
     simulation.state.now = 1e18
     simulation.state.queue.push(Event(math.inf, Kind.LOST, 1, 0))
+    simulation.driver.books.ask([0], 1, now=0.0)  # and nothing is heard of it
     simulation.population.availability.online = lambda now: np.arange(4) == 0  # type: ignore[method-assign]
     with pytest.raises(InputError, match=r"the virtual time is 1e\+18"):
         simulation._somebody()

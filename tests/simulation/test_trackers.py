@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,10 @@ def test_a_comparison_logs_to_tensorboard_and_to_wandb_without_a_network(
     compare(SMALL, "random", seeds=1, folder=tmp_path / "out", trackers=("tensorboard", "wandb"))
     assert list((tmp_path / "out" / "runs" / "random" / "0" / "tensorboard").glob("events.*"))
     (log,) = (tmp_path / "wandb").glob("offline-run-*/*.wandb")
-    content = log.read_bytes()
+    for _ in range(300):  # its writer may flush a moment after the run has ended
+        if b"accuracy" in (content := log.read_bytes()):
+            break
+        time.sleep(0.1)
     for part in (b"accuracy", b"bytes_up", b"partition", b"enlist"):
         assert part in content
     wandb.teardown()

@@ -47,7 +47,12 @@ class Books(Shared):
         self.selector = selector
         self.late = checks.one_of("late", late, ("drop", "await"))
         self.log = None if log is None else Path(log)
-        waiting = {number: opening for number, opening in selector.openings.items() if len(opening.pending)}
+        # One of nobody is open, too, until it is told.
+        waiting = {
+            number: opening
+            for number, opening in selector.openings.items()
+            if len(opening.pending) or not len(opening.selection)
+        }
         self.open: dict[int, Replies] = {
             number: Replies.of(opening.selection, opening.outcome) for number, opening in waiting.items()
         }

@@ -16,7 +16,6 @@ from enlist.simulation.evaluation import check_watch
 from enlist.simulation.population import Population
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
-from enlist.typing import IntArray
 
 
 def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
@@ -47,14 +46,12 @@ def described(config: Config, population: Population) -> Clients:
     ['features', 'num_examples', 'quality']
     """
     known = population.clients
-    one = _with_counts(known.kept(np.arange(1)), population.counts[:1])
-    needs = config.selector.kind()(one, preset=config.selector.preset, **config.selector.settings).needs
-    return _with_counts(known, population.counts) if "clients.label_counts" in needs else known
-
-
-def _with_counts(known: Clients, counts: IntArray) -> Clients:
+    if "clients.label_counts" not in config.selector.kind().needs_with(
+        config.selector.preset, **config.selector.settings
+    ):
+        return known
     columns: dict[str, Any] = known.columns()
-    return Clients(**columns, feature_names=known.feature_names, label_counts=counts)
+    return Clients(**columns, feature_names=known.feature_names, label_counts=population.counts)
 
 
 def tells_accuracy(selector: Selector[Any, Any]) -> bool:

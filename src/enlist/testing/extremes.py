@@ -17,7 +17,7 @@ from enlist.typing import AnyArray
 ABSURD = 7
 """The position of the client that reports nonsense."""
 EXTREMES = (1.7e308, 1e15, 5e-324, -1.7e308)
-NEVER_NEGATIVE = ("latency", "num_examples", "upload_latency", "loss_rms")
+NEVER_NEGATIVE = ("latency", "num_examples", "upload_latency", "loss_rms", "update_norm", "energy")
 ROUNDS, CLIENTS, K = 50, 12, 3
 
 
@@ -32,11 +32,11 @@ def one_absurd_client(kind: SelectorType) -> None:
     """
     clients = population(CLIENTS)
     needs = kind(clients).needs
-    columns = [name for name in ("latency", *FEEDBACK_COLUMNS) if name in needs]
+    columns = [name for name in ("latency", *FEEDBACK_COLUMNS, "update") if name in needs]
     rounds = {name.removeprefix("round.") for name in needs if name.startswith("round.")}
     usual = _endure(kind, clients, 1.0, set(), set(), least=0)
     for value in EXTREMES:
-        for spoiled in [*({name} for name in columns), {"latency", *FEEDBACK_COLUMNS}]:
+        for spoiled in [*({name} for name in columns), {"latency", *FEEDBACK_COLUMNS, "update"}]:
             _endure(kind, clients, value, spoiled, rounds, least=usual // 2)
         if value > 0:
             _endure(kind, _declared(clients, value), value, set(), set(), least=usual // 2)
@@ -69,7 +69,7 @@ def _endure(kind: SelectorType, clients: Clients, value: float, spoiled: set[str
 def _reply(picked: Selection, value: float, spoiled: set[str]) -> Feedback:
     reply = feedback(picked)
     columns: dict[str, Any] = {
-        name: getattr(reply, name) for name in ("outcome", "latency", "censored", *FEEDBACK_COLUMNS)
+        name: getattr(reply, name) for name in ("outcome", "latency", "censored", *FEEDBACK_COLUMNS, "update")
     }
     where = np.flatnonzero(picked.clients == ABSURD)
     columns["outcome"][where], columns["censored"][where] = Outcome.COMPLETED, False
@@ -82,7 +82,7 @@ def _reply(picked: Selection, value: float, spoiled: set[str]) -> Feedback:
 def _declared(clients: Clients, value: float) -> Clients:
     """The same clients, one of whom declares extreme numbers up front."""
     columns: dict[str, AnyArray] = {name: np.array(values) for name, values in clients.columns().items()}
-    for name in (*CLIENT_COLUMNS, "features"):
+    for name in (*CLIENT_COLUMNS, "features", "label_counts"):
         columns[name][ABSURD] = min(value, 1.0) if name == "quality" else value
     return Clients(feature_names=clients.feature_names, **columns)  # type: ignore[arg-type]
 

@@ -10,7 +10,7 @@ import numpy as np
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.typing import BoolArray
+from enlist.typing import BoolArray, FloatArray
 
 SelectorType = type[Selector[Any, Any]]
 
@@ -30,6 +30,10 @@ def population(count: int, seed: int = 0, first_id: int = 0) -> Clients:
         quality=rng.uniform(0.2, 1.0, count),
         expected_latency=rng.lognormal(1.0, 0.5, count),
         expected_upload=rng.uniform(0.05, 0.2, count),
+        label_counts=rng.integers(0, 60, (count, 4)),
+        energy_per_sample=rng.uniform(0.01, 0.1, count),
+        energy_per_byte=rng.uniform(1e-7, 1e-6, count),
+        battery=rng.uniform(5e3, 5e4, count),
     )
 
 
@@ -53,6 +57,7 @@ def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feed
         "accuracy": rng.uniform(0.1, 0.9, count),
         "accuracy_gain": rng.normal(0.02, 0.02, count),
         "upload_latency": 0.2 * latency,
+        **_sketched(selection, seed),
     }
     if troubled:
         fate = rng.uniform(size=count)
@@ -64,6 +69,14 @@ def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feed
         for values in columns.values():
             values[rng.uniform(size=count) < 0.1] = np.nan
     return Feedback(outcome=outcome, latency=latency, censored=censored, **columns)
+
+
+def _sketched(selection: Selection, seed: int) -> dict[str, FloatArray]:
+    """What is told of updates, from a stream of its own: other columns stay as they are."""
+    count, rng = len(selection), np.random.default_rng((seed, 91, selection.round))
+    update = rng.normal(size=(count, 4))
+    norm = np.sqrt((update**2).sum(axis=1))
+    return {"update": update, "update_norm": norm, "contribution": rng.normal(size=count), "energy": 10.0 * norm}
 
 
 def transcript(
@@ -97,6 +110,7 @@ def transcript(
                 rounds_late=np.ones(len(late)),
                 upload_latency=0.1 * latency,
                 **values,
+                **{name: column[: len(late)] for name, column in _sketched(picked, seed).items()},
             )
             selector.tell(picked, arrived)
     return chosen

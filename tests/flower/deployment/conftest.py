@@ -11,6 +11,8 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from harness import Federation
 
+collect_ignore = ["old_app"]  # programs, which tests start with arguments
+
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """They mostly wait, so the earlier they begin, the more of the other tests run beside them."""
