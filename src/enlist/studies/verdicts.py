@@ -112,7 +112,7 @@ def verdict_text(
             f"- in the paper: {each.claim.paper}\n"
             f"- here: {each.verdict.ours}\n"
             f"- rule, {'added after the first run' if each.claim.added else 'written before the run'}: "
-            f"{each.claim.margin}\n"
+            f"{each.claim.words}\n"
             f"- why: {each.verdict.why}" + (f"\n- {further_text(each)}" if each.needs_further else "")
         )
     return "\n\n".join(lines) + "\n"

@@ -173,7 +173,7 @@ def _sections(
     sections += [Section(each.title, charts=[charts[each.name]], note=each.caption) for each in figures]
     sections += [Section(each.title, table=table_cells(each), note=each.caption) for each in tables if each.on_page]
     for each in judged:
-        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.margin}."
+        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.words}."
         kind = kind_of(each, scale)
         why = f"{kind.capitalize()}: {each.verdict.why}."
         more = f" {further_text(each)[0].upper()}{further_text(each)[1:]}" if each.needs_further else ""
