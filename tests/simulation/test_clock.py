@@ -7,7 +7,7 @@ import math
 import hypothesis.strategies as st
 from hypothesis import given, settings
 
-from enlist.simulation.clock import Event, Kind, Queue
+from enlist.simulation.round.clock import Event, Kind, Queue
 
 events = st.builds(
     Event,

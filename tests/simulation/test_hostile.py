@@ -18,10 +18,10 @@ from enlist.records import Outcome
 from enlist.runs.tables import read_table
 from enlist.selectors import Random
 from enlist.simulation import Config, Simulation, build
-from enlist.simulation.exclusion import Exclusion
 from enlist.simulation.hostile import Collude, Hostility, Lie, SignFlip
+from enlist.simulation.round.exclusion import Exclusion
+from enlist.simulation.round.server import Late, Server
 from enlist.simulation.sections import ServerSection
-from enlist.simulation.server import Late, Server
 from enlist.streams import Streams
 from enlist.training.aggregation import AGGREGATIONS
 from enlist.training.flat import Layout, Vectors
@@ -36,7 +36,7 @@ CLIENTS = [1, 4, 6]
 
 
 def tasks(*clients: int, round: int = 1) -> list[Task]:
-    return [Task(client, 0, 20, steps=1, round=round, version=0, slot=0) for client in clients]
+    return [Task(client, 0, 20, steps=1, round=round, model_slot=0, update_slot=0) for client in clients]
 
 
 def ones(given: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
@@ -209,8 +209,8 @@ def test_fresh_losses_are_claims_too() -> None:
     found = []
     for tables in ([], [Lie(clients=CLIENTS, factor=7.0)]):
         with Simulation(config(**settings).model_copy(update={"hostile": tuple(tables)})) as simulation:
-            simulation.round = 1
-            found.append(simulation._measure(np.arange(10)).loss)
+            simulation.state.round = 1
+            found.append(simulation.clients.claimed("loss", simulation._losses(np.arange(10)), np.arange(10), 1))
     factors = np.where(np.isin(np.arange(10), CLIENTS), 7.0, 1.0)
     np.testing.assert_allclose(found[1], factors * found[0])
 
@@ -349,7 +349,7 @@ def test_a_late_update_and_a_fresh_one_of_the_same_client_are_judged_apart() -> 
 
     for client in range(6):
         server.add((client, 9), Report(samples=1.0), update(1.0 + 0.1 * client))
-    server.finish([Late(2, 8, 1, Report(samples=1.0), update(50.0), 3.0)], "equal")
+    server.finish([Late(2, 8, 1, Report(samples=1.0), update(50.0), 3.0)], [1.0])
     assert set(server.distrusted) == {(2, 8)}
 
 
@@ -364,7 +364,7 @@ def test_an_excluded_client_is_there_but_not_asked() -> None:
 
     simulation, memory = run(config(selector=Watching, **settings))
     everybody = np.ones(len(simulation.population), dtype=bool)
-    assert simulation.exclusion.now(everybody, simulation.round, 5).any()
+    assert simulation.state.exclusion.now(everybody, simulation.round, 5).any()
     assert set(seen) == {len(everybody)} == {row["available"] for row in memory.rounds}
 
 

@@ -29,8 +29,8 @@ SPEEDS = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
 
 def truth_of(settings: Config, **fields: Any) -> tuple[Simulation, Truth]:
     simulation = Simulation(settings, population=scripted(settings, compute=SPEEDS, **fields))
-    simulation.round = 1
-    return simulation, Truth(simulation)
+    simulation.state.round = 1
+    return simulation, Truth(simulation.clients, simulation.state)
 
 
 def test_it_knows_how_long_everybody_takes() -> None:
@@ -46,7 +46,7 @@ def test_it_knows_what_changes_when_it_changes() -> None:
     drift = [{"kind": "speed", "clients": [1, 2], "factor": 0.125, "from_round": 3}]
     simulation, truth = truth_of(config(drift=drift))
     assert truth.replies(EVERYBODY)[0].tolist() == SPEEDS.tolist()
-    simulation.round = 3
+    simulation.state.round = 3
     assert truth.replies(EVERYBODY)[0].tolist() == [1.0, 16.0, 24.0, *SPEEDS[3:]]
     simulation.close()
 
@@ -58,12 +58,12 @@ def test_samples_that_are_swapped_take_their_labels_and_their_time_along() -> No
     )
     settings = settings.replace("data.label_noise={share=0.4, low=0.6, high=1.0}", "devices.kind=phones")
     simulation = Simulation(settings)
-    truth, quality = Truth(simulation), simulation.population.quality
-    simulation.round = 1
+    truth, quality = Truth(simulation.clients, simulation.state), simulation.population.quality
+    simulation.state.round = 1
     before = truth.replies(EVERYBODY)[0]
     assert truth.right_labels(EVERYBODY).tolist() == quality.tolist()
     assert (quality < 0.5).sum() == 4
-    simulation.round = 2
+    simulation.state.round = 2
     assert truth.right_labels(EVERYBODY).tolist() == [quality[1], quality[0], *quality[2:]]
     after = truth.replies(EVERYBODY)[0]
     assert (after[:2] != before[:2]).all()
@@ -77,14 +77,14 @@ def test_it_knows_who_goes_offline_and_who_may_crash() -> None:
     # Client 3 takes 4 s and stays for 4.5, client 5 takes 6 s, client 7 is not there.
     finishes = truth.replies(EVERYBODY)[1]
     assert finishes.tolist() == [0.75, 0.75, 0.75, 0.75, 0.75, 0.0, 0.75, 0.0, 0.75, 0.75]
-    simulation.now = 1.0
+    simulation.state.now = 1.0
     assert truth.replies(np.array([3]))[1].tolist() == [0.0]
     simulation.close()
 
 
 def test_noise_is_known_by_its_deviation() -> None:
     simulation = Simulation(config(devices={"kind": "phones", "compute_noise": 0.3, "bandwidth_noise": 0.1}))
-    assert Truth(simulation).noise() == 0.3
+    assert Truth(simulation.clients, simulation.state).noise() == 0.3
     simulation.close()
 
 

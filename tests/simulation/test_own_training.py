@@ -147,7 +147,7 @@ def test_metrics_are_measured_on_all_test_samples() -> None:
     simulation, memory = run(config(evaluation={"metrics": [top_two, f"{HERE}:doubt"]}))
     rows = [row for row in memory.rounds if "accuracy" in row]
     assert [row["round"] for row in rows] == [2, 4]
-    outputs = simulation.trainer.outputs(simulation.versions.slot(4), "test")
+    outputs = simulation.trainer.outputs(simulation.state.models.slot(4), "test")
     targets = simulation.trainer.job.data["test"].y
     assert rows[-1]["metric_top_two"] == top_two(outputs, targets) >= rows[-1]["accuracy"]
     assert rows[-1]["metric_doubt"] == float(doubt(outputs, targets))

@@ -1,266 +1,256 @@
-"""SAFA against a plain re-implementation of its specification; its cache; that it learns."""
+"""Protocols answer questions about a round, and change nothing; another protocol is a sibling of those there are."""
 
 from __future__ import annotations
 
-import copy
+import dataclasses
+import math
 import sys
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from enlist.errors import InputError
-from enlist.simulation import Callback, Config, Simulation, build, protocols
-from enlist.simulation.protocols import Safa
-from enlist.streams import Streams
-from enlist.training.local import Task, batches
-from enlist.training.models import initialise
+from enlist.runs.folder import RunFolder
+from enlist.simulation import Config, Simulation
+from enlist.simulation import protocols as package
+from enlist.simulation.protocols import (
+    PROTOCOLS,
+    Context,
+    Merge,
+    Protocol,
+    Received,
+    Safa,
+    SafaMemory,
+    Synchronous,
+    UnderWay,
+    Wanted,
+    protocol,
+)
+from enlist.simulation.protocols.safa import OWN
+from enlist.simulation.round.server import Late
+from enlist.simulation.sections import RoundsSection
+from enlist.training.flat import Layout, Vectors
+from enlist.training.local import Report
+from enlist.typing import IntArray
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Memory, by_hand, config, model, run, scripted, sessions
+from simulation_helpers import config, run, scripted
 
-WORLD: dict[str, Any] = {
-    "selector": "safa",
-    "data": {"clients": 9, "partition": "dirichlet"},
-    "devices": {"kind": "phones"},
-    "availability": {"kind": "bernoulli"},
-    "failures": {"crash": 0.2},
-    "training": {"lr": 0.2, "epochs": 2},
-}
+LAYOUT = Layout.of(torch.nn.Linear(1, 1))
 
 
-def safa(**rounds: Any) -> Config:
-    return config(**WORLD, rounds={"rounds": 14, "k": 2, "protocol": "safa", "deadline": 60.0, **rounds})
+def context(**fields: Any) -> Context:
+    known: dict[str, Any] = {"round": 4, "now": 100.0, "members": 6, "length": 50.0, "expected": np.full(6, 40.0)}
+    return Context(**{**known, **fields})
 
 
-class Models(Callback):
-    """Keeps the global model after every round."""
-
-    def __init__(self) -> None:
-        self.found: list[Tensor] = []
-
-    def on_round(self, simulation: Simulation, record: Any) -> None:
-        self.found.append(model(simulation))
+def vectors(value: float) -> Vectors:
+    found = Vectors.zeros(LAYOUT)
+    found.parameters.fill_(value)
+    return found
 
 
-class Plain:
-    """SAFA as the specification prints it: dictionaries of models, no sharing, no versions of slots."""
-
-    def __init__(self, settings: Config, population: Any) -> None:
-        self.settings, self.population = settings, population
-        self.module = initialise(settings.model, population.shape, population.classes, Streams(settings.seed))
-        start = self.flat(self.module)
-        count = len(population)
-        self.world = start
-        self.local, self.cache = [start.clone() for _ in range(count)], [start.clone() for _ in range(count)]
-        self.working: dict[int, Tensor] = {}
-        self.version = [0] * count
-        self.before: set[int] = set()
-
-    @staticmethod
-    def flat(module: Any) -> Tensor:
-        return torch.cat([parameter.detach().flatten() for parameter in module.parameters()])
-
-    def trained(self, start: Tensor, client: int, round: int) -> Tensor:
-        own = copy.deepcopy(self.module)
-        torch.nn.utils.vector_to_parameters(start.clone(), own.parameters())
-        local, samples = self.settings.training, self.population.samples["train"]
-        first, stop = (int(edge) for edge in self.population.offsets[client : client + 2])
-        task = Task(client, first, stop, local.steps_for(stop - first), round, 0, 0)
-        plan = batches(task, local, Streams(self.settings.seed))
-        by_hand(own, torch.from_numpy(samples.x), torch.from_numpy(samples.y), plan, local.lr)
-        return self.flat(own)
-
-    def round(self, number: int, rows: list[Any]) -> None:
-        rounds = self.settings.rounds
-        for client, version in enumerate(self.version):
-            if number - 1 - version > rounds.lag_tolerance:  # also of clients that are not online
-                self.cache[client] = self.world.clone()
-        for row in rows:
-            client = row["client"]
-            if row["outcome"] == "arrived":
-                continue
-            behind = number - 1 - self.version[client]
-            if behind > rounds.lag_tolerance:
-                self.version[client] = number - 1
-            if behind == 0 or behind > rounds.lag_tolerance:
-                self.local[client] = self.world.clone()
-        done = sorted((row["latency"], row["client"]) for row in rows if row["outcome"] == "completed")
-        arrivals = [client for _, client in done]
-        fresh = [client for client in arrivals if client not in self.before]
-        others = [client for client in arrivals if client in self.before]
-        picked = arrivals if len(arrivals) <= rounds.k else (fresh + others)[: rounds.k]
-        finished = {client: self.trained(self.local[client], client, number) for client in arrivals}
-        late = {
-            row["client"]: self.trained(self.working[row["client"]], row["client"], row["selected_in"])
-            for row in rows
-            if row["outcome"] == "arrived"
-        }
-        for client in picked:
-            self.cache[client] = finished[client]
-        sizes = self.population.sizes
-        self.world = sum(int(size) / int(sizes.sum()) * entry for size, entry in zip(sizes, self.cache, strict=True))
-        for client, trained in {**late, **finished}.items():
-            self.local[client], self.version[client] = trained, number
-            if client not in picked:
-                self.cache[client] = trained
-        for row in rows:
-            if row["outcome"] == "late":
-                self.working[row["client"]] = self.local[row["client"]]
-        self.before = set(picked)
+def late(client: int, lateness: int, samples: float = 10.0, error: str = "") -> Late:
+    report = Report(samples=samples, error=error)
+    return Late(client, 4 - lateness, lateness, report, vectors(1.0), 70.0)
 
 
-def compact(simulation: Simulation, vector: Tensor) -> Tensor:
-    return torch.cat([place.view(vector).flatten() for place in simulation.server.layout.parameters])
+def test_protocols_are_siblings() -> None:
+    assert all(kind.__bases__ == (Protocol,) for kind in PROTOCOLS.values())
+    assert {type(protocol(RoundsSection(protocol=name))) for name in PROTOCOLS} == set(PROTOCOLS.values())
 
 
-def assert_follows(settings: Config, population: Any = None) -> Memory:
-    models = Models()
-    population = population or build(settings)
-    simulation, memory = run(settings, models, population=population)
-    plain = Plain(settings, population)
-    for number, found in enumerate(models.found, start=1):
-        plain.round(number, [row for row in memory.participations if row["round"] == number])
-        torch.testing.assert_close(compact(simulation, found), plain.world, rtol=1e-3, atol=1e-5)
-    return memory
+@pytest.mark.parametrize("path", sorted(Path(package.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
+def test_a_protocol_never_sees_the_simulation(path: Path) -> None:
+    assert "simulation.simulation" not in path.read_text()
 
 
-@pytest.mark.parametrize("tolerance", [0, 1, 5])
-@pytest.mark.parametrize("late", ["drop", "use"])
-def test_the_model_follows_the_specification(tolerance: int, late: str) -> None:
-    memory = assert_follows(safa(lag_tolerance=tolerance, late=late))
-    outcomes = {row["outcome"] for row in memory.participations}
-    assert outcomes >= {"completed", "late", "failed"} | ({"arrived"} if late == "use" else set())
+def test_over_commitment_asks_more_than_it_waits_for() -> None:
+    rule = Synchronous(RoundsSection(k=4, over_commit=1.5))
+    wanted = rule.wanted(context())
+    assert wanted == (6, 4)
+    assert [rule.enough(context(), wanted, range(replies), range(9)) for replies in (3, 4, 5)] == [False, True, True]
 
 
-def test_more_arrivals_than_are_picked_take_effect_in_the_next_round() -> None:
-    """Three clients of 1, 2 and 3 s, k = 1. Round 1: client 0 ends it. Round 2: 0 again at 1 s, but it was picked, so
-    the server waits for 1 at 2 s and takes it; 0 goes to the cache behind its back, and counts in round 3."""
+def test_an_adaptive_target_counts_those_who_are_due_within_a_round() -> None:
+    """now 100, length 50: asked at 60 and expected after 40 s is due at once; asked at 120 + 40 - 100 = 60 s is not."""
+    rule = Synchronous(RoundsSection(k=4, over_commit=1.5, late="use", adaptive_target=True))
+    coming = [UnderWay(0, 3, 60.0), UnderWay(1, 3, 110.0), UnderWay(2, 3, 120.0)]  # due in 0, 50 and 60 s
+    assert rule.wanted(context(under_way=coming)) == (3, 2)
+    assert rule.wanted(context(under_way=coming, length=math.nan)) == (6, 4)  # no round has ended yet
+    assert rule.wanted(context(under_way=coming * 4)) == (2, 1)
+
+
+def test_the_average_of_a_synchronous_round_takes_late_updates_at_a_discount() -> None:
+    rule = Synchronous(RoundsSection(late="use", staleness="dynsgd"))
+    reports = {1: Report(samples=20.0), 2: Report(samples=30.0, error="NaN")}
+    received = Received(reports, np.array([1, 2]), [late(3, 1), late(4, 3), late(5, 1, error="NaN")], {})
+    merge = rule.merge(context(), received)
+    assert merge.weights == {1: 20.0}
+    assert merge.discounts == [1 / 2, 1 / 4]  # 1 / (1 + rounds late)
+    assert merge.late_weights == {3: 5.0, 4: 2.5}
+    assert merge.model is None
+
+
+def test_where_updates_are_not_weighed_their_weight_is_unknown() -> None:
+    received = Received({1: Report(samples=20.0)}, np.array([1]), [], {}, weight=lambda samples, discount: None)
+    assert math.isnan(Synchronous(RoundsSection()).merge(context(), received).weights[1])
+
+
+def test_models_are_kept_as_long_as_somebody_trains_from_them() -> None:
+    rule = Synchronous(RoundsSection())
+    assert rule.base(None, client=2, asked_in=4) == 3  # type: ignore[arg-type]
+    assert rule.needed(None, {2, 4}) == {1, 3}  # type: ignore[arg-type]
+
+
+def memory(**fields: Any) -> SafaMemory:
+    return dataclasses.replace(SafaMemory.of(6), **fields)
+
+
+def test_safa_waits_for_clients_that_were_not_picked_before() -> None:
+    rule = Safa(RoundsSection(k=2, protocol="safa"))
+    there = context(memory=memory(picked=np.array([True, True, False, False, False, False])))
+    wanted = rule.wanted(there)
+    assert wanted == (6, 2)
+    assert [rule.enough(there, wanted, arrivals, []) for arrivals in ([0, 1], [0, 1, 2], [0, 1, 2, 3])] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_safa_sends_the_model_to_those_up_to_date_and_to_those_too_far_behind() -> None:
+    """Round 4, tolerance 1. The latest model is version 3: client 0 has it, 1 is one behind, 2 is two behind."""
+    rule = Safa(RoundsSection(protocol="safa", lag_tolerance=1))
+    before = memory(
+        lag=np.array([3, 2, 1, 1, 3, 3]),
+        received=np.array([OWN, OWN, OWN, 1, 2, 2]),
+        cached=np.array([OWN, OWN, OWN, 1, 2, 2]),
+        own={client: vectors(client) for client in range(3)},
+    )
+    found = rule.begun(context(memory=before), np.array([0, 1, 2]), {})
+    assert found.received.tolist() == [3, OWN, 3, 1, 2, 2]  # client 3 was not asked
+    assert found.cached.tolist() == [OWN, OWN, 3, 3, 2, 2]  # too far behind, whether asked or not
+    assert found.lag.tolist() == [3, 2, 3, 1, 3, 3]
+    assert rule.base(found, 0, 4) == 3
+    assert rule.base(found, 1, 4) is before.own[1]
+    assert before.received.tolist() == [OWN, OWN, OWN, 1, 2, 2]  # nothing was changed in place
+
+
+def test_safa_lets_newcomers_begin_with_the_latest_model_and_takes_in_who_came_before() -> None:
+    rule = Safa(RoundsSection(protocol="safa", lag_tolerance=9))
+    mine = vectors(7.0)
+    found = rule.begun(context(memory=memory(), joined=np.array([4, 5])), np.array([4]), {1: mine})
+    assert found.lag.tolist() == [0, 3, 0, 0, 3, 3]
+    assert found.received.tolist() == [0, OWN, 0, 0, 3, 3]
+    assert found.cached.tolist() == [0, OWN, 0, 0, 3, 3]
+    assert found.own == {1: mine}
+
+
+def test_safa_averages_the_cache_before_the_others_enter_it() -> None:
+    """Six clients of 10 samples. 0 is taken with a model of 6, 1 is not; all others have version 0, a model of 0."""
+    rule = Safa(RoundsSection(protocol="safa", k=1))
+    models = {1: vectors(60.0), 0: vectors(6.0)}
+    received = Received(
+        {0: Report(samples=10.0), 1: Report(samples=10.0)},
+        np.array([0]),
+        [],
+        models,
+        model={0: vectors(0.0)}.__getitem__,
+        sizes=lambda: np.full(6, 10.0),
+    )
+    before = memory()
+    merge = rule.merge(context(memory=before), received)
+    assert merge.model is not None
+    assert merge.model.parameters.tolist() == pytest.approx([1.0] * LAYOUT.size)
+    assert merge.weights == {0: 10.0, 1: 0.0}
+    after = merge.memory
+    assert isinstance(after, SafaMemory)
+    assert after.picked.tolist() == [True] + 5 * [False]
+    assert after.cached.tolist() == after.received.tolist() == [OWN, OWN, 0, 0, 0, 0]
+    assert after.lag.tolist() == [4, 4, 0, 0, 0, 0]
+    assert after.own == models
+    assert rule.needed(after, {9}) == {0}
+    assert before.own == {}
+    assert before.picked.tolist() == 6 * [False]
+
+
+def test_what_safa_keeps_is_saved_and_restored() -> None:
+    before = memory(own={3: vectors(3.0)}, cached=np.array([0, 1, 2, OWN, 0, 0]), lag=np.arange(6))
+    arrays, tensors = before.state()
+    after = SafaMemory.of(6).restored(arrays, tensors)
+    for name in ("lag", "received", "cached", "picked"):
+        assert np.array_equal(getattr(after, name), getattr(before, name))
+    assert torch.equal(after.own[3].parameters, before.own[3].parameters)
+
+
+class Buffered(Protocol):
+    """A sketch of FedBuff: so many clients at work at any time; the model changes with every k updates, late or not."""
+
+    def wanted(self, context: Context) -> Wanted:
+        return Wanted(max(self.settings.asked - len(context.under_way), 1), self.settings.k)
+
+    def enough(self, context: Context, wanted: Wanted, arrivals: Sequence[int], late: Sequence[int]) -> bool:
+        return len(arrivals) + len(late) >= wanted.replies
+
+    def base(self, memory: Any, client: int, asked_in: int) -> int:
+        return asked_in - 1
+
+    def taken(self, context: Context, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
+        return arrivals
+
+    def merge(self, context: Context, received: Received) -> Merge:
+        discounts = [1.0 / math.sqrt(1.0 + entry.lateness) for entry in received.usable]
+        weights = {client: report.samples for client, report in received.reports.items()}
+        return Merge(context.memory, weights, discounts)
+
+    def needed(self, memory: Any, under_way: Collection[int]) -> set[int]:
+        return {asked_in - 1 for asked_in in under_way}
+
+
+def test_an_asynchronous_protocol_is_a_sibling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Three at work, clients of 1, 2 and 10 s, one update a step: nobody waits for the slow one, and it counts."""
+    monkeypatch.setitem(PROTOCOLS, "synchronous", Buffered)
     settings = config(
-        selector="safa",
-        data={"clients": 3},
-        rounds={"rounds": 3, "k": 1, "protocol": "safa", "late": "drop"},
-        training={"lr": 0.3},
+        data={"clients": 3}, rounds={"rounds": 12, "k": 1, "over_commit": 3.0, "late": "use", "max_lateness": 50}
     )
-    population = scripted(settings, compute=[1.0, 2.0, 3.0])
-    memory = assert_follows(settings, population)
-    assert memory.told(1) == {0: "completed", 1: "late", 2: "late"}
-    assert memory.told(2) == {0: "completed", 1: "completed", 2: "late"}
-    assert [row["end"] for row in memory.rounds] == [1.0, 3.0, 4.0]
-    plain = Plain(settings, population)
-    for number in (1, 2):
-        plain.round(number, [row for row in memory.participations if row["round"] == number])
-    first, _ = run(
-        settings.model_copy(update={"rounds": settings.rounds.model_copy(update={"rounds": 2})}), population=population
-    )
-    sizes = population.sizes / population.sizes.sum()
-    once = plain.trained(Plain(settings, population).world, 0, 1)
-    start = Plain(settings, population).world
-    # the bypassed model of round 2 is not in the mean of round 2: entry 0 is still that of round 1
-    expected = sizes[0] * once + sizes[1] * plain.cache[1] + sizes[2] * start
-    torch.testing.assert_close(compact(first, model(first)), expected.float(), rtol=1e-3, atol=1e-5)
+    simulation, found = run(settings, population=scripted(settings, compute=[1.0, 2.0, 10.0]))
+    assert found.rounds[0]["asked"] == 3
+    assert all(row["completed"] + row["arrived"] >= 1 for row in found.rounds)
+    assert max(row["duration"] for row in found.rounds) <= 1.0
+    slow = [row for row in found.participations if row["client"] == 2 and row["outcome"] == "arrived"]
+    assert [row["latency"] for row in slow] == [10.0]
+    assert simulation.state.models.slots.keys() >= {simulation.round}
 
 
-def test_a_late_client_that_is_asked_again_keeps_what_it_was_sent() -> None:
-    """Client 2 ends round 1 at 1 s and leaves. 0 and 1 are busy until 3 and 3.5 s, so round 2 begins when 0 arrives,
-    and 0 is asked again at once. What it trained in round 1 started from the first model, whatever it is sent now."""
-    settings = config(
-        selector="safa",
-        data={"clients": 3},
-        training={"lr": 0.3},
-        rounds={"rounds": 4, "k": 1, "protocol": "safa", "late": "use", "deadline": 2.0, "lag_tolerance": 0},
-    )
-    population = scripted(settings, compute=[3.0, 3.5, 1.0], availability=sessions(3, [(2, 0.0, 1.0)]))
-    models = Models()
-    simulation, memory = run(settings, models, population=population)
-    assert memory.told(1) == {0: "late", 1: "late", 2: "completed"}
-    assert [(row["start"], row["end"]) for row in memory.rounds][:2] == [(0.0, 1.0), (3.0, 5.0)]
-    second = [(row["client"], row["outcome"]) for row in memory.participations if row["round"] == 2]
-    assert sorted(second) == [(0, "arrived"), (0, "late"), (1, "arrived")]
-    plain = Plain(settings, population)
-    start, sizes = plain.world, (population.sizes / population.sizes.sum()).tolist()
-    third = plain.trained(start, 2, 1)
-    w1 = (sizes[0] + sizes[1]) * start + sizes[2] * third
-    torch.testing.assert_close(compact(simulation, models.found[0]), w1, rtol=1e-3, atol=1e-5)
-    arrived = [plain.trained(start, client, 1) for client in (0, 1)]
-    # in round 3 client 1 is asked (deprecated or up to date: it gets the model), client 0 arrives with round 2's work
-    # client 2 is gone and client 0 under way: both are too far behind, and their entries the model that round 2 left
-    w2 = compact(simulation, models.found[1])
-    torch.testing.assert_close(w2, sizes[0] * arrived[0] + sizes[1] * w1 + sizes[2] * third, rtol=1e-3, atol=1e-5)
-    w3 = (sizes[0] + sizes[2]) * w2 + sizes[1] * arrived[1]
-    torch.testing.assert_close(compact(simulation, models.found[2]), w3, rtol=1e-3, atol=1e-5)
-
-
-def test_entries_that_are_a_global_model_are_kept_once() -> None:
-    settings = safa(lag_tolerance=2)
-    simulation = Simulation(settings)
-    safa_protocol = simulation.protocol
-    assert isinstance(safa_protocol, Safa)
-    assert safa_protocol.own == {}
-    for _ in range(14):
-        simulation.step()
-        owners = set(np.flatnonzero((safa_protocol.cached < 0) | (safa_protocol.received < 0)).tolist())
-        assert set(safa_protocol.own) == owners
-        held = {*safa_protocol.cached[safa_protocol.cached >= 0], *safa_protocol.received[safa_protocol.received >= 0]}
-        assert set(simulation.versions.slots) == {int(version) for version in held} | {simulation.round}
-    vectors = [entry.parameters for entry in safa_protocol.own.values()]
-    before = [vector.clone() for vector in vectors]
-    simulation.step()
-    # training on and merging never write into an entry: they put another in its place
-    assert all(torch.equal(a, b) for a, b in zip(vectors, before, strict=True))
-
-
-def test_safa_learns() -> None:
-    settings = Config(
-        data={"clients": 40},
-        selector="safa",
-        rounds={"rounds": 60, "k": 5, "protocol": "safa", "deadline": 60.0, "late": "use"},
-        evaluation={"every": 60},
-    )
-    _, memory = run(settings)
-    assert memory.rounds[-1]["accuracy"] > 0.6
-
-
-def test_everybody_in_time_is_fedavg_over_the_whole_population() -> None:
-    """If all arrive and all are picked, the cache holds exactly their models, and the mean is FedAvg's."""
-    values: dict[str, Any] = {"data": {"clients": 5, "partition": "dirichlet"}}
-    one, _ = run(config(**values, selector="safa", rounds={"rounds": 3, "k": 5, "protocol": "safa", "deadline": 1e6}))
-    other, _ = run(config(**values, rounds={"rounds": 3, "k": 5}))
-    # the round of SAFA ends when k that were not picked before have replied, or all have
-    torch.testing.assert_close(model(one), model(other), rtol=1e-3, atol=1e-5)
-
-
-def test_a_cache_that_would_not_fit_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(protocols, "CACHE_BYTES", 2**10)
-    with pytest.raises(
-        InputError, match=r"SAFA keeps a model for each of 9 clients, .* Use fewer clients, a smaller model"
-    ):
-        Simulation(safa())
-
-
-def test_safa_needs_a_selector_that_accepts() -> None:
-    with pytest.raises(InputError, match=r'set selector\.name = "safa", or rounds\.protocol = "synchronous"'):
-        config(selector="oort", rounds={"protocol": "safa"})
-
-
-def test_a_bad_model_never_enters_the_cache() -> None:
-    settings = config(
-        selector="safa", training={"lr": 1e30, "epochs": 3}, rounds={"rounds": 2, "k": 4, "protocol": "safa"}
-    )
-    simulation, memory = run(settings)
-    assert all(row["failed"] > 0 for row in memory.rounds)
-    assert torch.isfinite(model(simulation)).all()
-
-
-def test_many_rounds_of_safa_stay_bounded() -> None:
-    settings = safa(rounds=150, late="use", lag_tolerance=3)
-    simulation = Simulation(settings)
-    for _ in range(150):
-        simulation.step()
-        assert len(simulation.queue) <= 9
-        assert len(simulation.versions.slots) <= 12
-        assert len(simulation.selector.openings) <= 7
-        assert len(simulation.trainer.models.parameters) <= 64
+def test_a_run_is_all_in_its_state(tmp_path: Path) -> None:
+    """Whatever `State.save` leaves out would show in the rounds after `restore`."""
+    sections: dict[str, Any] = {
+        "selector": "oort",
+        "data": {"clients": 9, "client_test": 0.2},
+        "devices": {"kind": "phones"},
+        "failures": {"crash": 0.1},
+        "rounds": {"k": 3, "over_commit": 1.7, "late": "use", "deadline": {"kind": "moving-average"}},
+        "server": {"optimiser": "fedadam", "exclude": 2, "norm_bound": 3.0},
+        "evaluation": {"every": 1, "keep_best": True},
+    }
+    settings: Config = config(**sections)
+    with Simulation(settings) as whole, Simulation(settings) as second:
+        for _ in range(5):
+            whole.step()
+        with RunFolder.open(tmp_path / "run", settings.model_dump(mode="json"), resume=False) as folder:
+            folder.save(whole.round, *whole.saved(), whole.parts())
+            checkpoint = folder.load()
+        assert checkpoint is not None
+        second.restore(checkpoint)
+        for field in ("round", "now", "length", "accuracy", "loss", "reached_in", "members", "abandoned"):
+            assert getattr(second.state, field) == getattr(whole.state, field)
+        for _ in range(5):
+            one, other = whole.step(), second.step()
+            assert repr(one.row) == repr(other.row)
+            assert repr(one.participations) == repr(other.participations)
+        assert torch.equal(whole.server.model.parameters, second.server.model.parameters)
+        assert np.array_equal(whole.state.client_accuracy, second.state.client_accuracy)  # type: ignore[arg-type]

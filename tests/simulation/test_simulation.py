@@ -19,7 +19,7 @@ from enlist.devices import Failures
 from enlist.errors import InputError
 from enlist.records import Outcome
 from enlist.simulation import Config, Simulation, build
-from enlist.simulation.clock import Event, Kind
+from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.simulation import PATIENCE
 from enlist.streams import Streams
 from enlist.training.local import Task, batches
@@ -652,10 +652,10 @@ def test_three_hundred_rounds_leave_nothing_behind() -> None:
         simulation.step()
         sizes.append(
             (
-                len(simulation.queue),
-                len(simulation.versions.slots),
+                len(simulation.state.queue),
+                len(simulation.state.models.slots),
                 len(simulation.selector.openings),
-                len(simulation.books.open),
+                len(simulation.driver.books.open),
                 len(simulation.trainer.models.parameters),
                 len(simulation.trainer.updates.parameters),
             )
@@ -683,13 +683,12 @@ def test_workers_do_not_change_a_bit(protocol: str) -> None:
 def test_a_clock_too_far_on_to_count_minutes_is_refused() -> None:
     """At 10^18 seconds a minute more is the same number: whoever waited for a busy client would wait for ever."""
     simulation = Simulation(config(data={"clients": 4}, rounds={"rounds": 1, "k": 2}))
-    simulation.now = 1e18
-    simulation.members = len(simulation.population)
-    simulation.queue.push(Event(math.inf, Kind.LOST, 1, 0))
+    simulation.state.now = 1e18
+    simulation.state.queue.push(Event(math.inf, Kind.LOST, 1, 0))
     simulation.population.availability.online = lambda now: np.arange(4) == 0  # type: ignore[method-assign]
     with pytest.raises(InputError, match=r"the virtual time is 1e\+18"):
         simulation._somebody()
-    simulation.now = 1e14
+    simulation.state.now = 1e14
     available, _ = simulation._somebody()
     assert simulation.now > 1e14 + PATIENCE
     assert available.tolist() == [True, False, False, False]

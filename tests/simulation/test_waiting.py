@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from enlist.records import Outcome, Selection
-from enlist.simulation.clock import Event, Kind, Queue
-from enlist.simulation.waiting import IDLE, Schedule, wait
+from enlist.simulation.round.clock import Event, Kind, Queue
+from enlist.simulation.round.waiting import IDLE, Schedule, wait
 
 REPLY, ERROR, LOST = Kind.REPLY, Kind.ERROR, Kind.LOST
 
@@ -29,7 +29,9 @@ def waited(
 ) -> Any:  # fmt: skip
     clients = np.arange(len(times)) * 10
     picked = Selection(round, clients, deadline=deadline, now=now)
-    return wait(queue if queue is not None else Queue(), picked, schedule(times, kinds), now, lambda a: len(a) >= k)
+    return wait(
+        queue if queue is not None else Queue(), picked, schedule(times, kinds), now, lambda a, late: len(a) >= k
+    )
 
 
 def names(outcome: Any) -> list[str]:

@@ -79,7 +79,7 @@ def engine_for(
 def tasks_for(settings: LocalTraining, sizes: tuple[int, ...] = SIZES, round: int = 1) -> list[Task]:
     ends = np.cumsum(sizes).tolist()
     return [
-        Task(client, end - size, end, settings.steps_for(size), round, version=0, slot=client)
+        Task(client, end - size, end, settings.steps_for(size), round, model_slot=0, update_slot=client)
         for client, (end, size) in enumerate(zip(ends, sizes, strict=True))
     ]
 
@@ -122,7 +122,7 @@ def test_training_equals_a_loop_with_autograd(make: Any, name: str) -> None:
     reports, _, updates = trained(engine, tasks)
     for task, report in zip(tasks, reports, strict=True):
         _, change, losses = hand_trained(original, samples, task, settings)
-        found = engine.flat.layout.named(updates[task.slot])
+        found = engine.flat.layout.named(updates[task.update_slot])
         for key, expected in change.items():
             close(found[key], expected)
         first = torch.cat(losses[: math.ceil(task.size / settings.batch)])
@@ -146,7 +146,7 @@ def test_regression_equals_a_loop_with_autograd(make: Any) -> None:
     x, y = torch.from_numpy(samples.x), torch.from_numpy(samples.y)
     for task, report in zip(tasks, reports, strict=True):
         own, change, _ = hand_trained(original, samples, task, engine.job.settings, classes=0)
-        found = engine.flat.layout.named(updates[task.slot])
+        found = engine.flat.layout.named(updates[task.update_slot])
         for key, expected in change.items():
             close(found[key], expected)
         part = slice(task.start, task.stop)
@@ -239,12 +239,12 @@ def test_models_of_several_versions_train_side_by_side() -> None:
     engine.flat.layout.load_named(first.state_dict(), models[0])
     engine.flat.layout.load_named(second.state_dict(), models[1])
     tasks = tasks_for(engine.job.settings)
-    tasks = [Task(t.client, t.start, t.stop, t.steps, t.round, t.client % 2, t.slot) for t in tasks]
+    tasks = [Task(t.client, t.start, t.stop, t.steps, t.round, t.client % 2, t.update_slot) for t in tasks]
     updates = Vectors.zeros(engine.flat.layout, len(tasks))
     engine.train(tasks, models, updates)
     for task in tasks:
-        _, change, _ = hand_trained((first, second)[task.version], data(), task, engine.job.settings)
-        found = engine.flat.layout.named(updates[task.slot])
+        _, change, _ = hand_trained((first, second)[task.model_slot], data(), task, engine.job.settings)
+        found = engine.flat.layout.named(updates[task.update_slot])
         for key, expected in change.items():
             close(found[key], expected)
 
@@ -258,7 +258,7 @@ def test_the_models_that_were_sent_stay_as_they_are() -> None:
 
 
 def test_batches_cover_every_sample_once_an_epoch() -> None:
-    task = Task(3, 100, 147, steps=9, round=2, version=0, slot=0)
+    task = Task(3, 100, 147, steps=9, round=2, model_slot=0, update_slot=0)
     plan = batches(task, LocalTraining(batch=20), Streams(1))
     assert plan.shape == (9, 20)
     for epoch in range(3):
@@ -302,7 +302,7 @@ def test_dropout_belongs_to_round_and_client() -> None:
     forward = updates(tasks)
     assert torch.equal(torch.rand(3), expected)
     assert torch.equal(updates(tasks[::-1]), forward)
-    later = [Task(t.client, t.start, t.stop, t.steps, 2, 0, t.slot) for t in tasks]
+    later = [Task(t.client, t.start, t.stop, t.steps, 2, 0, t.update_slot) for t in tasks]
     assert not torch.equal(updates(later), forward)
 
 
@@ -315,7 +315,7 @@ def test_batch_norm_statistics_and_counters_come_back() -> None:
     _, _, updates = trained(engine, tasks_for(engine.job.settings))
     for task in tasks:
         own, change, losses = hand_trained(original, samples, task, engine.job.settings)
-        found = engine.flat.layout.named(updates[task.slot])
+        found = engine.flat.layout.named(updates[task.update_slot])
         close(found["norm.running_mean"], own.norm.running_mean)
         close(found["norm.running_var"], own.norm.running_var)
         assert int(found["norm.num_batches_tracked"]) == len(losses)
@@ -422,7 +422,7 @@ def test_enormous_samples_of_one_client_do_not_spoil_its_neighbours_in_a_stack(b
         if task.client == bad:
             continue
         _, change, _ = hand_trained(original, samples, task, engine.job.settings)
-        found = engine.flat.layout.named(updates[task.slot])
+        found = engine.flat.layout.named(updates[task.update_slot])
         for key, expected in change.items():
             close(found[key], expected)
         assert math.isfinite(reports[task.client].loss)

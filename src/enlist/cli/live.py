@@ -23,7 +23,7 @@ from enlist.simulation.callbacks import Callback
 from enlist.simulation.config import Config
 from enlist.simulation.jobs import Key
 from enlist.simulation.plans import Plan
-from enlist.simulation.rows import RoundRecord
+from enlist.simulation.round.rows import RoundRecord
 from enlist.simulation.simulation import Simulation
 from enlist.text import printable
 

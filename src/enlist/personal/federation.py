@@ -159,7 +159,7 @@ class Federation:
         self, members: Sequence[int], begin: Sequence[Vectors], epochs: int, round: int, epoch: int = 0
     ) -> tuple[Vectors, list[Report], list[int]]:
         """Train each member from its own beginning; the models they end with, (members, ...)."""
-        models, versions = _stack(begin)
+        models, places = _stack(begin)
         tasks = []
         for slot, worker in enumerate(members):
             start, stop = self.workers.span("train", worker)
@@ -167,14 +167,14 @@ class Federation:
             steps = epochs * math.ceil((stop - start) / self.training.batch)
             stream = worker + epoch * len(self.workers)  # an epoch that is trained by itself has a stream of its own
             # Rounds of the engine begin with 1, and pre-training comes first.
-            tasks.append(Task(stream, start, stop, steps, round + 1, versions[slot], slot))
+            tasks.append(Task(stream, start, stop, steps, round + 1, places[slot], slot))
         updates = Vectors.zeros(self.layout, len(members))
         if self.chain is not None and self.chain.normed:
             data, classes = self.data["train"], self.workers.classes
             reports = train_stacked(self.chain, data, classes, self.training, self.streams, tasks, models, updates)
         else:
             reports = self.engine.train(tasks, models, updates)
-        updates.parameters.add_(models.parameters[versions])
+        updates.parameters.add_(models.parameters[places])
         return updates, reports, [epochs] * len(members)
 
     def _until_stable(
@@ -208,9 +208,9 @@ def _stack(begin: Sequence[Vectors]) -> tuple[Vectors, list[int]]:
     for model in begin:
         if not any(model is other for other in distinct):
             distinct.append(model)
-    versions = [next(index for index, other in enumerate(distinct) if model is other) for model in begin]
+    places = [next(index for index, other in enumerate(distinct) if model is other) for model in begin]
     parts = ("parameters", "buffers", "counters")
-    return Vectors(*(torch.stack([getattr(model, part) for model in distinct]) for part in parts)), versions
+    return Vectors(*(torch.stack([getattr(model, part) for model in distinct]) for part in parts)), places
 
 
 def _placed(data: Placed, module: torch.nn.Module) -> Placed:

@@ -322,7 +322,7 @@ class Personalisation:
         """What saves itself into a checkpoint, by name."""
         return {"decision": self.decision}
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
         """What a checkpoint holds besides the decision: header, arrays, the best model by name and the global one."""
         header = {
             "communication": self.communication,

@@ -193,7 +193,7 @@ def train_stacked(
     >>> from enlist.training.flat import Layout
     >>> module = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> tasks = [Task(worker, 0, 4, steps=2, round=1, version=0, slot=worker) for worker in range(2)]
+    >>> tasks = [Task(worker, 0, 4, steps=2, round=1, model_slot=0, update_slot=worker) for worker in range(2)]
     >>> models, updates = (Vectors.zeros(Layout.of(module), count) for count in (1, 2))
     >>> settings = LocalTraining(batch=2, lr=0.1)
     >>> reports = train_stacked(Chain.of(module), data, 2, settings, Streams(1), tasks, models, updates)
@@ -225,8 +225,8 @@ def _train(
     models: Vectors,
     updates: Vectors,
 ) -> list[Report]:
-    versions, slots = [task.version for task in tasks], [task.slot for task in tasks]
-    bases = Vectors(models.parameters[versions], models.buffers[versions], models.counters[versions])
+    starts, slots = [task.model_slot for task in tasks], [task.update_slot for task in tasks]
+    bases = Vectors(models.parameters[starts], models.buffers[starts], models.counters[starts])
     stack = Stacked(chain, bases, settings, settings.rate(tasks[0].round))
     plan = np.stack([batches(task, settings, streams) for task in tasks], axis=1)
     per_epoch = math.ceil(tasks[0].size / plan.shape[2])

@@ -14,9 +14,10 @@ from enlist.simulation.config import Config, load, parse
 from enlist.simulation.jobs import run_in
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import ComparisonResult, Run
-from enlist.simulation.rows import RoundRecord
+from enlist.simulation.round.rows import RoundRecord
 from enlist.simulation.running import read, simulate
-from enlist.simulation.simulation import Simulation, placed
+from enlist.simulation.setup import placed
+from enlist.simulation.simulation import Simulation
 from enlist.simulation.sweep import Sweep, SweepResult, sweep
 
 __all__ = [

@@ -17,7 +17,7 @@ from enlist.runs.folder import Checkpoint, RunFolder, Saves
 from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
-    from enlist.simulation.rows import RoundRecord
+    from enlist.simulation.round.rows import RoundRecord
     from enlist.simulation.simulation import Simulation
 
 Row = Mapping[str, Any]
@@ -50,8 +50,11 @@ class Recordable(Protocol):
     0
     """
 
-    round: int
     stopping: bool
+
+    @property
+    def round(self) -> int:
+        """Rounds that have ended."""
 
     @property
     def config(self) -> pydantic.BaseModel:
@@ -60,7 +63,7 @@ class Recordable(Protocol):
     def columns(self) -> Mapping[str, AnyArray]:
         """What clients.csv holds of each client."""
 
-    def state(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
+    def saved(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
         """What a checkpoint holds: header, arrays, and weights by file."""
 
     def parts(self) -> Mapping[str, Saves]:
@@ -166,7 +169,7 @@ class Recorder(Callback[Recordable, Record]):
         for table, rows in record.tables().items():
             self.folder.append(table, rows)
         now = time.perf_counter()
-        self.folder.note_wall(record.row["round"], now - self.began, getattr(simulation, "selecting", math.nan))
+        self.folder.note_wall(record.row["round"], now - self.began, getattr(record, "selecting", math.nan))
         self.began = now
         if now - self.saved >= self.cost / self.SHARE:
             self.checkpoint(simulation)
@@ -181,7 +184,7 @@ class Recorder(Callback[Recordable, Record]):
     def checkpoint(self, simulation: Recordable) -> None:
         """Save now."""
         start = time.perf_counter()
-        header, arrays, weights = simulation.state()
+        header, arrays, weights = simulation.saved()
         self.folder.save(simulation.round, header, arrays, weights, simulation.parts())
         self.saved, self.saved_round = time.perf_counter(), simulation.round
         self.cost = self.saved - start

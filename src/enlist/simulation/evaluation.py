@@ -104,27 +104,26 @@ class Evaluator:
     held_out   (N + 1,) where the test samples of each client begin in the part "clients" of the data; None without any
 
     >>> Evaluator(Evaluation(), None, None).measure(0)
-    {}
+    ({}, None)
     """
 
     def __init__(self, settings: Evaluation, trainer: Trainer | None, held_out: IntArray | None) -> None:
         self.trainer, self.held_out = trainer, held_out
         self.metrics = [(code, code.called("evaluation.metrics")) for code in settings.metrics]
-        self.accuracies: FloatArray | None = None
-        """(N,) of each client on its test samples, in the last evaluation."""
 
-    def measure(self, slot: int) -> dict[str, float]:
-        """The values of these columns for the model in a slot of the trainer."""
+    def measure(self, slot: int) -> tuple[dict[str, float], FloatArray | None]:
+        """Columns of rounds.csv for the model in a slot of the trainer, and the accuracy of each client, if known."""
         found: dict[str, float] = {}
+        each: FloatArray | None = None
         if self.held_out is not None:
             outputs, targets = self._answers(slot, "clients")
             right = (outputs.argmax(dim=1) == targets).numpy()
-            self.accuracies = accuracies(right, self.held_out)
-            found |= fairness(self.accuracies)
+            each = accuracies(right, self.held_out)
+            found |= fairness(each)
         if self.metrics:
             outputs, targets = self._answers(slot, "test")
             found |= {METRIC + code.name: _number(code, metric, outputs, targets) for code, metric in self.metrics}
-        return found
+        return found, each
 
     def _answers(self, slot: int, part: str) -> tuple[Tensor, Tensor]:
         assert self.trainer is not None

@@ -30,9 +30,10 @@ from enlist.simulation.header import read_table
 from enlist.simulation.points import UNSAFE
 from enlist.simulation.population import Population, build
 from enlist.simulation.results import Run
-from enlist.simulation.rows import RoundRecord
+from enlist.simulation.round.rows import RoundRecord
 from enlist.simulation.running import in_memory
-from enlist.simulation.simulation import Simulation, placed
+from enlist.simulation.setup import placed
+from enlist.simulation.simulation import Simulation
 from enlist.streams import Streams
 from enlist.training.engine import Placed
 from enlist.training.models import initialise

@@ -17,7 +17,8 @@ from enlist.selectors.tempo import Tempo
 from enlist.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
-    from enlist.simulation.simulation import Simulation
+    from enlist.simulation.round.clients import SimulatedClients
+    from enlist.simulation.round.state import State
 
 SURE = 1e-3
 """Deviation of the logarithm of a latency that never varies."""
@@ -30,37 +31,36 @@ class Truth:
 
     >>> from enlist.simulation import Config, Simulation
     >>> simulation = Simulation(Config(data={"clients": 4}))
-    >>> latency, finishes = Truth(simulation).replies(np.arange(4))
+    >>> latency, finishes = Truth(simulation.clients, simulation.state).replies(np.arange(4))
     >>> bool((latency > 0).all()), finishes
     (True, array([1., 1., 1., 1.]))
     """
 
-    def __init__(self, simulation: Simulation) -> None:
-        self.simulation = simulation
+    def __init__(self, clients: SimulatedClients, state: State) -> None:
+        self.clients, self.state = clients, state
 
     def replies(self, clients: IntArray) -> tuple[FloatArray, FloatArray]:
         """Seconds that each needs if it is asked now, but for the noise of the round, and the chance that it replies.
 
         Noise and crashes are not known to anybody beforehand; when a client goes offline is.
         """
-        simulation, population = self.simulation, self.simulation.population
-        when = (clients, simulation.round, simulation.now)
-        everybody = population.work[simulation.drift.shards(np.arange(len(population)), *when[1:])]
-        latency = population.devices.expected(everybody, simulation.model_bytes).total[clients]
-        latency = latency * simulation.drift.slowness(*when)
-        stays = population.availability.until(clients, simulation.now) >= simulation.now + latency
-        return latency, np.where(stays, 1.0 - simulation.config.failures.crash, 0.0)
+        population, drift, now = self.clients.population, self.clients.drift, self.state.now
+        when = (clients, self.state.round, now)
+        everybody = population.work[drift.shards(np.arange(len(population)), *when[1:])]
+        latency = population.devices.expected(everybody, self.clients.model_bytes).total[clients]
+        latency = latency * drift.slowness(*when)
+        stays = population.availability.until(clients, now) >= now + latency
+        return latency, np.where(stays, 1.0 - self.clients.config.failures.crash, 0.0)
 
     def noise(self) -> float:
         """Deviation of the logarithm of a latency from round to round, at least `SURE`."""
-        devices = self.simulation.population.devices
+        devices = self.clients.population.devices
         return max(devices.compute_noise, devices.bandwidth_noise, SURE)
 
     def right_labels(self, clients: IntArray) -> FloatArray:
         """Share of right labels among the samples that each holds now."""
-        simulation = self.simulation
-        held = simulation.drift.shards(clients, simulation.round, simulation.now)
-        return np.asarray(simulation.population.quality[held])
+        held = self.clients.drift.shards(clients, self.state.round, self.state.now)
+        return np.asarray(self.clients.population.quality[held])
 
 
 @runtime_checkable

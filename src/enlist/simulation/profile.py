@@ -24,7 +24,7 @@ from enlist import checks
 from enlist.errors import EnlistError, InputError
 from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
-from enlist.simulation.simulation import placed
+from enlist.simulation.setup import placed
 from enlist.streams import Streams
 from enlist.training.engine import Engine, Job
 from enlist.training.flat import Vectors
@@ -240,7 +240,7 @@ def profile(
         for client in clients.tolist():
             start, stop = (int(people.offsets[client + after]) for after in (0, 1))
             for size, engine in engines.items():
-                task = Task(client, start, stop, math.ceil((stop - start) / size), round=1, version=0, slot=0)
+                task = Task(client, start, stop, math.ceil((stop - start) / size), round=1, model_slot=0, update_slot=0)
                 peak = memory.of_step(engine, task)
                 passes, loss, right = _trained(engine, task, base, rounds)
                 accuracy = right / task.size if people.classes else math.nan

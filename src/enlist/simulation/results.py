@@ -29,7 +29,7 @@ from enlist.runs.tables import RunTables
 from enlist.runs.why import Why, why
 from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
-from enlist.simulation.rows import RoundRecord
+from enlist.simulation.round.rows import RoundRecord
 from enlist.statistics import Summary, paired_difference
 from enlist.typing import AnyArray
 

@@ -127,14 +127,14 @@ def in_memory(
     simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
     simulation.run()
     clients, server = simulation.columns(), simulation.server
-    models = {"model": server.model, "best": simulation.watch.model}
+    models = {"model": server.model, "best": simulation.state.watch.model}
     weights = {
         which: {name: tensor.numpy() for name, tensor in server.layout.named(model).items()}
         for which, model in models.items()
         if model is not None
     }
     shape, classes = simulation.population.shape, simulation.population.classes
-    accuracies = functools.partial(np.array, simulation.evaluator.accuracies)
+    accuracies = functools.partial(np.array, simulation.state.client_accuracy)
     model = functools.partial(_model, config, weights, shape, classes)
     return Run(config, memory.tables(config.selector.title, config, clients), model, accuracies)
 

@@ -62,7 +62,7 @@ def _population(config: str) -> tuple[Population, dict[str, Placed]]:
     """The clients and their data, kept for the next selector of the same seed."""
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
-    from enlist.simulation.simulation import placed
+    from enlist.simulation.setup import placed
     from enlist.streams import Streams
     from enlist.training.models import initialise
 

@@ -145,7 +145,7 @@ def train_together(
     >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
     >>> engine = Engine(Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1))
     >>> models = Vectors.zeros(engine.flat.layout, 1)
-    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, version=0, slot=client) for client in range(2)]
+    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, model_slot=0, update_slot=client) for client in range(2)]
     >>> updates = Vectors.zeros(engine.flat.layout, 2)
     >>> reports = train_together(engine, engine.chain, tasks, models, updates)
     >>> [report.samples for report in reports], bool(updates.parameters.abs().sum() > 0)
@@ -154,7 +154,7 @@ def train_together(
     trained = _trained(engine, chain, tasks, models)
     stack, bases = trained.stack, trained.bases
     for row, index in enumerate(trained.order):
-        update = updates.parameters[tasks[index].slot]
+        update = updates.parameters[tasks[index].update_slot]
         for layer, (weight, bias) in enumerate(chain.layers):
             torch.sub(stack.weights[layer][row], weight.view(bases[row]), out=weight.view(update))
             torch.sub(stack.biases[layer][row, 0], bias.view(bases[row]), out=bias.view(update))
@@ -175,14 +175,14 @@ def sum_together(
     >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
     >>> engine = Engine(Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1))
     >>> models = Vectors.zeros(engine.flat.layout, 1)
-    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, version=0, slot=client) for client in range(2)]
+    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, model_slot=0, update_slot=client) for client in range(2)]
     >>> updates, total = Vectors.zeros(engine.flat.layout, 2), Vectors.zeros(engine.flat.layout)
     >>> _ = train_together(engine, engine.chain, tasks, models, updates)
     >>> _ = sum_together(engine, engine.chain, tasks, [1.0, 3.0], models, total)
     >>> bool(torch.allclose(total.parameters, updates.parameters[0] + 3.0 * updates.parameters[1]))
     True
     """
-    if len({task.version for task in tasks}) > 1:
+    if len({task.model_slot for task in tasks}) > 1:
         return None
     trained = _trained(engine, chain, tasks, models)
     factors = torch.tensor([[weights[index] for index in trained.order]])
@@ -198,9 +198,9 @@ def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: V
     settings = engine.job.settings
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].steps)  # stable: equal steps keep their order
     ranked = [tasks[index] for index in order]
-    versions = [task.version for task in ranked]
-    one = len(set(versions)) == 1  # a view of one model costs nothing, gathering rows costs much
-    bases = models.parameters[versions[0]].expand(len(tasks), -1) if one else models.parameters[versions]
+    slots = [task.model_slot for task in ranked]
+    one = len(set(slots)) == 1  # a view of one model costs nothing, gathering rows costs much
+    bases = models.parameters[slots[0]].expand(len(tasks), -1) if one else models.parameters[slots]
     stack = Stack(chain, bases, settings, settings.rate(ranked[0].round))
     before = _accuracies(stack, engine, ranked)
     losses = _descend(stack, engine, ranked)

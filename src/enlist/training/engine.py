@@ -108,7 +108,7 @@ class Engine:
     >>> job = Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1)
     >>> engine = Engine(job)
     >>> models, updates = Vectors.zeros(engine.flat.layout, 1), Vectors.zeros(engine.flat.layout, 1)
-    >>> report = engine.train([Task(0, 0, 4, steps=2, round=1, version=0, slot=0)], models, updates)[0]
+    >>> report = engine.train([Task(0, 0, 4, steps=2, round=1, model_slot=0, update_slot=0)], models, updates)[0]
     >>> round(report.loss, 2), report.samples
     (0.69, 4.0)
     """
@@ -145,7 +145,7 @@ class Engine:
             if found is not None:
                 return found
         updates = Vectors.zeros(self.flat.layout, len(tasks))
-        placed = [dataclasses.replace(task, slot=slot) for slot, task in enumerate(tasks)]
+        placed = [dataclasses.replace(task, update_slot=slot) for slot, task in enumerate(tasks)]
         reports = self.train(placed, models, updates)
         total.clear()
         for slot, (report, weight) in enumerate(zip(reports, weights, strict=True)):
@@ -171,7 +171,7 @@ class Engine:
 
     def _train_or_fail(self, task: Task, models: Vectors, updates: Vectors) -> Report:
         try:
-            return self._train(task, models[task.version], updates[task.slot])
+            return self._train(task, models[task.model_slot], updates[task.update_slot])
         except Exception as error:  # whatever a user's model raises, it is this client's failure
             return Report(error=f"{type(error).__name__}: {error}")
 

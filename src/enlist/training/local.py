@@ -87,12 +87,14 @@ def check_work(name: str, times: int, samples: int) -> None:
 
 @dataclasses.dataclass(frozen=True)
 class Task:
-    """One participation: a client trains the model of `version` for `steps` steps; its update goes to `slot`.
+    """One participation: a client trains a model for some steps.
 
     start, stop   where its samples lie in the shared arrays
     round         the round it was selected in, which with the client names its random stream
+    model_slot    where the model lies that it starts from, among the trainer's models
+    update_slot   where its update goes, among the trainer's updates
 
-    >>> Task(client=3, start=0, stop=40, steps=2, round=1, version=0, slot=0).size
+    >>> Task(client=3, start=0, stop=40, steps=2, round=1, model_slot=0, update_slot=0).size
     40
     """
 
@@ -101,8 +103,8 @@ class Task:
     stop: int
     steps: int
     round: int
-    version: int
-    slot: int
+    model_slot: int
+    update_slot: int
 
     @property
     def size(self) -> int:
@@ -141,7 +143,8 @@ class Report:
 def batches(task: Task, settings: LocalTraining, streams: Streams) -> IntArray:
     """Positions of the samples of every step, (steps, batch), -1 where the last batch of an epoch is not full.
 
-    >>> batches(Task(0, 10, 15, steps=3, round=1, version=0, slot=0), LocalTraining(batch=3), Streams(1)).shape
+    >>> task = Task(0, 10, 15, steps=3, round=1, model_slot=0, update_slot=0)
+    >>> batches(task, LocalTraining(batch=3), Streams(1)).shape
     (3, 3)
     """
     size, batch = task.size, min(settings.batch, task.size)

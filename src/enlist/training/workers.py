@@ -52,7 +52,7 @@ class Trainer:
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
     three times in a row, training fails with an error.
 
-    `models` holds the models that tasks may start from, by version; `train` yields each task's report and update in
+    `models` holds the models that tasks may start from, by slot; `train` yields each task's report and update in
     the order of the tasks.
 
     >>> import numpy as np
@@ -63,7 +63,7 @@ class Trainer:
     >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data, "test": data}, seed=1)
     >>> with Trainer(job) as trainer:
     ...     trainer.put(0, Vectors.zeros(trainer.layout))
-    ...     for report, update in trainer.train([Task(0, 0, 4, steps=2, round=1, version=0, slot=0)]):
+    ...     for report, update in trainer.train([Task(0, 0, 4, steps=2, round=1, model_slot=0, update_slot=0)]):
     ...         print(round(report.loss, 2), update.parameters.abs().sum() > 0)
     ...     trainer.evaluate(0, "test")[1]
     0.69 tensor(True)
@@ -87,15 +87,15 @@ class Trainer:
             self.close()
             raise
 
-    def put(self, version: int, model: Vectors) -> None:
-        """Make `model` the one that tasks of this version start from."""
-        if version >= len(self.models.parameters):
-            grown = Vectors.zeros(self.layout, 2 * version, shared=bool(self.workers))
+    def put(self, slot: int, model: Vectors) -> None:
+        """Copy a model into a slot, from which tasks may then start."""
+        if slot >= len(self.models.parameters):
+            grown = Vectors.zeros(self.layout, 2 * slot, shared=bool(self.workers))
             for old in range(len(self.models.parameters)):
                 grown[old].copy_(self.models[old])
             self.models = grown
             self._attach()
-        self.models[version].copy_(model)
+        self.models[slot].copy_(model)
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         """Train all tasks; an update is valid until the next one is taken."""
@@ -107,9 +107,9 @@ class Trainer:
             groups = grouped(part, self.chain is not None, self.layout)
             for group, answer in zip(groups, self._run([("train", (group,)) for group in groups]), strict=True):
                 for task, report in zip(group, answer, strict=True):
-                    reports[task.slot] = report
+                    reports[task.update_slot] = report
             for task in part:
-                yield reports[task.slot], self.slots[task.slot]
+                yield reports[task.update_slot], self.slots[task.update_slot]
 
     def reduce(
         self, tasks: Sequence[Task], weights: Sequence[float]
@@ -125,7 +125,8 @@ class Trainer:
             part = groups[start : start + wave]
             self._make_room(len(part))
             requests: list[Request] = [
-                ("reduce", (group, [weights[task.slot] for task in group], slot)) for slot, group in enumerate(part)
+                ("reduce", (group, [weights[task.update_slot] for task in group], slot))
+                for slot, group in enumerate(part)
             ]
             for slot, (group, reports) in enumerate(zip(part, self._run(requests), strict=True)):
                 yield group, reports, self.slots[slot]
@@ -139,24 +140,24 @@ class Trainer:
             self.slots = [self.updates[slot] for slot in range(slots)]
             self._attach()
 
-    def evaluate(self, version: int, part: str) -> tuple[float, float]:
-        """Mean loss and accuracy (NaN for regression) of a model on a part of the data."""
+    def evaluate(self, slot: int, part: str) -> tuple[float, float]:
+        """Mean loss and accuracy (NaN for regression) of the model in a slot on a part of the data."""
         total = len(self.job.data[part])
         spans = [(start, min(start + EVALUATION_PART, total)) for start in range(0, total, EVALUATION_PART)]
-        answers = self.spans(version, part, spans)
+        answers = self.spans(slot, part, spans)
         loss = sum(answer[0] for answer in answers) / total
         right = sum(answer[1] for answer in answers) / total
         return loss, right if self.job.classes else float("nan")
 
-    def spans(self, version: int, part: str, spans: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
+    def spans(self, slot: int, part: str, spans: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
         """Sum of losses and number of right answers on each of some spans (start, stop) of a part of the data."""
-        return self._run([("evaluate", (version, part, *span)) for span in spans])
+        return self._run([("evaluate", (slot, part, *span)) for span in spans])
 
-    def outputs(self, version: int, part: str) -> torch.Tensor:
-        """What a model says to all samples of a part of the data, (n, outputs)."""
+    def outputs(self, slot: int, part: str) -> torch.Tensor:
+        """What the model in a slot says to all samples of a part of the data, (n, outputs)."""
         total = len(self.job.data[part])
         spans = [(start, min(start + EVALUATION_PART, total)) for start in range(0, total, EVALUATION_PART)]
-        answers = self._run([("outputs", (version, part, *span)) for span in spans])
+        answers = self._run([("outputs", (slot, part, *span)) for span in spans])
         return torch.from_numpy(np.concatenate(answers))
 
     def close(self) -> None:
@@ -275,7 +276,7 @@ def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[
     step of a group costs 0.8 clients and one for each client in it.
 
     >>> from torch import nn
-    >>> tasks = [Task(client, 0, 20, steps=1 + client % 2, round=1, version=0, slot=client) for client in range(12)]
+    >>> tasks = [Task(client, 0, 20, 1 + client % 2, 1, model_slot=0, update_slot=client) for client in range(12)]
     >>> [[task.client for task in group] for group in grouped(tasks, True, Layout.of(nn.Linear(2, 2)))]
     [[5, 7, 9], [1, 3], [11, 0, 2], [4, 6, 8, 10]]
     """
@@ -326,14 +327,14 @@ def _answered(engine: Engine, models: Vectors, updates: Vectors, request: Reques
     if command == "reduce":
         tasks, weights, slot = arguments
         return engine.reduce(tasks, weights, models, updates[slot])
-    version, part, start, stop = arguments
+    slot, part, start, stop = arguments
     if command == "outputs":
-        return engine.outputs(models[version], part, start, stop).numpy()
-    return engine.evaluate(models[version], part, start, stop)
+        return engine.outputs(models[slot], part, start, stop).numpy()
+    return engine.evaluate(models[slot], part, start, stop)
 
 
 def _in_slot(task: Task, slot: int) -> Task:
-    return Task(task.client, task.start, task.stop, task.steps, task.round, task.version, slot)
+    return Task(task.client, task.start, task.stop, task.steps, task.round, task.model_slot, slot)
 
 
 def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turns: Turns) -> None:

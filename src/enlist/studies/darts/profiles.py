@@ -86,7 +86,7 @@ def minibatches(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
 
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
-    from enlist.simulation.simulation import placed
+    from enlist.simulation.setup import placed
     from enlist.streams import Streams
     from enlist.training.engine import Step, sample_losses
     from enlist.training.flat import FlatModule
@@ -108,7 +108,7 @@ def minibatches(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
             for client in range(len(people)):
                 flat.vectors.copy_(base)
                 start, stop = people.offsets[client : client + 2].tolist()
-                task = Task(client, start, stop, settings["steps"], round=1, version=0, slot=0)
+                task = Task(client, start, stop, settings["steps"], round=1, model_slot=0, update_slot=0)
                 step = Step(training, training.rate(1), flat, parameters)
                 for number, places in enumerate(batches(task, training, streams)):
                     index = torch.from_numpy(places[places >= 0])

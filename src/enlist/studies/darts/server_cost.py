@@ -49,7 +49,7 @@ def _choosing(selector: str, count: int, k: int, rounds: int, seed: int) -> floa
 def _evaluation(config: Any, rounds: int, seed: int) -> float:
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
-    from enlist.simulation.simulation import placed
+    from enlist.simulation.setup import placed
     from enlist.training.engine import Engine, Job
     from enlist.training.models import initialise
     from enlist.training.workers import one_thread

@@ -1,4 +1,4 @@
-"""The server's side of a round: which model clients start from, and how their updates change it."""
+"""The server's side of a round: how updates are judged, and how they change the model."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sender = tuple[int, int]
 
 @dataclasses.dataclass(eq=False)
 class Late:
-    """An update of an earlier round that has just come in.
+    """An update of an earlier round that has just come in; `model` is the client's, if the protocol keeps models.
 
     >>> Late(3, 1, 2, Report(), Vectors(torch.zeros(1), torch.zeros(0), torch.zeros(0)), 9.0).lateness
     2
@@ -44,6 +44,7 @@ class Late:
     report: Report
     update: Vectors
     latency: float
+    model: Vectors | None = None
 
 
 class Server:
@@ -59,8 +60,7 @@ class Server:
     >>> update = Vectors.zeros(layout)
     >>> _ = update.parameters.fill_(2.0)
     >>> server.add((3, 1), Report(samples=10.0), update)
-    >>> server.finish([], "refl")
-    []
+    >>> server.finish()
     >>> server.model.parameters[0].item()
     2.0
     """
@@ -149,11 +149,18 @@ class Server:
         """Whether any of these lengths of mean updates is so unusual that updates must be looked at one by one."""
         return not all(self.glance.judge(lengths))
 
-    def finish(self, late: list[Late], weighting: str) -> list[float]:
-        """Take in late updates and change the model; returns the weight that each late update got."""
-        weights = self._staleness(late, weighting)
-        for entry, weight in zip(late, weights, strict=True):
-            self._take((entry.client, entry.round), entry.update, entry.report.samples, weight)
+    def deviation(self, late: Sequence[Late]) -> FloatArray:
+        """How far each late update is from the mean of this round's (REFL); NaN if there is no such mean."""
+        mean = self.aggregator.result() if self.fresh else None
+        if mean is None:
+            return np.full(len(late), math.nan)
+        stack = torch.stack([entry.update.parameters for entry in late])
+        return staleness.deviation(mean.numpy(), stack.numpy(), self.fresh)
+
+    def finish(self, late: Sequence[Late] = (), discounts: Sequence[float] = ()) -> None:
+        """Take in late updates, each at its discount, and change the model by what was taken in."""
+        for entry, discount in zip(late, discounts, strict=True):
+            self._take((entry.client, entry.round), entry.update, entry.report.samples, discount)
         change = self.aggregator.result()
         self.distrusted = {}
         if change is not None:
@@ -162,7 +169,12 @@ class Server:
             self.optimiser.step(self.model.parameters, change)
             self.buffers.into(self.model.buffers, self.model.counters)
         self.begin()
-        return weights
+
+    def move_to(self, model: Vectors) -> None:
+        """Change the model by a step of the optimiser towards another one."""
+        self.optimiser.step(self.model.parameters, model.parameters - self.model.parameters)
+        self.model.buffers.copy_(model.buffers)
+        self.model.counters.copy_(model.counters)
 
     def _judge(self, change: torch.Tensor) -> None:
         """Find out whom to distrust."""
@@ -198,45 +210,6 @@ class Server:
         self.optimiser.restore(under("server/", tensors))
         for name, tensor in self.memory.items():
             tensor.copy_(tensors[f"aggregation/{name}"])
-
-    def _staleness(self, late: list[Late], weighting: str) -> list[float]:
-        if not late:
-            return []
-        rounds = [entry.lateness for entry in late]
-        if weighting != "refl":
-            return [float(weight) for weight in getattr(staleness, weighting)(rounds)]
-        mean = self.aggregator.result() if self.fresh else None
-        if mean is None:
-            different: FloatArray = np.full(len(late), math.nan)
-        else:
-            stack = torch.stack([entry.update.parameters for entry in late])
-            different = staleness.deviation(mean.numpy(), stack.numpy(), self.fresh)
-        return [float(weight) for weight in staleness.refl_weights(rounds, different)]
-
-
-class Versions:
-    """Models that somebody still trains from: the present one, and those of rounds with late clients.
-
-    Each has a slot in the trainer's shared memory; a slot is free again when nobody needs its model any more.
-
-    >>> versions = Versions()
-    >>> versions.slot(1), versions.slot(2), versions.keep({2}), versions.slot(3)
-    (0, 1, None, 0)
-    """
-
-    def __init__(self) -> None:
-        self.slots: dict[int, int] = {}
-
-    def slot(self, version: int) -> int:
-        """The slot of a version, which is given one if it has none yet."""
-        if version not in self.slots:
-            used = set(self.slots.values())
-            self.slots[version] = next(slot for slot in range(len(used) + 1) if slot not in used)
-        return self.slots[version]
-
-    def keep(self, versions: set[int]) -> None:
-        """Forget all others."""
-        self.slots = {version: slot for version, slot in self.slots.items() if version in versions}
 
 
 def under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:

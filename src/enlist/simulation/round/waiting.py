@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from enlist.records import Outcome, Selection
-from enlist.simulation.clock import Event, Kind, Queue
+from enlist.simulation.round.clock import Event, Kind, Queue
 from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 OUTCOMES = {Kind.REPLY: int(Outcome.COMPLETED), Kind.ERROR: int(Outcome.FAILED), Kind.LOST: int(Outcome.DROPPED)}
@@ -84,16 +84,17 @@ class Waited:
 
 
 def wait(
-    queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[list[int]], bool]
+    queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[list[int], list[int]], bool]
 ) -> Waited:
     """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
 
     A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
-    notices the broken connection. Replies of earlier rounds that come meanwhile are returned as `stale`.
+    notices the broken connection. Replies of earlier rounds that come meanwhile are returned as `stale`. `enough` is
+    asked with the clients of this round that have replied, and those of earlier ones.
 
     >>> queue, picked = Queue(), Selection(1, np.array([4, 7, 9]), deadline=5.0)
     >>> schedule = Schedule(*np.zeros((4, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=[Kind.REPLY] * 3)
-    >>> waited = wait(queue, picked, schedule, 0.0, enough=lambda arrivals: len(arrivals) == 3)
+    >>> waited = wait(queue, picked, schedule, 0.0, enough=lambda arrivals, late: len(arrivals) == 3)
     >>> waited.ended, waited.outcome, waited.arrivals, len(queue)
     (5.0, array([0, 1, 0], dtype=int8), array([9, 4]), 1)
     """
@@ -108,23 +109,26 @@ def wait(
     outcomes: dict[int, int] = {}
     arrivals: list[int] = []
     stale: list[Event] = []
+    earlier: list[int] = []
     outstanding = len(picked)
     while True:
         event = queue.pop()
         if event.round != picked.round:
-            if event.kind == Kind.REPLY:
-                stale.append(event)
-            continue
-        ended, seconds = event.time, event.time - now
-        if event.kind == Kind.DEADLINE:
-            seconds = picked.deadline if len(picked) else min(picked.deadline, IDLE)
+            if event.kind != Kind.REPLY:
+                continue
+            stale.append(event)
+            earlier.append(event.client)
+        elif event.kind == Kind.DEADLINE:
+            ended, seconds = event.time, picked.deadline if len(picked) else min(picked.deadline, IDLE)
             break
-        outcomes[event.client] = OUTCOMES[event.kind]
-        if event.kind == Kind.REPLY:
-            arrivals.append(event.client)
-        if event.kind != Kind.LOST or math.isinf(deadline):
-            outstanding -= 1
-        if outstanding == 0 or enough(arrivals):
+        else:
+            outcomes[event.client] = OUTCOMES[event.kind]
+            if event.kind == Kind.REPLY:
+                arrivals.append(event.client)
+            if event.kind != Kind.LOST or math.isinf(deadline):
+                outstanding -= 1
+        if (len(picked) and outstanding == 0) or enough(arrivals, earlier):
+            ended, seconds = event.time, event.time - now
             queue.keep(entry for entry in queue if not (entry.kind == Kind.DEADLINE and entry.round == picked.round))
             break
     late = int(Outcome.LATE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -12,8 +12,8 @@ import numpy as np
 from enlist.records import Outcome, Selection
 from enlist.runs.columns import Participation, RoundRow
 from enlist.runs.reasons import reason_rows
-from enlist.simulation.server import Late
-from enlist.simulation.waiting import Schedule, Waited
+from enlist.simulation.round.server import Late
+from enlist.simulation.round.waiting import Schedule, Waited
 from enlist.training.local import Report
 from enlist.typing import AnyArray, FloatArray
 
@@ -37,6 +37,8 @@ class RoundRecord:
     reasons : mapping of str to array, optional
         Why these clients: the terms that `Selector.explain` shows, aligned with `selection.clients`; empty if there was
         nothing to choose by, None if they are not kept.
+    selecting : float
+        Seconds of the processor that the selector took, to choose and to learn.
 
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8}, rounds={"k": 3}, selector="cs-ucb")) as simulation:
@@ -49,6 +51,7 @@ class RoundRecord:
     row: RoundRow
     participations: Sequence[Participation] = ()
     reasons: Mapping[str, FloatArray] | None = None
+    selecting: float = math.nan
 
     def tables(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Table -> the rows that this round adds to it."""
@@ -59,30 +62,29 @@ class RoundRecord:
 
 
 @dataclasses.dataclass(eq=False)
-class Seen:
-    """What happened in a round, and the rows that tell it.
+class Rows:
+    """The rows that tell what happened in a round.
 
     >>> ones = np.ones(2)
     >>> schedule = Schedule(ones, 2.0 * ones, ones, ones, 4.0 * ones, [])
     >>> waited = Waited(12.0, 9.0, np.array([Outcome.COMPLETED, Outcome.LATE]), np.array([0]), [])
-    >>> seen = Seen(3, Selection(3, np.array([4, 7]), 9.0), schedule, waited, {4: Report(loss=0.5, samples=20.0)}, [])
-    >>> [(row["client"], row["outcome"], row["latency"]) for row in seen.participations(lambda *reply: 1.0)]
+    >>> rows = Rows(Selection(3, np.array([4, 7]), 9.0), schedule, waited, {4: Report(loss=0.5, samples=20.0)}, [])
+    >>> [(row["client"], row["outcome"], row["latency"]) for row in rows.asked({4: 20.0})]
     [(4, 'completed', 4.0), (7, 'late', 9.0)]
-    >>> row = seen.row(3.0, available=8, measured={"accuracy": 0.6}, model_bytes=100, models_down=2, models_up=1)
+    >>> row = rows.round(3.0, available=8, measured={"accuracy": 0.6}, model_bytes=100, models_down=2, models_up=1)
     >>> row["completed"], row["late"], row["train_loss"], row["bytes_down"], row["accuracy"]
     (1, 1, 0.5, 200, 0.6)
     """
 
-    round: int
     picked: Selection
     schedule: Schedule
     waited: Waited
-    reports: dict[int, Report]
-    late_updates: list[Late]
+    reports: Mapping[int, Report]
+    late: Sequence[Late]
     users: AnyArray | None = None
 
-    def participations(self, weigh: Callable[[int, Report], float]) -> list[Participation]:
-        """One row per client that was asked."""
+    def asked(self, weights: Mapping[int, float]) -> list[Participation]:
+        """One row per client that was asked; `weights` are what updates counted."""
         users = self.users
         found: list[dict[str, Any]] = []
         schedule, waited = self.schedule, self.waited
@@ -93,7 +95,7 @@ class Seen:
             outcome = OUTCOMES[outcomes[position]]
             report = self.reports.get(client, NOTHING)
             row: dict[str, Any] = {
-                "round": self.round,
+                "round": self.picked.round,
                 "selected_in": self.picked.round,
                 "client": client,
                 "outcome": outcome.name.lower(),
@@ -103,7 +105,7 @@ class Seen:
                 row["user"] = str(users[client])
             if outcome is Outcome.COMPLETED:
                 parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
-                row |= {**parts, "upload": upload[position], **_reported(report), "weight": weigh(client, report)}
+                row |= {**parts, "upload": upload[position], **_reported(report), "weight": weights[client]}
             elif outcome is Outcome.LATE:
                 row["latency"] = waited.seconds
             elif outcome is Outcome.FAILED:
@@ -111,11 +113,11 @@ class Seen:
             found.append(row)
         return cast("list[Participation]", found)
 
-    def arrivals(self, weights: Mapping[int, float]) -> list[Participation]:
+    def arrived(self, weights: Mapping[int, float]) -> list[Participation]:
         """One row per update of an earlier round that came in this one."""
         found: list[dict[str, Any]] = [
             {
-                "round": self.round,
+                "round": self.picked.round,
                 "selected_in": entry.round,
                 "client": entry.client,
                 "outcome": "failed" if entry.report.error else "arrived",
@@ -127,11 +129,11 @@ class Seen:
                 "reason": _reason(entry.report.error),
                 **({} if self.users is None else {"user": str(self.users[entry.client])}),
             }
-            for entry in self.late_updates
+            for entry in self.late
         ]
         return cast("list[Participation]", found)
 
-    def row(
+    def round(
         self,
         start: float,
         available: int,
@@ -145,7 +147,7 @@ class Seen:
         good = [report for report in self.reports.values() if not report.error and not math.isnan(report.loss)]
         samples = sum(report.samples for report in good)
         found = {
-            "round": self.round,
+            "round": self.picked.round,
             "start": start,
             "duration": self.waited.seconds,
             "end": self.waited.ended,
@@ -155,7 +157,7 @@ class Seen:
             "late": int(counts[Outcome.LATE]),
             "dropped": int(counts[Outcome.DROPPED]),
             "failed": int(counts[Outcome.FAILED]),
-            "arrived": sum(not entry.report.error for entry in self.late_updates),
+            "arrived": sum(not entry.report.error for entry in self.late),
             "deadline": self.picked.deadline,
             "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
             "bytes_down": model_bytes * models_down,

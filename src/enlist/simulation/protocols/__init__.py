@@ -1,0 +1,39 @@
+"""Protocols: siblings that answer the same few questions about a round.
+
+`Synchronous` is FedAvg's round with a deadline and over-commitment, where late updates may still be used (REFL).
+`Safa` lets everybody train and picks among arrivals; the model is the mean of a cache with one entry per client.
+"""
+
+from __future__ import annotations
+
+from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, UnderWay, Wanted
+from enlist.simulation.protocols.safa import Safa, SafaMemory
+from enlist.simulation.protocols.synchronous import Synchronous
+from enlist.simulation.sections import RoundsSection
+
+PROTOCOLS: dict[str, type[Protocol]] = {"synchronous": Synchronous, "safa": Safa}
+
+
+def protocol(settings: RoundsSection) -> Protocol:
+    """The protocol that a configuration names.
+
+    >>> type(protocol(RoundsSection(protocol="safa"))).__name__
+    'Safa'
+    """
+    return PROTOCOLS[settings.protocol](settings)
+
+
+__all__ = [
+    "PROTOCOLS",
+    "Context",
+    "Memory",
+    "Merge",
+    "Protocol",
+    "Received",
+    "Safa",
+    "SafaMemory",
+    "Synchronous",
+    "UnderWay",
+    "Wanted",
+    "protocol",
+]

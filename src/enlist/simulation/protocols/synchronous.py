@@ -1,0 +1,78 @@
+"""The synchronous protocol: ask k clients (or some more), go on with the first k replies, average."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Collection, Sequence
+
+from enlist.bandits import staleness
+from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, Wanted
+from enlist.typing import IntArray
+
+
+class Synchronous(Protocol):
+    """FedAvg's round with a deadline and over-commitment, where late updates may still be averaged (REFL).
+
+    >>> import numpy as np
+    >>> from enlist.simulation.sections import RoundsSection
+    >>> context = Context(round=1, now=0.0, members=20, length=math.nan, expected=np.ones(20))
+    >>> Synchronous(RoundsSection(k=10, over_commit=1.3)).wanted(context)
+    Wanted(asked=13, replies=10)
+    """
+
+    def wanted(self, context: Context) -> Wanted:
+        """k replies; fewer if late ones are about to arrive and the target adapts (REFL)."""
+        replies = self.settings.k
+        if self.settings.adaptive_target:
+            due = 0
+            for entry in context.under_way:  # whatever will become of them: the server cannot know
+                left = entry.asked_at + context.expected[entry.client] - context.now
+                due += int(left <= context.length)
+            replies = staleness.adaptive_target(self.settings.k, due)
+        return Wanted(self.settings.asked_for(replies), replies)
+
+    def enough(self, context: Context, wanted: Wanted, arrivals: Sequence[int], late: Sequence[int]) -> bool:
+        """The replies that were wanted are there; late ones do not count."""
+        return len(arrivals) >= wanted.replies
+
+    def base(self, memory: Memory, client: int, asked_in: int) -> int:
+        """The model that the round before left."""
+        return asked_in - 1
+
+    def taken(self, context: Context, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
+        """All that replied."""
+        return arrivals
+
+    def merge(self, context: Context, received: Received) -> Merge:
+        """The average of all updates, late ones at a discount."""
+        discounts = self._discounts(received)
+        weights = {
+            client: _shown(received.weight(report.samples, 1.0))
+            for client, report in received.reports.items()
+            if not report.error
+        }
+        late_weights = {
+            entry.client: _shown(received.weight(entry.report.samples, discount))
+            for entry, discount in zip(received.usable, discounts, strict=True)
+        }
+        return Merge(context.memory, weights, discounts, late_weights)
+
+    def needed(self, memory: Memory, under_way: Collection[int]) -> set[int]:
+        """Models that somebody still trains from."""
+        return {asked_in - 1 for asked_in in under_way}
+
+    def _discounts(self, received: Received) -> list[float]:
+        late = received.usable
+        if not late:
+            return []
+        rounds = [entry.lateness for entry in late]
+        if self.settings.staleness == "refl":
+            found = staleness.refl_weights(rounds, received.deviation(late))
+        else:
+            found = getattr(staleness, self.settings.staleness)(rounds)
+        return [float(discount) for discount in found]
+
+
+def _shown(weight: float | None) -> float:
+    """NaN where updates are not weighed (medians)."""
+    return math.nan if weight is None else weight

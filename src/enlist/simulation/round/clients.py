@@ -1,0 +1,148 @@
+"""The clients of a simulation: who is online, how long they take, what they hold, what they send, what they claim.
+
+All of it is a pure function of seed, round, client and virtual time, so there is nothing to save but the updates that
+hostile clients replay. Nobody is told the future: `schedule` is for the clock alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from enlist import checks
+from enlist.devices import Latency
+from enlist.records import Selection
+from enlist.simulation.config import Config
+from enlist.simulation.drift import Drift
+from enlist.simulation.hostile import Hostility, Train
+from enlist.simulation.population import Population
+from enlist.simulation.round.waiting import Schedule
+from enlist.streams import Streams
+from enlist.training.flat import Layout, Vectors
+from enlist.training.local import Report, Task
+from enlist.typing import BoolArray, FloatArray, IntArray
+
+
+class SimulatedClients:
+    """What clients do, whatever the server and the selector decide.
+
+    model_bytes   size of the model that is sent both ways
+
+    >>> from enlist.simulation.population import build
+    >>> config = Config(data={"clients": 6})
+    >>> clients = SimulatedClients(config, build(config), Streams(config.seed))
+    >>> int(clients.online(round=1, now=0.0, members=6).sum())
+    6
+    """
+
+    def __init__(self, config: Config, population: Population, streams: Streams, model_bytes: int = 0) -> None:
+        self.config, self.population, self.streams, self.model_bytes = config, population, streams, model_bytes
+        count = len(population)
+        self.hostility = Hostility(config.hostile, count, streams)
+        self.drift = Drift(config.drift, count, streams)
+        self.gone = [
+            (leave.round, checks.positions("membership.leaves", list(leave.clients), count))
+            for leave in config.membership.leaves
+        ]
+
+    def __len__(self) -> int:
+        return len(self.population)
+
+    def expected(self) -> FloatArray:
+        """Seconds that each client is expected to take, (N,)."""
+        return self.population.devices.expected(self.population.work, self.model_bytes).total
+
+    def online(self, round: int, now: float, members: int) -> BoolArray:
+        """Who of the members is online and has not left, (members,)."""
+        online = self.population.availability.online(now)[:members].copy()
+        for since, clients in self.gone:
+            if round >= since:
+                online[clients[clients < members]] = False
+        return online
+
+    def forecast(self, round: int, now: float, window: float) -> FloatArray | None:
+        """Share of the next window but one that each is online, wrong now and then; None if nothing is forecast."""
+        accuracy = self.config.rounds.forecast
+        if accuracy is None:
+            return None
+        truth = self.population.availability.share(now + window, now + 2 * window)
+        generator = self.streams.generator("forecast", round)
+        guess, wrong = generator.uniform(size=len(truth)), generator.uniform(size=len(truth)) >= accuracy
+        return np.where(wrong, guess, truth)
+
+    def schedule(self, picked: Selection) -> Schedule:
+        """The future of the selected clients, which nobody is told."""
+        clients, latency = picked.clients, self._latency(picked)
+        crashed, fraction = self.config.failures.crashes(picked.round, self.streams, len(self))
+        return Schedule.of(
+            now=picked.now,
+            download=latency.download,
+            compute=latency.compute,
+            upload=latency.upload,
+            share=self._share(picked, latency),
+            online_until=self.population.availability.until(clients, picked.now),
+            crashed=crashed[clients],
+            fraction=fraction[clients],
+        )
+
+    def share(self, asked: Selection, client: int) -> float:
+        """The share of its work that a client of a selection does."""
+        position = int(np.searchsorted(asked.clients, client))
+        return float(self._share(asked, self._latency(asked))[position])
+
+    def task(self, client: int, asked: Selection, share: float, model_slot: int) -> Task:
+        """What a client of a selection trains, from the model in a slot."""
+        start, stop = self.spans(np.array([client]), asked.round, asked.now)[0]
+        steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
+        return Task(client, start, stop, steps, asked.round, model_slot, 0)
+
+    def spans(self, clients: IntArray, round: int, now: float) -> list[tuple[int, int]]:
+        """Where the samples lie that clients hold if they are asked in this round, at this time."""
+        held = self.drift.shards(clients, round, now)
+        return [self.population.span(shard, round) for shard in held.tolist()]
+
+    def sizes(self, clients: IntArray, round: int, now: float) -> Any:
+        """How many samples these clients say they hold."""
+        held = self.drift.shards(clients, round, now)
+        return self.claimed("num_examples", self.population.sizes[held], clients, round)
+
+    def sent(self, tasks: Sequence[Task], train: Train, layout: Layout) -> Iterator[tuple[Report, Vectors]]:
+        """What the server gets from the clients of these tasks; an update is valid until the next one is taken."""
+        return self.hostility.sent(tasks, train, layout) if self.hostility else train(tasks)
+
+    def claimed(self, about: str, truth: Any, clients: IntArray, round: int) -> Any:
+        """What clients that were asked in this round say of a value."""
+        return self.hostility.told(about, truth, clients, round) if self.hostility else truth
+
+    def _latency(self, asked: Selection) -> Latency:
+        when = (asked.clients, asked.round, asked.now)
+        work = self.population.work[self.drift.shards(*when)]
+        latency = self.population.devices.latency(asked.round, asked.clients, work, self.model_bytes)
+        if not self.drift:
+            return latency
+        slow = self.drift.slowness(*when)
+        return Latency(slow * latency.download, slow * latency.compute, slow * latency.upload)
+
+    def _share(self, asked: Selection, latency: Latency) -> FloatArray:
+        """The share of its work that each client does: less than all where that meets the deadline (FedProx)."""
+        training = self.config.training
+        if training.partial >= 1 or math.isinf(asked.deadline):
+            return np.ones(len(asked))
+        held = self.drift.shards(asked.clients, asked.round, asked.now)
+        steps = np.array([training.steps_for(size) for size in self.population.sizes[held].tolist()])
+        left = (asked.deadline - (latency.download + latency.upload)) / np.maximum(latency.compute, 1e-12)
+        possible = np.floor(steps * np.clip(left, 0.0, 1.0))
+        share = possible / steps
+        return np.where((share >= training.partial) & (possible >= 1), share, 1.0)
+
+
+def round_half(value: float) -> int:
+    """The nearest whole number; shares of steps are exact up to rounding errors.
+
+    >>> round_half(2.9999999)
+    3
+    """
+    return math.floor(value + 0.5)

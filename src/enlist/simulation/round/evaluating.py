@@ -1,0 +1,76 @@
+"""Evaluating the model of a run: when, on what, and what follows from it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+from enlist.errors import InputError
+from enlist.runs.columns import ROUNDS
+from enlist.simulation.config import Config
+from enlist.simulation.evaluation import Evaluator
+from enlist.simulation.round.state import State
+from enlist.simulation.setup import tells_accuracy
+from enlist.training.workers import Trainer
+
+Rows = Callable[[], Sequence[Mapping[str, str]]]
+"""Reads rounds.csv."""
+
+
+def evaluate(state: State, config: Config, trainer: Trainer, evaluator: Evaluator, last: bool) -> dict[str, float]:
+    """Measure the present model if it is time, or if this round is the last; returns columns of rounds.csv.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> with Simulation(Config(data={"clients": 8})) as simulation:
+    ...     state, config, trainer = simulation.state, simulation.config, simulation.trainer
+    ...     sorted(evaluate(state, config, trainer, simulation.evaluator, last=True))
+    ['accuracy', 'loss']
+    """
+    slot, measured = state.models.slot(state.round), dict[str, float]()
+    due = last or state.round % config.evaluation.every == 0
+    if tells_accuracy(state.selector) or (due and state.watch.needs_validation):
+        loss, accuracy = trainer.evaluate(slot, "validation")
+        measured |= {"validation_loss": loss, "validation_accuracy": accuracy}
+    if due:
+        state.loss, state.accuracy = trainer.evaluate(slot, "test")
+        measured |= {"loss": state.loss, "accuracy": state.accuracy}
+        target = config.evaluation.target
+        reached = target is not None and (
+            state.accuracy >= target if trainer.job.classes else state.loss <= target
+        )  # fmt: skip
+        if reached and not state.reached_in:
+            state.reached_in, state.reached_at = state.round, state.now
+        further, state.client_accuracy = evaluator.measure(slot)
+        measured |= further
+        state.watch.note(measured, state.round, state.server.model)
+    return measured
+
+
+def take_back(state: State, config: Config, rows: Rows) -> list[str]:
+    """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv.
+
+    A run that is extended then goes on as if it had been longer from the start.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> with Simulation(Config(data={"clients": 8}, rounds={"rounds": 5}, evaluation={"every": 2})) as simulation:
+    ...     record = simulation.step()
+    >>> take_back(simulation.state, simulation.config, lambda: [{"round": "1", "loss": "2.3"}])
+    ['loss']
+    """
+    every = config.evaluation.every
+    if state.round % every == 0:
+        return []
+    table = {int(row["round"]): row for row in rows()}
+    names = ("accuracy", "loss", *config.tables()["rounds.csv"][len(ROUNDS) :])
+    found = [name for name in names if table.get(state.round, {}).get(name)]
+    if found and config.evaluation.watching:
+        raise InputError(
+            f"round {state.round} was evaluated because it was the last, and evaluation.keep_best or patience took "
+            f"note of that; only a run whose rounds are a multiple of evaluation.every = {every} can be extended."
+        )
+    if found:
+        before = table.get(state.round - state.round % every, {})
+        state.accuracy, state.loss = (float(before.get(name) or "nan") for name in ("accuracy", "loss"))
+        if state.reached_in == state.round:
+            state.reached_in, state.reached_at = 0, math.nan
+    return found

@@ -1,0 +1,109 @@
+"""What a simulation is made of: the selector that a configuration names, checks, and what trains."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import torch
+
+from enlist.contract import Selector
+from enlist.errors import InputError
+from enlist.simulation.config import Config
+from enlist.simulation.evaluation import check_watch
+from enlist.simulation.population import Population
+from enlist.streams import Streams
+from enlist.training.engine import Job, Placed
+
+
+def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
+    """The selector of a configuration, which knows the clients that are there from the start.
+
+    >>> from enlist.simulation.population import build
+    >>> config = Config(data={"clients": 5}, selector="oort")
+    >>> make_selector(config, build(config)).name
+    'oort'
+    """
+    known, membership = population.clients, config.membership
+    first = np.arange(len(known) - membership.joining)
+    return config.selector.kind()(
+        known.kept(first) if membership.joins else known,
+        seed=Streams(config.seed).number("selector") % 2**31,
+        preset=config.selector.preset,
+        max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
+        **config.selector.settings,
+    )
+
+
+def tells_accuracy(selector: Selector[Any, Any]) -> bool:
+    """Whether a selector learns from the accuracy or the loss that the server measures.
+
+    >>> import enlist
+    >>> tells_accuracy(enlist.create("random", enlist.Clients(count=3)))
+    False
+    """
+    return bool(selector.needs & {"round.accuracy", "round.loss"})
+
+
+def check(config: Config, selector: Selector[Any, Any], classes: int, parts: Mapping[str, Any]) -> None:
+    """Refuse what could not be measured in these parts of the data.
+
+    >>> import enlist
+    >>> check(Config(evaluation={"target": 3.0}), enlist.create("random", enlist.Clients(count=3)), 10, {})
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: evaluation.target is 3.0; an accuracy lies between 0 and 1, for example 0.8.
+    """
+    if tells_accuracy(selector) and "validation" not in parts:
+        raise InputError(
+            f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
+            "set it, for example to 0.1."
+        )
+    check_watch(config.evaluation, parts)
+    target = config.evaluation.target
+    if classes and target is not None and target >= 1:
+        raise InputError(f"evaluation.target is {target}; an accuracy lies between 0 and 1, for example 0.8.")
+
+
+def make_job(
+    config: Config,
+    selector: Selector[Any, Any],
+    population: Population,
+    module: torch.nn.Module,
+    data: dict[str, Placed],
+    device: str,
+) -> Job:
+    """What the processes need that train; clients measure accuracies if they must, or if the selector needs them.
+
+    >>> import enlist
+    >>> from enlist.simulation.population import build
+    >>> config = Config(data={"clients": 5})
+    >>> selector = enlist.create("random", enlist.Clients(count=5))
+    >>> make_job(config, selector, build(config), torch.nn.Linear(64, 10), {}, "cpu").measure
+    False
+    """
+    measure = config.training.measure
+    if measure is None:
+        measure = bool(selector.needs & {"accuracy", "accuracy_gain"})
+    return Job(
+        module,
+        population.classes,
+        config.training.without_code(),
+        data,
+        config.seed,
+        measure=measure,
+        device=device,
+        **config.training.own(module, population.shape, population.classes),
+    )
+
+
+def placed(population: Population, module: torch.nn.Module, shared: bool) -> dict[str, Placed]:
+    """The samples of a population as tensors in the memory format that the model likes.
+
+    >>> from enlist.simulation.population import build
+    >>> sorted(placed(build(Config(data={"clients": 5})), torch.nn.Linear(1, 1), shared=False))
+    ['test', 'train', 'validation']
+    """
+    channels_last = getattr(module, "memory_format", torch.contiguous_format) == torch.channels_last
+    return {name: Placed.of(samples, channels_last, shared) for name, samples in population.samples.items()}
