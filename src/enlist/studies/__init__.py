@@ -12,6 +12,7 @@ STUDIES = {
     "darts": "enlist.studies.darts.study:DARTS",
     "bsfl": "enlist.studies.bsfl.study:BSFL",
     "fedsuv": "enlist.studies.fedsuv.study:FEDSUV",
+    "power-of-choice": "enlist.studies.power_of_choice:STUDY",
 }
 """Name -> where the study is defined."""
 
