@@ -110,7 +110,7 @@ def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:
     if seeds < 2:
         return math.inf
     quantiles = student.ppf([0.975, power], seeds - 1)
-    return float(quantiles.sum()) * spread / math.sqrt(seeds)
+    return float(np.sum(quantiles)) * spread / math.sqrt(seeds)
 
 
 def mean_ranks(scores: ArrayLike) -> FloatArray:

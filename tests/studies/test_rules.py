@@ -12,7 +12,7 @@ from enlist.statistics import smallest_difference
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, counted, trials_for
 from enlist.studies.measures import EVENNESS, FINAL_ACCURACY, ROUNDS_TO_TARGET, Measure, Value, final_accuracy
 from enlist.studies.results import Group, Outcome, Results
-from enlist.studies.rules import Arm, AsPrinted, Parts, Rule
+from enlist.studies.rules import Arm, AsPrinted, Parts, Rule, Share, Untestable, simple_rules
 
 OURS, BASE, OTHER = Arm("ours", "ours"), Arm("base", "random"), Arm("other", "the other")
 NUMBER = Measure("the number", lambda outcome, base: Value(outcome["number"], bool(outcome["open"])))
@@ -157,3 +157,47 @@ def test_a_share_is_judged_with_its_interval():
     assert counted(share(30, 40), 0.9, trials=40).kind == NOT
     assert counted(share(10, 10), 0.9, trials=10).kind == UNTESTABLE
     assert counted(share(1, 10), 0.9, trials=10).kind == NOT
+
+
+def test_a_number_without_a_rival_is_compared_with_0_and_a_ratio_with_1():
+    # 2, 3, 4: mean 3 ± 2.484; as ratios 2, 4, 8: geometric mean 4, logarithms ± 1.722 as above.
+    rule = Rule("greater", NUMBER, OURS, [], margin=3.0)
+    assert rule(results(ours=[2.0, 3.0, 4.0]))[:2] == (REPRODUCED, "+3.00 [+0.52, +5.48]")
+    assert rule.words() == "the number, ours: interval above 0, mean at least 3"
+    growth = Rule("greater", dataclasses.replace(NUMBER, ratio=True), OURS, [], margin=0.1)
+    assert growth(results(ours=[2.0, 4.0, 8.0]))[:2] == (PARTLY, "4.00 [0.71, 22.38] times")
+    assert growth.words() == "the number, ours, geometric mean: interval above 1, mean at least 1.1 times"
+
+
+def test_the_spread_is_the_deviation_of_paired_differences():
+    found = results(ours=[3.0, 4.0, 5.0], base=[1.0, 1.0, 1.0], other=[1.0, 4.0, 7.0])
+    assert Rule("greater", NUMBER, OURS, [BASE], 1.0).spread_in(found) == pytest.approx(1.0)
+    assert Rule("leads", NUMBER, OURS, [BASE, OTHER], 1.0).spread_in(found) == pytest.approx(2.0)  # 2, 0, −2
+    ratios = results(ours=[10.0, 10.0, 10.0], base=[20.0, 40.0, 80.0])
+    assert Rule("greater", TIME, OURS, [BASE], 0.1).spread_in(ratios) == pytest.approx(math.log(2))
+    rule = Rule("greater", FINAL_ACCURACY, OURS, [BASE], 0.02)
+    assert simple_rules(Parts({"a": AsPrinted(rule, [OTHER]), "b": Untestable("so")}), "key") == {"key/a": rule}
+
+
+def test_an_arm_beside_that_failed_is_left_out():
+    found = results(ours=[3.0, 3.1, 3.2], base=[1.0, 1.0, 1.0])
+    verdict = AsPrinted(Rule("greater", NUMBER, OURS, [BASE], 0.5), [OTHER])(found)
+    assert (verdict.kind, verdict.brief) == (REPRODUCED, "+2.10 [+1.85, +2.35]")
+
+
+@pytest.mark.parametrize(
+    ("heads", "kind"),
+    [([1] * 40, REPRODUCED), ([1] * 38 + [0] * 2, PARTLY), ([1] * 30 + [0] * 10, NOT), ([1] * 10, UNTESTABLE)],
+)
+def test_a_share_of_cases(heads, kind):
+    rule = Share("it is so", lambda outcome: outcome["number"] > 0, Arm("ours", "runs"), 0.9)
+    assert rule(results(ours=heads)).kind == kind
+    together = Results({"ours": Group("ours", {}, {0: Outcome({}, {"number": np.array(heads)}, 1.0)})})
+    assert rule(together).ours == rule(results(ours=heads)).ours
+    assert rule.words() == "share of the runs in which it is so, with Wilson's interval: at least 0.9"
+
+
+def test_reasons_that_parts_share_are_said_once():
+    found = results(ours=[3.0, 3.1, 3.2], base=[1.0, 1.0, 1.0])
+    good = Rule("greater", NUMBER, OURS, [BASE], 0.5)
+    assert Parts({"one": good, "two": good})(found).why.startswith("one, two: the interval lies above 0")

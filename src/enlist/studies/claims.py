@@ -288,7 +288,8 @@ def together(verdicts: Mapping[str, Verdict]) -> Verdict:
     kinds = {verdict.kind for verdict in verdicts.values()}
     kind = REPRODUCED if kinds == {REPRODUCED} else NOT if kinds == {NOT} else PARTLY
     ours = "; ".join(f"{name}: {verdict.ours}" for name, verdict in verdicts.items())
-    return Verdict(kind, ours, "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items()))
+    brief = "; ".join(f"{name}: {verdict.brief or verdict.ours}" for name, verdict in verdicts.items())
+    return Verdict(kind, ours, _reasons(verdicts), brief)
 
 
 def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
@@ -301,9 +302,17 @@ def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
     (first, decides), *others = verdicts.items()
     beside = [f"{name}: {verdict.ours} (by the same rule: {verdict.kind})" for name, verdict in others]
     ours = "; ".join([f"{first}: {decides.ours}", *beside])
-    why = "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items())
     kinds = "; ".join(f"{name}: {verdict.kind}" for name, verdict in others)
-    return Verdict(decides.kind, ours, why, f"{decides.ours} ({kinds})")
+    brief = f"{decides.ours} ({kinds})" if others else decides.ours
+    return Verdict(decides.kind, ours, _reasons(verdicts), brief)
+
+
+def _reasons(verdicts: Mapping[str, Verdict]) -> str:
+    """Why each came out as it did; a reason that several share is said once."""
+    names: dict[str, list[str]] = {}
+    for name, verdict in verdicts.items():
+        names.setdefault(verdict.why, []).append(name)
+    return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
 
 
 def _bounds(summary: Summary) -> tuple[float, float]:

@@ -4,7 +4,10 @@ The sentence that a reader sees and the verdict come from the same values, so th
 
     Rule("greater", FINAL_ACCURACY, of=Arm("select/printed", "UCB"), against=RANDOM, margin=0.02)
     AsPrinted(rule, {"our default": "select/default"})     the printed algorithm decides, others stand beside it
+    Rule("greater", GROWTH, of=Arm("profile", "mini-batches"), against=[], margin=0.1)   the number itself, above 0 or 1
     Parts({"accuracy": rule, "time": other})               reproduced if all are
+    Share("16 is chosen", case, of=POPULATIONS, least=0.5) a share of cases, with its interval
+    Untestable("the first rounds are the same")            what cannot come out otherwise
 """
 
 from __future__ import annotations
@@ -16,7 +19,8 @@ from typing import Literal, NamedTuple, Protocol
 
 import numpy as np
 
-from enlist.statistics import Summary, geometric_mean, smallest_difference
+from enlist.errors import InputError
+from enlist.statistics import Summary, share, smallest_difference
 from enlist.studies.claims import (
     PARTLY,
     REPRODUCED,
@@ -24,13 +28,15 @@ from enlist.studies.claims import (
     Verdict,
     alike,
     as_printed,
+    counted,
     greater,
     leads,
     no_worse,
     together,
 )
-from enlist.studies.measures import Measure
-from enlist.studies.results import Results
+from enlist.studies.measures import Measure, Value
+from enlist.studies.results import Outcome, Results
+from enlist.typing import FloatArray
 
 How = Literal["greater", "alike", "no worse", "leads"]
 
@@ -62,7 +68,7 @@ class Rule:
 
     how       greater (better by the margin), alike (within ± margin), no worse (by the margin), leads (best of all)
     of        whom the claim is about
-    against   whom it is compared with; several for "leads"
+    against   whom it is compared with; several for "leads"; nobody if the number itself is to be above 0 (a ratio: 1)
     margin    the smallest difference that matters, in the measure's own scale; for ratios what is added to 1
     baseline  whose runs set the targets of a measure that has one; the first of `against` if None
     claimed   what the paper's number is, as a difference or ratio, if it has one
@@ -75,6 +81,8 @@ class Rule:
     mean test accuracy over the last tenth of the evaluations, UCB − random: interval above 0, mean at least 2 points
     >>> print(Rule("greater", ROUNDS_TO_TARGET, ucb, [random], 0.1).words().partition(", ")[2])
     random's over UCB's, geometric mean: interval above 1, mean at least 1.1 times
+    >>> print(Rule("greater", FINAL_ACCURACY, ucb, [], 0.5).words().partition(", ")[2])
+    UCB: interval above 0, mean at least 50 points
     """
 
     how: How
@@ -92,6 +100,8 @@ class Rule:
         asked = self._asked()
         if self.how == "leads":
             return f"{self.measure.name}, {self.of.name} against the best of {names}: {asked}"
+        if not self.against:
+            return f"{self.measure.name}, {self.of.name}{', geometric mean' * self.measure.ratio}: {asked}"
         if self.measure.ratio:
             return f"{self.measure.name}, {first}'s over {second}'s, geometric mean: {asked}"
         return f"{self.measure.name}, {first} − {second}: {asked}"
@@ -109,27 +119,46 @@ class Rule:
     def __call__(self, results: Results) -> Verdict:
         if self.how == "leads":
             return self._leads(results)
-        [rival] = self.against
-        compared = self.compare(results, self.of, rival)
+        compared = self.compare(results, self.of, self._rival)
         return self._weighed(self._judged(compared), compared)
 
-    def compare(self, results: Results, one: Arm, other: Arm) -> Compared:
-        """How two arms differ, paired by seed."""
-        base = self.baseline or self.against[0]
-        shared = results.common([one.key, other.key, base.key])
+    @property
+    def _rival(self) -> Arm | None:
+        if len(self.against) > 1:
+            raise InputError(f"a rule that asks for '{self.how}' has several rivals; only 'leads' takes more than one.")
+        return self.against[0] if self.against else None
+
+    def compare(self, results: Results, one: Arm, other: Arm | None) -> Compared:
+        """How two arms differ, paired by seed; without another, how one differs from 0 (a ratio: from 1)."""
+        found, opens = self.differences(results, one, other)
+        if self.measure.ratio:
+            return Compared(Summary(*np.exp(dataclasses.astuple(Summary.of(found.tolist()))).tolist()), opens)
+        return Compared(Summary.of((self.measure.scale * found).tolist()), opens)
+
+    def differences(
+        self, results: Results, one: Arm, other: Arm | None
+    ) -> tuple[FloatArray, Sequence[tuple[bool, bool]]]:
+        """(seeds,) the measure of one less that of the other (of logarithms, for a ratio), and whose are bounds."""
+        base = self.baseline or next(iter(self.against), one)
+        shared = results.common([arm.key for arm in (one, base, other) if arm is not None])
         firsts, seconds, opens = [], [], []
-        for seed in shared[one.key].seeds:
+        for seed, outcome in shared[one.key].outcomes.items():
             yardstick = shared[base.key].outcomes[seed]
-            own = self.measure.of(shared[one.key].outcomes[seed], yardstick)
-            theirs = self.measure.of(shared[other.key].outcomes[seed], yardstick)
+            own = self.measure.of(outcome, yardstick)
+            theirs = Value(float(self.measure.ratio))
+            if other is not None:
+                theirs = self.measure.of(shared[other.key].outcomes[seed], yardstick)
             first, second = (theirs, own) if self.measure.less else (own, theirs)
             firsts.append(first.number)
             seconds.append(second.number)
             opens.append((first.open, second.open))
-        if self.measure.ratio:
-            return Compared(geometric_mean(np.divide(firsts, seconds).tolist()), opens)
-        scaled = self.measure.scale * (np.array(firsts) - np.array(seconds))
-        return Compared(Summary.of(scaled.tolist()), opens)
+        columns = np.log([firsts, seconds]) if self.measure.ratio else np.array([firsts, seconds])
+        return columns[0] - columns[1], opens
+
+    def spread_in(self, results: Results) -> float:
+        """What `spread` would be by these results: the largest deviation of the paired differences over rivals."""
+        rivals: Sequence[Arm | None] = self.against or [None]
+        return max(float(np.std(self.differences(results, self.of, each)[0], ddof=1)) for each in rivals)
 
     def _judged(self, compared: Compared) -> Verdict:
         margin, digits = self.measure.scale * self.margin, self.measure.digits
@@ -248,7 +277,8 @@ class AsPrinted:
         return f"{self.rule.words()}; the printed algorithm decides, {names} {verb} beside it"
 
     def __call__(self, results: Results) -> Verdict:
-        others = {arm.name: dataclasses.replace(self.rule, of=arm)(results) for arm in self.beside}
+        there = [arm for arm in self.beside if arm.key in results]  # one that failed is not shown, and decides nothing
+        others = {arm.name: dataclasses.replace(self.rule, of=arm)(results) for arm in there}
         return as_printed({"as printed": self.rule(results), **others})
 
 
@@ -269,3 +299,73 @@ class Parts:
 
     def __call__(self, results: Results) -> Verdict:
         return together({name: rule(results) for name, rule in self.parts.items()})
+
+
+@dataclasses.dataclass(frozen=True)
+class Share:
+    """A share of cases, which is to be at least so large, judged with Wilson's interval.
+
+    what    what is the case, as a sentence would have it
+    case    of one experiment whether it is, or for each of its cases whether it is
+    of      whose experiments, and what a case is called
+    least   the share
+
+    >>> rule = Share("heads lie on top", lambda outcome: outcome["heads"], Arm("coins", "tosses"), 0.5)
+    >>> rule.words()
+    "share of the tosses in which heads lie on top, with Wilson's interval: at least 0.5"
+    >>> from enlist.studies.results import Group
+    >>> tosses = Group("coins", {}, {0: Outcome({"heads": [True, True, True, True, False]}, {}, 1.0)})
+    >>> rule(Results({"coins": tosses})).ours
+    '0.80 [0.38, 0.96] of the 5 tosses'
+    """
+
+    what: str
+    case: Callable[[Outcome], bool | Sequence[bool]]
+    of: Arm
+    least: float
+
+    def words(self) -> str:
+        return f"share of the {self.of.name} in which {self.what}, with Wilson's interval: at least {self.least:g}"
+
+    def __call__(self, results: Results) -> Verdict:
+        """The verdict; so few cases that even all of them would prove nothing are no test."""
+        outcomes = results[self.of.key].outcomes.values()
+        held = np.concatenate([np.atleast_1d(self.case(outcome)) for outcome in outcomes])
+        found = share(int(held.sum()), len(held))
+        return counted(found, self.least, f"of the {len(held)} {self.of.name}", trials=len(held))
+
+
+@dataclasses.dataclass(frozen=True)
+class Untestable:
+    """A claim that no run of these experiments can test, and the reason.
+
+    >>> Untestable("both begin alike")(Results({})).kind
+    'not testable here'
+    """
+
+    reason: str
+
+    def words(self) -> str:
+        return "none"
+
+    def __call__(self, results: Results) -> Verdict:
+        return Verdict(UNTESTABLE, "–", self.reason)
+
+
+def simple_rules(rule: object, name: str = "") -> dict[str, Rule]:
+    """The comparisons that a rule is made of, by the names of its parts: those of which there is a spread.
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> rule = Rule("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)
+    >>> list(simple_rules(Parts({"mild": rule, "strong": AsPrinted(rule, [])}), "even"))
+    ['even/mild', 'even/strong']
+    """
+    if isinstance(rule, Rule):
+        return {name: rule}
+    if isinstance(rule, AsPrinted):
+        return {name: rule.rule}
+    if isinstance(rule, Parts):
+        return {
+            key: one for part, each in rule.parts.items() for key, one in simple_rules(each, f"{name}/{part}").items()
+        }
+    return {}
