@@ -113,15 +113,28 @@ def test_darts_default_by_hand():
 def test_darts_paper_by_hand():
     selector = darts(preset="paper")
     assert selector.settings.c == math.sqrt(2)
-    play(selector, [0, 1], 2, metrics=accuracy(0.10))  # absolute accuracy: (.1 + 1)/2 = .55
-    play(selector, [0, 2], 2, metrics=accuracy(0.30))  # (.2 + 1)/2 = .6
-    play(selector, [0, 3], 2, metrics=accuracy(0.20))  # (-.1 + 1)/2 = .45
-    means = [(0.55 + 0.6 + 0.45) / 3, 0.55, 0.6, 0.45]
+    play(selector, [0, 1], 2, metrics=accuracy(0.31))  # the accuracy itself, not (.31 + 1)/2 = .655
+    assert selector.state.rewards.mean.tolist() == [0.31, 0.31, 0, 0]
+    play(selector, [0, 2], 2, metrics=accuracy(0.51))  # (.2 + 1)/2 = .6
+    play(selector, [0, 3], 2, metrics=accuracy(0.41))  # (-.1 + 1)/2 = .45
+    means = [(0.31 + 0.6 + 0.45) / 3, 0.31, 0.6, 0.45]
     assert selector.state.rewards.mean.tolist() == pytest.approx(means)
     # s = 6, n = (3, 1, 1, 1): bonuses sqrt(2 ln 6 / n) = 1.0929 and 1.8931
     picked = selector.ask([0, 1, 3], k=2)
-    assert picked.clients.tolist() == [1, 3]  # 2.443 and 2.343 against 1.626
+    assert picked.clients.tolist() == [1, 3]  # 2.203 and 2.343 against 1.546
     assert picked.terms["bonus"].tolist() == pytest.approx([math.sqrt(2 * math.log(6))] * 2)
+
+
+def test_darts_paper_stretched_by_hand():
+    # After round 1, the accuracy itself: gains .2 (the only one: .5), -.1 (the smallest: 0), .4 (the largest: 1), and
+    # .05: (.05 + .1)/(.4 + .1) = .3
+    selector = darts(preset="paper-stretched")
+    assert selector.settings.c == math.sqrt(2)
+    for client, value in enumerate((0.31, 0.51, 0.41, 0.81)):
+        play(selector, [client], 1, metrics=accuracy(value))
+    assert selector.state.rewards.mean.tolist() == pytest.approx([0.31, 0.5, 0.0, 1.0])
+    play(selector, [1], 1, metrics=accuracy(0.86))
+    assert selector.state.rewards.mean.tolist() == pytest.approx([0.31, (0.5 + 0.3) / 2, 0.0, 1.0])
 
 
 def test_darts_counts_rewards_or_selections():

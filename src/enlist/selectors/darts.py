@@ -28,13 +28,13 @@ class DartsSettings:
         Share of rounds that are random.
     initial_rounds : int, default 5
         Random rounds at the start.
-    reward : {"quantile", "shift", "clip", "raw"}, default "quantile"
-        How a gain in accuracy x becomes a reward: scaled between its running quantiles, (x+1)/2 or max(x, 0), both
-        cut to [0, 1], or as it is.
+    reward : {"quantile", "range", "shift", "clip", "raw"}, default "quantile"
+        How a gain in accuracy x becomes a reward: stretched between its running quantiles or between the smallest and
+        largest gain of the last 256 rounds, (x+1)/2 or max(x, 0), both cut to [0, 1], or as it is.
     count : {"observed", "selected"}, default "observed"
         What narrows the bonus: rewards observed, or times selected.
     first_reward : bool, default False
-        Take the accuracy after round 1 as its reward; otherwise that round gives none.
+        Take the accuracy after round 1, as it is, for its reward; otherwise that round gives none.
 
     >>> DartsSettings().c
     0.3
@@ -51,7 +51,7 @@ class DartsSettings:
         checks.finite("c", self.c, 0.0, 1e30)
         checks.finite("epsilon", self.epsilon, 0.0, 1.0)
         checks.whole("initial_rounds", self.initial_rounds, minimum=0)
-        checks.one_of("reward", self.reward, ("quantile", "shift", "clip", "raw"))
+        checks.one_of("reward", self.reward, ("quantile", "range", "shift", "clip", "raw"))
         checks.one_of("count", self.count, ("observed", "selected"))
 
 
@@ -86,7 +86,9 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
 
     Differs from the paper (preset "paper" restores the printed form): gains of a percent or so drown in the printed
     bonus c = sqrt(2), which makes it a round-robin; gains are therefore scaled between their running 5 % and 95 %
-    quantiles, and c = 0.3. The pseudo-code never stores a reward; here every completed client of a round gets it. The
+    quantiles, and c = 0.3. "Normalised to [0, 1]" is not explained: the preset takes (x+1)/2, the preset
+    "paper-stretched" stretches gains to the range seen so far, where a gain that has no other to be compared with
+    counts 0.5. The pseudo-code never stores a reward; here every completed client of a round gets it. The
     bonus counts rewards, not selections. Round 1 gives no reward, because its accuracy is no gain. Clients never
     selected come first by a mask instead of a bonus divided by 1e-10, and ln(max(s, 1)) avoids the root of a negative
     number.
@@ -95,7 +97,10 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
     name = "darts-ucb"
     reference = "Team Darts 2025"
     needs = frozenset({"round.accuracy"})
-    presets = {"paper": {"c": math.sqrt(2.0), "reward": "shift", "count": "selected", "first_reward": True}}
+    presets = {
+        "paper": {"c": math.sqrt(2.0), "reward": "shift", "count": "selected", "first_reward": True},
+        "paper-stretched": {"c": math.sqrt(2.0), "reward": "range", "count": "selected", "first_reward": True},
+    }
     Settings = DartsSettings
     with_ = WithSettings(DartsSettings)
     State = DartsState
@@ -125,14 +130,15 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
         if before is None and not self.settings.first_reward:
             return
         gain = metrics.accuracy - (before or 0.0)
-        reward = self._scaled(gain)
+        reward = metrics.accuracy if before is None else self._scaled(gain)
         if not absurd(np.array([gain]), self.state.gains.values())[0]:  # nobody has earned an absurd gain
             self.state.rewards.update(completed, np.full(len(completed), reward))
 
     def _scaled(self, gain: float) -> float:
-        if self.settings.reward == "quantile":
+        if self.settings.reward in ("quantile", "range"):
+            quantiles = (0.05, 0.95) if self.settings.reward == "quantile" else (0.0, 1.0)
             self.state.gains.add(np.array([gain]))
-            return float(self.state.gains.scaled(np.array([gain]))[0])
+            return float(self.state.gains.scaled(np.array([gain]), *quantiles)[0])
         if self.settings.reward == "shift":
             return (min(max(gain, -1.0), 1.0) + 1.0) / 2.0
         return min(max(gain, 0.0), 1.0) if self.settings.reward == "clip" else gain
