@@ -47,7 +47,7 @@ alphas = st.floats(1e-4, 1e4)
 least = st.integers(1, 4)
 COMPLETE = st.one_of(
     st.builds(IID, balanced=st.booleans()),
-    st.builds(Dirichlet, alpha=alphas, min_size=least),
+    st.builds(Dirichlet, alpha=alphas, min_size=least, balanced=st.booleans()),
     st.builds(LabelShards, per_client=least),
     st.builds(LogNormal, sigma=st.floats(0, 20), min_size=least),
     st.builds(PowerLaw, exponent=st.floats(0, 20), min_size=least),
@@ -173,6 +173,45 @@ def test_receivers_stay_skewed():
     lifted = shards.sizes == 10
     assert lifted.sum() > 200
     assert dominance[lifted].mean() == pytest.approx(dominance[~lifted].mean(), abs=0.1)
+
+
+def test_balanced_dirichlet_gives_nothing_more_to_a_client_that_has_its_share():
+    # alpha near 0: a class goes to one client. Of two classes of 50 the first fills one of two clients, so the second
+    # goes to the other: 50 and 50 with every seed. Without balancing one client gets both with about half of them.
+    samples = Samples(x=np.zeros((100, 1)), y=np.arange(100) % 2)
+    balanced, plain = Dirichlet(alpha=1e-4, balanced=True), Dirichlet(alpha=1e-4)
+    assert [balanced.split(samples, 2, 2, Streams(seed)).sizes.tolist() for seed in range(20)] == [[50, 50]] * 20
+    both = sum(plain.split(samples, 2, 2, Streams(seed)).sizes.max() == 99 for seed in range(20))  # the other gets 1
+    assert 4 <= both <= 16
+
+
+def test_balanced_dirichlet_class_by_class():
+    # 10 classes of 60 over 12 clients, a share of 50: who holds 50 of the first classes holds nothing of later ones,
+    # so the most there can be are 49 + 60.
+    samples = Samples(x=np.zeros((600, 1)), y=np.arange(600) % 10)
+    largest, plain = [], []
+    for seed in range(20):
+        shards = Dirichlet(alpha=0.05, balanced=True).split(samples, 10, 12, Streams(seed))
+        counts = class_counts(samples.y, shards, 10)
+        before = np.cumsum(counts, axis=1) - counts
+        assert not counts[before >= 50].any()
+        assert counts.sum() == 600
+        largest.append(shards.sizes.max())
+        plain.append(Dirichlet(alpha=0.05).split(samples, 10, 12, Streams(seed)).sizes.max())
+    assert max(largest) <= 109
+    assert np.mean(largest) < 0.75 * np.mean(plain)
+
+
+def test_balancing_changes_nothing_where_everybody_has_the_same():
+    # alpha = 1e6: nobody reaches its share before the last class.
+    samples = Samples(x=np.zeros((600, 1)), y=np.arange(600) % 10)
+    for seed in range(3):
+        one, other = (
+            Dirichlet(alpha=1e6, balanced=balanced).split(samples, 10, 12, Streams(seed)) for balanced in (False, True)
+        )
+        assert [one.held_by(client).tolist() for client in range(12)] == [
+            other.held_by(client).tolist() for client in range(12)
+        ]
 
 
 def test_dirichlet_skews_more_the_smaller_alpha_is():
