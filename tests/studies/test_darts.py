@@ -34,6 +34,7 @@ from enlist.studies.darts.experiments import (
 from enlist.studies.darts.settings import (
     AGAIN_METHOD,
     DEFAULT,
+    FIRST_SEED,
     METHODS,
     PARTITION,
     PRINTED,
@@ -86,6 +87,17 @@ def test_ucb_and_random_have_all_rounds_with_every_batch_size():
         for name in ("random", "printed"):
             config = keys[f"batch/{size}/{name}"]["config"]
             assert (config["rounds"]["rounds"], config["training"]["batch"]) == (100, size)
+
+
+def test_no_verdict_rests_on_seeds_of_the_verdicts_before_or_of_development():
+    plan = DARTS.scale("laptop", seeds=100)
+    further = [each for claim in DARTS.claims for each in claim.further.experiments(plan)]
+    judged = {each.seed for each in (*experiments(plan), *further)}
+    assert min(judged) >= 1_000
+    assert not judged & {each.seed for each in spreads.development(DARTS, plan)}
+    assert not {each.seed for each in further if each.key.startswith("again/")} & {
+        each.seed for each in experiments(plan)
+    }
 
 
 def test_cifar_in_six_populations_unless_told_otherwise():
@@ -228,7 +240,7 @@ def test_an_interrupted_study_continues_and_writes_everything(tmp_path):
     with pytest.raises(KeyboardInterrupt), Reproduction.open(DARTS, scale, place) as work:
         work.run(tick=stop)
     done = set(work.outcomes)
-    assert ("profile", 0) in done
+    assert ("profile", FIRST_SEED) in done
     states = []
     with Reproduction.open(DARTS, scale, place, resume=True) as work:
         assert set(work.outcomes) >= done

@@ -47,7 +47,8 @@ def development(study: Study, scale: Scale) -> list[Experiment]:
     rules = rules_of(study).values()
     keys = {arm.key for rule in rules for arm in (rule.of, *rule.against, rule.baseline) if arm is not None}
     wanted = [each for each in study.experiments(scale) if each.key in keys]
-    return [dataclasses.replace(each, seed=DEVELOPMENT + each.seed) for each in wanted]
+    # A study has at most a hundred seeds, from 0 on or from a multiple of a hundred.
+    return [dataclasses.replace(each, seed=DEVELOPMENT + each.seed % 100) for each in wanted]
 
 
 def spreads(study: Study, results: Results, seeds: int) -> list[dict[str, Any]]:
@@ -69,7 +70,13 @@ def spreads(study: Study, results: Results, seeds: int) -> list[dict[str, Any]]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """The command line: see above."""
+    """The command line: see above.
+
+    >>> main(["dart", "--output", "runs"])
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no study is called 'dart'. Did you mean 'darts'? Known: ...
+    """
     from enlist import studies
 
     parser = argparse.ArgumentParser(prog="python -m enlist.studies.spreads", description=str(__doc__).splitlines()[0])

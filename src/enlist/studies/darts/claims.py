@@ -1,4 +1,8 @@
-"""What the report and the slides say, each with the rule that judges it. Margins were set before any run."""
+"""What the report and the slides say, each with the rule that judges it.
+
+Margins are those that were set before the first run of the study. Claims that came later, and those whose rule or
+measurement was changed when its results were known, say so (`added`); all of them are judged on seeds it did not have.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +67,7 @@ LEAD = REPORTED[PRINTED][20] - REPORTED[RANDOM][20]
 """What the report's UCB leads by after round 20, its last."""
 
 
-def printed(
+def _printed(
     key: str,
     measure: Measure,
     margin: float,
@@ -76,22 +80,22 @@ def printed(
     return AsPrinted(rule, beside)
 
 
-def growing(key: str, measure: Measure) -> Rule:
+def _growing(key: str, measure: Measure) -> Rule:
     """A ratio within the profile that has to be above 1."""
     return Rule("greater", measure, PROFILE, [], TENTH, spread=SPREADS.get(key))
 
 
-def against(measure: Measure, one: Arm, other: Arm, margin: float) -> Rule:
+def _against(measure: Measure, one: Arm, other: Arm, margin: float) -> Rule:
     """A comparison that a further experiment makes; targets are random's."""
     return Rule("greater", measure, one, [other], margin, RANDOM)
 
 
-def typical(of: Arm, traits: dict[str, Trait]) -> Parts:
+def _typical(of: Arm, traits: dict[str, Trait]) -> Parts:
     """All traits of the report's draw."""
     return Parts({name: Typical(trait, of) for name, trait in traits.items()})
 
 
-def with_wrong_labels(measure: Measure, margin: float) -> Further:
+def _with_wrong_labels(measure: Measure, margin: float) -> Further:
     """UCB as printed and our default against random where some clients are worse than others."""
     rules = {
         f"{arm.name} against random": Rule("greater", measure, NOISY[arm], [NOISY[RANDOM]], margin)
@@ -108,8 +112,9 @@ SKEW = Claim(
     f"{REPORT}, section 1 and Table 1",
     "clients of one class; 0.5 % to 15 % of the samples; four of the six clients listed just above a twelfth",
     "",
-    typical(BALANCED, TRAITS),
-    looked_at("the partition is not balanced", {"without balancing": typical(PLAIN_DRAWS, TRAITS)}),
+    _typical(BALANCED, TRAITS),
+    looked_at("the partition is not balanced", {"without balancing": _typical(PLAIN_DRAWS, TRAITS)}),
+    added=True,
 )
 SLOWER = Claim(
     "time",
@@ -118,8 +123,9 @@ SLOWER = Claim(
     f"{REPORT}, section 2.1, Figs. 3a and 5",
     "rising bars",
     "",
-    Parts({"time": growing("time/time", TIME), "deviation": growing("time/deviation", TIME_DEVIATION)}),
-    looked_at("what is constant per mini-batch hides what grows with it", {"per sample": growing("", PER_SAMPLE)}),
+    Parts({"time": _growing("time/time", TIME), "deviation": _growing("time/deviation", TIME_DEVIATION)}),
+    looked_at("what is constant per mini-batch hides what grows with it", {"per sample": _growing("", PER_SAMPLE)}),
+    added=True,
 )
 HUNGRIER = Claim(
     "memory",
@@ -128,11 +134,12 @@ HUNGRIER = Claim(
     f"{REPORT}, section 2.1, Fig. 3b",
     "rising bars, steeper to the right",
     "",
-    Parts({"memory": growing("memory/memory", MEMORY), "steeper": growing("memory/steeper", STEEPENING)}),
+    Parts({"memory": _growing("memory/memory", MEMORY), "steeper": _growing("memory/steeper", STEEPENING)}),
     looked_at(
         "memory grows in proportion, and batch sizes double from bar to bar",
-        {"memory, largest over smallest": growing("", MEMORY), "of a further sample": growing("", STEEPENING)},
+        {"memory, largest over smallest": _growing("", MEMORY), "of a further sample": _growing("", STEEPENING)},
     ),
+    added=True,
 )
 SIXTEEN = Claim(
     "sixteen",
@@ -145,6 +152,7 @@ SIXTEEN = Claim(
     "",
     Share("our rule takes 16", takes_sixteen, POPULATIONS, 0.5),
     Further("the choice hangs on what time, memory and accuracy weigh", nothing, weightings),
+    added=True,
 )
 FASTER = Claim(
     "faster",
@@ -154,10 +162,10 @@ FASTER = Claim(
     f"{SLIDES}, benefits",
     "no number",
     "",
-    printed("faster", ROUNDS_TO_TARGET, TENTH, beside=(STRETCHED, DEFAULT, ROTATION)),
+    _printed("faster", ROUNDS_TO_TARGET, TENTH, beside=(STRETCHED, DEFAULT, ROTATION)),
     looked_at(
         "the luck of the draws is as large",
-        {"random with other draws, its rounds to random's target": against(ROUNDS_TO_TARGET, AGAIN, RANDOM, TENTH)},
+        {"random with other draws, its rounds to random's target": _against(ROUNDS_TO_TARGET, AGAIN, RANDOM, TENTH)},
         experiments.random_again,
     ),
 )
@@ -169,14 +177,15 @@ REWARDS = Claim(
     f"{REPORT}, section 3",
     "no number; UCB is compared with random selection only",
     "",
-    printed("rewards", ROUNDS_TO_TARGET, TENTH, rival=ROTATION),
+    _printed("rewards", ROUNDS_TO_TARGET, TENTH, rival=ROTATION),
     looked_at(
         "the printed bonus is so wide that rewards hardly have a say",
         {
-            "evenness, the rotation − UCB as printed": against(UNFAIR, PRINTED, ROTATION, 0.05),
-            "final accuracy, UCB as printed − the rotation": against(FINAL_ACCURACY, PRINTED, ROTATION, POINTS),
+            "evenness, the rotation − UCB as printed": _against(UNFAIR, PRINTED, ROTATION, 0.05),
+            "final accuracy, UCB as printed − the rotation": _against(FINAL_ACCURACY, PRINTED, ROTATION, POINTS),
         },
     ),
+    added=True,
 )
 THRIFTIER = Claim(
     "thriftier",
@@ -187,14 +196,14 @@ THRIFTIER = Claim(
     "",
     Parts(
         {
-            name: printed(f"thriftier/{name}", measure, TENTH, beside=(STRETCHED, DEFAULT, ROTATION))
+            name: _printed(f"thriftier/{name}", measure, TENTH, beside=(STRETCHED, DEFAULT, ROTATION))
             for name, measure in {"samples": SAMPLES_TO_TARGET, "time": SECONDS_TO_TARGET}.items()
         }
     ),
     looked_at(
         "the reward does not know what a client costs",
         {
-            f"{name} of Oort, which is told losses and times, against random": against(measure, OORT, RANDOM, TENTH)
+            f"{name} of Oort, which is told losses and times, against random": _against(measure, OORT, RANDOM, TENTH)
             for name, measure in {"samples": SAMPLES_TO_TARGET, "virtual time": SECONDS_TO_TARGET}.items()
         },
         experiments.oort,
@@ -207,8 +216,8 @@ MORE_ACCURATE = Claim(
     f"{SLIDES}, benefits; {REPORT}, section 3",
     "at round 20, its last: 61.05 % against 49.38 %",
     "",
-    printed("accuracy", FINAL_ACCURACY, POINTS, claimed=LEAD),
-    with_wrong_labels(FINAL_ACCURACY, POINTS),
+    _printed("accuracy", FINAL_ACCURACY, POINTS, claimed=LEAD),
+    _with_wrong_labels(FINAL_ACCURACY, POINTS),
 )
 ADAPTIVE = Claim(
     "adaptive",
@@ -219,14 +228,14 @@ ADAPTIVE = Claim(
     "",
     Parts(
         {
-            "uneven": printed("adaptive/uneven", VARIATION, 0.1),
+            "uneven": _printed("adaptive/uneven", VARIATION, 0.1),
             "right": AsPrinted(
                 Rule("greater", AGREEMENT, PRINTED, [], 0.2, RANDOM, spread=SPREADS.get("adaptive/right")),
                 (STRETCHED, DEFAULT),
             ),
         }
     ),
-    with_wrong_labels(CLEAN, 0.05),
+    _with_wrong_labels(CLEAN, 0.05),
 )
 EXPLORATION = Claim(
     "exploration",
@@ -250,6 +259,7 @@ EXPLORATION = Claim(
             for arm in (NO_EPSILON, NO_START)
         },
     ),
+    added=True,
 )
 STEADIER = Claim(
     "steadier",
@@ -258,10 +268,10 @@ STEADIER = Claim(
     f"{REPORT}, Fig. 6",
     "two curves of 20 rounds",
     "",
-    printed("steadier", JUMP, 0.01, beside=(STRETCHED, DEFAULT, ROTATION)),
+    _printed("steadier", JUMP, 0.01, beside=(STRETCHED, DEFAULT, ROTATION)),
     looked_at(
         "the printed bonus drowns the rewards and leaves a rotation",
-        {"jumps, the rotation's − UCB's as printed": against(JUMP, PRINTED, ROTATION, 0.01)},
+        {"jumps, the rotation's − UCB's as printed": _against(JUMP, PRINTED, ROTATION, 0.01)},
     ),
 )
 FIRST_ROUND = Claim(
@@ -284,10 +294,10 @@ TWENTIETH_ROUND = Claim(
     f"{REPORT}, Table 2",
     "61.05 % against 49.38 %: +11.67 points",
     "",
-    printed("round-20", accuracy_after(20), POINTS, claimed=LEAD),
+    _printed("round-20", accuracy_after(20), POINTS, claimed=LEAD),
     looked_at(
         "a single round of a single run decides nothing",
-        {"random with other draws − random": against(accuracy_after(20), AGAIN, RANDOM, POINTS)},
+        {"random with other draws − random": _against(accuracy_after(20), AGAIN, RANDOM, POINTS)},
         experiments.random_again,
     ),
 )
@@ -315,10 +325,10 @@ FAIRNESS = Claim(
     f"{SLIDES}, trade-offs",
     "no number (a table of the slides, which does not name the selection: 7 times, the next four twice each)",
     "",
-    printed("fairness", UNFAIR, 0.05),
+    _printed("fairness", UNFAIR, 0.05),
     looked_at(
         "the printed bonus is so wide that everybody is asked in turn",
-        {"evenness, the rotation's − UCB's as printed": against(UNFAIR, PRINTED, ROTATION, 0.05)},
+        {"evenness, the rotation's − UCB's as printed": _against(UNFAIR, PRINTED, ROTATION, 0.05)},
     ),
 )
 BETTER_DEFAULT = Claim(
@@ -347,6 +357,7 @@ BETTER_DEFAULT = Claim(
         },
         experiments.noisy,
     ),
+    added=True,
 )
 CLAIMS = (
     SKEW,

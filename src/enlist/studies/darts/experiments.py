@@ -28,6 +28,7 @@ from enlist.studies.darts.settings import (
     CLASSES,
     CLIENTS,
     DEFAULT,
+    FIRST_SEED,
     LABEL_NOISE,
     METHODS,
     NEEDED,
@@ -41,6 +42,7 @@ from enlist.studies.darts.settings import (
     SHOWN,
     K,
     is_long,
+    seeds_of,
     source_of,
 )
 from enlist.studies.experiments import simulation
@@ -65,18 +67,20 @@ def experiments(scale: Scale) -> Sequence[Experiment]:
     own = scale.settings
     partitions = {"balanced": PARTITION, "plain": PLAIN}
     found = [
-        Experiment(f"draws/{name}", 0, {"partition": partition, "draws": own["draws"]}, draws, 0.01 * own["draws"])
+        Experiment(
+            f"draws/{name}", FIRST_SEED, {"partition": partition, "draws": own["draws"]}, draws, 0.01 * own["draws"]
+        )
         for name, partition in partitions.items()
     ]
     ablations = NEEDED if is_long(scale) else NEEDED | SHOWN
     sizes = [size for size in own["sizes"] if size != BATCH]
-    for seed in range(scale.seeds):
+    for seed in seeds_of(scale):
         found.append(_profile(scale, seed))
         found += [_server(scale, arm, seed) for arm in (RANDOM, PRINTED, DEFAULT)]
-        found += [federation_of(scale, arm, method, seed) for arm, method in (METHODS | ablations).items()]
-        if seed < (1 if is_long(scale) else own["batch_seeds"]):
+        found += [_federation(scale, arm, method, seed) for arm, method in (METHODS | ablations).items()]
+        if seed - FIRST_SEED < (1 if is_long(scale) else own["batch_seeds"]):
             found += [
-                federation_of(scale, batch_arm(arm, size), METHODS[arm], seed, batch=size)
+                _federation(scale, batch_arm(arm, size), METHODS[arm], seed, batch=size)
                 for size in sizes
                 for arm in (RANDOM, PRINTED)
             ]
@@ -93,25 +97,40 @@ def batch_arm(arm: Arm, size: int) -> Arm:
 
 
 def random_again(scale: Scale) -> Sequence[Experiment]:
-    """Further: random selection on the same populations with other draws."""
-    return [federation_of(scale, AGAIN, AGAIN_METHOD, seed) for seed in range(scale.seeds)]
+    """Further: random selection on the same populations with other draws.
+
+    >>> from enlist.studies.darts.settings import SCALES
+    >>> random_again(SCALES["smoke"])[0].settings["selector"]
+    'darts-ucb+epsilon=1+initial_rounds=0'
+    """
+    return [_federation(scale, AGAIN, AGAIN_METHOD, seed) for seed in seeds_of(scale)]
 
 
 def noisy(scale: Scale) -> Sequence[Experiment]:
-    """Further: a third of the clients have nothing but wrong labels, so that some are worse than others."""
+    """Further: a third of the clients have nothing but wrong labels, so that some are worse than others.
+
+    >>> from enlist.studies.darts.settings import SCALES
+    >>> noisy(SCALES["smoke"])[0].key
+    'further/noisy/random'
+    """
     return [
-        federation_of(scale, arm, METHODS[plain], seed, data={"label_noise": LABEL_NOISE})
-        for seed in range(scale.seeds)
+        _federation(scale, arm, METHODS[plain], seed, data={"label_noise": LABEL_NOISE})
+        for seed in seeds_of(scale)
         for plain, arm in NOISY.items()
     ]
 
 
 def oort(scale: Scale) -> Sequence[Experiment]:
-    """Further: a selector that is told what clients cost."""
-    return [federation_of(scale, OORT, "oort", seed) for seed in range(scale.seeds)]
+    """Further: a selector that is told what clients cost.
+
+    >>> from enlist.studies.darts.settings import SCALES
+    >>> oort(SCALES["smoke"])[0].key
+    'further/oort'
+    """
+    return [_federation(scale, OORT, "oort", seed) for seed in seeds_of(scale)]
 
 
-def federation_of(
+def _federation(
     scale: Scale, arm: Arm, method: str, seed: int, batch: int = BATCH, data: Mapping[str, Any] | None = None
 ) -> Experiment:
     """A run of a method on the population of a seed."""
@@ -155,6 +174,13 @@ def federation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     Beside what `studies.experiments.simulation` returns: of clients (N,) their `samples`, `quality` (share of right
     labels) and `counts` (N, classes); of participations (rounds, k) `who` took part, its `local_accuracy` on its own
     samples after training (NaN if not measured) and its `local_loss` while it trained.
+
+    >>> import tempfile
+    >>> config = {"data": {"clients": 6}, "training": {"measure": True}, "rounds": {"rounds": 4, "k": 2}}
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     found = federation({"selector": "random", "config": config}, 1, Path(folder))
+    >>> found["who"].shape, found["counts"].shape, bool((found["local_accuracy"] <= 1).all())
+    ((4, 2), (6, 10), True)
     """
     from enlist.runs.tables import PARTICIPATIONS, read_run
 
@@ -204,6 +230,10 @@ def profile(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     `client`, `passed` (which pass), `step`, `length` (samples in it), `seconds` and `right` (accuracy on it just before
     it is learned from). Of clients: `samples` (N,); of (sizes, N): `memory`, peak bytes of a step on top of what was
     there, and `accuracy` and `loss` on the client's own samples in the end.
+
+    >>> config = {"data": {"clients": 3}, "model": "logistic"}
+    >>> profile({"config": config, "sizes": [8, 32], "passes": 1}, 1, Path())["memory"].shape
+    (2, 3)
     """
     import torch
 

@@ -50,48 +50,48 @@ def figures(results: Results) -> Sequence[Figure]:
     []
     """
     makers = [
-        pies,
-        bars,
-        sizes_held,
-        costs,
-        client_times,
-        client_accuracies,
-        deviations,
-        choice,
-        first_rounds,
-        all_rounds,
-        asked,
-        mini_batches,
-        chosen_size,
-        rounds_by_size,
-        ablations,
-        own_samples,
+        _pies,
+        _bars,
+        _sizes_held,
+        _costs,
+        _client_times,
+        _client_accuracies,
+        _deviations,
+        _choice,
+        _first_rounds,
+        _all_rounds,
+        _asked,
+        _mini_batches,
+        _chosen_size,
+        _rounds_by_size,
+        _ablations,
+        _own_samples,
     ]
     return possible(makers, results)
 
 
-def pies(results: Results) -> Figure:
+def _pies(results: Results) -> Figure:
     """Fig. 1a."""
     seed, first = next(iter(results[RANDOM.key].outcomes.items()))
     chart = class_pies(first["counts"], "Classes of each client, and its samples", first["class_names"])
     return Figure("class-pies", "Classes of each client (Fig. 1a)", chart, f"The population of seed {seed}.", True)
 
 
-def bars(results: Results) -> Figure:
+def _bars(results: Results) -> Figure:
     """Fig. 1b."""
     seed, first = next(iter(results[RANDOM.key].outcomes.items()))
     chart = class_bars(first["counts"], "Samples of each client by class", first["class_names"])
     return Figure("class-bars", "Classes and sizes of clients (Fig. 1b)", chart, f"The population of seed {seed}.")
 
 
-def sizes_held(results: Results) -> Figure:
+def _sizes_held(results: Results) -> Figure:
     """Fig. 2."""
     chart = size_histogram(results[RANDOM.key].column("samples").ravel(), "Samples per client")
     caption = f"Clients of {populations(results, RANDOM.key)}."
     return Figure("size-histogram", "How many samples clients hold (Fig. 2)", chart, caption)
 
 
-def costs(results: Results) -> Figure:
+def _costs(results: Results) -> Figure:
     """Fig. 3."""
     machine = results["profile"].each("machine")[0]
     caption = (
@@ -103,7 +103,7 @@ def costs(results: Results) -> Figure:
     return Figure("batch-costs", "Time and memory by batch size (Fig. 3)", chart, caption, highlight=True)
 
 
-def deviations(results: Results) -> Figure:
+def _deviations(results: Results) -> Figure:
     """Fig. 5."""
     caption = f"Of time over single mini-batches, of memory over clients; mean over {populations(results, 'profile')}."
     title = "Standard deviations by batch size"
@@ -123,21 +123,21 @@ def _by_size_panels(results: Results, title: str, time: str, memory: str) -> alt
     return side_by_side(panels, title, {"mini-batches": BLUE})
 
 
-def client_times(results: Results) -> Figure:
+def _client_times(results: Results) -> Figure:
     """Fig. 4a."""
     chart = _profile_chart(_first_profile(results), "time-per-client")
     caption = f"Seconds of a pass, median; the population of seed {results['profile'].seeds[0]}."
     return Figure("client-time", "Training time of each client (Fig. 4a)", chart, caption)
 
 
-def client_accuracies(results: Results) -> Figure:
+def _client_accuracies(results: Results) -> Figure:
     """Fig. 4b."""
     chart = _profile_chart(_first_profile(results), "accuracy")
     caption = f"Each client's own model on its own samples; the population of seed {results['profile'].seeds[0]}."
     return Figure("client-accuracy", "Accuracy of each client by batch size (Fig. 4b)", chart, caption)
 
 
-def choice(results: Results) -> Figure:
+def _choice(results: Results) -> Figure:
     """What the choice of a batch size comes from."""
     chart = _profile_chart(profile_of(list(results["profile"].outcomes.values())), "score")
     caption = (
@@ -157,7 +157,7 @@ def _profile_chart(profile: Profile, name: str) -> alt.TopLevelMixin:
     return profile_charts(profile, scores(profile.rows, profile.weights))[name]
 
 
-def first_rounds(results: Results) -> Figure:
+def _first_rounds(results: Results) -> Figure:
     """Fig. 6: UCB and random, population by population, and the report's numbers as points."""
     rows, thin, dots = [], [], []
     for arm in (RANDOM, PRINTED):
@@ -188,7 +188,7 @@ def first_rounds(results: Results) -> Figure:
     return Figure("first-rounds", "The first rounds, and the report's one run (Fig. 6)", both, caption, highlight=True)
 
 
-def all_rounds(results: Results) -> Figure:
+def _all_rounds(results: Results) -> Figure:
     """Fig. 6 and beyond: all methods over all rounds, and the lead of two of them over random."""
     arms = _run(results, tuple(METHODS))
     shared = results.common([arm.key for arm in arms])
@@ -212,7 +212,7 @@ def all_rounds(results: Results) -> Figure:
     )
 
 
-def asked(results: Results) -> Figure:
+def _asked(results: Results) -> Figure:
     """How often clients are asked, from the most asked to the least."""
     arms = _run(results, (RANDOM, PRINTED, STRETCHED, DEFAULT))
     rows = [
@@ -227,7 +227,7 @@ def asked(results: Results) -> Figure:
     return Figure("times-asked", "How often clients are asked", chart, caption, highlight=True)
 
 
-def mini_batches(results: Results) -> Figure:
+def _mini_batches(results: Results) -> Figure:
     """Slides: accuracy on each mini-batch just before the client learns from it."""
     rows, outcomes = [], list(results["profile"].outcomes.values())
     sizes = np.unique(outcomes[0]["batch"]).astype(int).tolist()
@@ -248,7 +248,7 @@ def mini_batches(results: Results) -> Figure:
     return Figure("minibatch-accuracy", "Accuracy per mini-batch for each batch size (slides)", chart, caption)
 
 
-def chosen_size(results: Results) -> Figure:
+def _chosen_size(results: Results) -> Figure:
     """Slides: accuracy and time of a round of random selection at batch size 16."""
     shared = results.common([RANDOM.key, "profile"])
     taken = []
@@ -268,7 +268,7 @@ def chosen_size(results: Results) -> Figure:
     return Figure("batch-16", f"Accuracy and time with batch size {BATCH} (slides)", chart, caption)
 
 
-def rounds_by_size(results: Results) -> Figure:
+def _rounds_by_size(results: Results) -> Figure:
     """Random selection and UCB as printed with each batch size, all rounds."""
     sizes = sorted({BATCH, *(int(key.split("/")[1]) for key in results.keys("batch/"))})
     shared = results.common([batch_arm(arm, size).key for size in sizes for arm in (RANDOM, PRINTED)])
@@ -282,7 +282,7 @@ def rounds_by_size(results: Results) -> Figure:
     return Figure("batch-rounds", "Random selection and UCB with each batch size (slides)", chart, caption)
 
 
-def ablations(results: Results) -> Figure:
+def _ablations(results: Results) -> Figure:
     """Lead over random in the end, of UCB as printed and of what differs from it in one setting."""
     arms = _run(results, (RANDOM, PRINTED, *NEEDED, *SHOWN, STRETCHED, DEFAULT, ROTATION, OORT))
     rows = []
@@ -297,7 +297,7 @@ def ablations(results: Results) -> Figure:
     return Figure("ablations", "Appendix: settings of UCB", chart, caption)
 
 
-def own_samples(results: Results) -> Figure:
+def _own_samples(results: Results) -> Figure:
     """Two accuracies of the same runs: the common model's, and that of clients on their own samples."""
     group = results[RANDOM.key]
     series = {

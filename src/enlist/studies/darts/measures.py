@@ -65,7 +65,7 @@ def worth(outcome: Outcome) -> FloatArray:
     return np.array([row.mean() if len(row) else math.nan for row in rows])
 
 
-def agreement(outcome: Outcome, base: Outcome) -> float:
+def _agreement(outcome: Outcome, base: Outcome) -> float:
     """Rank correlation of how often clients were asked with what they were worth under random selection, where nobody's
     reward depends on the selector; 0 if all were asked equally often."""
     counts, values = picks(outcome), worth(base)
@@ -75,7 +75,7 @@ def agreement(outcome: Outcome, base: Outcome) -> float:
     return float(spearmanr(counts[known], values[known]).statistic)
 
 
-def samples_to_target(outcome: Outcome, base: Outcome) -> Value:
+def _samples_to_target(outcome: Outcome, base: Outcome) -> Value:
     """Samples that clients train on until the target of ROUNDS_TO_TARGET."""
     rounds = ROUNDS_TO_TARGET.of(outcome, base)
     asked = np.asarray(outcome["who"][: int(rounds.number)], dtype=np.int64)
@@ -94,7 +94,14 @@ def clean_share(outcome: Outcome) -> float:
 
 
 def profile_of(outcomes: Sequence[Outcome]) -> Profile:
-    """What was measured with one or several seeds as a profile; clients of other seeds are other clients."""
+    """What was measured with one or several seeds as a profile; clients of other seeds are other clients.
+
+    >>> steps = {"batch": [8, 8], "client": [0, 0], "passed": [0, 0], "seconds": [1.0, 3.0], "samples": [12]}
+    >>> ends = {"memory": [[9.0]], "accuracy": [[1.0]], "loss": [[0.1]]}
+    >>> run = Outcome({"machine": "mine"}, {name: np.array(own) for name, own in (steps | ends).items()}, 1.0)
+    >>> profile_of([run, run]).clients, profile_of([run]).measurements[0].seconds
+    ([0, 1], 4.0)
+    """
     from enlist.simulation.profile import WEIGHTS, Measurement, Profile
 
     measured, offset, passes = [], 0, 0
@@ -119,7 +126,13 @@ def profile_of(outcomes: Sequence[Outcome]) -> Profile:
 
 def by_size(outcome: Outcome) -> dict[str, FloatArray]:
     """(sizes,) of the profile: mean and deviation of the seconds of single mini-batches, seconds per sample, mean and
-    deviation over clients of the memory of a step, and mean accuracy of clients on their own samples."""
+    deviation over clients of the memory of a step, and mean accuracy of clients on their own samples.
+
+    >>> steps = {"batch": np.array([8, 8]), "length": np.array([8, 4]), "seconds": np.array([1.0, 3.0])}
+    >>> run = Outcome({}, steps | {"memory": np.ones((1, 2)), "accuracy": np.ones((1, 2))}, 1.0)
+    >>> by_size(run)["time deviation"]
+    array([1.])
+    """
     sizes = np.unique(outcome["batch"])
     rows = [outcome["batch"] == size for size in sizes]
     seconds = [outcome["seconds"][own] for own in rows]
@@ -137,7 +150,12 @@ def by_size(outcome: Outcome) -> dict[str, FloatArray]:
 
 
 def pass_seconds(outcome: Outcome, size: int) -> FloatArray:
-    """(clients,) seconds per sample with a batch size, or with the nearest that was profiled."""
+    """(clients,) seconds per sample with a batch size, or with the nearest that was profiled.
+
+    >>> steps = {"batch": [16, 16], "client": [0, 0], "length": [16, 4], "seconds": [1.0, 3.0]}
+    >>> pass_seconds(Outcome({}, {name: np.array(own) for name, own in steps.items()}, 1.0), 20)
+    array([0.2])
+    """
     sizes = np.unique(outcome["batch"])
     own = outcome["batch"] == sizes[np.argmin(np.abs(sizes - size))]
     client = outcome["client"][own].astype(np.int64)
@@ -145,7 +163,7 @@ def pass_seconds(outcome: Outcome, size: int) -> FloatArray:
     return np.asarray(seconds / samples)
 
 
-def growth(name: str) -> Callable[[Outcome, Outcome], Value]:
+def _growth(name: str) -> Callable[[Outcome, Outcome], Value]:
     """A column of `by_size`: its value for the largest batch size over that for the smallest."""
 
     def of(outcome: Outcome, base: Outcome) -> Value:
@@ -155,7 +173,7 @@ def growth(name: str) -> Callable[[Outcome, Outcome], Value]:
     return of
 
 
-def steepening(outcome: Outcome, base: Outcome) -> Value:
+def _steepening(outcome: Outcome, base: Outcome) -> Value:
     """Bytes that a further sample takes: between the largest two batch sizes over between the smallest two."""
     found = by_size(outcome)
     ends = zip(found["size"], found["memory"], strict=True)
@@ -163,9 +181,9 @@ def steepening(outcome: Outcome, base: Outcome) -> Value:
     return Value(float(max(slopes[-1], 1.0) / max(slopes[0], 1.0)))
 
 
-def grown(what: str, name: str) -> Measure:
+def _grown(what: str, name: str) -> Measure:
     """The measure of a column's growth."""
-    return Measure(f"{what}, with the largest batch size over the smallest", growth(name), ratio=True)
+    return Measure(f"{what}, with the largest batch size over the smallest", _growth(name), ratio=True)
 
 
 JUMP = Measure(
@@ -178,7 +196,7 @@ JUMP = Measure(
 )
 SAMPLES_TO_TARGET = Measure(
     "samples trained on until the mean of five evaluations reaches nine tenths of the baseline's final accuracy",
-    samples_to_target,
+    _samples_to_target,
     ratio=True,
     less=True,
 )
@@ -188,7 +206,7 @@ VARIATION = Measure(
 )
 AGREEMENT = Measure(
     "rank correlation of how often clients are asked with what they were worth under random selection",
-    lambda outcome, base: Value(agreement(outcome, base)),
+    lambda outcome, base: Value(_agreement(outcome, base)),
 )
 CLEAN = Measure("share of picks with right labels", lambda outcome, base: Value(clean_share(outcome)))
 UNFAIR = dataclasses.replace(EVENNESS, less=True)
@@ -197,10 +215,10 @@ SERVER = Measure(
     lambda outcome, base: Value(outcome["choosing"][0] + outcome["evaluation"]),
     unit="ms",
 )
-TIME, TIME_DEVIATION = grown("mean time of a mini-batch", "time"), grown("its standard deviation", "time deviation")
-PER_SAMPLE, MEMORY = grown("time per sample", "per sample"), grown("peak memory of a step", "memory")
+TIME, TIME_DEVIATION = _grown("mean time of a mini-batch", "time"), _grown("its standard deviation", "time deviation")
+PER_SAMPLE, MEMORY = _grown("time per sample", "per sample"), _grown("peak memory of a step", "memory")
 STEEPENING = Measure(
     "memory of a further sample, between the largest two batch sizes over between the smallest two",
-    steepening,
+    _steepening,
     ratio=True,
 )

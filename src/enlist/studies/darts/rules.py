@@ -31,6 +31,9 @@ class Trait(NamedTuple):
     of        counts (draws, clients, classes) -> (draws,) the number
     reported  the report's
     least     whether the report's is a least value (it names some clients only), so that more is as good
+
+    >>> LARGEST.reported
+    0.15026
     """
 
     name: str
@@ -92,12 +95,24 @@ class Typical:
 
 
 def takes_sixteen(outcome: Outcome) -> bool:
-    """Whether the least mean of time, memory and lack of accuracy, each in 0..1 over the sizes, is that of 16."""
+    """Whether the least mean of time, memory and lack of accuracy, each in 0..1 over the sizes, is that of 16.
+
+    >>> steps = {"batch": [16, 16], "client": [0, 0], "passed": [0, 0], "seconds": [1.0, 3.0], "samples": [20]}
+    >>> ends = {"memory": [[9.0]], "accuracy": [[1.0]], "loss": [[0.1]]}
+    >>> takes_sixteen(Outcome({"machine": "mine"}, {name: np.array(own) for name, own in (steps | ends).items()}, 1.0))
+    True
+    """
     return profile_of([outcome]).best == BATCH
 
 
 def weightings(results: Results) -> str:
-    """Which batch sizes are taken if time, memory and accuracy weigh otherwise, and if a size is not offered."""
+    """Which batch sizes are taken if time, memory and accuracy weigh otherwise, and if a size is not offered.
+
+    >>> weightings(Results({}))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no finished experiment is called 'profile'. Known: none.
+    """
     from enlist.simulation.profile import choose
 
     rows = profile_of(list(results["profile"].outcomes.values())).rows

@@ -49,6 +49,8 @@ AGAIN_METHOD = "darts-ucb+epsilon=1+initial_rounds=0"
 NOISY = {arm: Arm(arm.key.replace("select", "further/noisy"), arm.name) for arm in (RANDOM, PRINTED, DEFAULT)}
 LABEL_NOISE = {"share": 1 / 3, "low": 1.0, "high": 1.0}
 
+FIRST_SEED = 1_000
+"""The verdicts of before had seeds from 0 on, and rules were changed with them in view: these are fresh."""
 SPREADS: Mapping[str, float] = {}
 """Claim -> deviation of its paired differences on development seeds, from `python -m enlist.studies.spreads darts`."""
 
@@ -138,6 +140,15 @@ def source_of(scale: Scale) -> Source:
     if CIFAR in scale.extras and name != "paper":
         name = CIFAR
     return SOURCES["digits" if name == "fashion-mnist" and not has_fashion_mnist() else name]
+
+
+def seeds_of(scale: Scale) -> range:
+    """The seeds of a scale, on which its verdicts rest.
+
+    >>> seeds_of(SCALES["smoke"])
+    range(1000, 1002)
+    """
+    return range(FIRST_SEED, FIRST_SEED + scale.seeds)
 
 
 def is_long(scale: Scale) -> bool:

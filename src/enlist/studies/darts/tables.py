@@ -58,10 +58,10 @@ def tables(results: Results) -> Sequence[Table]:
     >>> tables(Results({}))
     []
     """
-    return possible([holdings, batch_sizes, rounds, methods, most_selected, server], results)
+    return possible([_holdings, _batch_sizes, _rounds, _methods, _most_selected, _server], results)
 
 
-def holdings(results: Results) -> Table:
+def _holdings(results: Results) -> Table:
     """Samples and dominant classes of the clients of the first population, and those that the report lists."""
     seed, first = next(iter(results[RANDOM.key].outcomes.items()))
     counts, names = first["counts"], first["class_names"]
@@ -85,7 +85,7 @@ def holdings(results: Results) -> Table:
     return Table("distribution", "Who holds what (Table 1)", rows, f"The population of seed {seed}, and the report's.")
 
 
-def batch_sizes(results: Results) -> Table:
+def _batch_sizes(results: Results) -> Table:
     """The profile, the score that decides, and how accurate the common model becomes."""
     from enlist.simulation.profile import scores
 
@@ -121,7 +121,7 @@ def batch_sizes(results: Results) -> Table:
     )
 
 
-def rounds(results: Results) -> Table:
+def _rounds(results: Results) -> Table:
     """Accuracy after some rounds, and the lead over random, beside the report's (Table 2)."""
     last = results[RANDOM.key].column("accuracy").shape[1]
     rows = [
@@ -146,7 +146,7 @@ def rounds(results: Results) -> Table:
     )
 
 
-def methods(results: Results) -> Table:
+def _methods(results: Results) -> Table:
     """Benefits and costs of each way to select."""
     rows = []
     for arm in [*METHODS, *NEEDED, *SHOWN, OORT]:
@@ -175,7 +175,7 @@ def methods(results: Results) -> Table:
     )
 
 
-def most_selected(results: Results, most: int = 5) -> Table:
+def _most_selected(results: Results, most: int = 5) -> Table:
     """The most selected clients of the first population, and the slides'."""
     names = ("client", "rounds", "accuracy", "loss", "seconds")
     rows: list[dict[str, Any]] = [{"selection": "slides", **dict(zip(names, row, strict=True))} for row in SELECTED]
@@ -198,7 +198,7 @@ def most_selected(results: Results, most: int = 5) -> Table:
     )
 
 
-def server(results: Results) -> Table:
+def _server(results: Results) -> Table:
     """Milliseconds of the server per round, by number of clients."""
     rows = []
     for arm in (RANDOM, PRINTED, DEFAULT):
