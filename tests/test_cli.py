@@ -176,7 +176,7 @@ def test_options_reach_the_run(call, tmp_path):
     assert settings["selectors"] == ["random", "cs-ucb"]
     assert (settings["scenario"], settings["over_commit"], settings["delay"]) == ("uneven", 1.5, 1)
     assert settings["late"] == "await"
-    assert settings["reward"] == {"alpha": 3.0, "beta": 1.0, "normalised": False, "by_size": False}
+    assert settings["reward"] == {"alpha": 3.0, "beta": 1.0, "normalised": False, "by_size": False, "capped": False}
 
 
 @pytest.mark.parametrize("smallest", [["--rounds", "1"], ["--seeds", "1"], ["--clients", "1", "-k", "1"]], ids=str)

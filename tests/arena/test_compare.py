@@ -208,7 +208,7 @@ def test_what_is_saved_can_be_read_and_is_what_was_found(tmp_path):
     settings = json.loads((folder / "settings.json").read_text())
     assert settings["selectors"] == list(SETTINGS.selectors)
     assert (settings["clients"], settings["k"], settings["rounds"], settings["seeds"]) == (15, 3, 40, 2)
-    assert settings["reward"] == {"alpha": 1.0, "beta": 1.0, "normalised": True, "by_size": False}
+    assert settings["reward"] == {"alpha": 1.0, "beta": 1.0, "normalised": True, "by_size": False, "capped": True}
     assert settings["world"]["latency"] == scenario("uneven").latency
     with open(folder / "scores.csv", newline="") as file:
         rows = list(csv.DictReader(file))

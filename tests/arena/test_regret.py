@@ -73,6 +73,15 @@ def test_targets_by_size_are_capped_by_filling_up():
     assert lags == pytest.approx([0.5, 1.0, 1.0])
 
 
+def test_targets_by_size_as_printed():
+    # Eq. 4: sizes 6, 1, 1 and k = 2: 2 * 6/8 = 1.5, 1/4, 1/4. In round 2, selected once each: - 1/2.
+    reward = Reward(normalised=False, by_size=True, capped=False)
+    sizes = np.array([6.0, 1.0, 1.0])
+    assert reward.generalisation(np.zeros(3), 1, 2, sizes) == pytest.approx([1.5, 0.25, 0.25])
+    assert reward.generalisation(np.ones(3), 2, 2, sizes) == pytest.approx([1.0, -0.25, -0.25])
+    assert reward.generalisation(np.zeros(3), 1, 2, np.zeros(3)).tolist() == [0.0, 0.0, 0.0]
+
+
 def test_the_reward_of_a_set_by_hand():
     speed, lag = np.array(FOUR), np.array([-0.2, 0.1, 0.4, 0.45])
     assert Reward(alpha=2.0).value(speed, lag, np.array([1, 2]), 2) == pytest.approx(0.5 + 0.5)

@@ -574,8 +574,20 @@ def test_bsfl_size_and_quality():
 def test_bsfl_targets_above_one_are_capped():
     # spec D.4.4: d = (8, 1, 1), k = 2: 1.6 is capped at 1, the rest shares 1
     clients = Clients(num_examples=[8, 1, 1])
-    selector = enlist.create("bsfl", clients, generalisation="size-quality", preset="paper")
+    selector = enlist.create("bsfl", clients, generalisation="size-quality")
     assert selector.targets(2).tolist() == pytest.approx([1.0, 0.5, 0.5])
+
+
+def test_bsfl_targets_as_printed():
+    # Eq. 4: d = (8, 1, 1), k = 2: 2 * 8/10 = 1.6, .2, .2, also if everybody is wanted
+    clients = Clients(num_examples=[8, 1, 1])
+    selector = enlist.create("bsfl", clients, generalisation="size-quality", preset="paper")
+    assert selector.targets(2).tolist() == pytest.approx([1.6, 0.2, 0.2])
+    assert selector.targets(3).tolist() == pytest.approx([2.4, 0.3, 0.3])
+    selector.round = 1
+    assert selector.generalisation(2).tolist() == pytest.approx([1.6, 0.2, 0.2])
+    nothing = enlist.create("bsfl", Clients(num_examples=[0, 0]), generalisation="size-quality", preset="paper")
+    assert nothing.targets(1).tolist() == [0.0, 0.0]
 
 
 def test_bsfl_loss():

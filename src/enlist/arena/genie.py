@@ -9,7 +9,7 @@ import numpy as np
 
 from enlist import checks
 from enlist.arena.worlds import Truth, World
-from enlist.bandits import argmax_min_plus_sum, best_subset, capped_shares, hypervolume
+from enlist.bandits import argmax_min_plus_sum, best_subset, capped_shares, hypervolume, proportional_shares
 from enlist.contract import Choice, Request, Selector
 from enlist.selectors import AnyMethod, create, method
 from enlist.settings import NoSettings
@@ -26,6 +26,7 @@ class Reward:
 
     normalised   lag relative to its target and cut to [-1, 1], as the selector's default; False as printed
     by_size      targets in proportion to num_examples (non-iid) instead of k/n
+    capped       those targets capped at 1 by water-filling, as the selector's default; False as printed (Eq. 4)
 
     >>> reward = Reward()
     >>> reward.generalisation(np.array([0, 2]), rounds=2, k=1, sizes=np.array([1.0, 1.0]))
@@ -36,6 +37,7 @@ class Reward:
     beta: float = 1.0
     normalised: bool = True
     by_size: bool = False
+    capped: bool = True
 
     def __post_init__(self) -> None:
         checks.finite("alpha", self.alpha, 0.0)
@@ -43,7 +45,9 @@ class Reward:
 
     def generalisation(self, selected: IntArray, rounds: int, k: int, sizes: FloatArray) -> FloatArray:
         """g of every client, given how often each was selected before round `rounds`."""
-        target = capped_shares(sizes, float(k)) if self.by_size else np.full(len(sizes), min(k / len(sizes), 1.0))
+        target = np.full(len(sizes), min(k / len(sizes), 1.0))
+        if self.by_size:
+            target = (capped_shares if self.capped else proportional_shares)(sizes, float(k))
         lag = target - selected / rounds
         if self.normalised:
             lag = np.clip(lag / np.maximum(target, 1e-12), -1.0, 1.0)

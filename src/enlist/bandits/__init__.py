@@ -14,7 +14,7 @@ from enlist.bandits.linear import Ridge, RidgePerClient, Standardiser
 from enlist.bandits.lognormal import LogLatency, round_end
 from enlist.bandits.maxmin import argmax_min_plus_sum, objective
 from enlist.bandits.pareto import best_subset, dominated, front, hypervolume
-from enlist.bandits.queues import VirtualQueues, capped_shares
+from enlist.bandits.queues import VirtualQueues, capped_shares, proportional_shares
 from enlist.bandits.rules import UCB, DiscountedThompson, EpsilonGreedy, Rule, Thompson
 from enlist.bandits.sampling import (
     rest,
@@ -66,6 +66,7 @@ __all__ = [
     "largest_credible",
     "median_distance",
     "objective",
+    "proportional_shares",
     "rbf",
     "rest",
     "round_end",

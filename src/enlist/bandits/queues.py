@@ -35,6 +35,16 @@ class VirtualQueues(State):
         self.served[clients] = True
 
 
+def proportional_shares(weights: FloatArray, total: float) -> FloatArray:
+    """Shares in proportion to the weights that sum to `total`, however large a single one gets; 0 if all weights are.
+
+    >>> proportional_shares(np.array([8.0, 1.0, 1.0]), 2.0)
+    array([1.6, 0.2, 0.2])
+    """
+    whole = float(weights.sum())
+    return np.asarray(total * (weights / whole)) if whole > 0 else np.zeros(len(weights))
+
+
 def capped_shares(weights: FloatArray, total: float, cap: float = 1.0) -> FloatArray:
     """Shares min(cap, c * weight) with c such that they sum to `total` (water-filling), O(n log n).
 

@@ -92,7 +92,7 @@ def arena(
         over_commit=over_commit,
         delay=delay,
         late=late,
-        reward=Reward(alpha=alpha, normalised=reward == "normalised"),
+        reward=Reward(alpha=alpha, normalised=reward == "normalised", capped=reward == "normalised"),
     )
     settings.check()
     checks.whole("--jobs", jobs, minimum=0)

@@ -16,6 +16,7 @@ from enlist.bandits import (
     credible,
     credible_extent,
     exhaustive,
+    proportional_shares,
     scored_latency,
 )
 from enlist.bandits.credible import APART, SMALL
@@ -46,6 +47,9 @@ class BSFLSettings:
         loss, or a function (selector, k) -> target share of every client.
     normalised : bool, default True
         Divide the lag by its target, so that alpha means the same for any n and k.
+    capped : bool, default True
+        Cap the targets of "size-quality" at 1 by water-filling, as nobody can take part more often than always; False
+        is Eq. 4 as printed.
     solver : {"exact", "alsa", "annealing", "exhaustive"}, default "exact"
         How the best set is found.
     shortest : float or None, default None
@@ -64,6 +68,7 @@ class BSFLSettings:
     bonus_scale: float = 0.1
     generalisation: str | Callable[..., FloatArray] = "iid"
     normalised: bool = True
+    capped: bool = True
     solver: str = "exact"
     shortest: float | None = None
     rates: str = "round"
@@ -126,7 +131,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
 
     name = "bsfl"
     reference = "BSFL"
-    presets = {"paper": {"bonus_scale": 1.0, "normalised": False, "alpha": 1.0, "beta": 1.0}}
+    presets = {"paper": {"bonus_scale": 1.0, "normalised": False, "capped": False, "alpha": 1.0, "beta": 1.0}}
     Settings = BSFLSettings
     with_ = WithSettings(BSFLSettings)
     State = BSFLState
@@ -197,7 +202,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
         return np.asarray(np.abs(lag) ** self.settings.beta * np.sign(lag))
 
     def targets(self, k: int) -> FloatArray:
-        """The share of rounds that each client should take part in; they sum to k."""
+        """The share of rounds that each client should take part in; they sum to k. As printed, one may exceed 1."""
         count, kind = len(self.clients), self.settings.generalisation
         share = min(k / count, 1.0)
         if callable(kind):
@@ -208,7 +213,8 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
         if kind == "size-quality":
             assert self.clients.num_examples is not None
             quality = 1.0 if self.clients.quality is None else self.clients.quality
-            return capped_shares(self.clients.num_examples * quality, float(k))
+            shares = capped_shares if self.settings.capped else proportional_shares
+            return shares(self.clients.num_examples * quality, float(k))
         if kind == "loss" and not np.isnan(self.state.loss).all():
             # Clients whose loss is unknown count as if they had the largest credible one.
             known = self.state.loss[~np.isnan(self.state.loss)]

@@ -39,7 +39,7 @@ def _spread(results: Results) -> str:
         said.append(f"{k} of {clients} {', '.join(cells)}")
     return (
         "share of populations in which Eq. 4 exceeds 1, by how uneven the sizes are (σ of their logarithm): "
-        f"{'; '.join(said)}. With targets min(1, c·d) that sum to m (water-filling, as our selector has it) the "
+        f"{'; '.join(said)}. With targets min(1, c·d) that sum to m (water-filling, our selector's default) the "
         f"largest of all of them is {most:.2f}."
     )
 

@@ -14,7 +14,7 @@ FIRST = 600
 IID, NON_IID = "iid", "non-iid"
 SCENARIOS = {IID: "slow-minority", NON_IID: "slow-minority-by-size"}
 PRINTED, DEFAULT = "printed", "default"
-REWARDS = {PRINTED: {"alpha": 1.0, "normalised": False}, DEFAULT: {"alpha": 1.0, "normalised": True}}
+REWARDS = {PRINTED: {"alpha": 1.0, "normalised": False, "capped": False}, DEFAULT: {"alpha": 1.0, "normalised": True}}
 """The reward that each preset of BSFL maximises; the paper prints neither alpha nor beta, both are 1 here."""
 BY_SIZE = {"generalisation": "size-quality"}
 SCALE = 100.0
