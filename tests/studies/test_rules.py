@@ -10,9 +10,17 @@ import pytest
 
 from enlist.statistics import smallest_difference
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, counted, trials_for
-from enlist.studies.measures import EVENNESS, FINAL_ACCURACY, ROUNDS_TO_TARGET, Measure, Value, final_accuracy
+from enlist.studies.measures import (
+    EVENNESS,
+    FINAL_ACCURACY,
+    FINAL_LOSS,
+    ROUNDS_TO_TARGET,
+    Measure,
+    Value,
+    final_accuracy,
+)
 from enlist.studies.results import Group, Outcome, Results
-from enlist.studies.rules import Arm, AsPrinted, Parts, Rule, Share, Untestable, simple_rules
+from enlist.studies.rules import Arm, AsPrinted, Limit, Parts, Rule, Share, Untestable, simple_rules
 
 OURS, BASE, OTHER = Arm("ours", "ours"), Arm("base", "random"), Arm("other", "the other")
 NUMBER = Measure("the number", lambda outcome, base: Value(outcome["number"], bool(outcome["open"])))
@@ -201,3 +209,52 @@ def test_reasons_that_parts_share_are_said_once():
     found = results(ours=[3.0, 3.1, 3.2], base=[1.0, 1.0, 1.0])
     good = Rule("greater", NUMBER, OURS, [BASE], 0.5)
     assert Parts({"one": good, "two": good})(found).why.startswith("one, two: the interval lies above 0")
+
+
+def test_a_number_against_a_fixed_limit():
+    # 3, 4, 5: mean 4, half 4.303 / sqrt(3) = 2.484.
+    found = results(ours=[3.0, 4.0, 5.0])
+    kinds = [Limit("at most", NUMBER, OURS, limit)(found).kind for limit in (6.5, 6.4, 3.9)]
+    assert kinds == [REPRODUCED, PARTLY, NOT]
+    assert [Limit("at least", NUMBER, OURS, limit)(found).kind for limit in (1.5, 1.6, 4.1)] == [
+        REPRODUCED,
+        PARTLY,
+        NOT,
+    ]
+    assert Limit("at most", NUMBER, OURS, 6.5)(found).ours == "4.00 [1.52, 6.48]"
+    assert Limit("at most", NUMBER, OURS, 6.5)(results(ours=[3.0])).kind == PARTLY  # one seed is never certain
+
+
+def test_any_rule_about_somebody_can_be_asked_of_others():
+    found = AsPrinted(Limit("at most", NUMBER, OURS, 6.5), [OTHER])(results(ours=[3.0, 4.0, 5.0], other=[9.0, 9.0]))
+    assert (found.kind, found.ours.split("; ")[1]) == (
+        REPRODUCED,
+        "the other: 9.00 [9.00, 9.00] (by the same rule: not)",
+    )
+
+
+def test_parts_of_which_none_can_be_tested():
+    weak = Rule("greater", NUMBER, OURS, [BASE], 1.0, spread=100.0)
+    found = results(ours=[3.0, 1.0, 2.5], base=[1.0, 1.0, 1.0])
+    assert weak(found).kind == UNTESTABLE
+    assert Parts({"one": weak, "two": weak})(found).kind == UNTESTABLE
+    sure = Limit("at least", NUMBER, BASE, 1.0)
+    assert Parts({"one": weak, "two": sure})(found).kind == PARTLY
+
+
+def test_first_place_without_power_is_no_test():
+    found = results(ours=[3.0, 1.0, 2.5], base=[1.0, 1.0, 1.0], other=[0.5, 0.5, 0.5])
+    rule = Rule("leads", NUMBER, OURS, [BASE, OTHER], 1.0)
+    assert rule(found).kind == PARTLY  # +1.17 without certainty
+    # (4.303 + 1.061) * spread / sqrt(3) is 1 for a spread of 0.3229.
+    assert dataclasses.replace(rule, spread=0.32)(found).kind == PARTLY
+    assert dataclasses.replace(rule, spread=0.33)(found).kind == UNTESTABLE
+
+
+def test_less_loss_is_better():
+    curves = {"ours": [9.0, 0.25], "base": [9.0, 0.5]}
+    groups = {
+        key: Group(key, {}, {seed: Outcome({}, {"loss": np.array(curve)}, 1.0) for seed in (0, 1)})
+        for key, curve in curves.items()
+    }
+    assert Rule("greater", FINAL_LOSS, OURS, [BASE], 0.1)(Results(groups)).ours == "+0.250 [+0.250, +0.250]"

@@ -10,7 +10,7 @@ from enlist.studies.study import Study
 STUDIES = {
     "mabfl": "enlist.studies.mabfl:MABFL",
     "darts": "enlist.studies.darts:DARTS",
-    "bsfl": "enlist.studies.bsfl.study:BSFL",
+    "bsfl": "enlist.studies.bsfl:STUDY",
     "fedsuv": "enlist.studies.fedsuv.study:FEDSUV",
     "power-of-choice": "enlist.studies.power_of_choice:STUDY",
 }

@@ -74,7 +74,16 @@ def final_accuracy(outcome: Outcome) -> float:
     >>> final_accuracy(Outcome({}, {"accuracy": np.array([np.nan, 0.5, np.nan, 0.75])}, 1.0))
     0.75
     """
-    curve = np.asarray(outcome["accuracy"], dtype=float)
+    return final(outcome, "accuracy")
+
+
+def final(outcome: Outcome, name: str) -> float:
+    """Mean of a column of rounds over the last tenth of the evaluations.
+
+    >>> final(Outcome({}, {"loss": np.array([2.0, np.nan, 0.5])}, 1.0), "loss")
+    0.5
+    """
+    curve = np.asarray(outcome[name], dtype=float)
     curve = curve[~np.isnan(curve)]
     return float(curve[-max(len(curve) // 10, 1) :].mean())
 
@@ -104,6 +113,12 @@ FINAL_ACCURACY = Measure(
     unit="points",
     scale=100.0,
     digits=1,
+)
+FINAL_LOSS = Measure(
+    "mean test loss over the last tenth of the evaluations",
+    lambda outcome, base: Value(final(outcome, "loss")),
+    digits=3,
+    less=True,
 )
 ROUNDS_TO_TARGET = Measure(
     "rounds until the mean of five evaluations reaches nine tenths of the baseline's final accuracy",

@@ -3,6 +3,7 @@
 The sentence that a reader sees and the verdict come from the same values, so that they cannot say different things.
 
     Rule("greater", FINAL_ACCURACY, of=Arm("select/printed", "UCB"), against=RANDOM, margin=0.02)
+    Limit("at most", DEGREE, of=Arm("degrees", "ALSA"), limit=1.0)      the number itself, against a fixed one
     AsPrinted(rule, {"our default": "select/default"})     the printed algorithm decides, others stand beside it
     Rule("greater", GROWTH, of=Arm("profile", "mini-batches"), against=[], margin=0.1)   the number itself, above 0 or 1
     Parts({"accuracy": rule, "time": other})               reproduced if all are
@@ -15,13 +16,14 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from enlist.errors import InputError
 from enlist.statistics import Summary, share, smallest_difference
 from enlist.studies.claims import (
+    NOT,
     PARTLY,
     REPRODUCED,
     UNTESTABLE,
@@ -32,6 +34,7 @@ from enlist.studies.claims import (
     greater,
     leads,
     no_worse,
+    shown,
     together,
 )
 from enlist.studies.measures import Measure, Value
@@ -60,6 +63,14 @@ class Judging(Protocol):
 
     def __call__(self, results: Results) -> Verdict:
         """The verdict."""
+
+
+class About(Judging, Protocol):
+    """A rule about somebody: a dataclass with `of`, so that it can be asked of others as well."""
+
+    @property
+    def of(self) -> Arm:
+        """Whom the claim is about."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -177,13 +188,16 @@ class Rule:
         if verdict.kind == REPRODUCED and compared.flattered:
             why = "but some runs never got there, so that the ratio may be smaller"
             return verdict._replace(kind=PARTLY, why=f"{verdict.why}; {why}")
+        return self._with_power(verdict, compared.seeds)
+
+    def _with_power(self, verdict: Verdict, seeds: int) -> Verdict:
         if verdict.kind != PARTLY or self.spread is None:
             return verdict
-        visible, wanted = self.visible(compared.seeds), self.wanted()
+        visible, wanted = self.visible(seeds), self.wanted()
         if visible <= wanted:
             return verdict
         effects = [self._effect(each) for each in (visible, wanted)]
-        why = f"{compared.seeds} seeds would show {effects[0]} or more, and {effects[1]} is what matters"
+        why = f"{seeds} seeds would show {effects[0]} or more, and {effects[1]} is what matters"
         return verdict._replace(kind=UNTESTABLE, why=why)
 
     def wanted(self) -> float:
@@ -207,7 +221,8 @@ class Rule:
             found = {name: Summary(*(math.log(each) for each in dataclasses.astuple(s))) for name, s in found.items()}
         means = {self.of.name: 0.0} | {name: -lead.mean for name, lead in found.items()}
         margin = math.log1p(self.margin) if self.measure.ratio else self.measure.scale * self.margin
-        return leads(self.of.name, means, found, margin)
+        verdict = leads(self.of.name, means, found, margin)
+        return self._with_power(verdict, len(shared[self.of.key].seeds))
 
 
 class Compared(NamedTuple):
@@ -259,6 +274,43 @@ def ratio_reason(kind: str, ratio: Summary, limit: float) -> str:
 
 
 @dataclasses.dataclass(frozen=True)
+class Limit:
+    """A measure of one arm against a fixed number, which it is to reach or not to exceed.
+
+    reproduced   the whole interval keeps to the limit
+    partly       the mean does, the interval does not
+    not          the mean does not
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> Limit("at least", EVENNESS, Arm("a", "A"), 0.9).words()
+    "Jain's index of how often clients were asked, A: mean at least 0.9, and its interval with it"
+    """
+
+    how: Literal["at least", "at most"]
+    measure: Measure
+    of: Arm
+    limit: float
+
+    def words(self) -> str:
+        limit = self.measure.shown(self.limit)
+        return f"{self.measure.name}, {self.of.name}: mean {self.how} {limit}, and its interval with it"
+
+    def __call__(self, results: Results) -> Verdict:
+        outcomes = results[self.of.key].outcomes.values()
+        numbers = [self.measure.scale * self.measure.of(each, each).number for each in outcomes]
+        found, limit = Summary.of(numbers), self.measure.scale * self.limit
+        ours = f"{shown(found, self.measure.digits)} {self.measure.unit}".rstrip()
+        nearest = found.low if self.how == "at least" else found.high
+        kept = [each >= limit if self.how == "at least" else each <= limit for each in (found.mean, nearest)]
+        said = f"{self.how} {self.measure.shown(self.limit)}"
+        if all(kept):
+            return Verdict(REPRODUCED, ours, f"the interval is {said}")
+        if kept[0]:
+            return Verdict(PARTLY, ours, f"the mean is {said}, but not the whole interval")
+        return Verdict(NOT, ours, f"the mean is not {said}")
+
+
+@dataclasses.dataclass(frozen=True)
 class AsPrinted:
     """The printed algorithm, which `rule` is about, decides; what others give by the same rule is said beside it.
 
@@ -268,7 +320,7 @@ class AsPrinted:
     'interval within -0.05 and 0.05; the printed algorithm decides, our default stands beside it'
     """
 
-    rule: Rule
+    rule: About
     beside: Sequence[Arm]
 
     def words(self) -> str:
@@ -278,8 +330,11 @@ class AsPrinted:
 
     def __call__(self, results: Results) -> Verdict:
         there = [arm for arm in self.beside if arm.key in results]  # one that failed is not shown, and decides nothing
-        others = {arm.name: dataclasses.replace(self.rule, of=arm)(results) for arm in there}
+        others = {arm.name: self._asked_of(arm)(results) for arm in there}
         return as_printed({"as printed": self.rule(results), **others})
+
+    def _asked_of(self, arm: Arm) -> Judging:
+        return cast(Judging, dataclasses.replace(cast(Any, self.rule), of=arm))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -363,7 +418,7 @@ def simple_rules(rule: object, name: str = "") -> dict[str, Rule]:
     if isinstance(rule, Rule):
         return {name: rule}
     if isinstance(rule, AsPrinted):
-        return {name: rule.rule}
+        return simple_rules(rule.rule, name)
     if isinstance(rule, Parts):
         return {
             key: one for part, each in rule.parts.items() for key, one in simple_rules(each, f"{name}/{part}").items()
