@@ -65,7 +65,7 @@ def test_savings_compare_with_random_on_the_same_population():
     results = made({RANDOM: slow, PRINTED: fast, STRETCHED: slow, DEFAULT: slow, ROTATION: slow})
     faster = CLAIMS["faster"].rule(results)
     assert faster.kind == REPRODUCED
-    assert faster.ours.startswith("as printed: 3.00 [3.00, 3.00] times; UCB as printed, gains stretched: 1.00 [1.00, ")
+    assert faster.ours.startswith("as printed: 3.00 [3.00, 3.00] times; UCB with gains stretched: 1.00 [1.00, ")
     samples = measures.SAMPLES_TO_TARGET
     own, base = outcome(**fast[0]), outcome(**slow[0])
     assert (samples.of(base, base).number, samples.of(own, base).number) == (36, 11)
@@ -245,6 +245,6 @@ def test_every_claim_says_its_rule_and_is_judged_and_has_a_reading():
         assert judged.verdict.ours
         assert "missing" not in judged.verdict.why + judged.reading
     assert CLAIMS["accuracy"].words.endswith(
-        "UCB as printed − random: interval above 0, mean at least 2 points; the printed algorithm decides, UCB as "
-        "printed, gains stretched, our default stand beside it"
+        "UCB as printed − random: interval above 0, mean at least 2 points; the printed algorithm decides, UCB with "
+        "gains stretched, our default stand beside it"
     )

@@ -286,6 +286,7 @@ FIRST_ROUND = Claim(
         "construction, and with others it is luck; 'The first rounds' shows how far populations are apart"
     ),
     Further("luck", nothing, lambda results: ""),
+    added=True,
 )
 TWENTIETH_ROUND = Claim(
     "round-20",

@@ -17,7 +17,7 @@ PARTITION = {**PLAIN, "balanced": True}
 """The report's sizes (largest 15 %, four clients just above 1/12) are those of the balanced partition."""
 
 RANDOM, PRINTED = Arm("select/random", "random"), Arm("select/printed", "UCB as printed")
-STRETCHED = Arm("select/stretched", "UCB as printed, gains stretched")
+STRETCHED = Arm("select/stretched", "UCB with gains stretched")
 DEFAULT = Arm("select/default", "our default")
 ROTATION = Arm("select/rotation", "a rotation that ignores rewards")
 METHODS = {
