@@ -100,7 +100,7 @@ def test_races_count_wins_ties_and_losses() -> None:
 def test_the_authors_neighbourhood_stands_beside_the_printed_one() -> None:
     results = example_results()
     sizes = np.array([[500, 25]])
-    won = group("race/code/one-sided", {"sizes": sizes, "walker": np.ones((1, 300)), "sa": np.zeros((1, 300))})
+    won = group("race/printed/one-sided", {"sizes": sizes, "walker": np.ones((1, 300)), "sa": np.zeros((1, 300))})
     lost = group("race/printed/alsa", {"sizes": sizes, "walker": np.zeros((1, 300)), "sa": np.ones((1, 300))})
     found = judge(claim("alsa-wins"), changed(results, won, lost)).verdict
     assert found.kind == NOT

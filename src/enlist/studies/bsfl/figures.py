@@ -179,7 +179,7 @@ def energies(results: Results) -> Figure:
 def races(results: Results) -> Figure:
     """How often a walker beats SA, by size."""
     rows = []
-    for temperature, walker in ((PRINTED, ALSA), (CODE, ALSA), (CODE, ONE_SIDED)):
+    for temperature, walker in ((PRINTED, ALSA), (PRINTED, ONE_SIDED), (CODE, ALSA), (CODE, ONE_SIDED)):
         group = results[f"race/{temperature}/{walker}"]
         for clients, k in group.each("sizes")[0].tolist():
             wins, ties, losses = outcomes(group, clients, clients)
