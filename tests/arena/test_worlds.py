@@ -7,7 +7,7 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import spearmanr
+from scipy.stats import norm, spearmanr
 
 import enlist
 from enlist.arena import SCENARIOS, Scenario, World, scenario
@@ -164,6 +164,14 @@ def test_the_slow_minority_is_a_tenth_and_ten_times_slower():
     assert truth.speed[~slow].min() > 5 * truth.speed[slow].max()
     assert truth.speed.max() <= 1.0
     assert (World(Scenario(slow_share=0.4), 50, 10, seed=3).truth(1).latency > 0.5).sum() == 20
+
+
+def test_two_speeds_are_two():
+    speed = np.sort(World(scenario("two-speeds"), clients=20, rounds=1, seed=3).truth(1).speed)
+    assert np.ptp(speed[:2]) == np.ptp(speed[2:]) == 0.0
+    for found, mean in ((speed[0], 0.9), (speed[-1], 0.06)):
+        expected = norm(mean, 0.2 * mean).expect(lambda latency: 0.05 / np.clip(latency, 0.05, 1.0))
+        assert found == pytest.approx(expected, abs=1e-3)
 
 
 def test_everything_scales_with_the_deadline():

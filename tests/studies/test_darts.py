@@ -1,10 +1,11 @@
-"""The Darts study: what it runs, how it judges, and that every figure, table and claim comes out."""
+"""The Darts study: what it runs, that it continues, and that every figure, table and claim comes out."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -13,59 +14,53 @@ import pytest
 from enlist import selectors
 from enlist.clients import Clients
 from enlist.data.idx import FashionMNIST
-from enlist.errors import UnknownNameError
+from enlist.errors import InputError, UnknownNameError
 from enlist.records import Feedback, RoundMetrics
+from enlist.runs.folder import RunFolder
 from enlist.simulation.config import parse
-from enlist.studies import get
-from enlist.studies.claims import judge, read_further
-from enlist.studies.darts import costs, profile_rules, rules, scores
-from enlist.studies.darts.example import example_outcome, example_results
-from enlist.studies.darts.federations import federation
-from enlist.studies.darts.plan import experiments, further, noisy, random_again
-from enlist.studies.darts.profiles import MEASURED, minibatches, pooled, profiled
-from enlist.studies.darts.selection_tables import setting
-from enlist.studies.darts.settings import DEFAULT, METHODS, PRINTED, RANDOM, ROTATION, SCALES, source_of
-from enlist.studies.darts.study import DARTS, all_tables, figures
-from enlist.studies.further import FRESH
-from enlist.studies.results import Group, Results
+from enlist.studies import get, spreads
+from enlist.studies.claims import UNTESTABLE, judge
+from enlist.studies.darts import DARTS
+from enlist.studies.darts.experiments import (
+    draws,
+    experiments,
+    federation,
+    noisy,
+    oort,
+    peak_memory,
+    profile,
+    random_again,
+)
+from enlist.studies.darts.settings import (
+    AGAIN_METHOD,
+    DEFAULT,
+    FIRST_SEED,
+    METHODS,
+    PARTITION,
+    PRINTED,
+    RANDOM,
+    ROTATION,
+    SCALES,
+    source_of,
+)
+from enlist.studies.results import Results
 from enlist.studies.running import Reproduction
-from enlist.studies.study import Scale
 from enlist.studies.writing import write
 
+sys.path.insert(0, str(Path(__file__).parent))
+from darts_example import example_results
+
 SMOKE = DARTS.scale("smoke")
+FIGURES = 16
 
 
-def tiny(**settings) -> Scale:
+def tiny(**settings):
     """The scale "smoke" in a few rounds of one population."""
-    own = {**SMOKE.settings, "rounds": 7, "sizes": [8, 16], "passes": 1, "steps": 2, "server_rounds": 3, **settings}
+    own = {**SMOKE.settings, "rounds": 7, "sizes": [8, 16], "server_rounds": 3, "draws": 3, **settings}
     return dataclasses.replace(SMOKE, seeds=1, settings=own)
 
 
-def made(**groups) -> Results:
-    """Results from outcomes: key (with __ for a slash) -> one dictionary per seed."""
-    found = {}
-    for name, outcomes in groups.items():
-        key = name.replace("__", "/")
-        found[key] = Group(key, {}, {seed: example_outcome(**each) for seed, each in enumerate(outcomes)})
-    return Results(found)
-
-
-def curves(*levels: float, rounds: int = 20) -> list[dict]:
-    """A population per level, each at its level in all rounds, every client asked in turn."""
-    who = np.arange(rounds)[:, None] % 4
-    return [
-        {
-            "accuracy": np.full(rounds, level),
-            "end": np.arange(1.0, rounds + 1),
-            "who": who,
-            "selected": np.bincount(who.ravel(), minlength=4),
-            "samples": np.array([1.0, 2.0, 3.0, 4.0]),
-        }
-        for level in levels
-    ]
-
-
-def test_it_is_registered() -> None:
+def test_it_is_registered():
     assert get("darts") is DARTS
 
 
@@ -73,254 +68,214 @@ def test_it_is_registered() -> None:
     ("scale", "extras"),
     [("smoke", ()), ("laptop", ()), ("laptop", ("cifar10",)), ("paper", ()), ("smoke", ("cifar10",))],
 )
-def test_every_configuration_is_valid(scale: str, extras: tuple[str, ...]) -> None:
+def test_every_configuration_is_valid(scale, extras):
     plan = DARTS.scale(scale, extras=extras)
-    wanted = [*experiments(plan), *further(plan)]
-    for key in {each.key for each in wanted}:
-        settings = next(each.settings for each in wanted if each.key == key)
-        config = parse(settings["config"], key)
-        assert (config.data.clients, config.rounds.k, config.data.partition.alpha) == (12, 3, 0.05)
+    wanted = [*experiments(plan), *random_again(plan), *noisy(plan), *oort(plan)]
+    assert len({(each.key, each.seed) for each in wanted}) == len(wanted)
+    for settings in {each.key: each.settings for each in wanted}.values():
+        if "config" in settings:
+            config = parse(settings["config"], "config")
+            assert (config.data.clients, config.rounds.k, config.data.partition.alpha) == (12, 3, 0.05)
+            assert config.data.partition.balanced
         if "selector" in settings:
             config.with_method(settings["selector"], seed=0)
-    for claim in DARTS.claims:
-        assert {each.key for each in claim.further.experiments(plan)} <= {each.key for each in wanted}
 
 
-def test_seeds_for_tuning_are_not_those_of_the_verdicts() -> None:
-    plan = DARTS.scale("laptop", seeds=50)
-    wanted = [*experiments(plan), *further(plan)]
-    tuning = {each.seed for each in wanted if each.key.startswith("tuning/")}
-    judged = {each.seed for each in wanted if each.key.startswith(("select/", "bonus/"))}
-    fresh = {each.seed for each in wanted if each.key == "further/data"}
-    assert len(tuning) == 10
-    assert not tuning & judged
-    assert not fresh & (tuning | judged)
-    assert min(fresh) == FRESH
+def test_ucb_and_random_have_all_rounds_with_every_batch_size():
+    keys = {each.key: each.settings for each in experiments(DARTS.scale("laptop"))}
+    for size in (8, 32, 64, 128):
+        for name in ("random", "printed"):
+            config = keys[f"batch/{size}/{name}"]["config"]
+            assert (config["rounds"]["rounds"], config["training"]["batch"]) == (100, size)
 
 
-def test_cifar_in_three_populations_unless_told_otherwise() -> None:
-    for seeds, expected in ((None, 3), (5, 5)):
+def test_no_verdict_rests_on_seeds_of_the_verdicts_before_or_of_development():
+    plan = DARTS.scale("laptop", seeds=100)
+    further = [each for claim in DARTS.claims for each in claim.further.experiments(plan)]
+    judged = {each.seed for each in (*experiments(plan), *further)}
+    assert min(judged) >= 1_000
+    assert not judged & {each.seed for each in spreads.development(DARTS, plan)}
+    assert not {each.seed for each in further if each.key.startswith("again/")} & {
+        each.seed for each in experiments(plan)
+    }
+
+
+def test_cifar_in_six_populations_unless_told_otherwise():
+    for seeds, expected in ((None, 6), (9, 9)):
         plan = DARTS.scale("laptop", seeds=seeds, extras=["cifar10"])
-        mains = [each for each in experiments(plan) if each.key == RANDOM]
+        mains = [each for each in experiments(plan) if each.key == RANDOM.key]
         assert len(mains) == expected
         assert mains[0].settings["config"]["data"]["dataset"] == {"name": "cifar10"}
     with pytest.raises(UnknownNameError, match="cifar10"):
         DARTS.scale("laptop", extras=["cifar100"])
 
 
-def test_digits_stand_in_for_missing_files_and_the_result_says_so(tmp_path: Path, monkeypatch) -> None:
+def test_digits_stand_in_for_missing_files(tmp_path, monkeypatch):
     missing = dataclasses.replace(FashionMNIST.published, packaged=tmp_path)
     monkeypatch.setattr(FashionMNIST, "published", missing)
     monkeypatch.setenv("ENLIST_CACHE", str(tmp_path / "cache"))
-    for each in experiments(SCALES["laptop"].chosen(seeds=1)):
-        assert parse(each.settings["config"], each.key).data.dataset.name == "digits"
-    source = source_of(SCALES["laptop"])
-    assert source.dataset == {"name": "digits"}
-    config = source.config(rounds=3)
-    fake = {RANDOM: Group(RANDOM, {"config": config}, {}), "profile": Group("profile", {"sizes": [8, 16]}, {})}
-    assert "is not on this machine" in setting(Results(fake)).rows[0]["here"]
+    assert source_of(SCALES["laptop"]).dataset == {"name": "digits"}
     for file in FashionMNIST.published.files:
         (tmp_path / file).touch()
     assert source_of(SCALES["laptop"]).dataset["name"] == "fashion-mnist"
 
 
-def test_participations_are_those_of_the_run(tmp_path: Path) -> None:
-    wanted = {each.key: each for each in experiments(tiny()) if each.key in METHODS}
+def test_participations_are_those_of_the_run_and_the_first_rounds_are_randoms(tmp_path):
     found = {}
-    for key, each in wanted.items():
-        (tmp_path / key).mkdir(parents=True)
-        found[key] = federation(each.settings, 3, tmp_path / key)
-        assert found[key]["who"].shape == (7, 3)
-        assert (np.bincount(found[key]["who"].ravel(), minlength=12) == found[key]["selected"]).all()
-        assert found[key]["quality"].tolist() == [1.0] * 12
-        assert found[key]["latency"].max(axis=1) == pytest.approx(found[key]["duration"])
-        assert np.isfinite(found[key]["local_accuracy"]).all()
-    # The initial rounds of UCB are random, from the same stream: its lead after round 1 can only be 0.
-    for key in (PRINTED, DEFAULT):
-        assert (found[key]["who"][:5] == found[RANDOM]["who"][:5]).all()
-        assert found[key]["accuracy"][0] == found[RANDOM]["accuracy"][0]
+    for each in experiments(tiny()):
+        if each.key in (RANDOM.key, PRINTED.key, DEFAULT.key):
+            (tmp_path / each.key).mkdir(parents=True)
+            found[each.key] = federation(each.settings, 3, tmp_path / each.key)
+    for key, one in found.items():
+        assert one["who"].shape == (7, 3)
+        assert (np.bincount(one["who"].ravel(), minlength=12) == one["selected"]).all()
+        assert (one["counts"].sum(axis=1) == one["samples"]).all()
+        assert np.isfinite(one["local_accuracy"]).all() == (key != DEFAULT.key)
+        assert (one["who"][:5] == found[RANDOM.key]["who"][:5]).all()
+        assert one["accuracy"][0] == found[RANDOM.key]["accuracy"][0]
 
 
-def test_the_rotation_ignores_rewards() -> None:
-    settings = next(each for each in experiments(SMOKE) if each.key == ROTATION).settings["config"]["selector"]
-    selector = selectors.create(
-        settings["name"], Clients(count=12), seed=1, preset="paper", **settings["settings"], epsilon=0.0
-    )
+def test_the_two_readings_of_the_print_have_its_c_and_its_first_reward():
+    for arm in METHODS:
+        selector = selectors.create(METHODS[arm], Clients(count=12), seed=1)
+        if arm.name.startswith("UCB"):
+            assert selector.settings.c == pytest.approx(np.sqrt(2))
+            picked = selector.ask(k=3)
+            selector.tell(picked, Feedback(), round=RoundMetrics(accuracy=0.31))
+            assert selector.state.rewards.mean[picked.clients].tolist() == [0.31] * 3  # not 0.655
+
+
+def test_the_rotation_ignores_rewards():
+    selector = selectors.create(METHODS[ROTATION], Clients(count=12), seed=1, epsilon=0.0)
     counts = []
     for _ in range(45):
         picked = selector.ask(k=3)
-        lucky = 0 in picked.clients
-        selector.tell(picked, Feedback(), round=RoundMetrics(accuracy=0.9 if lucky else 0.1))
+        selector.tell(picked, Feedback(), round=RoundMetrics(accuracy=0.9 if 0 in picked.clients else 0.1))
         counts.append(np.bincount(picked.clients, minlength=12))
     # The five random rounds are evened out first; from then on nobody is more than one round ahead.
-    totals = np.cumsum(counts, axis=0)
-    assert (np.ptp(totals[20:], axis=1) <= 1).all()
+    assert (np.ptp(np.cumsum(counts, axis=0)[20:], axis=1) <= 1).all()
 
 
-def test_random_again_is_random_with_other_draws(tmp_path: Path) -> None:
-    scale = tiny(rounds=12)
-    again = random_again(scale)[0]
-    first = next(each for each in experiments(scale) if each.key == RANDOM)
-    places = [tmp_path / "again", tmp_path / "first"]
-    for place in places:
-        place.mkdir()
-    one, other = (federation(each.settings, 0, place) for each, place in zip((again, first), places, strict=True))
-    assert (one["samples"] == other["samples"]).all()
-    assert (one["who"] != other["who"]).any()
-    selector = selectors.create("darts-ucb", Clients(count=12), seed=1, epsilon=1.0, initial_rounds=0)
-    counts = np.zeros(12)
+def test_random_again_is_random_with_other_draws():
+    first, again = (selectors.create(method, Clients(count=12), seed=1) for method in ("random", AGAIN_METHOD))
+    counts, apart = np.zeros(12), 0
     for _ in range(2_000):
-        picked = selector.ask(k=3)
-        selector.tell(picked, Feedback(), round=RoundMetrics(accuracy=1.0 if 0 in picked.clients else 0.0))
+        picked, other = again.ask(k=3), first.ask(k=3)
+        first.tell(other, Feedback())
+        again.tell(picked, Feedback(), round=RoundMetrics(accuracy=1.0 if 0 in picked.clients else 0.0))
         counts[picked.clients] += 1
+        apart += set(picked.clients) != set(other.clients)
     assert abs(counts - 500).max() < 5 * np.sqrt(2_000 * 0.25 * 0.75)
+    assert apart > 1_500
 
 
-def test_a_third_of_the_clients_has_wrong_labels(tmp_path: Path) -> None:
-    each = noisy(tiny())[0]
-    found = federation(each.settings, 0, tmp_path)
+def test_a_third_of_the_clients_has_wrong_labels(tmp_path):
+    found = federation(noisy(tiny())[0].settings, 0, tmp_path)
     assert sorted(found["quality"].tolist()) == [0.0] * 4 + [1.0] * 8
-    outcome = example_outcome(**found)
-    assert 0 <= scores.clean_share(outcome) <= 1
 
 
-def test_a_profile_survives_being_kept() -> None:
-    settings = {"config": {"data": {"clients": 3}, "model": "logistic"}, "sizes": [8, 16], "passes": 2}
-    found = profiled(settings, 1, Path())
-    again = pooled([example_outcome(**found)])
-    assert [(one.batch, one.client) for one in again.measurements] == [
-        (int(batch), int(client)) for batch, client in zip(found["batch"], found["client"], strict=True)
-    ]
-    for name in MEASURED:
-        assert [getattr(one, name) for one in again.measurements] == found[name].tolist()
-    assert costs.pass_seconds(example_outcome(**found), 16).tolist() == [
-        one.seconds / one.samples for one in again.measurements if one.batch == 16
-    ]
+def test_draws_are_those_of_the_report():
+    counts = draws({"partition": PARTITION, "draws": 3}, 0, Path())["counts"]
+    assert counts.shape == (3, 12, 10)
+    assert (counts.sum(axis=1) == 5_000).all()
+    assert (counts[0] != counts[1]).any()
+    # Balanced: who has a twelfth gets nothing of a further class, so that nobody has a twelfth and a class more.
+    assert counts.sum(axis=2).max() < 50_000 / 12 + 5_000
 
 
-def test_mini_batches_begin_with_the_same_model() -> None:
+def test_every_mini_batch_is_timed_from_the_same_model():
     config = {"data": {"clients": 3, "partition": "iid"}, "model": "logistic", "training": {"lr": 0.5}}
-    found = minibatches({"config": config, "sizes": [4, 10_000], "steps": 30}, 1, Path())["accuracy"]
-    assert found.shape == (2, 3, 30)
-    whole = found[1]
+    found = profile({"config": config, "sizes": [4, 10_000], "passes": 2}, 1, Path())
+    small, whole = found["batch"] == 4, found["batch"] == 10_000
+    held = found["samples"]
+    assert whole.sum() == 2 * 3
+    assert small.sum() == 2 * sum(-(-held // 4))
+    assert (found["length"][small & (found["client"] == 0)].sum(), found["seconds"].min() > 0) == (2 * held[0], True)
     # A mini-batch of everything: the first accuracy is that of the initial model, of chance; then it is learned.
-    assert (whole[:, 0] < 0.35).all()
-    assert (whole[:, -1] > 0.8).all()
-    assert set(np.round(4 * found[0]).ravel().tolist()) <= {0.0, 1.0, 2.0, 3.0, 4.0}
+    assert (found["right"][whole & (found["passed"] == 0)] < 0.35).all()
+    assert (found["accuracy"][0] > 0.8).all()
+    assert (found["memory"] > 0).all()
 
 
-def test_savings_compare_with_random_on_the_same_population() -> None:
-    slow, fast = curves(0.5, 0.8), curves(0.5, 0.8)
-    for each in slow:
-        each["accuracy"] = np.where(np.arange(20) < 10, 0.1, each["accuracy"])
-    results = made(select__random=slow, select__printed=fast, select__default=slow)
-    # Nine tenths of the final accuracy, by a mean of five rounds: in round 15 (10 + 5, as 4 of 5 are too few), and 5.
-    assert scores.saving(results, PRINTED, "rounds").mean == pytest.approx(15 / 5)
-    assert scores.saving(results, PRINTED, "seconds").mean == pytest.approx(15 / 5)
-    assert scores.saving(results, PRINTED, "samples").mean == pytest.approx((3 * 10 + 6) / (10 + 1))
-    assert scores.saving(results, DEFAULT, "rounds").mean == 1.0
-    verdict = rules.faster(results)
-    assert verdict.kind == "reproduced"
-    assert verdict.ours.startswith("as printed: 3.00 [3.00, 3.00] times; our default: 1.00 [1.00, 1.00] times")
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="resident memory is measured on Linux")
+def test_peak_memory_is_measured():
+    assert peak_memory(lambda: np.ones(2_000_000)) == pytest.approx(16e6, rel=0.2)
+    assert peak_memory(lambda: [np.ones(1_000_000) for _ in range(4)]) > 1.5 * peak_memory(lambda: np.ones(1_000_000))
 
 
-def test_who_never_gets_there_spends_the_whole_run() -> None:
-    results = made(select__random=curves(0.9), select__printed=curves(0.2))
-    assert scores.saving(results, PRINTED, "rounds").mean == pytest.approx(5 / 20)
-    assert scores.reached(results[PRINTED].outcomes[0], 0.8) is None
-
-
-def test_the_printed_algorithm_decides() -> None:
-    levels = {"select__random": curves(0.5, 0.6, 0.7), "select__printed": curves(0.5, 0.61, 0.7)}
-    results = made(**levels, select__default=curves(0.56, 0.66, 0.75))
-    verdict = rules.more_accurate(results)
-    assert verdict.kind == "not"  # two points are excluded
-    assert verdict.ours.startswith("as printed: +0.3 [-1.1, +1.8] points; our default")
-    assert "our default: +5.7 [+4.2, +7.1] points (by the same rule: reproduced)" in verdict.ours
-    assert rules.ahead_at(1)(results).kind == verdict.kind
-    assert rules.ahead_at(1000)(results).ours == rules.ahead_at(20)(results).ours
-
-
-@pytest.mark.parametrize(
-    ("pattern", "kind"),
-    [
-        ([0, 0, 0, 0, 0, 0, 1, 1, 1, 2, 2, 3], "reproduced"),
-        ([3, 3, 3, 3, 3, 3, 2, 2, 2, 1, 1, 0], "partly"),  # uneven, but the wrong way round
-        ([0, 1, 2, 3], "not"),
-    ],
-)
-def test_adaptive_means_uneven_and_right(pattern: list[int], kind: str) -> None:
-    worth = np.array([0.004, 0.003, 0.002, 0.001])
-
-    def run(repeated: list[int]) -> dict:
-        who = np.concatenate([np.arange(5) % 4, np.resize(repeated, 360)])
-        return {"accuracy": np.cumsum(worth[who]), "who": who[:, None], "samples": np.ones(4)}
-
-    base, own = [run([0, 1, 2, 3])] * 3, [run(pattern)] * 3
-    assert rules.adaptive(made(select__random=base, select__printed=own, select__default=base)).kind == kind
-
-
-def test_fairness_and_steadiness_by_hand() -> None:
-    base, uneven = curves(0.5, 0.5), curves(0.5, 0.5)
-    for each in uneven:
-        each["selected"] = np.array([20, 0, 0, 0])
-    for each in base:
-        each["accuracy"] = 0.5 + 0.05 * (-1.0) ** np.arange(20)
-    results = made(select__random=base, select__printed=uneven, select__default=base)
-    assert rules.less_fair(results).ours.startswith(
-        "as printed: +0.75 [+0.75, +0.75] (Jain 0.25 [0.25, 0.25], random 1.00 [1.00, 1.00])"
-    )
-    assert rules.less_fair(results).kind == "reproduced"
-    assert rules.steadier(results).ours.startswith("as printed: +10.0 [+10.0, +10.0] points")
-    assert rules.steadier(results).kind == "reproduced"
-
-
-@pytest.mark.parametrize(
-    ("sizes", "pure", "skewed"),
-    [((19, 481, 200, 300), 2, True), ((20, 480, 200, 300), 2, False), ((19, 481, 200, 300), 1, False)],
-)
-def test_skew_needs_single_classes_and_unequal_sizes(sizes: tuple[int, ...], pure: int, skewed: bool) -> None:
-    counts = np.zeros((4, 2), dtype=int)
-    counts[:, 0] = sizes
-    counts[pure:, 1] = counts[pure:, 0]
-    counts[pure:, 0] = 0
-    counts[pure:] = np.stack([counts[pure:, 1] * 3 // 4, counts[pure:, 1] - counts[pure:, 1] * 3 // 4], axis=1)
-    assert profile_rules.is_skewed(example_outcome(counts=counts)) is skewed
-
-
-def test_every_claim_is_judged_and_has_a_reading() -> None:
-    results = example_results()
-    for claim in DARTS.claims:
-        judged = read_further(judge(claim, results), results)
-        assert judged.verdict.kind != "not testable here"
-        assert judged.verdict.ours
-        assert "missing" not in judged.reading
-        assert not claim.text.endswith("..")
-
-
-def test_an_experiment_that_failed_costs_its_own_figures_only() -> None:
+def test_an_experiment_that_failed_costs_its_own_figures_only():
     whole = example_results()
-    names = {figure.name for figure in figures(whole)}
+    names = {figure.name for figure in DARTS.figures(whole)}
+    assert len(names) == FIGURES
     without = Results({key: group for key, group in whole.groups.items() if key != "profile"})
-    left = {figure.name for figure in figures(without)}
+    left = {figure.name for figure in DARTS.figures(without)}
     assert {"class-pies", "ucb-against-random", "times-asked"} <= left < names
-    sixteen = next(claim for claim in DARTS.claims if claim.key == "sixteen")
-    assert judge(sixteen, without).verdict.kind == "not testable here"
-    assert len(all_tables(without)) < len(all_tables(whole))
+    assert judge(next(claim for claim in DARTS.claims if claim.key == "sixteen"), without).verdict.kind == UNTESTABLE
+    assert len(DARTS.tables(without)) < len(DARTS.tables(whole)) == 6
 
 
-def test_everything_is_written_even_of_one_population(tmp_path: Path) -> None:
-    with Reproduction.open(DARTS, tiny(tuning_seeds=1), tmp_path / "study") as work:
-        work.run()
+def test_every_figure_is_valid_and_has_at_most_five_series():
+    for figure in DARTS.figures(example_results()):
+        rows = [row for data in figure.chart.to_dict(validate=True).get("datasets", {}).values() for row in data]
+        assert len({row["series"] for row in rows if "series" in row}) <= 5
+
+
+def test_the_reports_rounds_are_points_and_no_line():
+    chart = next(each for each in DARTS.figures(example_results()) if each.name == "first-rounds").chart.to_dict()
+    lines, dots = chart["layer"]
+    assert dots["mark"]["type"] == "point"
+    reported = {(row["at"], row["mean"]) for row in chart["datasets"][dots["data"]["name"]]}
+    assert reported == {(1, 0.8981), (10, 0.53), (20, 0.6105), (1, 0.7781), (10, 0.7637), (20, 0.4938)}
+    drawn = {row["series"] for row in chart["datasets"][lines["data"]["name"]]}
+    assert drawn == {"random", "UCB as printed"}
+
+
+def test_an_interrupted_study_continues_and_writes_everything(tmp_path):
+    scale, place = tiny(), tmp_path / "study"
+
+    def stop(experiment, state):
+        if experiment.key == PRINTED.key:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt), Reproduction.open(DARTS, scale, place) as work:
+        work.run(tick=stop)
+    done = set(work.outcomes)
+    assert ("profile", FIRST_SEED) in done
+    states = []
+    with Reproduction.open(DARTS, scale, place, resume=True) as work:
+        assert set(work.outcomes) >= done
+        work.run(tick=lambda experiment, state: states.append(state))
         assert not work.failed
         page = write(work, "enlist reproduce darts", jobs=1)
+    assert states.count("kept") == len(done)
     results = work.results()
-    assert {path.stem for path in (page.parent / "figures").glob("*.png")} == {each.name for each in figures(results)}
-    assert {path.stem for path in (page.parent / "tables").glob("*.csv")} == {each.name for each in all_tables(results)}
-    assert len(figures(results)) == 24
-    assert len(work.judged) == 15
-    text = (page.parent / "verdict.md").read_text(encoding="utf-8")
-    assert "the 1,797 digits of scikit-learn" in text
+    assert {path.stem for path in (place / "figures").glob("*.png")} == {each.name for each in DARTS.figures(results)}
+    assert {path.stem for path in (place / "tables").glob("*.csv")} == {each.name for each in DARTS.tables(results)}
+    assert len(work.judged) == len(DARTS.claims)
+    text = page.with_name("verdict.md").read_text(encoding="utf-8")
+    assert "| data | digits | CIFAR-10 |" in text
     assert not re.search(r"\bnan\b", text)
-    facts = json.loads((page.parent / "settings.json").read_text(encoding="utf-8"))
-    assert facts["experiments"][PRINTED]["settings"]["selector"] == "darts-ucb:paper"
+    facts = json.loads(page.with_name("settings.json").read_text(encoding="utf-8"))
+    assert facts["experiments"][PRINTED.key]["settings"]["selector"] == "darts-ucb:paper"
+
+
+def test_a_folder_of_the_former_study_is_refused_in_a_sentence(tmp_path):
+    former = {"source": "digits", "rounds": 12, "sizes": [8, 16, 32], "passes": 2, "steps": 10, "batch_seeds": 2}
+    with RunFolder.open(tmp_path / "old", {"study": "darts", "scale": "smoke", **former}, resume=False, tables={}):
+        pass
+    with pytest.raises(InputError, match=r"holds a run with .* was asked for; .* name a new folder"):
+        Reproduction.open(DARTS, SMOKE, tmp_path / "old", resume=True)
+
+
+def test_spreads_are_measured_on_development_seeds(tmp_path, capsys, monkeypatch):
+    wanted = spreads.development(DARTS, SMOKE)
+    assert {each.seed for each in wanted} == {100, 101}
+    assert {RANDOM.key, PRINTED.key, "profile", "server/random"} <= {each.key for each in wanted}
+    rows = {row["claim"]: row for row in spreads.spreads(DARTS, example_results(), seeds=10)}
+    assert {"faster", "thriftier/samples", "adaptive/right", "time/time", "server"} <= set(rows)
+    finals = [each["accuracy"][-2:].mean() for each in example_results()[PRINTED.key].outcomes.values()]
+    others = [each["accuracy"][-2:].mean() for each in example_results()[RANDOM.key].outcomes.values()]
+    assert rows["accuracy"]["spread"] == pytest.approx(np.std(np.subtract(finals, others), ddof=1))
+    monkeypatch.setattr(spreads, "development", lambda study, scale: wanted[:0])
+    spreads.main(["darts", "--scale", "smoke", "--seeds", "2", "--output", str(tmp_path / "development")])
+    assert capsys.readouterr().out == "{}\n"

@@ -337,10 +337,10 @@ def test_rules_of_the_process_on_both_sides_of_their_margins() -> None:
     clients = example_results()[f"process/0/{PRINTED}"].settings["clients"]
     assert leave_early(example_results()).kind == REPRODUCED
     assert leave_early(changed(candidate=np.full(clients, rounds))).kind == NOT
-    assert covered(changed(covered=np.ones((rounds, 3)))).kind == REPRODUCED
+    assert covered(changed(covered=np.ones((rounds, 3)))).kind == PARTLY  # all of so few runs may be luck
     assert narrow(changed(width=np.full(rounds, 9.0))).kind == PARTLY  # it does not grow, but exceeds the bound
     tight = changed(terms=np.full(rounds, 0.5), width=np.full(rounds, 0.01))
-    assert narrow(tight).kind == REPRODUCED
+    assert narrow(tight).kind == PARTLY  # within the bound, but all of so few runs may be luck
     linear = changed(regret=np.full(rounds, 1.0), terms=np.full(rounds, 1e-12), front=np.full(rounds, 1.0))
     assert little_regret(linear).kind == NOT
 

@@ -12,6 +12,12 @@ SCENARIOS: dict[str, Scenario] = {
     "slow-minority-by-size": Scenario(
         about="the same, and the numbers of examples are uneven (lognormal)", sizes="lognormal"
     ),
+    "two-speeds": Scenario(
+        about="one client in ten is fifteen times slower, and all of the others are equally fast", latency="two-speeds"
+    ),
+    "two-speeds-by-size": Scenario(
+        about="the same, and the numbers of examples are uneven (lognormal)", latency="two-speeds", sizes="lognormal"
+    ),
     "uneven": Scenario(
         about="speeds and sizes are lognormal, and up to three replies in ten are lost",
         latency="lognormal",

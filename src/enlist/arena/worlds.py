@@ -27,9 +27,10 @@ class Scenario:
     """The knobs of a world.
 
     about              what is true there, in words
-    latency            "mixture" (a slow minority, as in the BSFL experiments), "lognormal" or "equal"
-    slow_share         share of slow clients in the mixture
-    noise              spread of a client's latency from round to round, relative to its mean (lognormal, equal)
+    latency            "mixture" (a slow minority, as in the BSFL experiments), "two-speeds" (the same, but all of the
+                       fast and all of the slow alike), "lognormal" or "equal"
+    slow_share         share of slow clients in the mixture and of two speeds
+    noise              spread of a client's latency from round to round, relative to its mean (all but the mixture)
     deadline           seconds; latencies scale with it
     reliability        chance of not dropping out: lowest and highest over clients
     utility            "spread" (uniform on [0, 1]) or "equal"
@@ -61,7 +62,7 @@ class Scenario:
     profiled: bool = False
 
     def __post_init__(self) -> None:
-        checks.one_of("latency", self.latency, ("mixture", "lognormal", "equal"))
+        checks.one_of("latency", self.latency, ("mixture", "two-speeds", "lognormal", "equal"))
         checks.one_of("utility", self.utility, ("spread", "equal"))
         checks.one_of("sizes", self.sizes, ("equal", "lognormal"))
         checks.one_of("availability", self.availability, ("always", "bernoulli", "markov", "diurnal"))
@@ -173,7 +174,7 @@ class World:
         return self._shaped(self._normal("latency", round))[self.deal(round)]
 
     def _shaped(self, normal: FloatArray) -> FloatArray:
-        if self.scenario.latency == "mixture":
+        if self.scenario.latency in ("mixture", "two-speeds"):
             return np.clip(self._latency + self._spread * normal, 0.05 * self.deadline, self.deadline)
         relative = self._spread / self._latency
         return np.asarray(np.maximum(self._latency * np.exp(relative * normal - relative**2 / 2), self.shortest))
@@ -243,6 +244,9 @@ def _latencies(scenario: Scenario, count: int, rng: np.random.Generator) -> tupl
         return mean * scenario.deadline, scenario.noise * mean * scenario.deadline
     slow = np.zeros(count, dtype=bool)
     slow[rng.choice(count, round(scenario.slow_share * count), replace=False)] = True
+    if scenario.latency == "two-speeds":
+        mean = np.where(slow, 0.9, 0.06)
+        return mean * scenario.deadline, scenario.noise * mean * scenario.deadline
     mean = np.where(slow, rng.uniform(0.85, 0.9, count), rng.uniform(0.05, 0.1, count))
     return mean * scenario.deadline, rng.uniform(0.0, 0.05, count) * scenario.deadline
 

@@ -252,7 +252,7 @@ def profile(
                 )  # fmt: skip
                 if progress is not None:
                     progress(size, client)
-    return Profile(tuple(measured), rounds, weighed, len(people), _machine())
+    return Profile(tuple(measured), rounds, weighed, len(people), machine())
 
 
 def sampled(count: int, most: int, streams: Streams) -> IntArray:
@@ -389,6 +389,11 @@ def _is_regression(row: BatchRow) -> bool:
     return math.isnan(row.accuracy)
 
 
-def _machine() -> str:
+def machine() -> str:
+    """What times were measured on.
+
+    >>> machine().endswith("one thread")
+    True
+    """
     cores = os.cpu_count() or 1
     return f"{platform.machine()} with {cores} core{'s' * (cores > 1)}, PyTorch {torch.__version__}, one thread"

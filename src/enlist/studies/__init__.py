@@ -9,9 +9,10 @@ from enlist.studies.study import Study
 
 STUDIES = {
     "mabfl": "enlist.studies.mabfl:MABFL",
-    "darts": "enlist.studies.darts.study:DARTS",
-    "bsfl": "enlist.studies.bsfl.study:BSFL",
+    "darts": "enlist.studies.darts:DARTS",
+    "bsfl": "enlist.studies.bsfl:STUDY",
     "fedsuv": "enlist.studies.fedsuv.study:FEDSUV",
+    "power-of-choice": "enlist.studies.power_of_choice:STUDY",
 }
 """Name -> where the study is defined."""
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from enlist.errors import UnknownNameError
 from enlist.statistics import Summary
+from enlist.statistics import share as share_of
 from enlist.studies.results import Results
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ class Claim:
     text      the claim in full
     source    where it stands
     paper     the paper's number, or what its picture shows
-    margin    the rule in words: which number is compared with what
+    margin    the rule in words: which number is compared with what; empty if the rule says that itself (rules.py)
     rule      the rule itself, a pure function of the results
     further   the experiment that follows if the verdict is partly or not
     added     whether claim and rule were written after the results of a first run were known
@@ -75,6 +76,12 @@ class Claim:
     rule: Callable[[Results], Verdict]
     further: Further
     added: bool = False
+
+    @property
+    def words(self) -> str:
+        """The rule in words, from its own values where it is data."""
+        said: Callable[[], str] | None = getattr(self.rule, "words", None)
+        return said() if said else self.margin
 
 
 class Judged(NamedTuple):
@@ -206,8 +213,10 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     means         mean of each, `name` among them
     differences   rival -> `name` − rival, paired, with its interval
 
-    reproduced    it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0)
-    partly        no rival is certainly better by the margin or more: it leads without certainty, or is not far behind
+    reproduced    it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0) and
+                  one that matters: at least `margin` on average
+    partly        no rival is certainly better by the margin or more: it leads by little or without certainty, or is
+                  not far behind
     not           some rival is certainly better (interval below 0), on average by the margin or more
 
     >>> lead = {"b": Summary(0.02, 0.01, 0.03)}
@@ -223,41 +232,66 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     better = [other for other, gap in differences.items() if gap.mean <= -margin and _bounds(gap)[1] < 0]
     if better:
         return Verdict(NOT, ours, f"certainly better, by {margin:g} or more on average: {', '.join(better)}")
-    if place == 1 and _bounds(lead)[0] > 0:
-        return Verdict(REPRODUCED, ours, "it comes first, and its lead over the next is certain")
-    reason = "it comes first, but its lead may be luck" if place == 1 else "others come first"
+    certain = _bounds(lead)[0] > 0
+    if place == 1 and certain and lead.mean >= margin:
+        return Verdict(
+            REPRODUCED, ours, f"it comes first, and its lead over the next is certain and at least {margin:g}"
+        )
+    small = f"its lead is certain, but below {margin:g}" if certain else "its lead may be luck"
+    reason = f"it comes first, but {small}" if place == 1 else "others come first"
     return Verdict(PARTLY, ours, f"{reason}; none is certainly better by {margin:g} or more on average")
 
 
-def counted(share: Summary, least: float, unit: str = "", digits: int = 2) -> Verdict:
+def counted(share: Summary, least: float, unit: str = "", digits: int = 2, trials: int | None = None) -> Verdict:
     """The claim is that a share of cases is at least `least`.
 
-    reproduced   the share reaches it
-    partly       the share stays below it, but its interval reaches it
-    not          the interval lies below it
+    reproduced          the interval lies above it
+    partly              the share reaches it, but its interval does not exclude less
+    not                 the share stays below it, or the interval lies below it
+    not testable here   so few trials that even a share of 1 would not exclude less
 
-    >>> [counted(Summary(mean, mean - 0.1, mean + 0.1), 0.9).kind for mean in (0.95, 0.85, 0.5)]
-    ['reproduced', 'partly', 'not']
+    >>> [counted(Summary(mean, mean - 0.04, mean + 0.04), 0.9).kind for mean in (0.95, 0.92, 0.85, 0.5)]
+    ['reproduced', 'partly', 'not', 'not']
+    >>> counted(Summary(1.0, 0.72, 1.0), 0.9, trials=10).why
+    'even 10 of 10 would not exclude a share below 0.9; 35 trials would'
     """
     ours = f"{shown(share.within(0.0, 1.0), digits)}{f' {unit}' if unit else ''}"
+    low, high = _bounds(share)
+    if trials is not None and (enough := trials_for(least)) > trials and high >= least:
+        why = f"even {trials} of {trials} would not exclude a share below {least:g}; {enough} trials would"
+        return Verdict(UNTESTABLE, ours, why)
+    if low >= least:
+        return Verdict(REPRODUCED, ours, f"the interval lies above {least:g}")
     if share.mean >= least:
-        return Verdict(REPRODUCED, ours, f"the share reaches {least:g}")
-    if _bounds(share)[1] >= least:
-        return Verdict(PARTLY, ours, f"the share stays below {least:g}, but its interval reaches it")
+        return Verdict(PARTLY, ours, f"the share reaches {least:g}, but its interval contains less")
+    if high >= least:
+        return Verdict(NOT, ours, f"the share stays below {least:g}, though its interval reaches it")
     return Verdict(NOT, ours, f"the interval lies below {least:g}")
+
+
+def trials_for(least: float) -> int:
+    """How many trials it takes until Wilson's interval of a share of 1 lies above `least`.
+
+    >>> trials_for(0.9), trials_for(0.5)
+    (35, 4)
+    """
+    return next(count for count in range(1, 100_000) if share_of(count, count).low >= least)
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:
     """One verdict on a claim of several parts: reproduced if all are, not if none is even partly, else partly.
+
+    It is not testable if no part is.
 
     >>> good, bad = Verdict(REPRODUCED, "1", "fine"), Verdict(NOT, "0", "wrong")
     >>> together({"first": good, "second": bad}).kind, together({"first": good, "second": bad}).ours
     ('partly', 'first: 1; second: 0')
     """
     kinds = {verdict.kind for verdict in verdicts.values()}
-    kind = REPRODUCED if kinds == {REPRODUCED} else NOT if kinds == {NOT} else PARTLY
+    kind = kinds.pop() if len(kinds) == 1 else PARTLY
     ours = "; ".join(f"{name}: {verdict.ours}" for name, verdict in verdicts.items())
-    return Verdict(kind, ours, "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items()))
+    brief = "; ".join(f"{name}: {verdict.brief or verdict.ours}" for name, verdict in verdicts.items())
+    return Verdict(kind, ours, _reasons(verdicts), brief)
 
 
 def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
@@ -270,9 +304,17 @@ def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
     (first, decides), *others = verdicts.items()
     beside = [f"{name}: {verdict.ours} (by the same rule: {verdict.kind})" for name, verdict in others]
     ours = "; ".join([f"{first}: {decides.ours}", *beside])
-    why = "; ".join(f"{name}: {verdict.why}" for name, verdict in verdicts.items())
     kinds = "; ".join(f"{name}: {verdict.kind}" for name, verdict in others)
-    return Verdict(decides.kind, ours, why, f"{decides.ours} ({kinds})")
+    brief = f"{decides.ours} ({kinds})" if others else decides.ours
+    return Verdict(decides.kind, ours, _reasons(verdicts), brief)
+
+
+def _reasons(verdicts: Mapping[str, Verdict]) -> str:
+    """Why each came out as it did; a reason that several share is said once."""
+    names: dict[str, list[str]] = {}
+    for name, verdict in verdicts.items():
+        names.setdefault(verdict.why, []).append(name)
+    return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
 
 
 def _bounds(summary: Summary) -> tuple[float, float]:

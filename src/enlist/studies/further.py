@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from enlist.studies.claims import Further, Verdict
 from enlist.studies.results import Results
@@ -51,3 +51,22 @@ def replicated(
         return f"as many experiments with fresh seeds give {verdict.ours}, by the same rule: {verdict.kind}."
 
     return Further(cause, wanted, reading)
+
+
+def looked_at(
+    cause: str,
+    rules: Mapping[str, Callable[[Results], Verdict]],
+    experiments: Callable[[Scale], Sequence[Experiment]] = nothing,
+) -> Further:
+    """What other rules come to, on more experiments or on those that were run anyway; `rules` have names to be read.
+
+    >>> from enlist.studies.example import COINS
+    >>> further = looked_at("the coin", {"again, bent − fair": lambda results: Verdict("not", "-3 heads", "")})
+    >>> further.reading(Results({}))
+    'again, bent − fair: -3 heads.'
+    """
+
+    def reading(results: Results) -> str:
+        return "; ".join(f"{name}: {rule(results).ours}" for name, rule in rules.items()) + "."
+
+    return Further(cause, experiments, reading)

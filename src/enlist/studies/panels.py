@@ -23,6 +23,7 @@ class Panel:
 
     log_x, log_y   logarithmic axes: what is not positive is left out
     steps          the values along x are settings, not amounts: evenly spaced, with points
+    zero           the axis of values begins at 0
 
     >>> Panel("iid", [], "round", "regret").log_x
     False
@@ -35,6 +36,7 @@ class Panel:
     log_x: bool = False
     log_y: bool = False
     steps: bool = False
+    zero: bool = False
 
 
 def along(points: FloatArray, values: FloatArray, series: str) -> list[dict[str, Any]]:
@@ -57,14 +59,14 @@ def side_by_side(
     width: int = 330,
     height: int = 230,
 ) -> alt.TopLevelMixin:
-    """All panels with their titles; the legend singles out a series.
+    """All panels with their titles; the legend singles out a series, and of a single one there is none.
 
     >>> rows = along(np.array([1.0, 2.0]), np.ones((2, 2)), "BSFL")
     >>> side_by_side([Panel("iid", rows, "round", "regret")], "Regret", {"BSFL": "#0b6e99"}).to_dict()["title"]["text"]
     'Regret'
     """
     names = list(dict.fromkeys(str(row["series"]) for panel in panels for row in panel.rows))
-    look = Look(colours=dict(colours), columns=4)
+    look = Look(colours=dict(colours), columns=4, named=len(names) > 1)
     pick = alt.selection_point(fields=["series"], bind="legend")
     rows = {f"panel-{number}": _drawn(panel) for number, panel in enumerate(panels)}
     charts = [
@@ -82,7 +84,7 @@ def side_by_side(
 def _drawn(panel: Panel) -> list[dict[str, Any]]:
     """Rows that the axes can show; bands are cut to the axis here, as clipping makes a PNG take seven times as long."""
     rows = [row for row in panel.rows if (row["at"] > 0 or not panel.log_x) and (row["mean"] > 0 or not panel.log_y)]
-    least, most = _domain(rows, panel.log_y)
+    least, most = _domain(rows, panel)
     return [{**row, "low": max(row["low"], least), "high": min(row["high"], most)} for row in rows]
 
 
@@ -91,7 +93,7 @@ def _panel(
 ) -> alt.LayerChart | alt.FacetChart:
     """One panel; its data stand once beside all charts, because Altair copies what is inside of them at every step."""
     base = alt.Chart(alt.NamedData(name)).encode(x=_along(panel, size[0]), color=colour)
-    scale = alt.Scale(type="log" if panel.log_y else "linear", nice=False, domain=_domain(rows, panel.log_y))
+    scale = alt.Scale(type="log" if panel.log_y else "linear", nice=False, domain=_domain(rows, panel))
     y = alt.Y("mean:Q", title=panel.y, scale=scale, axis=_ticks(panel.log_y, [row["mean"] for row in rows], 5))
     line = base.mark_line(strokeWidth=2.0, strokeJoin="round", point={"size": 30} if panel.steps else False)
     band = base.mark_area().encode(
@@ -104,22 +106,25 @@ def _panel(
         opacity=alt.condition(pick, alt.value(1.0), alt.value(0.06)),
         tooltip=["series:N", alt.Tooltip("at:Q", title=panel.x), alt.Tooltip("mean:Q", format=".4g")],
     )
-    if name == "panel-0":  # the legend belongs to all panels, and one of them has to own the choice
+    if (
+        name == "panel-0" and colour.legend is not None
+    ):  # the legend belongs to all panels, and one of them has to own the choice
         line = line.add_params(pick)
     heading = alt.TitleParams(panel.title, fontSize=12, fontWeight="normal", offset=6, frame="group")
     marks = [band, line] if any(row["high"] > row["low"] for row in rows) else [line]
     return alt.layer(*marks).properties(title=heading, width=size[0], height=size[1])
 
 
-def _domain(rows: Sequence[Row], logarithmic: bool) -> list[float]:
+def _domain(rows: Sequence[Row], panel: Panel) -> list[float]:
     """All means with some room; bands that reach beyond are cut, as a few seeds can make them very wide."""
     inner = [float(row["mean"]) for row in rows] or [1.0]
     outer = [float(row[name]) for row in rows for name in ("low", "high")] or [1.0]
-    if logarithmic:
+    if panel.log_y:
         return [max(min(outer), min(inner) / HEADROOM), min(max(outer), max(inner) * HEADROOM**2)]
     room = 0.25 * (max(inner) - min(inner)) or 0.1
     edge = 0.1 * room
-    return [max(min(outer), min(inner) - room) - edge, min(max(outer), max(inner) + room) + edge]
+    low, high = max(min(outer), min(inner) - room) - edge, min(max(outer), max(inner) + room) + edge
+    return [min(low, 0.0) if panel.zero else low, high]
 
 
 def _along(panel: Panel, width: int) -> alt.X:

@@ -166,6 +166,7 @@ class Study:
     claims        what the work says, each with the rule that judges it, written before the run
     extras        what `--with` may name, and what that adds
     extra_seeds   seeds of a scale with such an extra, where they are not those of the scale
+    paper         what the work itself ran, by the names of the table "What was run" (setting.py)
     preload       a module that processes import before they begin, because it takes long
 
     >>> from enlist.studies.example import COINS
@@ -184,6 +185,7 @@ class Study:
     claims: Sequence[Claim]
     extras: Mapping[str, str] = dataclasses.field(default_factory=dict)
     extra_seeds: Mapping[str, int] = dataclasses.field(default_factory=dict)
+    paper: Mapping[str, str] = dataclasses.field(default_factory=dict)
     preload: str | None = None
 
     def __post_init__(self) -> None:

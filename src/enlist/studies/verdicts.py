@@ -8,6 +8,7 @@ from typing import Any
 
 from enlist.runs.printing import duration, plural
 from enlist.studies.claims import KINDS, Judged
+from enlist.studies.setting import setting_rows
 from enlist.studies.study import Figure, Study, Table
 from enlist.text import printable
 
@@ -78,7 +79,7 @@ def verdict_text(
     >>> from enlist.studies.claims import NOT, Verdict
     >>> from enlist.studies.example import COINS
     >>> facts = {"scale": "laptop", "seeds": 10, "first_seed": 0, "wall_seconds": 75.0, "jobs": 2}
-    >>> facts["command"] = "reproduce coins"
+    >>> facts |= {"command": "reproduce coins", "experiments": {}}
     >>> text = verdict_text(COINS, facts, [Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))], [], [])
     >>> print("\\n".join(text.splitlines()[:5]))
     # Is the coin bent?
@@ -95,6 +96,7 @@ def verdict_text(
         f"{duration(facts['wall_seconds'])} with {facts['jobs']} process{'es' if facts['jobs'] != 1 else ''}.",
     ]
     scale = facts["scale"]
+    lines.append(f"**What was run.**\n\n{_markdown(setting_rows(facts['experiments'], study.paper))}")
     lines += [f"## {headline(judged, scale)}", _markdown(verdict_rows(judged, scale)), JOINING]
     for figure in figures:
         if figure.highlight:
@@ -112,7 +114,7 @@ def verdict_text(
             f"- in the paper: {each.claim.paper}\n"
             f"- here: {each.verdict.ours}\n"
             f"- rule, {'added after the first run' if each.claim.added else 'written before the run'}: "
-            f"{each.claim.margin}\n"
+            f"{each.claim.words}\n"
             f"- why: {each.verdict.why}" + (f"\n- {further_text(each)}" if each.needs_further else "")
         )
     return "\n\n".join(lines) + "\n"

@@ -22,7 +22,8 @@ from enlist.runs.printing import duration, plural
 from enlist.studies.claims import Judged
 from enlist.studies.drawing import draw
 from enlist.studies.running import Reproduction
-from enlist.studies.study import Experiment, Figure, Table
+from enlist.studies.setting import setting_rows
+from enlist.studies.study import Experiment, Figure, Study, Table
 from enlist.studies.verdicts import further_text, headline, kind_of, table_cells, verdict_text
 
 
@@ -55,7 +56,7 @@ def write(work: Reproduction, command: str, jobs: int) -> Path:
         text = verdict_text(study, facts, work.judged, figures, tables)
         storage.replace(work.root / "verdict.md", text.encode())
         storage.replace(work.root / "settings.json", (json.dumps(facts, indent=1) + "\n").encode())
-        sections = _sections(facts, work.judged, figures, charts, tables)
+        sections = _sections(study, facts, work.judged, figures, charts, tables)
         return write_page(work.root / "report.html", study.title, f"{study.reference}. {study.about}", sections)
 
 
@@ -156,6 +157,7 @@ def _published_name(path: Path) -> str:
 
 
 def _sections(
+    study: Study,
     facts: dict[str, Any],
     judged: Sequence[Judged],
     figures: Sequence[Figure],
@@ -170,10 +172,11 @@ def _sections(
     scale = facts["scale"]
     rows = [["claim", "source", "verdict"], *([e.claim.title, e.claim.source, kind_of(e, scale)] for e in judged)]
     sections = [Section("Verdicts", f"{headline(judged, scale)}.", table=rows, note=made)]
+    sections.append(Section("What was run", table=setting_rows(facts["experiments"], study.paper)))
     sections += [Section(each.title, charts=[charts[each.name]], note=each.caption) for each in figures]
     sections += [Section(each.title, table=table_cells(each), note=each.caption) for each in tables if each.on_page]
     for each in judged:
-        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.margin}."
+        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.words}."
         kind = kind_of(each, scale)
         why = f"{kind.capitalize()}: {each.verdict.why}."
         more = f" {further_text(each)[0].upper()}{further_text(each)[1:]}" if each.needs_further else ""

@@ -1,256 +1,127 @@
-"""The rules that judge the claims on selection. Margins were set before any run of the scale "laptop".
-
-`rewarding` and `default_is_better` came after the first such run; their margins are those of the other rules.
-"""
+"""The odd rules, which are no comparison of a measure: how typical a table is, and which batch size is taken."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping
+import dataclasses
+from collections import Counter
+from collections.abc import Callable
+from typing import NamedTuple
 
-from enlist.statistics import Summary
-from enlist.studies.claims import REPRODUCED, Verdict, as_printed, greater, shown, together
-from enlist.studies.darts import costs, scores
-from enlist.studies.darts.settings import DEFAULT, METHODS, PRINTED, RANDOM, ROTATION
-from enlist.studies.results import Results
+import numpy as np
 
-POINTS = 2.0
-"""Least difference in accuracy that matters, in percentage points."""
-STEADY = 1.0
-"""Least difference in jumps from round to round that matters, in percentage points."""
-SPEED = 0.1
-"""Least saving that matters: a tenth."""
-UNEVEN = 0.05
-"""Least difference in Jain's index that matters."""
-SPREAD = 0.1
-"""Least difference in the coefficient of variation of picks that matters."""
-RIGHT = 0.2
-"""Least rank correlation that matters."""
-SERVER = 1.0
-"""Least milliseconds per round that matter."""
-NAMES = {PRINTED: "as printed", DEFAULT: "our default", ROTATION: "a rotation that ignores rewards"}
-"""What is judged, in verdicts."""
+from enlist.statistics import share
+from enlist.studies.claims import Verdict, counted
+from enlist.studies.darts.measures import profile_of
+from enlist.studies.darts.settings import BATCH
+from enlist.studies.results import Outcome, Results
+from enlist.studies.rules import Arm
+from enlist.typing import FloatArray, IntArray
+
+PURE = 0.99
+"""Share of its samples that a client of one class has of it, at least."""
+NEAR = 1.15
+"""Just above an equal share: up to so many times it."""
+WEIGHTINGS = tuple((time, memory, 10 - time - memory) for time in range(11) for memory in range(11 - time))
+"""Tenths that time, memory and accuracy weigh: all 66 that add up to 1."""
 
 
-def scaled(summary: Summary, factor: float) -> Summary:
-    """The summary of numbers in another unit.
+class Trait(NamedTuple):
+    """Something that the report says of its one draw.
 
-    >>> scaled(Summary(0.5, 0.25, 0.75), 100)
-    Summary(mean=50.0, low=25.0, high=75.0)
+    of        counts (draws, clients, classes) -> (draws,) the number
+    reported  the report's
+    least     whether the report's is a least value (it names some clients only), so that more is as good
+
+    >>> LARGEST.reported
+    0.15026
     """
-    return Summary(factor * summary.mean, factor * summary.low, factor * summary.high)
+
+    name: str
+    of: Callable[[IntArray], FloatArray]
+    reported: float
+    least: bool = False
 
 
-def in_points(difference: Summary, margin: float) -> Verdict:
-    """`greater` on a difference of shares, in percentage points.
+def _part(counts: IntArray) -> FloatArray:
+    """(draws, clients) share of all samples."""
+    sizes = counts.sum(axis=2)
+    return np.asarray(sizes / sizes.sum(axis=1, keepdims=True))
 
-    >>> in_points(Summary(0.031, 0.02, 0.04), 2.0).ours
-    '+3.1 [+2.0, +4.0] points'
+
+def _pure(counts: IntArray) -> FloatArray:
+    return np.asarray((counts.max(axis=2) >= PURE * counts.sum(axis=2)).sum(axis=1), dtype=float)
+
+
+def _near(counts: IntArray) -> FloatArray:
+    times = _part(counts) * counts.shape[1]
+    return np.asarray(((times >= 1.0) & (times <= NEAR)).sum(axis=1), dtype=float)
+
+
+LARGEST = Trait("share of the largest client", lambda counts: _part(counts).max(axis=1), 7_513 / 50_000)
+SMALLEST = Trait("share of the smallest client", lambda counts: _part(counts).min(axis=1), 240 / 50_000)
+ONE_CLASS = Trait(f"clients with {PURE:.0%} of one class".replace("%", " %"), _pure, 2, least=True)
+JUST_ABOVE = Trait(f"clients with 1 to {NEAR:g} times an equal share", _near, 4, least=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Typical:
+    """Whether what the report has is typical of the draws: not among the `rare` most extreme ones on either side.
+
+    >>> Typical(ONE_CLASS, Arm("draws/plain", "draws")).words()
+    'clients with 99 % of one class, 2 or more in the report: at least 0.05 of the draws have as many or more'
     """
-    verdict = greater(scaled(difference, 100.0), margin, digits=1)
-    return verdict._replace(ours=f"{verdict.ours} points")
+
+    trait: Trait
+    of: Arm
+    rare: float = 0.05
+
+    def words(self) -> str:
+        name, _, reported, least = self.trait
+        many = f"at least {self.rare:g} of the {self.of.name} have as"
+        if least:
+            return f"{name}, {reported:g} or more in the report: {many} many or more"
+        return f"{name}, {reported:.3g} in the report: {many} much or more, and {many} much or less"
+
+    def __call__(self, results: Results) -> Verdict:
+        outcomes = results[self.of.key].outcomes.values()
+        found = np.concatenate([self.trait.of(outcome["counts"]) for outcome in outcomes])
+        tails = [int((found >= self.trait.reported).sum())]
+        if not self.trait.least:
+            tails.append(int((found <= self.trait.reported).sum()))
+        verdict = counted(share(min(tails), len(found)), self.rare, "are as extreme", trials=len(found))
+        low, middle, high = np.quantile(found, (0.05, 0.5, 0.95))
+        ours = f"{low:.3g} to {high:.3g} in nine of ten {self.of.name}, median {middle:.3g}; {verdict.ours}"
+        return verdict._replace(ours=ours)
 
 
-def times(ratio: Summary, margin: float, digits: int = 2) -> Verdict:
-    """`greater` on a ratio of positive quantities that should be above 1 by the margin; its interval ends at 0.
+def takes_sixteen(outcome: Outcome) -> bool:
+    """Whether the least mean of time, memory and lack of accuracy, each in 0..1 over the sizes, is that of 16.
 
-    >>> times(Summary(1.9, -1.1, 4.9), 0.1).ours
-    '1.90 [0.00, 4.90] times'
-    >>> times(Summary(1.3, 1.2, 1.4), 0.1).ours, times(Summary(1.05, 0.7, 1.08), 0.1).why
-    ('1.30 [1.20, 1.40] times', 'the interval contains 1 and excludes 1.1')
-    """
-    ratio = ratio.within(0.0, math.inf)
-    kind = greater(Summary(ratio.mean - 1.0, ratio.low - 1.0, ratio.high - 1.0), margin).kind
-    limit = f"{1.0 + margin:g}"
-    if kind == REPRODUCED:
-        why = f"the interval lies above 1, and the mean reaches {limit}"
-    elif ratio.low > 1:
-        why = f"the direction is certain, but the mean stays below {limit}"
-    elif ratio.high < 1:
-        why = "the interval lies below 1: the opposite is the case"
-    elif ratio.mean <= 1:
-        why = "the mean is not above 1"
-    elif ratio.high < 1 + margin:
-        why = f"the interval contains 1 and excludes {limit}"
-    else:
-        why = f"the mean is above 1, but the interval contains 1 (and {limit})"
-    return Verdict(kind, f"{shown(ratio, digits)} times", why)
-
-
-def parted(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """`together`, with a reason that several parts share said once.
-
-    >>> parted({"time": Verdict("not", "1", "so"), "samples": Verdict("not", "2", "so")}).why
-    'time, samples: so'
-    """
-    return together(verdicts)._replace(why=_reasons(verdicts))
-
-
-def by_printed(rule: Callable[[str], Verdict], *beside: str) -> Verdict:
-    """The claim is about the printed algorithm, which decides; what our default and others give is said beside it.
-
-    >>> by_printed(lambda key: Verdict("not" if key == PRINTED else "reproduced", "1", "so"))[1:3]
-    ('as printed: 1; our default: 1 (by the same rule: reproduced)', 'as printed, our default: so')
-    """
-    verdicts = {NAMES[key]: rule(key) for key in (PRINTED, DEFAULT, *beside)}
-    return as_printed(verdicts)._replace(why=_reasons(verdicts))
-
-
-def faster(results: Results) -> Verdict:
-    """Rounds that random takes to its target over rounds that UCB takes; beside it what a mere rotation takes.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> " times; our default" in faster(example_results()).ours
+    >>> steps = {"batch": [16, 16], "client": [0, 0], "passed": [0, 0], "seconds": [1.0, 3.0], "samples": [20]}
+    >>> ends = {"memory": [[9.0]], "accuracy": [[1.0]], "loss": [[0.1]]}
+    >>> takes_sixteen(Outcome({"machine": "mine"}, {name: np.array(own) for name, own in (steps | ends).items()}, 1.0))
     True
     """
-    return by_printed(lambda key: times(scores.saving(results, key, "rounds"), SPEED), *_rotation(results))
+    return profile_of([outcome]).best == BATCH
 
 
-def rewarding(results: Results) -> Verdict:
-    """Rounds that a rotation, in which rewards have no say, takes to random's target over rounds that UCB takes.
+def weightings(results: Results) -> str:
+    """Which batch sizes are taken if time, memory and accuracy weigh otherwise, and if a size is not offered.
 
-    >>> from enlist.studies.darts.example import example_results
-    >>> " times; our default" in rewarding(example_results()).ours
-    True
+    >>> weightings(Results({}))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no finished experiment is called 'profile'. Known: none.
     """
-    return by_printed(lambda key: times(scores.saving(results, key, "rounds", against=ROTATION), SPEED))
+    from enlist.simulation.profile import choose
 
-
-def thriftier(results: Results) -> Verdict:
-    """Samples trained on, and virtual seconds, until the target: random's over UCB's, and over a rotation's.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> thriftier(example_results()).ours.startswith("as printed: samples: ")
-    True
-    """
-    names = {"samples": "samples", "time": "seconds"}
-    return by_printed(
-        lambda key: parted({name: times(scores.saving(results, key, what), SPEED) for name, what in names.items()}),
-        *_rotation(results),
+    rows = profile_of(list(results["profile"].outcomes.values())).rows
+    counts = Counter(choose(rows, weights) for weights in WEIGHTINGS)
+    words = ", ".join(f"{row.batch} in {counts[row.batch]}" for row in rows)
+    ends = {rows[0].batch: rows[1:], rows[-1].batch: rows[:-1]}
+    others = ", ".join(f"without {size} it is {choose(some)}" for size, some in ends.items() if some)
+    return (
+        f"over the clients of all populations, of {len(WEIGHTINGS)} weightings of time, memory and accuracy in steps "
+        f"of a tenth, these take {words}. With equal weights it is {choose(rows)}; the parts are scaled over the sizes "
+        f"offered: {others}."
     )
-
-
-def more_accurate(results: Results) -> Verdict:
-    """Accuracy over the last tenth of the rounds, UCB − random.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> more_accurate(example_results()).kind
-    'partly'
-    """
-    return by_printed(lambda key: in_points(scores.gap(results, key, RANDOM, scores.final), POINTS))
-
-
-def default_is_better(results: Results) -> Verdict:
-    """Our default against the printed algorithm: accuracy over the last tenth of the rounds, and rounds to the target.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> default_is_better(example_results()).kind
-    'partly'
-    """
-    return parted(
-        {
-            "final accuracy": in_points(scores.gap(results, DEFAULT, PRINTED, scores.final), POINTS),
-            "rounds to the target": times(scores.saving(results, DEFAULT, "rounds", against=PRINTED), SPEED),
-        }
-    )
-
-
-def adaptive(results: Results) -> Verdict:
-    """Whether picks are less even than random's, and go to those who were worth more under random selection.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> "unevenness" in adaptive(example_results()).ours
-    True
-    """
-
-    def rule(key: str) -> Verdict:
-        uneven = greater(scores.gap(results, key, RANDOM, scores.variation), SPREAD, digits=2)
-        right = greater(Summary.of(scores.agreement(results, key).tolist()).within(-1.0, 1.0), RIGHT, digits=2)
-        return parted({"unevenness": uneven, "correlation with worth": right})
-
-    return by_printed(rule)
-
-
-def steadier(results: Results) -> Verdict:
-    """Mean jump of the accuracy from round to round, random − UCB.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> steadier(example_results()).ours.count("points")
-    2
-    """
-    return by_printed(lambda key: in_points(scores.gap(results, RANDOM, key, scores.jump), STEADY))
-
-
-def ahead_at(number: int) -> Callable[[Results], Verdict]:
-    """Accuracy after a round (or the last, if there are fewer), UCB − random; beside it, of the five rounds up to it.
-
-    Single rounds jump by several points; only the one that is named decides, as the claim is about that round.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> ahead_at(20)(example_results()).ours.count("(rounds 16 to 20: ")
-    2
-    """
-
-    def rule(results: Results) -> Verdict:
-        last = min(number, len(results[RANDOM].each("accuracy")[0]))
-
-        def at(key: str) -> Verdict:
-            verdict = in_points(scores.gap(results, key, RANDOM, scores.accuracy_at(last)), POINTS)
-            if last == 1:
-                return verdict
-            several = scaled(scores.gap(results, key, RANDOM, scores.smoothed_at(last)), 100.0)
-            return verdict._replace(ours=f"{verdict.ours} ({scores.span(last)}: {shown(several, 1, sign=True)})")
-
-        return by_printed(at)
-
-    return rule
-
-
-def dearer(results: Results) -> Verdict:
-    """Milliseconds of the server per round, UCB − random, with the evaluation that gives the reward, and the parts.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> dearer(example_results()).kind
-    'reproduced'
-    """
-    outcomes = results["server"].outcomes.values()
-    evaluating = [costs.evaluating(outcome) for outcome in outcomes]
-
-    def rule(key: str) -> Verdict:
-        own, base = costs.choosing(METHODS[key]), costs.choosing(METHODS[RANDOM])
-        choosing = [own(outcome) - base(outcome) for outcome in outcomes]
-        both = [one + other for one, other in zip(choosing, evaluating, strict=True)]
-        verdict = greater(Summary.of(both), SERVER, digits=2)
-        first, second = (shown(Summary.of(part), 2, sign=True) for part in (evaluating, choosing))
-        parts = f"evaluating the model {first}, choosing and learning {second}"
-        return verdict._replace(ours=f"{verdict.ours} ms per round ({parts})")
-
-    return by_printed(rule)
-
-
-def less_fair(results: Results) -> Verdict:
-    """Jain's index of how often clients were asked, random − UCB.
-
-    >>> from enlist.studies.darts.example import example_results
-    >>> less_fair(example_results()).kind
-    'not'
-    """
-
-    def rule(key: str) -> Verdict:
-        verdict = greater(scores.gap(results, RANDOM, key, scores.evenness), UNEVEN, digits=2)
-        own, base = (shown(scores.mean(results, each, scores.evenness, 1.0), 2) for each in (key, RANDOM))
-        return verdict._replace(ours=f"{verdict.ours} (Jain {own}, random {base})")
-
-    return by_printed(rule)
-
-
-def _reasons(verdicts: Mapping[str, Verdict]) -> str:
-    names: dict[str, list[str]] = {}
-    for name, verdict in verdicts.items():
-        names.setdefault(verdict.why, []).append(name)
-    return "; ".join(f"{', '.join(some)}: {why}" for why, some in names.items())
-
-
-def _rotation(results: Results) -> list[str]:
-    """The rotation, unless its experiments failed: it is shown beside what others are judged by."""
-    return [ROTATION] if ROTATION in results else []

@@ -1,0 +1,137 @@
+"""Measures: the numbers of a run that claims compare, each defined once.
+
+A measure looks at one experiment and, where it needs a yardstick, at the baseline's experiment with the same seed: the
+target of a run is set by what the baseline ends with on the same data.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from typing import NamedTuple
+
+import numpy as np
+
+from enlist.runs.scores import Reached, jain, time_to
+from enlist.runs.tables import RunTables
+from enlist.studies.results import Outcome
+
+
+class Value(NamedTuple):
+    """A number, and whether the truth may be larger: a run that never got there counts with all that it spent.
+
+    >>> Value(0.8).open
+    False
+    """
+
+    number: float
+    open: bool = False
+
+
+@dataclasses.dataclass(frozen=True)
+class Measure:
+    """A number of an experiment, and how two of them are compared.
+
+    name     as a sentence would have it
+    of       (experiment, the baseline's with the same seed) -> its value
+    unit     what follows the number
+    scale    what the value is multiplied by to be in that unit
+    digits   behind the point
+    ratio    two are compared by their ratio (geometric mean over seeds), not by their difference
+    less     less is better: the ratio, or the difference, is taken the other way round
+
+    >>> FINAL_ACCURACY.of(Outcome({}, {"accuracy": np.array([0.2, 0.8])}, 1.0), Outcome({}, {}, 1.0)).number
+    0.8
+    """
+
+    name: str
+    of: Callable[[Outcome, Outcome], Value]
+    unit: str = ""
+    scale: float = 1.0
+    digits: int = 2
+    ratio: bool = False
+    less: bool = False
+
+    def shown(self, number: float) -> str:
+        """A margin in the measure's unit.
+
+        >>> FINAL_ACCURACY.shown(0.02), ROUNDS_TO_TARGET.shown(1.1)
+        ('2 points', '1.1 times')
+        """
+        unit = "times" if self.ratio else self.unit
+        return f"{number * self.scale:g} {unit}".rstrip()
+
+
+def evaluated(outcome: Outcome) -> RunTables:
+    """The evaluations of an experiment, as the measures of runs want them."""
+    rounds = {name: np.asarray(outcome[name], dtype=float) for name in ("accuracy", "end")}
+    return RunTables("", 0, {}, rounds, {}, {})
+
+
+def final_accuracy(outcome: Outcome) -> float:
+    """Mean accuracy over the last tenth of the evaluations.
+
+    >>> final_accuracy(Outcome({}, {"accuracy": np.array([np.nan, 0.5, np.nan, 0.75])}, 1.0))
+    0.75
+    """
+    return final(outcome, "accuracy")
+
+
+def final(outcome: Outcome, name: str) -> float:
+    """Mean of a column of rounds over the last tenth of the evaluations.
+
+    >>> final(Outcome({}, {"loss": np.array([2.0, np.nan, 0.5])}, 1.0), "loss")
+    0.5
+    """
+    curve = np.asarray(outcome[name], dtype=float)
+    curve = curve[~np.isnan(curve)]
+    return float(curve[-max(len(curve) // 10, 1) :].mean())
+
+
+def to_target(share: float, window: int, what: str) -> Callable[[Outcome, Outcome], Value]:
+    """Rounds or virtual seconds until the mean of `window` evaluations is `share` of the baseline's final accuracy.
+
+    >>> curve = {"accuracy": np.linspace(0.1, 1.0, 10), "end": np.arange(10.0)}
+    >>> slow, fast = Outcome({}, curve, 1.0), Outcome({}, curve | {"accuracy": np.linspace(0.5, 1.0, 10)}, 1.0)
+    >>> measure = to_target(0.7, 1, "rounds")
+    >>> measure(slow, slow).number, measure(fast, slow).number, measure(slow, fast)
+    (7.0, 5.0, Value(number=7.0, open=False))
+    """
+
+    def measured(outcome: Outcome, base: Outcome) -> Value:
+        ends = np.asarray(outcome["end"], dtype=float)
+        found = time_to(evaluated(outcome), share * final_accuracy(base), min(window, len(ends)))
+        spent = found or Reached(len(ends), float(ends[-1]))
+        return Value(float(getattr(spent, what)), found is None)
+
+    return measured
+
+
+FINAL_ACCURACY = Measure(
+    "mean test accuracy over the last tenth of the evaluations",
+    lambda outcome, base: Value(final_accuracy(outcome)),
+    unit="points",
+    scale=100.0,
+    digits=1,
+)
+FINAL_LOSS = Measure(
+    "mean test loss over the last tenth of the evaluations",
+    lambda outcome, base: Value(final(outcome, "loss")),
+    digits=3,
+    less=True,
+)
+ROUNDS_TO_TARGET = Measure(
+    "rounds until the mean of five evaluations reaches nine tenths of the baseline's final accuracy",
+    to_target(0.9, 5, "rounds"),
+    ratio=True,
+    less=True,
+)
+SECONDS_TO_TARGET = Measure(
+    "virtual seconds until the mean of five evaluations reaches nine tenths of the baseline's final accuracy",
+    to_target(0.9, 5, "seconds"),
+    ratio=True,
+    less=True,
+)
+EVENNESS = Measure(
+    "Jain's index of how often clients were asked", lambda outcome, base: Value(jain(outcome["selected"]))
+)

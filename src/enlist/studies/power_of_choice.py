@@ -1,0 +1,232 @@
+"""The study of Power-of-Choice: Fashion-MNIST on 100 equal clients, mildly and strongly skewed labels.
+
+Settings, experiments, figures and claims, in the order in which one reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from enlist.data.idx import has_fashion_mnist
+from enlist.studies.claims import Claim
+from enlist.studies.experiments import simulation
+from enlist.studies.further import replicated
+from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET, final_accuracy
+from enlist.studies.panels import Panel, along, side_by_side
+from enlist.studies.results import Results
+from enlist.studies.rules import Arm, Parts, Rule
+from enlist.studies.study import Experiment, Figure, Scale, Study, Table, possible
+
+SKEWS = {"mild": 2.0, "strong": 0.3}
+"""Dirichlet's alpha of each client's labels."""
+CANDIDATES = (6, 9, 15)
+CLIENTS, K = 100, 3
+METHODS = {"random": "random"} | {f"pow-{d}": f"power-of-choice+d={d}" for d in CANDIDATES}
+LABELS = {"random": "random"} | {f"pow-{d}": f"d = {d}" for d in CANDIDATES}
+COLOURS = {"random": "#8a8a8a", "d = 6": "#e69f00", "d = 9": "#0b6e99", "d = 15": "#7a3b8f"}
+SOURCE = "Cho, Wang and Joshi, AISTATS 2022"
+
+
+def config(alpha: float, own: dict[str, Any]) -> dict[str, Any]:
+    """A federation of equal clients that differ in their labels alone."""
+    dataset: dict[str, Any] = {"name": own["dataset"]}
+    if dataset["name"] == "fashion-mnist":
+        dataset = dataset | {"download": False} if has_fashion_mnist() else {"name": "digits"}
+    return {
+        "data": {
+            "dataset": dataset,
+            "clients": CLIENTS,
+            "partition": {"kind": "dirichlet-lognormal", "alpha": alpha, "sigma": 0.0},
+        },
+        "devices": {"kind": "equal"},
+        "model": {"name": "mlp", "hidden": [64, 30]},
+        "training": {"batch": 64, "steps": 30, "lr": own["lr"], "lr_decay": 0.5 ** (1 / 150)},
+        "rounds": {"rounds": own["rounds"], "k": K},
+        "evaluation": {"every": own["every"]},
+    }
+
+
+def experiments(scale: Scale) -> Sequence[Experiment]:
+    """Random and three numbers of candidates, on both skews; a seed is a population that all of them share.
+
+    >>> sorted({each.key for each in experiments(STUDY.scale("smoke"))})[:2]
+    ['mild/pow-15', 'mild/pow-6']
+    """
+    own = dict(scale.settings)
+    return [
+        Experiment(
+            f"{skew}/{method}",
+            seed,
+            {"selector": selector, "config": config(alpha, own)},
+            simulation,
+            own["seconds"],
+        )
+        for seed in range(scale.seeds)
+        for skew, alpha in SKEWS.items()
+        for method, selector in METHODS.items()
+    ]
+
+
+def curves(results: Results, name: str, title: str) -> Figure:
+    """Accuracy or loss over rounds, a panel for each skew."""
+    panels = []
+    for skew, alpha in SKEWS.items():
+        rows = []
+        for method, label in LABELS.items():
+            group = results[f"{skew}/{method}"]
+            values = group.column(name)
+            known = np.flatnonzero(np.isfinite(values).any(axis=0))
+            rows += along((known + 1).astype(np.float64), values[:, known], label)
+        panels.append(Panel(f"{skew} skew (alpha = {alpha:g})", rows, "round", title.lower()))
+    caption = "Mean over populations with its 95 % interval."
+    return Figure(name, title, side_by_side(panels, title, COLOURS), caption, highlight=True)
+
+
+def figures(results: Results) -> Sequence[Figure]:
+    """Figure 4 of the paper: test accuracy and loss over rounds.
+
+    >>> figures(Results({}))
+    []
+    """
+    makers = [
+        lambda found: curves(found, "accuracy", "Test accuracy (Fig. 4)"),
+        lambda found: curves(found, "loss", "Test loss (Fig. 4)"),
+    ]
+    return possible(makers, results)
+
+
+def methods(results: Results) -> Table:
+    """Each method on each skew: final accuracy, and rounds to nine tenths of random's."""
+    rows = []
+    for skew in SKEWS:
+        for method, label in LABELS.items():
+            shared = results.common([f"{skew}/{method}", f"{skew}/random"])
+            own, base = (shared[f"{skew}/{each}"].outcomes for each in (method, "random"))
+            reached = [ROUNDS_TO_TARGET.of(own[seed], base[seed]) for seed in own]
+            rows.append(
+                {
+                    "skew": skew,
+                    "method": label,
+                    "final accuracy": float(np.mean([final_accuracy(one) for one in own.values()])),
+                    "rounds to the target": float(np.mean([value.number for value in reached])),
+                    "runs that got there": sum(not value.open for value in reached),
+                    "clients that were asked": float(np.mean([(one["selected"] > 0).sum() for one in own.values()])),
+                    "seeds": len(own),
+                }
+            )
+    return Table("methods", "Methods", rows, "Means over populations.", highlight=True)
+
+
+def tables(results: Results) -> Sequence[Table]:
+    """The table of methods, if all experiments are there.
+
+    >>> tables(Results({}))
+    []
+    """
+    return possible([methods], results)
+
+
+def arm(skew: str, method: str) -> Arm:
+    """One method on one skew, as a sentence calls it.
+
+    >>> arm("mild", "pow-6")
+    Arm(key='mild/pow-6', name='d = 6')
+    """
+    return Arm(f"{skew}/{method}", LABELS[method])
+
+
+def faster(skew: str, d: int) -> Rule:
+    """Rounds to the target against random's."""
+    return Rule("greater", ROUNDS_TO_TARGET, arm(skew, f"pow-{d}"), [arm(skew, "random")], 0.1, claimed=3.0)
+
+
+def more_accurate(skew: str, d: int) -> Rule:
+    """Final accuracy against random's."""
+    return Rule("greater", FINAL_ACCURACY, arm(skew, f"pow-{d}"), [arm(skew, "random")], 0.02, claimed=0.1)
+
+
+def more_candidates(skew: str) -> Rule:
+    """Fifteen candidates against six: rounds to random's target."""
+    return Rule(
+        "greater",
+        ROUNDS_TO_TARGET,
+        arm(skew, "pow-15"),
+        [arm(skew, "pow-6")],
+        0.05,
+        baseline=arm(skew, "random"),
+    )
+
+
+def claim(key: str, title: str, text: str, source: str, paper: str, rule: Rule | Parts) -> Claim:
+    """A claim whose rule says itself what it asks for; unclear, it is run again with fresh seeds."""
+    keys = [f"{skew}/{method}" for skew in SKEWS for method in METHODS]
+    return Claim(key, title, text, source, paper, "", rule, replicated(experiments, keys, rule))
+
+
+STUDY = Study(
+    name="power-of-choice",
+    title="Power-of-Choice on Fashion-MNIST",
+    reference=SOURCE,
+    about="100 equal clients hold samples with labels of their own mixture (Dirichlet 2 and 0.3); 3 are asked in a "
+    "round. Of d candidates those with the largest loss of the present model are taken, measured anew in every round "
+    "(pow-d), against random selection. Model, clients, skews and d are the paper's; batch size, local steps, learning "
+    "rate and the number of rounds are ours.",
+    scales={
+        "smoke": Scale(
+            "smoke", 2, {"dataset": "digits", "rounds": 8, "every": 1, "lr": 0.05, "seconds": 0.3}, "a check"
+        ),
+        "laptop": Scale(
+            "laptop",
+            10,
+            {"dataset": "fashion-mnist", "rounds": 300, "every": 5, "lr": 0.005, "seconds": 14.0},
+            "ten minutes on two cores",
+        ),
+        "paper": Scale(
+            "paper",
+            20,
+            {"dataset": "fashion-mnist", "rounds": 1000, "every": 5, "lr": 0.005, "seconds": 45.0},
+            "longer runs, more populations",
+        ),
+    },
+    experiments=experiments,
+    figures=figures,
+    tables=tables,
+    claims=(
+        claim(
+            "faster",
+            "It converges up to three times as fast",
+            "Power-of-Choice reaches a given accuracy in up to a third of the rounds of random selection.",
+            "abstract; Fig. 4",
+            "up to 3 times",
+            Parts({f"{skew} skew": faster(skew, 15) for skew in SKEWS}),
+        ),
+        claim(
+            "accuracy",
+            "It ends up to ten points more accurate",
+            "The model of Power-of-Choice is up to ten points more accurate in the end than that of random selection.",
+            "abstract; Fig. 4",
+            "up to 10 points",
+            Parts({f"{skew} skew": more_accurate(skew, 6) for skew in SKEWS}),
+        ),
+        claim(
+            "candidates",
+            "More candidates converge faster",
+            "The larger d, the stronger the bias to high losses, and the faster the convergence.",
+            "section 4; Fig. 4",
+            "no number",
+            Parts({f"{skew} skew": more_candidates(skew) for skew in SKEWS}),
+        ),
+        claim(
+            "skew",
+            "It does not lose where labels are mildly skewed",
+            "With mild skew, Power-of-Choice is as accurate as random selection or better.",
+            "Fig. 4a",
+            "above random",
+            Rule("no worse", FINAL_ACCURACY, arm("mild", "pow-6"), [arm("mild", "random")], 0.01),
+        ),
+    ),
+    preload="enlist.simulation.comparison",
+)

@@ -1,0 +1,102 @@
+"""Power before a run: how much the paired differences of a study's rules spread over development seeds.
+
+    python -m enlist.studies.spreads darts --scale laptop --seeds 5 --output runs/darts-development
+
+runs what the rules need on seeds from 100 on, which no verdict rests on, and prints the spread of each comparison, the
+smallest effect that the scale's seeds would show with it, and the effect that the rule asks for. The spreads go into
+the rules (`Rule(spread=...)`); the folder keeps what was run, and the same command goes on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from enlist.errors import UnknownNameError
+from enlist.studies.results import Results, kept
+from enlist.studies.rules import Rule, simple_rules
+from enlist.studies.running import performed
+from enlist.studies.study import Experiment, Scale, Study
+
+DEVELOPMENT = 100
+"""First of the seeds on which settings are chosen and spreads measured."""
+
+
+def rules_of(study: Study) -> dict[str, Rule]:
+    """The comparisons of all claims, by claim and part.
+
+    >>> from enlist.studies import get
+    >>> list(rules_of(get("power-of-choice")))[:2]
+    ['faster/mild skew', 'faster/strong skew']
+    """
+    return {name: rule for claim in study.claims for name, rule in simple_rules(claim.rule, claim.key).items()}
+
+
+def development(study: Study, scale: Scale) -> list[Experiment]:
+    """The experiments that the comparisons need, on development seeds.
+
+    >>> from enlist.studies import get
+    >>> study = get("power-of-choice")
+    >>> sorted({each.seed for each in development(study, study.scale("smoke"))})
+    [100, 101]
+    """
+    rules = rules_of(study).values()
+    keys = {arm.key for rule in rules for arm in (rule.of, *rule.against, rule.baseline) if arm is not None}
+    wanted = [each for each in study.experiments(scale) if each.key in keys]
+    # A study has at most a hundred seeds, from 0 on or from a multiple of a hundred.
+    return [dataclasses.replace(each, seed=DEVELOPMENT + each.seed % 100) for each in wanted]
+
+
+def spreads(study: Study, results: Results, seeds: int) -> list[dict[str, Any]]:
+    """Of every comparison: its spread in these results, what so many seeds would show with it, and what is wanted.
+
+    >>> from enlist.studies import get
+    >>> spreads(get("power-of-choice"), Results({}), seeds=10)
+    []
+    """
+    rows = []
+    for name, rule in rules_of(study).items():
+        try:
+            spread = rule.spread_in(results)
+        except UnknownNameError:  # its experiments failed, or were not asked for
+            continue
+        known = dataclasses.replace(rule, spread=spread)
+        rows.append({"claim": name, "spread": spread, "visible": known.visible(seeds), "wanted": known.wanted()})
+    return rows
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """The command line: see above.
+
+    >>> main(["dart", "--output", "runs"])
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no study is called 'dart'. Did you mean 'darts'? Known: ...
+    """
+    from enlist import studies
+
+    parser = argparse.ArgumentParser(prog="python -m enlist.studies.spreads", description=str(__doc__).splitlines()[0])
+    parser.add_argument("study")
+    parser.add_argument("--scale", default="laptop")
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--jobs", type=int, default=1)
+    parser.add_argument("--output", type=Path, required=True)
+    given = parser.parse_args(arguments)
+    study = studies.get(given.study)
+    wanted = development(study, study.scale(given.scale, given.seeds))
+    for each, reason in performed([one for one in wanted if kept(given.output, one) is None], given.output, given.jobs):
+        print(f"{each.key}, seed {each.seed}: {reason or 'done'}", flush=True)
+    found = {(each.key, each.seed): outcome for each in wanted if (outcome := kept(given.output, each)) is not None}
+    results = Results.of([(each.key, each.settings, each.seed) for each in wanted], found)
+    rows = spreads(study, results, study.scale(given.scale).seeds)
+    for row in rows:
+        print(f"{row['claim']}: spread {row['spread']:.3g}, visible {row['visible']:.3g}, wanted {row['wanted']:.3g}")
+    print(json.dumps({row["claim"]: float(f"{row['spread']:.3g}") for row in rows}, indent=4))
+
+
+if __name__ == "__main__":
+    main()
