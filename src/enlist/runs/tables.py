@@ -16,7 +16,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,8 @@ from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
+ReadTable = Callable[[Path, Collection[str] | None, Collection[str]], Table]
+"""What reads a table: path, the columns that are wanted (None for all), and those that hold text."""
 
 ROUNDS = ("round", "start", "end", "available", "asked", "completed", "late", "dropped", "failed", "accuracy", "loss")
 PARTICIPATIONS = ("round", "selected_in", "client", "outcome")
@@ -89,13 +91,18 @@ def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> 
             for index in wanted:
                 name = header[index]
                 try:
-                    parts[name].append(np.array(cells[index]) if name in text else _numbers(cells[index]))
+                    parts[name].append(np.array(cells[index]) if name in text else numbers(cells[index]))
                 except ValueError:
                     return _read(path, columns, text | {name})
     return {name: np.concatenate(part[len(part) > 1 :]) for name, part in parts.items()}
 
 
-def _numbers(cells: tuple[str, ...]) -> FloatArray:
+def numbers(cells: tuple[str, ...]) -> FloatArray:
+    """Cells as float64, NaN for an empty one; a ValueError if one is no number.
+
+    >>> numbers(("1", "", "0.5"))
+    array([1. , nan, 0.5])
+    """
     if not any(cells):
         return np.full(len(cells), math.nan)
     known = map(float, cells) if "" not in cells else (float(cell) if cell else math.nan for cell in cells)
@@ -185,12 +192,13 @@ class RunTables:
         return rows if len(asked) else np.empty(0, dtype=np.int64)
 
 
-def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunTables:
+def read_run(folder: Path | str, columns: Collection[str] | None = None, read: ReadTable = read_table) -> RunTables:
     """The tables of one run folder, also of a run that is still going or was killed: up to its last whole round.
 
     Selector and seed are those of the configuration; inside a comparison (`runs/<selector>/<seed>`) the place decides.
     `columns` says which columns of the participations are wanted: scores and reports get by with `PARTICIPATIONS`,
-    and a long table is read three times as fast.
+    and a long table is read three times as fast. `read` reads a table; who looks at a run again and again passes one
+    that keeps what it has read.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -199,13 +207,13 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     'oort, seed 2'
     """
     folder = Path(folder)
-    rounds = _checked(folder / "rounds.csv", ROUNDS)
+    rounds = _checked(folder / "rounds.csv", ROUNDS, read=read)
     config = read_json(folder / "config.json")
     text: tuple[str, ...] = ("outcome", *NAMES)
     if config is not None and "strategy" in config:
         columns, text = None if columns is None else (*columns, *FEDERATION), (*text, "reason")
-    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text)
-    clients = _checked(folder / "clients.csv", CLIENTS, text=NAMES)
+    participations = _checked(folder / "participations.csv", PARTICIPATIONS, columns, text, read)
+    clients = _checked(folder / "clients.csv", CLIENTS, text=NAMES, read=read)
     numbers = rounds["round"]
     if (np.diff(numbers) <= 0).any():
         where = int(np.argmax(np.diff(numbers) <= 0)) + 1
@@ -267,9 +275,13 @@ def _natural(path: Path) -> list[tuple[int, str]]:
 
 
 def _checked(
-    path: Path, needed: Iterable[str], columns: Collection[str] | None = None, text: Collection[str] = ()
+    path: Path,
+    needed: Iterable[str],
+    columns: Collection[str] | None = None,
+    text: Collection[str] = (),
+    read: ReadTable = read_table,
 ) -> Table:
-    table = read_table(path, None if columns is None else {*columns, *needed}, text)
+    table = read(path, None if columns is None else {*columns, *needed}, text)
     missing = [name for name in needed if name not in table]
     if missing:
         raise InputError(
