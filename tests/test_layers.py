@@ -42,6 +42,7 @@ ORDER += [
     "personal",
     "studies",
     "flower",
+    "ui",
     "cli",
 ]
 
