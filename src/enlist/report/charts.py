@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,27 @@ from enlist.statistics import Summary
 
 Row = Mapping[str, Any]
 
-PALETTE = ("#0b6e99", "#e07a1f", "#6a4c93", "#2a9d5c", "#c8553d", "#d1495b", "#b5a642", "#264653")
+PALETTE = ("#0b6e99", "#e07a1f", "#5b2a86", "#2fb574", "#7b3f00", "#b8336a", "#5a9ee1", "#b5a642")
+"""Colours that also people with any kind of colour blindness can tell apart; a test measures how well."""
 NEUTRAL = {"random": "#8d99ae", "genie": "#2b2d42"}
+
+
+_KNOWN: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("_KNOWN")
+
+
+@contextlib.contextmanager
+def coloured(known: Mapping[str, str]) -> Iterator[None]:
+    """In charts that are made meanwhile, these methods have these colours: one colour per method over many pages.
+
+    >>> with coloured({"oort": "#123456"}):
+    ...     colours(["bsfl", "oort"]).range
+    ['#0b6e99', '#123456']
+    """
+    token = _KNOWN.set(known)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
 
 
 def colours(names: Sequence[str]) -> alt.Scale:
@@ -28,8 +49,8 @@ def colours(names: Sequence[str]) -> alt.Scale:
     >>> colours(["bsfl", "random"]).range
     ['#0b6e99', '#8d99ae']
     """
-    free = itertools.cycle(PALETTE)
-    return alt.Scale(domain=list(names), range=[NEUTRAL.get(name) or next(free) for name in names])
+    free, known = itertools.cycle(PALETTE), {**NEUTRAL, **_KNOWN.get({})}
+    return alt.Scale(domain=list(names), range=[known.get(name) or next(free) for name in names])
 
 
 def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]:
