@@ -5,10 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import threading
 from pathlib import Path
+
+import httpx
+import uvicorn
 
 from enlist.runs.example import example_run, write_run
 from enlist.runs.personal_example import example_personal, write_personal
+from enlist.ui import create_app
+from enlist.ui.server import listen
 
 SAVED = Path(__file__).parents[1] / "saved" / "0.1"
 
@@ -58,3 +64,36 @@ def everything(place: Path) -> Path:
     write_personal(example_personal(), place / "personal" / "2" / "0")
     shutil.copytree(SAVED / "study", place / "study")
     return place
+
+
+class Server(httpx.Client):
+    """A real server on a free port of this machine, and a client that asks it."""
+
+    def __init__(self, *roots: Path, host: str = "127.0.0.1", **settings) -> None:
+        self.socket = listen("127.0.0.1", 0)
+        self.port = self.socket.getsockname()[1]
+        self.app = create_app(roots, host=host, port=self.port, **settings)
+        config = uvicorn.Config(
+            self.app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=1, server_header=False
+        )
+        self.server = uvicorn.Server(config)
+        self.thread = threading.Thread(target=self.server.run, kwargs={"sockets": [self.socket]}, daemon=True)
+        self.thread.start()
+        super().__init__(base_url=f"http://127.0.0.1:{self.port}", timeout=60, trust_env=False)
+
+    @property
+    def application(self):
+        return self.app.state.application
+
+    def health(self):
+        return self.get("/health").json()
+
+    def close(self) -> None:
+        super().close()
+        self.server.should_exit = True
+        self.thread.join(20)
+        self.socket.close()
+
+    def __exit__(self, *failure) -> None:
+        super().__exit__(*failure)
+        self.close()

@@ -66,6 +66,7 @@ class Brief:
 
     values   keys of the configuration with dots, to group by
     spark    what evaluations showed, thinned
+    totals   sums over rounds, and of the last round its seconds and how many were online
 
     >>> Brief(Item("a", "run", Path("a"), Path("a")), Standing("waiting", 0.0)).method
     ''
@@ -85,6 +86,7 @@ class Brief:
     time_to: float | None = None
     clock: float = math.nan
     values: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    totals: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
 def brief(item: Item, read: ReadTable = read_table, now: float | None = None) -> Brief:
@@ -108,13 +110,13 @@ def brief(item: Item, read: ReadTable = read_table, now: float | None = None) ->
         if item.kind == "personal":
             return _personal(item, read, since, now)
         run = read_rounds(item.folder, read)
-        return _of_run(item, run, since, now)
+        return _of_run(item, run, read, since, now)
     except (EnlistError, OSError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         why = str(error).replace(f"{item.folder}{os.sep}", "").replace(str(item.folder), item.id)
         return Brief(item, Standing("damaged", since, why=printable(why, 400)), method=printable(item.name, 80))
 
 
-def _of_run(item: Item, run: RunTables, since: float, now: float) -> Brief:
+def _of_run(item: Item, run: RunTables, read: ReadTable, since: float, now: float) -> Brief:
     by = measure([run])
     seen = evaluations(run, by).values
     target = configured_target([run])
@@ -135,7 +137,31 @@ def _of_run(item: Item, run: RunTables, since: float, now: float) -> Brief:
         reached.seconds if reached else None,
         float(ends[-1]) if len(ends) else 0.0,
         leaves(run.config),
+        totals(run, read),
     )
+
+
+COUNTED = ("asked", "completed", "late", "dropped", "failed", "arrived")
+EVENTS = ("refused", "doubted")
+
+
+def totals(run: RunTables, read: ReadTable = read_table) -> dict[str, float]:
+    """Sums over the rounds of a run, and of a federation how many events of each kind there were.
+
+    >>> from enlist.runs.example import example_run
+    >>> found = totals(example_run())
+    >>> found["asked"], found["online"], round(found["seconds"], 1)
+    (32.0, 10.0, 6.1)
+    """
+    table = run.rounds
+    found = {name: float(np.nansum(table[name])) for name in COUNTED if name in table}
+    if len(table["end"]):
+        found["seconds"] = float(table["end"][-1] - table["start"][-1])
+        found["online"] = float(np.nan_to_num(table["available"][-1]))
+    if run.federation and run.folder is not None and files.has_file(run.folder / "events.csv"):
+        kinds = read(run.folder / "events.csv", ("kind",), ("kind",)).get("kind")
+        found |= {name: float(0 if kinds is None else (kinds == name).sum()) for name in EVENTS}
+    return found
 
 
 def _personal(item: Item, read: ReadTable, since: float, now: float) -> Brief:
