@@ -102,19 +102,19 @@ def round_outcome_rows(run: RunTables, most: int = BARS) -> list[dict[str, Any]]
 
     >>> from enlist.runs.example import example_run
     >>> round_outcome_rows(example_run())[0]
-    {'round': 1, 'last': 1, 'outcome': 'completed', 'clients': 4.0}
+    {'round': 1, 'last': 1, 'outcome': 'completed', 'clients': 4.0, 'from': 0.0, 'to': 4.0}
     """
     table, count = run.rounds, len(run.rounds["round"])
     step = max(1, math.ceil(count / most))
     rows = []
     for first in range(0, count, step):
-        part = slice(first, min(first + step, count))
+        part, bottom = slice(first, min(first + step, count)), 0.0
+        numbers = table["round"][part]
         for outcome in OUTCOMES:
-            mean = float(np.nan_to_num(table[outcome][part]).mean())
-            numbers = table["round"][part]
-            rows.append(
-                {"round": int(numbers[0]), "last": int(numbers[-1]), "outcome": outcome, "clients": round(mean, 3)}
-            )
+            mean = round(float(np.nan_to_num(table[outcome][part]).mean()), 3)
+            row = {"round": int(numbers[0]), "last": int(numbers[-1]), "outcome": outcome, "clients": mean}
+            rows.append({**row, "from": round(bottom, 3), "to": round(bottom + mean, 3)})
+            bottom += mean
     return rows
 
 
@@ -126,13 +126,15 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
     'Chart'
     """
     chart: alt.Chart = (
-        alt.Chart(alt.InlineData(values=[{**row, "to": row["last"] + 1} for row in rows]))
-        .mark_bar(strokeWidth=0)
+        alt.Chart(
+            alt.InlineData(values=[{**row, "left": row["round"] - 0.5, "right": row["last"] + 0.5} for row in rows])
+        )
+        .mark_rect(strokeWidth=0)
         .encode(
-            x=_along(),
-            x2="to:Q",
-            y=alt.Y("clients:Q", title="clients asked", stack="zero", axis=_up()),
-            order=alt.Order("position:Q"),
+            x=alt.X("left:Q", title="round", scale=alt.Scale(nice=False), axis=_round_axis()),
+            x2="right:Q",
+            y=alt.Y("from:Q", title="clients asked", scale=alt.Scale(nice=True), axis=_up()),
+            y2="to:Q",
             color=alt.Color(
                 "outcome:N",
                 scale=alt.Scale(domain=list(OUTCOME_COLOURS), range=list(OUTCOME_COLOURS.values())),
@@ -141,7 +143,6 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
             ),
             tooltip=["round:Q", "outcome:N", alt.Tooltip("clients:Q", format=",.1~f")],
         )
-        .transform_calculate(position=f"indexof({list(OUTCOME_COLOURS)!r}, datum.outcome)")
         .properties(title=title, width=WIDTH, height=HEIGHT)
     )
     return chart
@@ -203,8 +204,11 @@ def history_chart(rows: Sequence[Row], title: str) -> alt.Chart:
 
 
 def _along() -> alt.X:
-    axis = alt.Axis(grid=False, tickMinStep=1, format=",d", tickCount=7)
-    return alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=axis)
+    return alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=_round_axis())
+
+
+def _round_axis() -> alt.Axis:
+    return alt.Axis(grid=False, tickMinStep=1, format=",d", tickCount=7)
 
 
 def _up() -> alt.Axis:

@@ -113,7 +113,7 @@ def brief(item: Item, read: ReadTable = read_table, now: float | None = None) ->
         return _of_run(item, run, read, since, now)
     except (EnlistError, OSError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         why = str(error).replace(f"{item.folder}{os.sep}", "").replace(str(item.folder), item.id)
-        return Brief(item, Standing("damaged", since, why=printable(why, 400)), method=printable(item.name, 80))
+        return Brief(item, Standing("damaged", since, why=printable(why, 400)))
 
 
 def _of_run(item: Item, run: RunTables, read: ReadTable, since: float, now: float) -> Brief:

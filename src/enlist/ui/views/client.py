@@ -11,7 +11,7 @@ import numpy as np
 from enlist.errors import EnlistError, InputError
 from enlist.report.reasons import MOST_TERMS, term_chart
 from enlist.report.rounds import history_chart, history_rows
-from enlist.runs.printing import UNKNOWN, duration, percent
+from enlist.runs.printing import duration, percent
 from enlist.runs.reasons import OWN
 from enlist.runs.scores import times_selected
 from enlist.runs.tables import RunTables, Table
@@ -20,7 +20,7 @@ from enlist.text import printable
 from enlist.ui.index import Item
 from enlist.ui.standing import Brief
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link, some
-from enlist.ui.views.run import state_of
+from enlist.ui.views.run import number_cell, state_of
 
 SHOWN = 40
 """Requests that are listed, the latest first."""
@@ -124,7 +124,9 @@ def _figures(run: RunTables, row: int) -> list[dict[str, Any]]:
     found = [figure("asked", f"{asked:,}")]
     for outcome in ("completed", "late", "dropped", "failed"):
         count = int((first & (told["outcome"] == outcome)).sum())
-        found.append(figure(outcome, f"{count:,}", outcome, note=percent(count / asked) if asked else ""))
+        found.append(
+            figure(outcome, f"{count:,}", outcome if count else "", note=percent(count / asked) if asked else "")
+        )
     updated = mine & np.isin(told["outcome"], ("completed", "arrived"))
     for name, show in (("latency", duration), ("loss", "{:.3g}".format), ("accuracy", percent)):
         if name in told and np.isfinite(told[name][updated]).any():
@@ -179,9 +181,7 @@ def _facts(run: RunTables, row: int) -> Part:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        return UNKNOWN if math.isnan(value) else f"{value:,.4g}"
-    return str(value)
+    return number_cell(float(value)) if isinstance(value, float | np.floating) else str(value)
 
 
 def missing_client(item: Item, query: Mapping[str, str]) -> str:

@@ -40,8 +40,11 @@ def ladder_view(
         "" if board is None else _sentence(board),
         state={"state": state, "progress": progress, "left": None, "why": "",
                "since": max((brief.standing.since for brief in briefs), default=0.0)},
-        figures=lambda: [figure("rungs", f"{len(rungs):,}"), figure("runs", f"{done:,} of {len(briefs):,} finished")],
-        parts=lambda: [*_parts(board, trouble), _rungs(rungs, runs)],
+        figures=lambda: [
+            figure("rungs", f"{len(rungs) or len(board.rungs if board is not None else ()):,}"),
+            *([figure("runs", f"{done:,} of {len(briefs):,} finished")] if briefs else []),
+        ],
+        parts=lambda: [*_parts(board, trouble), *([_rungs(rungs, runs)] if rungs else [])],
         charts=charts,
         tables={
             "standings": lambda: columns_of(board.standings) if board is not None else {"selector": []},

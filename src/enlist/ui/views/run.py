@@ -220,7 +220,7 @@ def rounds_part(item: Item, run: RunTables) -> Part:
     for place in range(len(ends) - 1, max(len(ends) - 1 - LAST_ROUNDS, -1), -1):
         counts = [f"{np.nan_to_num(table[name][place]):.0f}" for name in names]
         number = ends[place]["round"]
-        here = link(number, address("run", item.id, round=number) if not run.federation else "")
+        here = link(number, address(item.kind, item.id, round=number))
         value = score(float(table[by][place]), by)
         rows.append([here, duration(ends[place]["duration"]), ends[place]["ended"], *counts, value])
     told = [sum(row["ended"] == name for row in ends) for name in ENDINGS]
@@ -299,9 +299,18 @@ def _clients(item: Item, run: RunTables) -> Part:
 
 
 def _cell(value: Any) -> str:
-    if isinstance(value, float | np.floating):
-        return UNKNOWN if math.isnan(value) else f"{value:,.4g}"
-    return str(value)
+    return number_cell(float(value)) if isinstance(value, float | np.floating) else str(value)
+
+
+def number_cell(value: float) -> str:
+    """A number of any size as tables show it.
+
+    >>> number_cell(26_100.4), number_cell(3.86812), number_cell(math.nan)
+    ('26,100', '3.868', '–')
+    """
+    if math.isnan(value):
+        return UNKNOWN
+    return f"{value:,.0f}" if 1_000 <= abs(value) < 1e15 else f"{value:.4g}"
 
 
 def _population(run: RunTables, charts: dict[str, Chart]) -> list[Part]:

@@ -15,7 +15,7 @@ from enlist.runs.printing import duration
 from enlist.runs.tables import Table, read_json, read_table
 from enlist.ui.index import Item
 from enlist.ui.standing import written
-from enlist.ui.views.model import NotFoundError, Part, View, address, figure
+from enlist.ui.views.model import Cell, NotFoundError, Part, View, address, figure, link
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,120}")
 LARGEST = 8_000_000
@@ -106,7 +106,10 @@ def _parts(item: Item, text: str) -> list[Part]:
     found = [Part(headline, table=table)] if table else [Part(headline)]
     found += [Part("Figures", pictures=pictures)] if pictures else []
     found += [Part(heading, body, folded=True) for heading, body in _claims(text)]
-    return [*found, *(_table_part(item, name) for name in _tables(item.folder))]
+    names = _tables(item.folder)
+    rows: list[list[Cell]] = [["table"]]
+    rows += [[link(name, address(f"table/{name}/study", item.id))] for name in names]
+    return [*found, *([Part("Tables as CSV", table=rows, folded=True)] if names else [])]
 
 
 def markdown_table(text: str) -> list[list[str]]:
@@ -163,10 +166,6 @@ def _reader(path: Path) -> Any:
         return read_table(path)
 
     return read
-
-
-def _table_part(item: Item, name: str) -> Part:
-    return Part(name.replace("-", " "), csv=name, folded=True)
 
 
 def picture(item: Item, name: str) -> bytes:
