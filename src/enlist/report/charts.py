@@ -49,8 +49,29 @@ def colours(names: Sequence[str]) -> alt.Scale:
     >>> colours(["bsfl", "random"]).range
     ['#0b6e99', '#8d99ae']
     """
-    free, known = itertools.cycle(PALETTE), {**NEUTRAL, **_KNOWN.get({})}
+    known = {**NEUTRAL, **_KNOWN.get({})}
+    taken = {known[name] for name in names if name in known}
+    free = itertools.cycle([colour for colour in PALETTE if colour not in taken] or PALETTE)
     return alt.Scale(domain=list(names), range=[known.get(name) or next(free) for name in names])
+
+
+def many_colours() -> list[str]:
+    """The palette, then its colours lighter and darker: for pages that show more methods than it has colours.
+
+    >>> found = many_colours()
+    >>> len(found), len(set(found)), found[:2] == list(PALETTE[:2])
+    (24, 24, True)
+    """
+    return [
+        *PALETTE,
+        *(_mixed(colour, 255, 0.42) for colour in PALETTE),
+        *(_mixed(colour, 0, 0.4) for colour in PALETTE),
+    ]
+
+
+def _mixed(colour: str, other: int, share: float) -> str:
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    return "#" + "".join(f"{round((1 - share) * part + share * other):02x}" for part in parts)
 
 
 def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]:

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from enlist.report.charts import NEUTRAL, PALETTE
+from enlist.report.charts import NEUTRAL, many_colours
 from enlist.ui.index import RUNS, Index, Item
 from enlist.ui.shelf import ROOM, Shelf, version
 from enlist.ui.standing import Brief
@@ -44,7 +44,7 @@ class Desk:
         self.number = 0
         """Of the last change."""
         self.colours: dict[str, str] = {}
-        self._palette = itertools.cycle(PALETTE)
+        self._palette = itertools.cycle(many_colours())
         self._scanned = self._looked = -1e9
         self._lock = threading.Lock()
 

@@ -19,6 +19,7 @@ export function themed(value) {
     return inner.map(themed);
   }
   if (value === null || typeof value !== 'object') return value;
+  if ('condition' in value && !('selection' in value)) return value; // ink on coloured cells goes with the cells
   const found = {};
   for (const [name, inner] of Object.entries(value)) {
     found[name] = name === 'values' || name === 'datasets' || name === 'domain' ? inner : themed(inner);
