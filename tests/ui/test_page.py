@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Error
 from ui_helpers import Server, everything
 
 from enlist.runs.example import example_run, write_run
@@ -59,8 +61,9 @@ def until(page, expression, seconds=SECONDS):
     """Wait until a function of the page is true; in a way that its policy allows."""
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
-        if page.evaluate(expression):
-            return
+        with contextlib.suppress(Error):  # the page may be about to become another
+            if page.evaluate(expression):
+                return
         page.wait_for_timeout(100)
     raise AssertionError(f"{expression} is not true after {seconds} s")
 
@@ -204,7 +207,7 @@ def test_it_can_be_used_without_a_mouse(browser, server):
         until(page, "() => document.querySelector('[aria-sort=ascending]').textContent === 'method'")
         page.get_by_role("button", name="Compare 2 chosen").focus()
         page.keyboard.press("Enter")
-        until(page, "() => document.querySelector('h1').textContent.includes('and 1 more')")
+        until(page, "() => document.querySelector('h1')?.textContent.includes('and 1 more')")
         before = page.evaluate("() => getComputedStyle(document.body).backgroundColor")
         page.get_by_role("button", name="Switch between light and dark").focus()
         page.keyboard.press("Enter")

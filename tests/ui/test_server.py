@@ -7,7 +7,9 @@ import csv
 import gzip
 import io
 import json
+import re
 import time
+from pathlib import Path
 
 import anyio
 import pytest
@@ -19,7 +21,7 @@ from enlist.runs.scores import comparison_rows, run_scores
 from enlist.runs.tables import read_run
 from enlist.ui.desk import Desk
 from enlist.ui.keeping import Kept
-from enlist.ui.metrics import METRICS, metrics
+from enlist.ui.metrics import METRICS, metrics, names
 from enlist.ui.watching import Viewer, Watch
 
 LARGEST = 1_000_000
@@ -244,6 +246,13 @@ def test_metrics_are_what_prometheus_reads(tmp_path):
     assert values['enlist_runs{state="finished"}'] == "2"
     told = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
     assert len(told) == len(set(told))
+
+
+def test_the_dashboard_asks_for_metrics_that_exist():
+    text = (Path(__file__).parents[2] / "docs" / "grafana.json").read_text()
+    asked = set(re.findall(r"enlist_[a-z_]+", json.dumps(json.loads(text)["panels"])))
+    assert len(asked) > 8
+    assert asked <= {*names(), "enlist_runs", "enlist_state"}
 
 
 def test_labels_of_metrics_are_escaped(tmp_path):

@@ -137,7 +137,7 @@ def _results(runs: Sequence[RunTables], rows: Any, target: float | None) -> Part
         notes = [
             sentences.unfinished(runs),
             "± is half a 95 % interval over seeds (Student's t), brackets hold one. The speed-up is paired by seed, "
-            "the geometric mean of ratios of times. ≥ and ≤ mark bounds, as some runs did not reach the target.",
+            "the geometric mean of ratios of times. ≥ and ≤ mark bounds where runs did not reach the target.",
         ]
         return Part("Results", text, comparison_table(found, keys), "scores", note=" ".join(filter(None, notes)))
     except EnlistError as error:

@@ -125,7 +125,8 @@ def run_figures(brief: Brief, run: RunTables) -> list[dict[str, Any]]:
         took = UNKNOWN if brief.time_to is None else duration(brief.time_to)
         found.append(figure(f"{run.clock} to {level(target, by)}", took))
     found.append(figure(run.clock, duration(scores["time"])))
-    found += [figure(name, percent(scores[name]), name) for name in ("completed", "late", "dropped", "failed")]
+    outcomes = ("completed", "late", "dropped", "failed")
+    found += [figure(name, percent(scores[name]), name if scores[name] > 0 else "") for name in outcomes]
     return [*found, figure("clients seen", percent(scores["coverage"])), figure("Jain", f"{scores['jain']:.2f}")]
 
 
