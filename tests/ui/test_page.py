@@ -201,7 +201,7 @@ def test_it_can_be_used_without_a_mouse(browser, server):
         page.keyboard.press("Space")
         page.get_by_label("Choose all/compared/runs/oort/1").focus()
         page.keyboard.press("Space")
-        address = page.url
+        address = page.evaluate("() => location.href")
         page.get_by_role("button", name="method").focus()
         page.keyboard.press("Enter")
         until(page, "() => document.querySelector('[aria-sort=ascending]').textContent === 'method'")
