@@ -151,7 +151,7 @@ def totals(run: RunTables, read: ReadTable = read_table) -> dict[str, float]:
     >>> from enlist.runs.example import example_run
     >>> found = totals(example_run())
     >>> found["asked"], found["online"], round(found["seconds"], 1)
-    (32.0, 10.0, 6.1)
+    (32.0, 9.0, 12.4)
     """
     table = run.rounds
     found = {name: float(np.nansum(table[name])) for name in COUNTED if name in table}
