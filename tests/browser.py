@@ -60,11 +60,21 @@ class Browser:
         self._playwright, self._chromium = self._thread.submit(_start, program).result()
 
     def visit(
-        self, page: Path | str, look: Callable[[Page], Any] | None = None, width: int = 1280, height: int = 900
+        self,
+        page: Path | str,
+        look: Callable[[Page], Any] | None = None,
+        width: int = 1280,
+        height: int = 900,
+        *,
+        wait: bool = True,
+        dark: bool = False,
     ) -> Visit:
-        """Open a file or an address, wait until its charts are drawn, and let `look` do what a reader would."""
+        """Open a file or an address, wait until its charts are drawn, and let `look` do what a reader would.
+
+        Without `wait` it is `look` that waits. Then nothing is evaluated that a strict policy would refuse.
+        """
         address = page.absolute().as_uri() if isinstance(page, Path) else page
-        return self._thread.submit(_visit, self._chromium, address, look, width, height).result()
+        return self._thread.submit(_visit, self._chromium, address, look, (width, height), wait, dark).result()
 
     def close(self) -> None:
         self._thread.submit(self._chromium.close).result()
@@ -77,9 +87,12 @@ def _start(program: str) -> tuple[Playwright, Chromium]:
     return playwright, playwright.chromium.launch(executable_path=program, args=[*FLAGS])
 
 
-def _visit(chromium: Chromium, address: str, look: Callable[[Page], Any] | None, width: int, height: int) -> Visit:
+def _visit(
+    chromium: Chromium, address: str, look: Callable[[Page], Any] | None, size: tuple[int, int], wait: bool, dark: bool
+) -> Visit:
     visit = Visit()
-    context = chromium.new_context(viewport={"width": width, "height": height})
+    scheme: Any = "dark" if dark else "light"
+    context = chromium.new_context(viewport={"width": size[0], "height": size[1]}, color_scheme=scheme)
     page = context.new_page()
     context.on("page", lambda other: visit.dialogs.append(f"window {other.url}"))
     page.on("dialog", lambda dialog: (visit.dialogs.append(f"{dialog.type} {dialog.message}"), dialog.dismiss()))
@@ -88,7 +101,8 @@ def _visit(chromium: Chromium, address: str, look: Callable[[Page], Any] | None,
     page.on("request", lambda request: visit.requests.append(request.url) if _elsewhere(address, request.url) else None)
     try:
         page.goto(address)
-        page.wait_for_function(DRAWN, timeout=1000 * SECONDS)
+        if wait:
+            page.wait_for_function(DRAWN, timeout=1000 * SECONDS)
         visit.charts = page.locator("[id^=chart] svg.marks").count()
         visit.found = look(page) if look is not None else None
     finally:

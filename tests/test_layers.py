@@ -43,6 +43,7 @@ ORDER += [
     "personal",
     "studies",
     "flower",
+    "ui",
     "cli",
 ]
 

@@ -11,6 +11,7 @@ import os
 import shutil
 import stat
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TextIO
@@ -19,6 +20,9 @@ from enlist.errors import StateFileError
 
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
 """What every file is opened with, where the platform has it: a link is not followed, and a pipe does not block."""
+
+CLAIM_WAITS = (0.005, 0.02, 0.05)
+"""Seconds between tries to claim a lock."""
 
 KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -157,11 +161,22 @@ def open_to_append(path: Path) -> TextIO:
 def claim(lock: TextIO) -> bool:
     """Whether an open file is now locked for this process; False if another process holds it.
 
+    It is tried for a moment: who merely asks whether a lock is held (`is_claimed`) holds it for that long.
+
     >>> import tempfile
     >>> with tempfile.TemporaryFile("w") as lock:
     ...     claim(lock)
     True
     """
+    for wait in (*CLAIM_WAITS, None):
+        if _claim(lock):
+            return True
+        if wait is not None:
+            time.sleep(wait)
+    return False
+
+
+def _claim(lock: TextIO) -> bool:
     try:
         if sys.platform == "win32":
             import msvcrt

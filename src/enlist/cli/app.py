@@ -21,6 +21,7 @@ from enlist.cli.report import report
 from enlist.cli.reproduce import reproduce
 from enlist.cli.run import run
 from enlist.cli.sweep import sweep
+from enlist.cli.ui import ui
 from enlist.cli.why import why
 
 
@@ -51,6 +52,7 @@ app.command()(personalise)
 app.command()(reproduce)
 app.command()(report)
 app.command()(why)
+app.command()(ui)
 app.command()(describe)
 app.command()(profile)
 app.command()(arena)

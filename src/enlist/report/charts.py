@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +20,27 @@ from enlist.statistics import Summary
 
 Row = Mapping[str, Any]
 
-PALETTE = ("#0b6e99", "#e07a1f", "#6a4c93", "#2a9d5c", "#c8553d", "#d1495b", "#b5a642", "#264653")
+PALETTE = ("#0b6e99", "#e07a1f", "#5b2a86", "#2fb574", "#7b3f00", "#b8336a", "#5a9ee1", "#b5a642")
+"""Colours that also people with any kind of colour blindness can tell apart; a test measures how well."""
 NEUTRAL = {"random": "#8d99ae", "genie": "#2b2d42"}
+
+
+_KNOWN: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("_KNOWN")
+
+
+@contextlib.contextmanager
+def coloured(known: Mapping[str, str]) -> Iterator[None]:
+    """In charts that are made meanwhile, these methods have these colours: one colour per method over many pages.
+
+    >>> with coloured({"oort": "#123456"}):
+    ...     colours(["bsfl", "oort"]).range
+    ['#0b6e99', '#123456']
+    """
+    token = _KNOWN.set(known)
+    try:
+        yield
+    finally:
+        _KNOWN.reset(token)
 
 
 def colours(names: Sequence[str]) -> alt.Scale:
@@ -28,8 +49,29 @@ def colours(names: Sequence[str]) -> alt.Scale:
     >>> colours(["bsfl", "random"]).range
     ['#0b6e99', '#8d99ae']
     """
-    free = itertools.cycle(PALETTE)
-    return alt.Scale(domain=list(names), range=[NEUTRAL.get(name) or next(free) for name in names])
+    known = {**NEUTRAL, **_KNOWN.get({})}
+    taken = {known[name] for name in names if name in known}
+    free = itertools.cycle([colour for colour in PALETTE if colour not in taken] or PALETTE)
+    return alt.Scale(domain=list(names), range=[known.get(name) or next(free) for name in names])
+
+
+def many_colours() -> list[str]:
+    """The palette, then its colours lighter and darker: for pages that show more methods than it has colours.
+
+    >>> found = many_colours()
+    >>> len(found), len(set(found)), found[:2] == list(PALETTE[:2])
+    (24, 24, True)
+    """
+    return [
+        *PALETTE,
+        *(_mixed(colour, 255, 0.42) for colour in PALETTE),
+        *(_mixed(colour, 0, 0.4) for colour in PALETTE),
+    ]
+
+
+def _mixed(colour: str, other: int, share: float) -> str:
+    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
+    return "#" + "".join(f"{round((1 - share) * part + share * other):02x}" for part in parts)
 
 
 def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]:

@@ -80,7 +80,7 @@ def document(
     >>> page.count("<script"), "<title>&lt;One&gt;</title>" in page, "script-src 'none'" in page
     (0, True, True)
     """
-    scripts = [*([_library(), DRAW] if charts else []), *([SORT] if sortable else [])]
+    scripts = [*([library(), DRAW] if charts else []), *([SORT] if sortable else [])]
     data = "".join(
         f'<script type="application/json" data-chart="chart{number}">{embedded(chart)}</script>'
         for number, chart in enumerate(charts)
@@ -132,8 +132,12 @@ def cleaned(value: Any, most: int | None = LONGEST) -> Any:
 
 
 @functools.cache
-def _library() -> str:
-    """Vega, Vega-Lite and vega-embed in one script; what would end its element early is written another way."""
+def library() -> str:
+    """Vega, Vega-Lite and vega-embed in one script; what would end its element early is written another way.
+
+    >>> "vegaEmbed" in library()
+    True
+    """
     bundle = str(vl_convert.javascript_bundle(vl_version=VEGA_LITE))  # type: ignore[call-arg]
     return re.sub(r"<(?=/script|!--)", r"\\x3c", bundle.replace("\r\n", "\n"), flags=re.IGNORECASE)
 

@@ -58,19 +58,35 @@ def write_groups(
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
     runs = [run for group in groups for run in group.runs]
-    groups = [group._replace(runs=as_chosen(group.runs)) for group in groups]
-    rows = group_rows(groups, target, window, baseline)
-    charts = _charts(groups, rows)
+    rows, sections, charts = group_sections(groups, target, window, baseline)
     try:
         folder = files.make_folder(page.parent, "charts")
         for name, chart in charts.items():
             save(chart, folder / name, (".png", ".svg"))
         content = json.dumps([_plain(row) for row in rows], indent=1)
         files.write(page.parent / "scores.json", f"{content}\n".encode())
-        sections = [*federation_sections(runs), _results(groups, rows, window), *_sections(groups, rows, charts)]
         return write_page(page, title, sentences.size(runs, len(groups)), sections)
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def group_sections(
+    groups: Sequence[Group], target: float | None = None, window: int = 1, baseline: str | None = None
+) -> tuple[list[dict[str, Any]], list[Section], dict[str, alt.TopLevelMixin]]:
+    """Scores, sections and charts of the page.
+
+    >>> from enlist.runs.example import example_run
+    >>> from enlist.runs.groups import grouped
+    >>> rows, sections, charts = group_sections(grouped([example_run(k=k) for k in (3, 5)]))
+    >>> [section.heading for section in sections]
+    ['Results', 'What the values change', 'Learning curves']
+    """
+    runs = [run for group in groups for run in group.runs]
+    groups = [group._replace(runs=as_chosen(group.runs)) for group in groups]
+    rows = group_rows(groups, target, window, baseline)
+    charts = _charts(groups, rows)
+    told = [*federation_sections(runs), _results(groups, rows, window), *_sections(groups, rows, charts)]
+    return rows, told, charts
 
 
 def _plain(row: Row) -> dict[str, Any]:

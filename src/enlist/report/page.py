@@ -72,6 +72,18 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     ...     "<h2>One</h2>" in page.read_text()
     True
     """
+    text = page_text(title, lead, sections)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    files.write(path, text.encode())
+    return path
+
+
+def page_text(title: str, lead: str, sections: Sequence[Section]) -> str:
+    """The page as text.
+
+    >>> "<h2>One</h2>" in page_text("Title", "Lead", [Section("One")])
+    True
+    """
     body: list[str] = [f'<h1>{escaped(title)}</h1><p class="lead">{escaped(lead)}</p>']
     charts: list[Mapping[str, Any]] = []
     for section in sections:
@@ -92,10 +104,8 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
             body.append(f"{_table(section.folded, 'facts')}</details>")
         if section.note:
             body.append(f'<p class="note">{escaped(section.note)}</p>')
-    path.parent.mkdir(parents=True, exist_ok=True)
     sortable = any(section.sortable for section in sections)
-    files.write(path, document(title, STYLE, "".join(body), charts, sortable).encode())
-    return path
+    return document(title, STYLE, "".join(body), charts, sortable)
 
 
 def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:

@@ -62,20 +62,10 @@ def write_personal_report(
     ...     sorted(path.name for path in page.parent.iterdir())
     ['charts', 'report.html', 'scores.json']
     """
-    targets = by_target(runs)
-    if not targets:
-        raise InputError("no run has finished a round yet; there is nothing to report.")
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
-    several = len(targets) > 1
-    sections = [(_overview(targets), Charts())] if several else []
-    stems = {target: f"{place_name(place, target)}-" if several else "" for place, target in enumerate(targets)}
-    for target, own in targets.items():
-        prefix = f"Worker {target}: " if several else ""
-        for section, charts in (_result(own), _combination(own), _learning(own), _partners(own)):
-            heading = prefix + (section.heading[0].lower() + section.heading[1:] if several else section.heading)
-            named = {f"{stems[target]}{name}": chart for name, chart in charts.items()}
-            sections.append((dataclasses.replace(section, heading=heading), named))
+    sections, targets = personal_sections(runs), by_target(runs)
+    stems = _stems(list(targets))
     try:
         folder = files.make_folder(page.parent, "charts")
         for _, charts in sections:
@@ -88,6 +78,33 @@ def write_personal_report(
         return write_page(page, title, lead(runs), [section for section, _ in sections])
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def personal_sections(runs: Sequence[PersonalTables]) -> list[tuple[Section, Charts]]:
+    """The sections of the page, with the charts in them.
+
+    >>> from enlist.runs.personal_example import example_personal
+    >>> [section.heading for section, _ in personal_sections([example_personal()])][:2]
+    ['What was learned', 'Which combination, and how sure']
+    """
+    targets = by_target(runs)
+    if not targets:
+        raise InputError("no run has finished a round yet; there is nothing to report.")
+    several = len(targets) > 1
+    sections = [(_overview(targets), Charts())] if several else []
+    stems = _stems(list(targets))
+    for target, own in targets.items():
+        prefix = f"Worker {target}: " if several else ""
+        for section, charts in (_result(own), _combination(own), _learning(own), _partners(own)):
+            heading = prefix + (section.heading[0].lower() + section.heading[1:] if several else section.heading)
+            named = {f"{stems[target]}{name}": chart for name, chart in charts.items()}
+            sections.append((dataclasses.replace(section, heading=heading), named))
+    return sections
+
+
+def _stems(targets: Sequence[str]) -> dict[str, str]:
+    """How the names of each target's charts begin."""
+    return {target: f"{place_name(place, target)}-" if len(targets) > 1 else "" for place, target in enumerate(targets)}
 
 
 def by_target(runs: Sequence[PersonalTables]) -> dict[str, list[PersonalTables]]:

@@ -26,9 +26,9 @@ from enlist.report.devices import (
 from enlist.report.federation import as_chosen, federation_sections
 from enlist.report.flower import shadow_sections
 from enlist.report.further import further_sections
-from enlist.report.groups import write_groups
+from enlist.report.groups import group_sections, write_groups
 from enlist.report.made import made_section
-from enlist.report.page import Section, write_page
+from enlist.report.page import Section, page_text, write_page
 from enlist.report.participation import (
     activity_chart,
     evenness_rows,
@@ -85,24 +85,7 @@ def write_report(
         return write_groups(groups, place, title, target, window, baseline)
     place = Path(place)
     page = place if place.suffix == ".html" else place / "report.html"
-    original, started = started, as_chosen(started)
-    if rows is None:
-        rows = comparison_rows(started, target, window, baseline)
-    else:
-        labels = list(dict.fromkeys(run.selector for run in started))
-        rows = sorted(rows, key=lambda row: labels.index(row["selector"]))
-    sections = [
-        *((section, {}) for section in federation_sections(original)),
-        _results(started, rows, given=target is not None, window=window),
-        *_learning(started, rows, window),
-        *further_sections(started),
-        _selected(started),
-        *reason_sections(original),
-        _outcomes(started, rows),
-        *shadow_sections(original),
-        *_data(started),
-        *_devices(started),
-    ]
+    rows, sections = run_sections(started, target, window, baseline, rows)
     try:
         folder = files.make_folder(page.parent, "charts")
         for _, charts in sections:
@@ -110,10 +93,63 @@ def write_report(
                 save(chart, folder / name, (".png", ".svg"))
         content = json.dumps([_plain(row) for row in rows], indent=1)
         files.write(page.parent / "scores.json", f"{content}\n".encode())
-        told = [*(section for section, _ in sections), made_section(started)]
-        return write_page(page, title, sentences.size(started), told)
+        return write_page(page, title, sentences.size(started), [section for section, _ in sections])
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def report_text(
+    runs: Sequence[RunTables], title: str = "Runs", target: float | None = None, baseline: str | None = None
+) -> str:
+    """The page that `write_report` writes, as text, with nothing beside it.
+
+    >>> from enlist.runs.example import example_run
+    >>> "<h2>Results</h2>" in report_text([example_run()])
+    True
+    """
+    started = ordered([run for run in runs if len(run.rounds["round"])])
+    if not started:
+        raise InputError("no run has finished a round yet; there is nothing to report.")
+    if len(groups := grouped(started)) > 1:
+        return page_text(title, sentences.size(started, len(groups)), group_sections(groups, target, 1, baseline)[1])
+    _, sections = run_sections(started, target, 1, baseline)
+    return page_text(title, sentences.size(started), [section for section, _ in sections])
+
+
+def run_sections(
+    runs: Sequence[RunTables],
+    target: float | None = None,
+    window: int = 1,
+    baseline: str | None = None,
+    rows: Sequence[dict[str, Any]] | None = None,
+) -> tuple[list[dict[str, Any]], list[tuple[Section, Charts]]]:
+    """Scores of runs with one configuration, and the sections of their page with the charts in them.
+
+    `rows` are the scores, if they are known already.
+
+    >>> from enlist.runs.example import example_run
+    >>> [section.heading for section, _ in run_sections([example_run()])[1]][:3]
+    ['Results', 'Learning curves', 'Who was selected']
+    """
+    started = as_chosen(runs)
+    if rows is None:
+        rows = comparison_rows(started, target, window, baseline)
+    labels = list(dict.fromkeys(run.selector for run in started))
+    rows = sorted(rows, key=lambda row: labels.index(row["selector"]))
+    sections: list[tuple[Section, Charts]] = [
+        *((section, {}) for section in federation_sections(runs)),
+        _results(started, rows, given=target is not None, window=window),
+        *_learning(started, rows, window),
+        *further_sections(started),
+        _selected(started),
+        *reason_sections(runs),
+        _outcomes(started, rows),
+        *shadow_sections(runs),
+        *_data(started),
+        *_devices(started),
+        (made_section(started), {}),
+    ]
+    return rows, sections
 
 
 def _plain(row: Row) -> dict[str, Any]:

@@ -112,7 +112,7 @@ def curve_chart(
             "at:Q",
             title=f"{clock} ({unit})" if along == "time" else "round",
             scale=alt.Scale(nice=False, domainMin=0),
-            axis=alt.Axis(grid=False, tickCount=7),
+            axis=alt.Axis(grid=False, tickCount=7, tickMinStep=alt.Undefined if along == "time" else 1),
         ),
         color=selector_colour(names),
     )

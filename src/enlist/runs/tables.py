@@ -16,7 +16,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,8 @@ from enlist.text import printable
 from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
+ReadTable = Callable[[Path, Collection[str] | None, Collection[str]], Table]
+"""What reads a table: path, the columns that are wanted (None for all), and those that hold text."""
 
 _BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
 
@@ -81,13 +83,18 @@ def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> 
             for index in wanted:
                 name = header[index]
                 try:
-                    parts[name].append(np.array(cells[index]) if name in text else _numbers(cells[index]))
+                    parts[name].append(np.array(cells[index]) if name in text else numbers(cells[index]))
                 except ValueError:
                     return _read(path, columns, text | {name})
     return {name: np.concatenate(part[len(part) > 1 :]) for name, part in parts.items()}
 
 
-def _numbers(cells: tuple[str, ...]) -> FloatArray:
+def numbers(cells: tuple[str, ...]) -> FloatArray:
+    """Cells as float64, NaN for an empty one; a ValueError if one is no number.
+
+    >>> numbers(("1", "", "0.5"))
+    array([1. , nan, 0.5])
+    """
     if not any(cells):
         return np.full(len(cells), math.nan)
     known = map(float, cells) if "" not in cells else (float(cell) if cell else math.nan for cell in cells)
@@ -152,15 +159,9 @@ class RunTables:
     @functools.cached_property
     def reasons(self) -> Table:
         """Why clients were asked: round, client and the terms of the choice; empty if nothing was kept."""
-        if self.kept is not None or self.folder is None or not files.has_file(self.folder / "reasons.csv"):
+        if self.kept is not None or self.folder is None:
             return dict(self.kept or {})
-        path = self.folder / "reasons.csv"
-        table = _checked(path, ("round", "client"))
-        for name, column in table.items():
-            if column.dtype.kind != "f":
-                raise InputError(f"{path} is damaged: column '{printable(name, 40)}' holds text; run it again.")
-        told = table["round"] <= (self.rounds["round"][-1] if len(self.rounds["round"]) else -math.inf)
-        return {name: column[told] for name, column in table.items()}
+        return read_reasons(self.folder, self.rounds)
 
     @functools.cached_property
     def who(self) -> IntArray:
@@ -177,12 +178,13 @@ class RunTables:
         return rows if len(asked) else np.empty(0, dtype=np.int64)
 
 
-def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunTables:
+def read_run(folder: Path | str, columns: Collection[str] | None = None, read: ReadTable = read_table) -> RunTables:
     """The tables of one run folder, also of a run that is still going or was killed: up to its last whole round.
 
     Selector and seed are those of the configuration; inside a comparison (`runs/<selector>/<seed>`) the place decides.
     `columns` says which columns of the participations are wanted: scores and reports get by with `SCORED`,
-    and a long table is read three times as fast.
+    and a long table is read three times as fast. `read` reads a table; who looks at a run again and again passes one
+    that keeps what it has read.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -191,13 +193,13 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     'oort, seed 2'
     """
     folder = Path(folder)
-    rounds = _checked(folder / "rounds.csv", NEEDED["rounds.csv"])
+    rounds = _checked(folder / "rounds.csv", NEEDED["rounds.csv"], read=read)
     config = read_json(folder / "config.json")
     text: tuple[str, ...] = ("outcome", *NAMES)
     if config is not None and "strategy" in config:
         columns, text = None if columns is None else (*columns, *SCORED_FEDERATION), (*text, "reason")
-    participations = _checked(folder / "participations.csv", SCORED, columns, text)
-    clients = _checked(folder / "clients.csv", NEEDED["clients.csv"], text=NAMES)
+    participations = _checked(folder / "participations.csv", SCORED, columns, text, read)
+    clients = _checked(folder / "clients.csv", NEEDED["clients.csv"], text=NAMES, read=read)
     numbers = rounds["round"]
     if (np.diff(numbers) <= 0).any():
         where = int(np.argmax(np.diff(numbers) <= 0)) + 1
@@ -209,10 +211,47 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None) -> RunT
     participations = {name: column[told] for name, column in participations.items()}
     if config is None:
         raise InputError(f"{folder / 'config.json'} is missing; name a folder that a run has written.")
-    selector, seed = _identity(folder, config)
+    selector, seed = identity(folder, config)
     return RunTables(
         selector, seed, config, rounds, participations, clients, read_json(folder / "result.json"), folder.absolute()
     )
+
+
+def read_rounds(folder: Path | str, read: ReadTable = read_table) -> RunTables:
+    """A run without its participations and clients, which an overview of many runs does without.
+
+    >>> import tempfile
+    >>> from enlist.runs.example import example_run, write_run
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     run = read_rounds(write_run(example_run("oort", seed=2), Path(folder) / "mine"))
+    >>> run.name, len(run.rounds["round"]), run.participations
+    ('oort, seed 2', 8, {})
+    """
+    folder = Path(folder)
+    config = read_json(folder / "config.json")
+    if config is None:
+        raise InputError(f"{folder / 'config.json'} is missing; name a folder that a run has written.")
+    rounds = _checked(folder / "rounds.csv", NEEDED["rounds.csv"], read=read)
+    selector, seed = identity(folder, config)
+    result = read_json(folder / "result.json")
+    return RunTables(selector, seed, config, rounds, {}, {}, result, folder.absolute())
+
+
+def read_reasons(folder: Path, rounds: Table, read: ReadTable = read_table) -> Table:
+    """reasons.csv up to the last of the rounds; empty if there is none.
+
+    >>> read_reasons(Path("no/such/run"), {})
+    {}
+    """
+    path = folder / "reasons.csv"
+    if not files.has_file(path):
+        return {}
+    table = _checked(path, ("round", "client"), read=read)
+    for name, column in table.items():
+        if column.dtype.kind != "f":
+            raise InputError(f"{path} is damaged: column '{printable(name, 40)}' holds text; run it again.")
+    told = table["round"] <= (rounds["round"][-1] if len(rounds["round"]) else -math.inf)
+    return {name: column[told] for name, column in table.items()}
 
 
 def find_runs(paths: Iterable[Path | str]) -> list[Path]:
@@ -231,7 +270,7 @@ def find_runs(paths: Iterable[Path | str]) -> list[Path]:
         if not path.is_dir():
             state = "is a file" if path.exists() else "does not exist"
             raise InputError(f"{path} {state}; name a run folder, a comparison folder, or a folder above them.")
-        below = sorted(_run_folders(path), key=_natural)
+        below = sorted(_run_folders(path), key=natural)
         if not below:
             raise InputError(
                 f"{path} holds no runs: neither it nor a folder below has a rounds.csv; name a run folder, a "
@@ -251,17 +290,25 @@ def _run_folders(path: Path) -> Iterable[Path]:
             yield Path(folder)
 
 
-def _natural(path: Path) -> list[tuple[int, str]]:
-    """Seed 10 comes after seed 9, and random, which the others are measured by, at the end."""
+def natural(path: Path) -> list[tuple[int, str]]:
+    """A key to sort folders by: seed 10 comes after seed 9, and random, which the others are measured by, at the end.
+
+    >>> [str(path) for path in sorted(map(Path, ["random/0", "oort/10", "oort/9"]), key=natural)]
+    ['oort/9', 'oort/10', 'random/0']
+    """
     return [
         (2, part) if part == "random" else (0, part.zfill(20)) if part.isdigit() else (1, part) for part in path.parts
     ]
 
 
 def _checked(
-    path: Path, needed: Iterable[str], columns: Collection[str] | None = None, text: Collection[str] = ()
+    path: Path,
+    needed: Iterable[str],
+    columns: Collection[str] | None = None,
+    text: Collection[str] = (),
+    read: ReadTable = read_table,
 ) -> Table:
-    table = read_table(path, None if columns is None else {*columns, *needed}, text)
+    table = read(path, None if columns is None else {*columns, *needed}, text)
     missing = [name for name in needed if name not in table]
     if missing:
         raise InputError(
@@ -299,8 +346,12 @@ def read_json(path: Path) -> dict[str, Any] | None:
     return content
 
 
-def _identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:
-    """Label and seed; in a comparison the folder tells methods apart, and the configuration how they are spelt."""
+def identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:
+    """Label and seed; in a comparison the folder tells methods apart, and the configuration how they are spelt.
+
+    >>> identity(Path("mine"), {"selector": {"name": "oort"}, "seed": 3})
+    ('oort', 3)
+    """
     place, section, seed = folder.absolute(), config.get("selector"), config.get("seed")
     label = _label(section) if isinstance(section, Mapping) else str(section or place.name)
     if len(place.parents) > 2 and (place.parents[2] / "comparison.json").exists():

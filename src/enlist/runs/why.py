@@ -112,7 +112,7 @@ def why(run: RunTables, round: int, client: int | str | None = None) -> Why:
     if client is None:
         each = range(len(choice.asked)) if len(choice.asked) <= FEW else ()
         return Why(number, choice.columns(), (choice.told(), *(choice.because(place) for place in each)))
-    row = _row_of(run, client)
+    row = row_of(run, client)
     place = np.flatnonzero(choice.asked == row)
     if not len(place):
         columns = {name: values[:0] for name, values in choice.columns().items()}
@@ -314,8 +314,13 @@ class _Choice:
         return f"Client {self.run.clients['client'][row]:g}{name}"
 
 
-def _row_of(run: RunTables, client: int | str) -> int:
-    """The row of the clients table that a position or a user id means."""
+def row_of(run: RunTables, client: int | str) -> int:
+    """The row of the clients table that a position or a user id means.
+
+    >>> from enlist.runs.example import example_run
+    >>> row_of(example_run(), "7")
+    7
+    """
     known = run.clients["client"]
     text = str(client).strip()
     if not text.startswith("user:"):

@@ -1,0 +1,41 @@
+"""`enlist ui`: the live page."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from enlist.cli.console import open_console, say
+from enlist.errors import MissingExtraError
+
+
+def ui(
+    folders: Annotated[list[Path], typer.Argument(help="Folders in which runs lie, or will.", show_default=False)],
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65_535)] = 8765,
+    host: Annotated[
+        str, typer.Option(help="Address to listen on; another one than loopback needs a token, which is shown.")
+    ] = "127.0.0.1",
+    name: Annotated[
+        list[str] | None, typer.Option(help="A further name by which the page is reached, such as a proxy's.")
+    ] = None,
+) -> None:
+    """Show runs, comparisons, federations and ladders on a page, while they run.
+
+    It reads folders and writes none. Ctrl-C ends it.
+
+    Example: [bold]enlist ui runs/[/]
+    """
+    for needed in ("starlette", "uvicorn"):
+        if importlib.util.find_spec(needed) is None:
+            raise MissingExtraError("ui", "ui")
+    from enlist.ui import serve
+
+    console = open_console()
+
+    def where(address: str) -> None:
+        say(console, "page: ", (address, "bold"))
+
+    serve(folders, host, port, name or (), where)

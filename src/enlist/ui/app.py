@@ -1,0 +1,305 @@
+"""The application: addresses, and what is answered there. Everything is read; nothing is written."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import json
+import mimetypes
+from collections.abc import AsyncIterator, Callable, Collection, Sequence
+from pathlib import Path
+from typing import Any
+
+import anyio
+from altair.utils import schemapi
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from enlist.errors import EnlistError
+from enlist.report.charts import coloured, specification
+from enlist.report.document import cleaned, library
+from enlist.text import printable, slug
+from enlist.ui.desk import Desk
+from enlist.ui.guard import Guard
+from enlist.ui.keeping import Answer, Kept
+from enlist.ui.metrics import TYPE, metrics
+from enlist.ui.views.model import NotFoundError, csv_text
+from enlist.ui.views.runs import Question, overview, overview_columns
+from enlist.ui.views.study import picture
+from enlist.ui.wanted import TROUBLE, VIEWS, Wanted, damaged, made, report, said, wanted
+from enlist.ui.watching import MOST_VIEWERS, Viewer, Watch
+
+PAGES = Path(__file__).parent / "pages"
+MOST_IDS = 100
+"""Ids that a viewer may watch by name."""
+LONG = 4_000
+"""Characters of a path and of a query."""
+
+
+class Application:
+    """Answers requests. `create_app` makes the ASGI application out of it.
+
+    >>> Application(Desk([])).kept.size
+    0
+    """
+
+    def __init__(self, desk: Desk) -> None:
+        self.desk, self.kept = desk, Kept()
+        self.watch = Watch(desk)
+
+    def routes(self) -> list[Route]:
+        """All addresses."""
+        shells = ["/", "/compare", *(f"/{view}/{{id:path}}" for view in VIEWS)]
+        return [
+            *(Route(path, self.shell) for path in shells),
+            Route("/pages/{name}", self.page),
+            Route("/data/runs", self.runs),
+            Route("/data/{path:path}", self.data),
+            Route("/chart/{name}/{path:path}", self.chart),
+            Route("/table/runs/runs", self.runs_table),
+            Route("/table/{name}/{path:path}", self.table),
+            Route("/figure/{path:path}", self.figure),
+            Route("/report/{path:path}", self.report),
+            Route("/events", self.events),
+            Route("/metrics", self.metrics),
+            Route("/health", self.health),
+        ]
+
+    async def shell(self, request: Request) -> Response:
+        """The page; what it shows is asked for by its scripts."""
+        return _static("index.html", request)
+
+    async def page(self, request: Request) -> Response:
+        """Scripts and styles."""
+        name = request.path_params["name"]
+        if name == "vega.js":
+            return await self._answer(
+                request, "vega.js", "1", lambda: library().encode(), "text/javascript", "max-age=3600"
+            )
+        return _static(name, request)
+
+    async def runs(self, request: Request) -> Response:
+        """The overview."""
+        await self.watch.look()
+        asked = Question.of(request.query_params)
+        desk = self.desk
+
+        def make() -> bytes:
+            return _json(overview(desk.index, desk.briefs, desk.colours, asked))
+
+        return await self._answer(request, ("runs", asked), str(desk.number), make)
+
+    async def runs_table(self, request: Request) -> Response:
+        """The overview as CSV."""
+        await self.watch.look()
+        columns = await anyio.to_thread.run_sync(overview_columns, self.desk.index, self.desk.briefs)
+        return _download(csv_text(columns), "runs.csv", "text/csv")
+
+    async def data(self, request: Request) -> Response:
+        """A view without its charts."""
+        return await self._of_view(request, "data", lambda asked: made(self.desk, asked).as_json())
+
+    async def chart(self, request: Request) -> Response:
+        """The specification of a chart."""
+        name = request.path_params["name"]
+
+        def make(asked: Wanted) -> dict[str, Any]:
+            with coloured(self.desk.colours):
+                try:
+                    drawn = made(self.desk, asked).chart(name)
+                    return {"spec": specification(drawn)} if drawn is not None else {"empty": "Nothing to draw yet."}
+                except NotFoundError:
+                    raise
+                except TROUBLE as error:
+                    return {"empty": f"This chart cannot be drawn: {said(error, asked.items[0])}"}
+
+        return await self._of_view(request, f"chart {name}", make)
+
+    async def table(self, request: Request) -> Response:
+        """A whole table as CSV."""
+        await self.watch.look()
+        name, asked = request.path_params["name"], self._wanted(request)
+
+        def make() -> str:
+            return made(self.desk, asked).csv(name)
+
+        stem = slug(f"{asked.items[0].id}-{name}", 100) or "table"
+        return _download(await anyio.to_thread.run_sync(make), f"{stem}.csv", "text/csv")
+
+    async def figure(self, request: Request) -> Response:
+        """A picture of a study."""
+        await self.watch.look()
+        id, _, name = request.path_params["path"].rpartition("/")
+        item = self.desk.item(id, ("study",))
+        content = await anyio.to_thread.run_sync(picture, item, name)
+        return Response(
+            content, media_type="image/png", headers={"Content-Security-Policy": "default-src 'none'; sandbox"}
+        )
+
+    async def report(self, request: Request) -> Response:
+        """A page that opens offline, to be downloaded."""
+        await self.watch.look()
+        asked = self._wanted(request)
+
+        def make() -> bytes:
+            with coloured(self.desk.colours):
+                return report(self.desk, asked).encode()
+
+        version = self.desk.version(asked.items)
+        answer = await self.kept.get(("report", request.url.path, request.url.query), version, make)
+        return _download(answer.body, f"{slug(asked.items[0].id, 100) or 'report'}.html", "text/html")
+
+    async def events(self, request: Request) -> Response:
+        """What has changed, as server-sent events."""
+        if len(self.watch.viewers) >= MOST_VIEWERS:
+            return PlainTextResponse("too many are watching; close some pages.", 503, {"Retry-After": "30"})
+        viewer = Viewer(request.query_params.getlist("of")[:MOST_IDS])
+        headers = {"X-Accel-Buffering": "no"}
+        return StreamingResponse(self.watch.stream(viewer), media_type="text/event-stream", headers=headers)
+
+    async def metrics(self, request: Request) -> Response:
+        """For Prometheus."""
+        await self.watch.look()
+        return Response(await anyio.to_thread.run_sync(metrics, self.desk), headers={"Content-Type": TYPE})
+
+    async def health(self, request: Request) -> Response:
+        """How the server itself is."""
+        found = {"viewers": len(self.watch.viewers), "items": len(self.desk.index.items), "number": self.desk.number}
+        return JSONResponse(found | {"tables": self.desk.shelf.size, "answers": self.kept.size})
+
+    def _wanted(self, request: Request) -> Wanted:
+        path, query = request.path_params["path"], request.query_params
+        if len(path) > LONG or len(request.url.query) > 4 * LONG:
+            raise NotFoundError("the address is too long; choose fewer runs.")
+        given: dict[str, list[str]] = {}
+        for name, value in query.multi_items():
+            given.setdefault(name, []).append(value)
+        return wanted(self.desk, path, given)
+
+    async def _of_view(self, request: Request, what: str, make: Callable[[Wanted], Any]) -> Response:
+        await self.watch.look()
+        asked = self._wanted(request)
+        key = (what, request.path_params["path"], request.url.query)
+        version = self.desk.version(asked.items)
+
+        def body() -> bytes:
+            try:
+                found = make(asked)
+            except (NotFoundError, EnlistError):
+                raise
+            except TROUBLE as error:
+                found = damaged(self.desk, asked.items[0], error).as_json()
+            if isinstance(found, dict):
+                found["version"] = version
+            return _json(found)
+
+        return await self._answer(request, key, version, body)
+
+    async def _answer(
+        self, request: Request, key: Any, version: str, make: Callable[[], bytes],
+        kind: str = "application/json", cache: str = "no-cache",
+    ) -> Response:  # fmt: skip
+        answer = await self.kept.get(key, version, make)
+        return _sent(request, answer, kind, cache)
+
+
+def _sent(request: Request, answer: Answer, kind: str, cache: str) -> Response:
+    packed = bool(answer.packed) and "gzip" in request.headers.get("accept-encoding", "")
+    tag = f'"{answer.version}{"-gzip" if packed else ""}"'
+    headers = {"ETag": tag, "Cache-Control": cache, "Vary": "Accept-Encoding"}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers=headers)
+    if packed:
+        headers["Content-Encoding"] = "gzip"
+    return Response(answer.packed if packed else answer.body, media_type=kind, headers=headers)
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(cleaned(value, None), allow_nan=False, separators=(",", ":")).encode()
+
+
+def _download(body: str | bytes, name: str, kind: str) -> Response:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": "sandbox"}
+    return Response(body, media_type=kind, headers=headers)
+
+
+@functools.cache
+def _files() -> dict[str, tuple[bytes, str]]:
+    """What the page itself is made of; read once, and nothing else is ever served from the disk."""
+    found = {}
+    for path in PAGES.iterdir():
+        kind = "text/javascript" if path.suffix == ".js" else mimetypes.guess_type(path.name)[0]
+        if path.is_file() and kind:
+            found[path.name] = (path.read_bytes(), kind)
+    return found
+
+
+def _static(name: str, request: Request) -> Response:
+    if name not in _files():
+        raise NotFoundError("there is nothing under this address; the overview is at /.")
+    content, kind = _files()[name]
+    return Response(content, media_type=kind, headers={"Cache-Control": "no-cache"})
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _trouble(request, error, 404)
+
+
+async def _wrong(request: Request, error: Exception) -> Response:
+    return _trouble(request, error, 400)
+
+
+def _trouble(request: Request, error: Exception, status: int) -> Response:
+    words = printable(error if isinstance(error, EnlistError) else "there is nothing under this address.", 1_000)
+    return JSONResponse({"error": words}, status)
+
+
+def create_app(
+    roots: Sequence[Path],
+    *,
+    host: str = "127.0.0.1",
+    port: int = 8765,
+    token: str | None = None,
+    names: Collection[str] = (),
+) -> Starlette:
+    """The ASGI application that shows what lies below the given folders.
+
+    Parameters
+    ----------
+    roots : sequence of Path
+        Folders in which runs lie, or will.
+    host : str, default "127.0.0.1"
+        The address that it is served on; it decides which Host headers are accepted.
+    port : int, default 8765
+        The port, by which the cookie is named.
+    token : str, optional
+        What visitors must know. Who serves on another address than loopback must give one.
+    names : collection of str
+        Further names by which the server is reached.
+    """
+    application = Application(Desk(roots))
+
+    @contextlib.asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        schemapi.DEBUG_MODE = False  # Altair checks every part of every chart; tests do that
+        task = asyncio.create_task(application.watch.run())
+        try:
+            yield
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+
+    app = Starlette(
+        routes=application.routes(),
+        lifespan=lifespan,
+        middleware=[Middleware(Guard, host=host, token=token, names=names, port=port)],
+        exception_handlers={404: _not_found, NotFoundError: _not_found, EnlistError: _wrong},
+    )
+    app.router.redirect_slashes = False  # such a redirect would repeat whatever name the request gave the server
+    app.state.application = application
+    return app

@@ -1,0 +1,126 @@
+"""Numbers for Prometheus: of federations, and of simulations and comparisons that are not finished."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from enlist.text import printable
+from enlist.ui.desk import Desk
+from enlist.ui.standing import STATES, Brief
+from enlist.ui.views.federation import checkpoint_written
+
+MOST = 1_000
+"""Runs that are told of."""
+TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metric(NamedTuple):
+    """A metric: its name without "enlist_", its kind, and what it means.
+
+    >>> METRICS["asked"].name
+    'asked_total'
+    """
+
+    name: str
+    kind: str
+    help: str
+
+
+METRICS = {
+    "rounds": Metric("rounds_total", "counter", "Rounds that are finished."),
+    "asked": Metric("asked_total", "counter", "Clients that were asked."),
+    "completed": Metric("completed_total", "counter", "Clients that replied in time."),
+    "late": Metric("late_total", "counter", "Clients that the server did not wait for."),
+    "dropped": Metric("dropped_total", "counter", "Clients that went offline."),
+    "failed": Metric("failed_total", "counter", "Clients that failed, or sent what cannot be used."),
+    "arrived": Metric("arrived_total", "counter", "Late updates that came later."),
+    "refused": Metric("refused_total", "counter", "Replies that were refused."),
+    "doubted": Metric("doubted_total", "counter", "Claims of clients that were doubted."),
+    "online": Metric("online_clients", "gauge", "Clients online at the start of the last round."),
+    "accuracy": Metric("accuracy", "gauge", "Test accuracy of the last evaluation."),
+    "loss": Metric("loss", "gauge", "Test loss of the last evaluation, of a regression."),
+    "seconds": Metric("round_seconds", "gauge", "Duration of the last round, on the run's own clock."),
+    "progress": Metric("progress_ratio", "gauge", "Share of the rounds that is done."),
+    "written": Metric("last_write_timestamp_seconds", "gauge", "When the run was last written."),
+    "checkpoint": Metric("checkpoint_age_seconds", "gauge", "Age of the last checkpoint."),
+}
+
+
+def metrics(desk: Desk, now: float | None = None) -> str:
+    """All metrics in the text format of Prometheus.
+
+    >>> metrics(Desk([])).splitlines()[-1]
+    'enlist_runs{state="finished"} 0'
+    """
+    now = time.time() if now is None else now
+    told = [
+        brief
+        for brief in desk.briefs.values()
+        if brief.item.kind == "federation" or brief.standing.state in ("running", "stalled", "failed")
+    ][:MOST]
+    values = [(brief, values_of(brief, now)) for brief in told]
+    lines: list[str] = []
+    for key, metric in METRICS.items():
+        rows = [
+            f"enlist_{metric.name}{{{labels(brief)}}} {_number(found[key])}"
+            for brief, found in values
+            if math.isfinite(found.get(key, math.nan))
+        ]
+        lines += _head(metric) + rows if rows else []
+    if told:
+        lines += _head(Metric("state", "gauge", "1 for the state that a run is in."))
+        lines += [f'enlist_state{{{labels(brief)},state="{brief.standing.state}"}} 1' for brief in told]
+    lines += _head(Metric("runs", "gauge", "Runs below the folders, by state."))
+    counts = dict.fromkeys(STATES, 0)
+    for brief in desk.briefs.values():
+        counts[brief.standing.state] += 1
+    lines += [f'enlist_runs{{state="{state}"}} {count}' for state, count in counts.items()]
+    return "\n".join(lines) + "\n"
+
+
+def values_of(brief: Brief, now: float) -> Mapping[str, float]:
+    """The values of one run."""
+    found = {"rounds": float(brief.standing.rounds), **brief.totals, "written": brief.standing.since}
+    found["accuracy" if brief.measure == "accuracy" else "loss"] = brief.last
+    if brief.standing.progress is not None:
+        found["progress"] = brief.standing.progress
+    made = checkpoint_written(brief.item.folder)
+    if made is not None:
+        found["checkpoint"] = max(now - made, 0.0)
+    return found
+
+
+def labels(brief: Brief) -> str:
+    """The labels of one run."""
+    given = {
+        "run": brief.item.id,
+        "kind": brief.item.kind,
+        "method": brief.method,
+        "comparison": brief.item.parent or "",
+    }
+    given["seed"] = "" if brief.seed is None else str(brief.seed)
+    return ",".join(f'{name}="{_escaped(value)}"' for name, value in given.items() if value)
+
+
+def _escaped(text: str) -> str:
+    return printable(text, 200).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
+
+
+def _head(metric: Metric) -> list[str]:
+    return [f"# HELP enlist_{metric.name} {metric.help}", f"# TYPE enlist_{metric.name} {metric.kind}"]
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def names() -> Iterable[str]:
+    """The full names of all metrics of a run.
+
+    >>> "enlist_refused_total" in list(names())
+    True
+    """
+    return (f"enlist_{metric.name}" for metric in METRICS.values())

@@ -1,0 +1,218 @@
+// A view: state, figures, and parts with text, tables and charts, brought up to date in place.
+
+import {ago, ask, bar, chip, el, link, roughly} from './dom.js';
+import {chart} from './charts.js';
+import {follow} from './live.js';
+
+export function view(main, path) {
+  const title = el('h1', {}, '…'), state = el('div', {class: 'state', 'aria-live': 'polite'});
+  const lead = el('p', {class: 'lead'}), figures = el('dl', {class: 'figures'});
+  const links = el('div', {class: 'tools'}), form = el('div', {}), parts = el('div', {id: 'parts'});
+  const shown = new Map();
+  let asked = null, before = {};
+
+  main.replaceChildren(title, state, lead, links, form, figures, parts);
+
+  const rest = () => `${path}${location.search}`;
+
+  async function refresh() {
+    let content;
+    try {
+      content = await ask(`/data/${rest()}`);
+    } catch (error) {
+      if (!asked) title.textContent = 'Not found';
+      lead.textContent = error.message;
+      return;
+    }
+    if (asked === rest() + content.version) return;
+    asked = rest() + content.version;
+    title.textContent = content.title;
+    document.title = `${content.title} · Enlist`;
+    changed('state', content.state, () => state.replaceChildren(...standing(content.state)));
+    lead.textContent = content.lead;
+    changed('links', [content.links, content.kind], () => links.replaceChildren(...further(content)));
+    changed('form', content.data, () => ask_form(content));
+    changed('figures', content.figures, () => figures.replaceChildren(...content.figures.map(figure)));
+    arrange(content);
+  }
+
+  function changed(name, value, make) {
+    const text = JSON.stringify([name, value, location.search]);
+    if (before[name] === text) return;
+    before[name] = text;
+    make();
+  }
+
+  function standing(now) {
+    const found = [now.state ? chip(now.state) : null];
+    if (now.state !== 'finished') found.push(bar(now.progress));
+    if (now.state === 'running' && now.left !== null && now.left !== undefined) {
+      found.push(el('span', {}, `about ${roughly(now.left)} left`));
+    }
+    if (now.since) found.push(ago(now.since, now.state === 'stalled' ? 'since ' : 'written ', now.state === 'stalled' ? '' : ' ago'));
+    if (now.why) found.push(el('span', {class: 'why'}, now.why));
+    return found.filter(Boolean);
+  }
+
+  function further(content) {
+    const made = ['run', 'federation', 'compare', 'personal'].includes(content.kind)
+      ? [el('a', {class: 'button', href: `/report/${rest()}`, download: ''}, 'Make a report')] : [];
+    return [...made, ...content.links.map(each => link(each.text, each.to, {class: 'button'}))];
+  }
+
+  function figure(each) {
+    const value = each.since ? ago(each.since) : each.value;
+    return el('div', {class: each.state || null}, el('dt', {}, each.name),
+      el('dd', {}, value, each.note ? el('span', {class: 'small'}, each.note) : null));
+  }
+
+  // What the address says can be changed here: client and round, or methods and target.
+  function ask_form(content) {
+    const data = content.data ?? {};
+    if (data.rounds?.length && data.id) form.replaceChildren(question(content, data));
+    else if (data.methods) form.replaceChildren(choice(data));
+    else form.replaceChildren();
+  }
+
+  function number(name, label, value, least, most) {
+    return el('label', {}, el('span', {}, label),
+      el('input', {name, type: name === 'client' ? 'text' : 'number', value: value ?? '', min: least, max: most, maxlength: 200,
+        inputmode: name === 'client' ? null : 'numeric', required: name === 'client'}));
+  }
+
+  function question(content, data) {
+    const [first, last] = data.rounds;
+    const move = step => {
+      const next = Math.min(last, Math.max(first, (data.round ?? last) + step));
+      go({round: next});
+    };
+    const fields = el('form', {class: 'tools question', onsubmit: event => {
+      event.preventDefault();
+      const given = new FormData(fields);
+      const client = String(given.get('client') ?? '').trim(), round = String(given.get('round') ?? '').trim();
+      if (content.kind !== 'client' && client) {
+        location.assign(`/client/${data.id.split('/').map(encodeURIComponent).join('/')}?${new URLSearchParams({client, ...(round ? {round} : {})})}`);
+      } else go({client, round});
+    }},
+    number('client', content.kind === 'client' ? 'Client' : 'Why was client', data.client ?? '', null, null),
+    number('round', content.kind === 'client' ? 'Round' : '(not) chosen in round', data.round, first, last),
+    el('button', {type: 'submit'}, content.kind === 'client' ? 'Show' : 'Ask'),
+    el('span', {class: 'pair'},
+      el('button', {type: 'button', onclick: () => move(-1), disabled: data.round <= first, 'aria-label': 'The round before'}, '‹'),
+      el('button', {type: 'button', onclick: () => move(1), disabled: data.round >= last, 'aria-label': 'The next round'}, '›')));
+    if (content.kind !== 'client') fields.querySelector('[name=client]').required = false;
+    return fields;
+  }
+
+  function choice(data) {
+    const wanted = new Set(data.shown);
+    const target = el('input', {name: 'target', type: 'number', step: 'any', min: 0, value: data.target ?? '', placeholder: 'from the runs'});
+    const boxes = data.methods.map(name => {
+      const box = el('input', {type: 'checkbox', value: name});
+      box.checked = wanted.has(name);
+      return el('label', {class: 'box'}, box, ' ', name);
+    });
+    const fields = el('form', {class: 'tools', onsubmit: event => {
+      event.preventDefault();
+      const query = new URLSearchParams(location.search);
+      query.delete('method');
+      query.delete('target');
+      const kept = [...fields.querySelectorAll('[type=checkbox]:checked')].map(box => box.value);
+      if (kept.length < data.methods.length) for (const name of kept) query.append('method', name);
+      if (target.value) query.set('target', target.value);
+      go(query);
+    }}, el('fieldset', {}, el('legend', {}, 'Methods'), ...boxes),
+    el('label', {}, el('span', {}, 'Target'), target), el('button', {type: 'submit'}, 'Show'));
+    return fields;
+  }
+
+  function go(values) {
+    const query = values instanceof URLSearchParams ? values : new URLSearchParams(location.search);
+    if (!(values instanceof URLSearchParams)) {
+      for (const [name, value] of Object.entries(values)) if (value) query.set(name, value); else query.delete(name);
+    }
+    const text = String(query);
+    history.pushState(null, '', `${location.pathname}${text ? `?${text}` : ''}`);
+    for (const each of shown.values()) for (const one of each.charts.values()) one.address = `/chart/${one.name}/${rest()}`;
+    asked = null;
+    refresh();
+  }
+
+  addEventListener('popstate', () => { asked = null; refresh(); });
+
+  function arrange(content) {
+    const names = new Set();
+    content.parts.forEach((part, place) => {
+      const key = `${place} ${part.charts.join(' ')} ${part.folded}`;
+      names.add(key);
+      if (!shown.has(key)) shown.set(key, section(part));
+      shown.get(key).update(part, content.version);
+      const node = shown.get(key).node;
+      if (parts.children[place] !== node) parts.insertBefore(node, parts.children[place] ?? null);
+    });
+    for (const [key, each] of shown) {
+      if (names.has(key)) continue;
+      each.node.remove();
+      for (const one of each.charts.values()) one.close();
+      shown.delete(key);
+    }
+  }
+
+  function section(part) {
+    const heading = el('h2', {}), text = el('div', {}), table = el('div', {}), note = el('p', {class: 'note'});
+    const plots = el('div', {class: 'charts'});
+    const charts = new Map(part.charts.map(name => [name, chart(`/chart/${name}/${rest()}`, name)]));
+    plots.append(...[...charts.values()].map(each => each.node));
+    const inside = [text, plots, table, note];
+    const node = part.folded
+      ? el('details', {class: 'part'}, el('summary', {}, heading), ...inside) : el('section', {class: 'part'}, heading, ...inside);
+    let old = '';
+    return {
+      node, charts,
+      update(next, version) {
+        for (const each of charts.values()) each.update(version);
+        const now = JSON.stringify(next);
+        if (now === old) return;
+        old = now;
+        heading.textContent = next.heading;
+        text.replaceChildren(...next.text.map(line => el('p', {}, line)),
+          ...(next.pictures.length ? [el('div', {class: 'pictures'}, ...next.pictures.map(picture))] : []));
+        const place = table.contains(document.activeElement) ? [...table.querySelectorAll('a, button')].indexOf(document.activeElement) : -1;
+        table.replaceChildren(...(next.table ? [tabled(next)] : []), ...(next.csv ? [save(next.csv)] : []));
+        if (place >= 0) table.querySelectorAll('a, button')[place]?.focus();
+        note.textContent = next.note;
+        note.hidden = !next.note;
+      },
+    };
+  }
+
+  function save(name) {
+    return el('a', {class: 'csv', href: `/table/${name}/${rest()}`, download: ''}, `CSV: ${name}`);
+  }
+
+  function picture(each) {
+    return el('figure', {class: 'picture'}, el('img', {src: each.to, alt: each.title, loading: 'lazy'}),
+      el('figcaption', {}, each.title));
+  }
+
+  function tabled(part) {
+    const {columns, rows, total} = part.table;
+    const numeric = columns.map((_, place) => place > 0 && rows.length > 0 && rows.every(row => /^[-–≥≤<+]?[\s]*[\d.,–]*( ?[%sx]|$)/.test(words(row[place])) && words(row[place]).length < 16));
+    const head = columns.map((name, place) => el('th', {scope: 'col', class: numeric[place] ? 'number' : null}, words(name)));
+    const lines = rows.map(row => el('tr', {}, ...row.map((value, place) => el(place ? 'td' : 'th',
+      {scope: place ? null : 'row', class: numeric[place] ? 'number' : words(value).length > 40 ? 'long' : null, 'data-title': words(columns[place])},
+      typeof value === 'object' && value !== null ? link(value.text, value.to) : words(value)))));
+    return el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': part.heading},
+      el('table', {}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...lines)),
+      total > rows.length ? el('p', {class: 'note'}, `${rows.length} of ${total} rows; the CSV has all.`) : null);
+  }
+
+  function words(value) {
+    return typeof value === 'object' && value !== null ? value.text : String(value ?? '');
+  }
+
+  const ids = path === 'compare' ? new URLSearchParams(location.search).getAll('of')
+    : [decodeURIComponent(path.slice(path.indexOf('/') + 1))];
+  follow(ids, refresh);
+  return refresh();
+}

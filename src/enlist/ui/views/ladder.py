@@ -1,0 +1,107 @@
+"""A ladder: its leaderboard, also while it runs, from the runs that are finished."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from enlist.errors import EnlistError, MissingExtraError
+from enlist.runs.tables import RunTables
+from enlist.ui.index import Item
+from enlist.ui.standing import Brief
+from enlist.ui.views.model import Chart, Part, View, address_of, columns_of, figure, link
+
+if TYPE_CHECKING:
+    from enlist.ladder.leaderboard import Leaderboard
+
+
+def ladder_view(
+    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[Brief, RunTables | None]]]
+) -> View:
+    """A ladder; `runs` are those of each rung, by the rung's id, and have tables once they are finished."""
+    board, trouble = leaderboard(item, rungs, runs)
+    briefs = [brief for each in runs.values() for brief, _ in each]
+    done = sum(brief.standing.state == "finished" for brief in briefs)
+    states = [brief.standing.state for brief in briefs]
+    charts: dict[str, Chart] = {}
+    if board is not None:
+        from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+
+        charts = {
+            "heat-map": lambda: heat_map(board),
+            "ranks": lambda: rank_chart(board),
+            "profile": lambda: profile_chart(board),
+        }
+    state = "running" if "running" in states else "finished" if done == len(briefs) else "stalled"
+    progress = sum(brief.standing.progress or 0.0 for brief in briefs) / len(briefs) if briefs else None
+    return View(
+        "ladder",
+        board.title if board is not None else item.name,
+        "" if board is None else _sentence(board),
+        state={"state": state, "progress": progress, "left": None, "why": "",
+               "since": max((brief.standing.since for brief in briefs), default=0.0)},
+        figures=lambda: [
+            figure("rungs", f"{len(rungs) or len(board.rungs if board is not None else ()):,}"),
+            *([figure("runs", f"{done:,} of {len(briefs):,} finished")] if briefs else []),
+        ],
+        parts=lambda: [*_parts(board, trouble), *([_rungs(rungs, runs)] if rungs else [])],
+        charts=charts,
+        tables={
+            "standings": lambda: columns_of(board.standings) if board is not None else {"selector": []},
+            "rungs": lambda: columns_of(board.rows) if board is not None else {"rung": []},
+            "results": lambda: columns_of(board.results) if board is not None else {"rung": []},
+        },
+        data={"id": item.id},
+    )  # fmt: skip
+
+
+def leaderboard(
+    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[Brief, RunTables | None]]]
+) -> tuple[Leaderboard | None, str]:
+    """The leaderboard, or why there is none yet."""
+    try:
+        from enlist.ladder.leaderboard import Leaderboard, read
+        from enlist.ladder.results import results
+    except ImportError:
+        return None, str(MissingExtraError("the leaderboard", "sim"))
+    try:
+        if (item.folder / "results.csv").is_file():
+            return read(item.folder), ""
+        rows: list[dict[str, Any]] = []
+        for rung in rungs:
+            rows += results(rung.name, [run for _, run in runs.get(rung.id, ()) if run is not None])
+        return (Leaderboard(rows), "") if rows else (None, "No run of random is finished yet, which others need.")
+    except (EnlistError, LookupError, ValueError) as error:
+        return None, str(error).replace(str(item.folder), item.id)
+
+
+def _sentence(board: Leaderboard) -> str:
+    from enlist.ladder.page import sentence
+
+    return sentence(board)
+
+
+def _parts(board: Leaderboard | None, trouble: str) -> list[Part]:
+    if board is None:
+        return [Part("Standings", [trouble])]
+    from enlist.ladder.page import COLUMNS, HEAT, PROFILE, RANKS, RULES, rung_lines
+
+    note = f"{board.footnote} {RULES} {COLUMNS}".strip()
+    return [
+        Part("Standings", [board.notice], board.lines(), "standings", note=note),
+        Part("Heat map", charts=["heat-map"], note=HEAT),
+        Part("Ranks and profile", charts=["ranks", "profile"], note=f"{RANKS} {PROFILE}"),
+        *(
+            Part(rung, [board.hard.get(rung, "")], rung_lines(board, rung), "rungs", folded=True)
+            for rung in board.rungs
+        ),
+    ]
+
+
+def _rungs(rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[Brief, RunTables | None]]]) -> Part:
+    rows: list[list[Any]] = [["rung", "finished", "running", "other"]]
+    for rung in rungs:
+        states = [brief.standing.state for brief, _ in runs.get(rung.id, ())]
+        done, going = states.count("finished"), states.count("running")
+        rows.append([link(rung.name, address_of(rung)), str(done), str(going), str(len(states) - done - going)])
+    return Part("Rungs", table=rows if len(rows) > 1 else ())

@@ -1,0 +1,225 @@
+"""What a view is made of: figures, parts with text, tables and charts. Charts and full tables are made when wanted."""
+
+from __future__ import annotations
+
+import csv
+import dataclasses
+import io
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import altair as alt
+import numpy as np
+
+from enlist.errors import EnlistError, unknown
+from enlist.runs.tables import Table
+from enlist.text import printable
+from enlist.ui.index import Item
+
+Cell = str | Mapping[str, str]
+"""Text, or text with the address that it leads to."""
+Chart = Callable[[], alt.TopLevelMixin | None]
+LONGEST = 300
+"""Characters of a cell."""
+MOST_ROWS = 200
+"""Rows of a table on the page; the CSV has all."""
+
+
+class NotFoundError(EnlistError, LookupError):
+    """There is nothing under an address.
+
+    >>> raise NotFoundError("nothing is called x")
+    Traceback (most recent call last):
+    ...
+    enlist.ui.views.model.NotFoundError: nothing is called x
+    """
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A heading with text, a table (first row is the header) and names of charts, each optional.
+
+    `csv` names the table that a link offers; `folded` parts are closed until somebody opens them.
+
+    >>> Part("Rounds", table=[["round"], ["1"]]).as_json()["table"]["columns"]
+    ['round']
+    """
+
+    heading: str
+    text: Sequence[str] = ()
+    table: Sequence[Sequence[Cell]] = ()
+    csv: str = ""
+    charts: Sequence[str] = ()
+    note: str = ""
+    folded: bool = False
+    pictures: Sequence[Mapping[str, str]] = ()
+    """Pictures that are files: address, title and caption."""
+
+    def as_json(self) -> dict[str, Any]:
+        """Its content, with all text cleaned."""
+        found: dict[str, Any] = {"heading": printable(self.heading), "charts": list(self.charts)}
+        found |= {"text": [printable(text, 4_000) for text in self.text if text], "note": printable(self.note, 4_000)}
+        found |= {"folded": self.folded, "csv": self.csv, "pictures": [_clean(each) for each in self.pictures]}
+        if self.table:
+            head, *rows = self.table
+            kept = rows[:MOST_ROWS]
+            found["table"] = {"columns": [_clean(cell) for cell in head], "total": len(rows)}
+            found["table"]["rows"] = [[_clean(cell) for cell in row] for row in kept]
+        return found
+
+
+@dataclasses.dataclass(frozen=True)
+class View:
+    """What is shown of something.
+
+    figures   numbers to see first: name, value, and perhaps a state that colours it
+    parts     makes the parts
+    charts    name -> what makes the chart
+    tables    name -> what makes the whole table, for CSV
+    links     further addresses: text and address
+    data      whatever else the page needs
+
+    >>> View("run", "A run").as_json()["title"]
+    'A run'
+    """
+
+    kind: str
+    title: str
+    lead: str = ""
+    state: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    figures: Callable[[], Sequence[Mapping[str, Any]]] = list
+    parts: Callable[[], Sequence[Part]] = list
+    charts: Mapping[str, Chart] = dataclasses.field(default_factory=dict)
+    tables: Mapping[str, Callable[[], Mapping[str, Any]]] = dataclasses.field(default_factory=dict)
+    links: Sequence[tuple[str, str]] = ()
+    data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+    def as_json(self) -> dict[str, Any]:
+        """All but charts and whole tables."""
+        return {
+            "kind": self.kind,
+            "title": printable(self.title),
+            "lead": printable(self.lead, 4_000),
+            "state": dict(self.state),
+            "figures": [_clean(figure) for figure in self.figures()],
+            "parts": [part.as_json() for part in self.parts()],
+            "tables": list(self.tables),
+            "links": [{"text": printable(text), "to": to} for text, to in self.links],
+            "data": dict(self.data),
+        }
+
+    def chart(self, name: str) -> alt.TopLevelMixin | None:
+        """The chart of this name; None if there is nothing to draw yet."""
+        if name not in self.charts:
+            raise NotFoundError(str(unknown("chart", printable(name, 80), list(self.charts), owner="this view")))
+        return self.charts[name]()
+
+    def csv(self, name: str) -> str:
+        """The table of this name as CSV."""
+        if name not in self.tables:
+            raise NotFoundError(str(unknown("table", printable(name, 80), list(self.tables), owner="this view")))
+        return csv_text(self.tables[name]())
+
+
+def _clean(cell: Any) -> Any:
+    if isinstance(cell, Mapping):
+        return {name: value if name == "to" else _clean(value) for name, value in cell.items()}
+    if isinstance(cell, float):
+        return cell if math.isfinite(cell) else None
+    return cell if isinstance(cell, int) or cell is None else printable(cell, LONGEST)
+
+
+def link(text: object, to: str) -> dict[str, str]:
+    """A cell that leads somewhere.
+
+    >>> link(7, "/client/demo?client=7")
+    {'text': '7', 'to': '/client/demo?client=7'}
+    """
+    return {"text": str(text), "to": to}
+
+
+def address(view: str, id: str = "", **query: Any) -> str:
+    """The address of a view; everything in it is quoted.
+
+    >>> address("client", "demo/oort 1/0", client="ü", round=41)
+    '/client/demo/oort%201/0?client=%C3%BC&round=41'
+    >>> address("compare", of=["a", "b"])
+    '/compare?of=a&of=b'
+    """
+    place = f"/{view}" + (f"/{quote(id, safe='/')}" if id else "")
+    given = {name: value for name, value in query.items() if value not in (None, "", [])}
+    return f"{place}?{urlencode(given, doseq=True)}" if given else place
+
+
+def address_of(item: Item) -> str:
+    """Where an item is shown.
+
+    >>> from pathlib import Path
+    >>> address_of(Item("demo", "comparison", Path("demo"), Path("demo")))
+    '/compare?of=demo'
+    """
+    if item.kind in ("comparison", "sweep"):
+        return address("compare", of=[item.id])
+    return address(item.kind, item.id)
+
+
+def csv_text(columns: Mapping[str, Any]) -> str:
+    """Columns as CSV: numbers as they are, NaN as nothing, and names byte for byte (`runs.tables` says why).
+
+    >>> csv_text({"round": np.array([1.0, 2.0]), "accuracy": np.array([np.nan, 0.5]), "name": ["a,b", "c"]})
+    'round,accuracy,name\\n1,,"a,b"\\n2,0.5,c\\n'
+    """
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, lineterminator="\n")
+    writer.writerow(columns)
+    lists = [values.tolist() if isinstance(values, np.ndarray) else list(values) for values in columns.values()]
+    writer.writerows([_written(value) for value in row] for row in zip(*lists, strict=True))
+    return buffer.getvalue()
+
+
+def _written(value: Any) -> Any:
+    if isinstance(value, float):
+        if math.isnan(value):
+            return ""
+        return int(value) if value.is_integer() and abs(value) < 1e15 else repr(value)
+    return "" if value is None else value
+
+
+def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
+    """Rows as columns; what a row lacks is empty.
+
+    >>> columns_of([{"a": 1}, {"b": 2}])
+    {'a': [1, None], 'b': [None, 2]}
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    return {name: [row.get(name) for row in rows] for name in names}
+
+
+def of_lines(lines: Sequence[Sequence[Cell]]) -> dict[str, list[Any]]:
+    """A table with its header as columns of text.
+
+    >>> of_lines([["a"], ["1"]])
+    {'a': ['1']}
+    """
+    cells = [[cell["text"] if isinstance(cell, Mapping) else cell for cell in line] for line in lines]
+    return {str(name): [row[place] for row in cells[1:]] for place, name in enumerate(cells[0])}
+
+
+def figure(name: str, value: object, state: str = "", to: str = "", note: str = "") -> dict[str, Any]:
+    """A number to see first.
+
+    >>> figure("round", "41 of 100")["value"]
+    '41 of 100'
+    """
+    return {"name": name, "value": str(value), "state": state, "to": to, "note": note}
+
+
+def some(table: Table, places: Sequence[int]) -> Table:
+    """Rows of a table.
+
+    >>> some({"a": np.array([1, 2, 3])}, [2])
+    {'a': array([3])}
+    """
+    return {name: column[list(places)] for name, column in table.items()}

@@ -1,0 +1,202 @@
+"""The overview: every run, comparison, sweep, ladder, study and federation, filtered, sorted and grouped."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from enlist.errors import InputError
+from enlist.runs.printing import written
+from enlist.text import printable
+from enlist.ui.index import KINDS, RUNS, Index, Item
+from enlist.ui.standing import STATES, Brief
+from enlist.ui.views.model import address_of, columns_of
+
+MOST = 600
+"""Rows that are sent at once."""
+MOST_KEYS = 200
+"""Keys that the page offers to group by."""
+SORTS = ("name", "kind", "state", "method", "seed", "data", "progress", "final", "time_to", "since")
+
+
+@dataclasses.dataclass(frozen=True)
+class Question:
+    """What of the overview is wanted.
+
+    >>> Question.of({"q": "oort", "down": "1"}).words
+    ('oort',)
+    """
+
+    words: tuple[str, ...] = ()
+    kind: str = ""
+    state: str = ""
+    group: str = ""
+    sort: str = "name"
+    down: bool = False
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Question:
+        """As an address says it."""
+        sort = query.get("sort", "name")
+        if sort not in SORTS:
+            raise InputError(f"sort is '{printable(sort, 40)}'; use one of {', '.join(SORTS)}.")
+        words = tuple(query.get("q", "")[:200].lower().split())
+        picked = {name: query.get(name, "")[:200] for name in ("kind", "state", "group")}
+        return cls(words, **picked, sort=sort, down=query.get("down") == "1")
+
+
+def overview(index: Index, briefs: Mapping[str, Brief], colours: Mapping[str, str], asked: Question) -> dict[str, Any]:
+    """What the page shows of all items: rows, keys to group by, and how many there are of each kind and state.
+
+    >>> overview(Index({}), {}, {}, Question())["total"]
+    0
+    """
+    rows = all_rows(index, briefs, colours, asked.group)
+    kept = [row for row in rows if _fits(row, asked)]
+    kept.sort(key=lambda row: _rank(row, asked), reverse=asked.down)
+    if asked.group:
+        kept.sort(key=lambda row: _order(row["group"]))
+    return {
+        "rows": kept[:MOST],
+        "shown": min(len(kept), MOST),
+        "found": len(kept),
+        "total": len(rows),
+        "cut": index.cut,
+        "kinds": dict(Counter(row["kind"] for row in rows)),
+        "states": dict(Counter(row["state"] for row in rows)),
+        "keys": keys(briefs.values()),
+        "known": {"kinds": list(KINDS), "states": list(STATES), "sorts": list(SORTS)},
+    }
+
+
+def all_rows(
+    index: Index, briefs: Mapping[str, Brief], colours: Mapping[str, str], group: str = ""
+) -> list[dict[str, Any]]:
+    """A row per item; of what holds runs, sums of theirs."""
+    members: dict[str, list[Brief]] = {}
+    for brief in briefs.values():
+        parent = brief.item.parent
+        while parent is not None and parent in index.items:
+            members.setdefault(parent, []).append(brief)
+            parent = index.items[parent].parent
+    rows = []
+    for item in index.items.values():
+        found = briefs.get(item.id)
+        if found is not None:
+            rows.append(_run_row(found, colours, group))
+        elif item.kind not in RUNS:
+            rows.append(_group_row(item, members.get(item.id, [])))
+    return rows
+
+
+def _base(item: Item) -> dict[str, Any]:
+    return {"id": item.id, "kind": item.kind, "name": printable(item.id, 200), "to": address_of(item)}
+
+
+def _run_row(brief: Brief, colours: Mapping[str, str], group: str) -> dict[str, Any]:
+    now = brief.standing
+    value = brief.values.get(group) if group else None
+    return {
+        **_base(brief.item),
+        "parent": brief.item.parent,
+        "method": printable(brief.method, 80),
+        "colour": colours.get(brief.method, ""),
+        "seed": brief.seed,
+        "data": printable(brief.data, 60),
+        "state": now.state,
+        "since": now.since,
+        "why": now.why,
+        "rounds": now.rounds,
+        "of": now.of,
+        "progress": now.progress,
+        "left": now.left,
+        "measure": printable(brief.measure, 20),
+        "last": _finite(brief.last),
+        "final": _finite(brief.final),
+        "spark": list(brief.spark),
+        "target": brief.target,
+        "time_to": brief.time_to,
+        "rounds_to": brief.rounds_to,
+        "group": printable(written(value), 80) if group else "",
+    }
+
+
+def _group_row(item: Item, inside: Sequence[Brief]) -> dict[str, Any]:
+    states = Counter(brief.standing.state for brief in inside)
+    shares = [brief.standing.progress for brief in inside if brief.standing.progress is not None]
+    lefts = [brief.standing.left for brief in inside if brief.standing.left is not None]
+    done = bool(inside) and states["finished"] == len(inside)
+    order = ("running", "failed", "stalled", "waiting", "damaged")
+    state = "finished" if done else next((name for name in order if states[name]), "finished")
+    return {
+        **_base(item),
+        "parent": item.parent,
+        "method": "",
+        "colour": "",
+        "seed": None,
+        "data": next((printable(brief.data, 60) for brief in inside if brief.data), ""),
+        "state": state,
+        "since": max((brief.standing.since for brief in inside), default=0.0),
+        "why": "",
+        "rounds": sum(brief.standing.rounds for brief in inside),
+        "of": None,
+        "progress": sum(shares) / len(shares) if shares else None,
+        "left": max(lefts) if lefts else None,
+        "runs": len(inside),
+        "methods": len({brief.method for brief in inside}),
+        "group": "",
+    }
+
+
+def _finite(value: float) -> float | None:
+    return value if math.isfinite(value) else None
+
+
+def _fits(row: Mapping[str, Any], asked: Question) -> bool:
+    if (asked.kind and row["kind"] != asked.kind) or (asked.state and row["state"] != asked.state):
+        return False
+    if asked.group and row["kind"] not in RUNS:
+        return False
+    text = f"{row['name']} {row['method']} {row['data']} {row['kind']} {row['state']}".lower()
+    return all(word in text for word in asked.words)
+
+
+def _rank(row: Mapping[str, Any], asked: Question) -> tuple[int, Any]:
+    """What is not known comes last, whichever way the rest goes."""
+    if asked.sort == "name":
+        return 0, 0  # as they were found: natural order
+    value = row.get(asked.sort)
+    if asked.sort == "state":
+        value = STATES.index(row["state"])
+    unknown = value is None or value == ""
+    return int(unknown != asked.down), (0 if unknown else value)
+
+
+def _order(text: str) -> tuple[int, float, str]:
+    try:
+        return 0, float(text), ""
+    except ValueError:
+        return 1, 0.0, text
+
+
+def keys(briefs: Any) -> list[str]:
+    """Keys of configurations: those in which runs differ come first."""
+    found: dict[str, set[str]] = {}
+    for brief in briefs:
+        for key, value in brief.values.items():
+            seen = found.setdefault(key, set())
+            if len(seen) < 2:
+                seen.add(written(value))
+    apart = [key for key in found if len(found[key]) > 1 and key != "seed"]
+    return [printable(key, 120) for key in [*apart, *(key for key in found if key not in apart)]][:MOST_KEYS]
+
+
+def overview_columns(index: Index, briefs: Mapping[str, Brief]) -> dict[str, list[Any]]:
+    """The overview for CSV."""
+    names = ["id", "kind", "method", "seed", "data", "state", "rounds", "of", "progress", "left", "last", "final"]
+    names += ["target", "rounds_to", "time_to", "since"]
+    rows = all_rows(index, briefs, {})
+    return columns_of([{name: row.get(name) for name in names} for row in rows]) if rows else {"id": []}

@@ -1,0 +1,72 @@
+"""A Flower federation is followed while it runs: its real strategy and folder, on a grid in memory."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from ui_helpers import Server
+
+pytest.importorskip("flwr")
+sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
+
+from flower_helpers import behaving, reply, run
+
+from enlist.flower.fake import Answer, FakeGrid
+
+ROUNDS = 6
+
+
+def train(message):
+    node = message.metadata.dst_node_id
+    if node == 13:
+        return Answer(1.0, error=(1, "its disk is full"))
+    return Answer(0.5 * (node - 10), reply(message, client_id=f"phone-{node}", loss=0.5, loss_rms=0.6))
+
+
+def test_a_federation_is_followed_round_by_round(tmp_path):
+    place = tmp_path / "lab"
+    place.mkdir()
+    steps = [threading.Event() for _ in range(ROUNDS)]
+    done: list[int] = []
+
+    def on_round(told):
+        done.append(told.number)
+        steps[told.number - 1].wait(60)
+
+    grid = FakeGrid(list(range(11, 19)), behaving(train))
+    running = threading.Thread(
+        target=run, args=(grid, ROUNDS, "oort"), kwargs={"folder": place / "clinic", "on_round": on_round}, daemon=True
+    )
+    running.start()
+    seen: list[tuple[str, str]] = []
+    with Server(place) as client:
+        deadline = time.monotonic() + 120
+        for number in range(1, ROUNDS + 1):
+            while len(done) < number and time.monotonic() < deadline:
+                time.sleep(0.02)
+            ended = time.monotonic()
+            while time.monotonic() < deadline:
+                rows = {row["id"]: row for row in client.get("/data/runs").json()["rows"]}
+                if rows.get("lab/clinic", {}).get("rounds") == number:
+                    break
+                time.sleep(0.05)
+            assert time.monotonic() - ended < 10  # seconds of a busy machine; the page's own rule has a test of its own
+            found = client.get("/data/federation/lab/clinic").json()
+            figures = {each["name"]: each["value"] for each in found["figures"]}
+            seen.append((rows["lab/clinic"]["state"], figures["rounds finished"]))
+            steps[number - 1].set()
+        running.join(60)
+        client.application.desk._scanned = -1e9
+        time.sleep(0.5)
+        last = client.get("/data/federation/lab/clinic").json()
+        assert last["state"]["state"] == "finished"
+        assert "nodes online" in {each["name"] for each in last["figures"]}
+        assert [part["heading"] for part in last["parts"]][:2] == ["Nodes", "Events"]
+        why = client.get("/data/client/lab/clinic?client=phone-11&round=2").json()
+        assert "phone-11" in why["parts"][0]["text"][1]
+        assert 'enlist_rounds_total{run="lab/clinic"' in client.get("/metrics").text
+    assert seen == [("running", str(number)) for number in range(1, ROUNDS + 1)]
