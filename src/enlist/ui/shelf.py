@@ -11,8 +11,8 @@ from collections import OrderedDict
 from collections.abc import Collection
 from pathlib import Path
 
-from enlist.runs.following import Following
 from enlist.runs.columns import SCORED
+from enlist.runs.following import Following
 from enlist.runs.tables import RunTables, Table, read_reasons, read_run
 from enlist.ui.index import Item
 from enlist.ui.standing import Brief, brief
