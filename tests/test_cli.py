@@ -337,7 +337,7 @@ def test_list_refuses_what_there_is_not(call):
     refused(call("list", "datsets"), "'datsets'", "datasets", "selectors", "scenarios")
 
 
-@pytest.mark.parametrize("command", ["arena", "demo", "list", "run", "compare", "report", "describe", "profile"])
+@pytest.mark.parametrize("command", ["arena", "demo", "list", "run", "compare", "report", "describe", "profile", "ui"])
 def test_help_has_an_example(command):
     result = CliRunner().invoke(app, [command, "--help"], terminal_width=200)
     assert result.exit_code == 0

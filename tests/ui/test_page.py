@@ -21,10 +21,11 @@ from hostile import SCRIPTS
 
 SECONDS = 60
 COMPARE = """
-import sys
+import sys, time
 from enlist.simulation import Config, compare
-config = Config(data={"clients": 12}, rounds={"rounds": 120, "k": 4}, model="logistic")
-compare(config, "oort,random", seeds=1, folder=sys.argv[1])
+config = Config(data={"clients": 12}, rounds={"rounds": 40, "k": 4}, model="logistic")
+pace = lambda *told: time.sleep(0.1)  # slow enough for a browser to be there while it runs
+compare(config, "oort,random", seeds=1, folder=sys.argv[1], tick=pace)
 """
 DRAWN = """() => [...document.querySelectorAll('.chart')].every(chart =>
     chart.closest('details:not([open])') || !chart.textContent.includes('Drawing'))"""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -37,5 +38,6 @@ def ui(
 
     def where(address: str) -> None:
         say(console, "page: ", (address, "bold"))
+        sys.stdout.flush()  # a log that is read through a pipe has it at once
 
     serve(folders, host, port, name or (), where)
