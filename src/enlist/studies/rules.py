@@ -56,7 +56,11 @@ class Arm(NamedTuple):
 
 
 class Judging(Protocol):
-    """A rule: it says what it asks for, and what the results come to."""
+    """A rule: it says what it asks for, and what the results come to.
+
+    >>> hasattr(Rule, "words"), hasattr(Rule, "__call__")
+    (True, True)
+    """
 
     def words(self) -> str:
         """The rule as a sentence."""
@@ -66,7 +70,11 @@ class Judging(Protocol):
 
 
 class About(Judging, Protocol):
-    """A rule about somebody: a dataclass with `of`, so that it can be asked of others as well."""
+    """A rule about somebody: a dataclass with `of`, so that it can be asked of others as well.
+
+    >>> {"of", "words"} <= set(dir(About))
+    True
+    """
 
     @property
     def of(self) -> Arm:
