@@ -64,6 +64,9 @@ def table(wanted: Sequence[str] = ()) -> Part:
             )  # fmt: skip
             played = _run(place, python, "-m", "benchmarks.flower_versions", "--simulate", place)
         good = tests.returncode == 0, played.returncode == 0
+        for done in (tests, played):
+            if done.returncode:  # the table has room for a line of it
+                print(done.stdout[-8000:], done.stderr[-8000:], sep="\n", file=sys.stderr)
         told = tests.stdout.strip().splitlines()[-1:] or [""]
         lines.append(
             f"| {version.stdout.strip()} | {'pass' if good[0] else f'FAIL: {told[0]}'} | "
