@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.statistics import Summary
 from enlist.processes import context
-from enlist.statistics import Summary
 
 SEEDS = tuple(range(300, 305))
 SELECTORS = ("random", "oort", "bsfl", "fedsuv")

@@ -28,6 +28,8 @@ from scipy.special import ndtr
 
 from benchmarks import tempo_regret
 from benchmarks.pictures import smaller
+from enlist._internal.statistics import Summary, geometric_mean
+from enlist._internal.typing import FloatArray
 from enlist.bandits import LogLatency, lognormal, sampling, top_k
 from enlist.bandits.lognormal import SHORTEST
 from enlist.clients import Clients
@@ -36,8 +38,6 @@ from enlist.ladder import Leaderboard, Rung, ladder
 from enlist.methods import Method
 from enlist.selectors import Tempo, tempo
 from enlist.selectors.tempo import MOST, TempoSettings, TempoState
-from enlist.statistics import Summary, geometric_mean
-from enlist.typing import FloatArray
 
 NAME = "tempo"
 

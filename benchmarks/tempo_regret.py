@@ -21,14 +21,14 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from enlist._internal.statistics import Summary, bootstrap, paired_difference
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.arena import Scenario, World
 from enlist.bandits import round_end, sets_by_time
 from enlist.contract import Choice, Request
 from enlist.processes import in_processes
 from enlist.records import Feedback, Outcome
 from enlist.selectors import Tempo
-from enlist.statistics import Summary, bootstrap, paired_difference
-from enlist.typing import FloatArray, IntArray
 
 CLIENTS, K = 100, 10
 ROUNDS, SEEDS = 1600, 5

@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import enlist
-from enlist import checks, errors, importing, storage
+from enlist import errors, storage
+from enlist._internal import checks, importing
 from enlist.books import Books
 from enlist.clients import Clients
 from enlist.contract import Selector

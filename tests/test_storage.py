@@ -15,11 +15,11 @@ import pytest
 
 import enlist
 from enlist import Choice, Clients, Feedback, Outcome, RoundMetrics, Selector, State, storage
+from enlist._internal.typing import AnyArray
 from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, Thompson
 from enlist.errors import InputError, StateFileError
 from enlist.selectors.bsfl import BSFL
 from enlist.selectors.random import Random
-from enlist.typing import AnyArray
 
 BUILT = {
     "random": {},

@@ -10,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.text import brief
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError
-from enlist.text import brief
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 CLIENT_COLUMNS = (
     "num_examples",

@@ -18,7 +18,13 @@ from typing import TYPE_CHECKING, Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks, storage
+from enlist import storage
+from enlist._internal import checks
+from enlist._internal.importing import full_name
+from enlist._internal.locks import Shared, exclusive
+from enlist._internal.settings import NoSettings, build_settings
+from enlist._internal.text import plain_table
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.clients import Clients
 from enlist.errors import (
     EnlistError,
@@ -30,16 +36,11 @@ from enlist.errors import (
     TellError,
     UnknownSelectionError,
 )
-from enlist.importing import full_name
-from enlist.locks import Shared, exclusive
 from enlist.methods import WithSettings
 from enlist.privacy import Privacy, needed_for
 from enlist.records import ALIGNED, Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
-from enlist.settings import NoSettings, build_settings
 from enlist.state import NoState, State
-from enlist.text import plain_table
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 __all__ = ["Choice", "Request", "Selector", "SettingsT", "StateT", "Told"]
 

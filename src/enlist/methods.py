@@ -17,9 +17,9 @@ import tomllib
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, ParamSpec, TypeVar
 
+from enlist._internal.importing import full_name
+from enlist._internal.settings import build_settings
 from enlist.errors import InputError
-from enlist.importing import full_name
-from enlist.settings import build_settings
 
 if TYPE_CHECKING:
     from enlist.contract import Selector

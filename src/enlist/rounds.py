@@ -9,12 +9,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.clients import Clients
 from enlist.errors import EnlistError
 from enlist.records import ALIGNED, Feedback, Outcome, Selection
 from enlist.state import State, column
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 PENDING = np.int8(-1)
 LEAST = 1e-12

@@ -18,8 +18,8 @@ from typing import Any, Self
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, IntArray
 from enlist.errors import StateFileError
-from enlist.typing import AnyArray, IntArray
 
 Scalar = int | float | bool | str | None
 

@@ -20,15 +20,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from enlist import checks, files
-from enlist.archives import read_arrays
+from enlist._internal import checks, files
+from enlist._internal.archives import read_arrays
+from enlist._internal.text import brief, brief_reason
+from enlist._internal.typing import AnyArray
 from enlist.clients import Clients
 from enlist.errors import EnlistError, StateFileError, unknown
 from enlist.records import ALIGNED, Selection
 from enlist.rounds import Opening
 from enlist.state import State
-from enlist.text import brief, brief_reason
-from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
     from enlist.bandits.rules import Rule

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.errors import InputError
 
 

@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import Progress, TextColumn
 
 import enlist.cli
+from enlist._internal.text import printable
 from enlist.cli import listing
 from enlist.cli.compare import finish
 from enlist.cli.console import Terminal, as_rich, say, shown
@@ -31,7 +32,6 @@ from enlist.runs.example import example_run, write_run
 from enlist.runs.personal_example import example_personal, write_personal
 from enlist.simulation.config import Config
 from enlist.streams import Streams
-from enlist.text import printable
 from hostile import CONTROLS, MARKUP, NAMES
 
 ALL = [*NAMES, "lone \ud800"]

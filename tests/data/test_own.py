@@ -14,10 +14,10 @@ import pydantic
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from enlist._internal.options import Options
 from enlist.data import DATASETS, MNIST, AnyDataset, Dataset, Digits, FromFile, FromMemory, FromPython, base, csv_file
 from enlist.data.tables import Roles
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
 
 STREAMS = Streams(9)

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enlist._internal.options import Options
 from enlist.data.dataset import Samples
 from enlist.data.describe import class_counts, distance
 from enlist.data.partitions import (
@@ -29,7 +30,6 @@ from enlist.data.partitions import (
 from enlist.data.partitions.base import log_gamma_draws, shares, sizes_by_weight
 from enlist.data.partitions.label_skew import _ceiling
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
 
 

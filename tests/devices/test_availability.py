@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enlist._internal.options import Options
 from enlist.devices import Always, AnyAvailability, AvailabilityTrace, Bernoulli, Diurnal, Markov, Slots, traces
 from enlist.devices import availability as module
 from enlist.devices.sessions import DAY, HOUR
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
 
 GENERATED = [Bernoulli(), Markov(), Diurnal()]

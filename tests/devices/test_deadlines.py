@@ -9,9 +9,9 @@ import numpy as np
 import pydantic
 import pytest
 
+from enlist._internal.options import Options
 from enlist.devices import AnyDeadline, Deadline, Fixed, ModelScaled, MovingAverage, NoDeadline, Percentile
 from enlist.errors import InputError
-from enlist.options import Options
 
 EXPECTED = np.array([10.0, 20.0, 30.0, 40.0, 50.0])
 

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from enlist._internal.options import Options
 from enlist.devices import (
     AnyDevices,
     Devices,
@@ -23,7 +24,6 @@ from enlist.devices import (
 )
 from enlist.devices.draws import Recent, dealt, normal_scores, truncated_lognormal
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
 
 MANY = 100_000

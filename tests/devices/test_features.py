@@ -10,11 +10,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import rankdata, spearmanr
 
+from enlist._internal.typing import FloatArray
 from enlist.devices import FEATURES, FeatureKnobs, Mixture, Phones, feature_table, matched_order
 from enlist.devices.features import SPEED_FEATURES, UTILITY_FEATURES
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import FloatArray
 
 
 def truths(count: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:

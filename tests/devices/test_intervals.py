@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from enlist._internal.typing import BoolArray
 from enlist.devices import Intervals
 from enlist.errors import InputError
-from enlist.typing import BoolArray
 
 CELL = 0.25
 """Sessions of these tests begin and end on multiples of this, so a cell is online as a whole or not at all."""

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from benchmarks import choosing
 
+from enlist._internal.statistics import critical_difference, mean_ranks
 from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, page, read
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
@@ -18,7 +19,6 @@ from enlist.ladder.markdown import markdown
 from enlist.ladder.page import rung_lines, write_report
 from enlist.ladder.results import results, server_ms, write_results
 from enlist.runs.example import example_run
-from enlist.statistics import critical_difference, mean_ranks
 
 
 def row(selector: str, rung: str = "silos", seed: int = 0, **values: Any) -> dict[str, Any]:

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from enlist._internal.text import place_name, slug
 from enlist.errors import InputError, StateFileError
 from enlist.personal.after import every_target, target_folder
 from enlist.report.personal import write_personal_report
 from enlist.runs.personal import find_personal, read_personal
-from enlist.text import place_name, slug
 
 sys.path.insert(0, str(Path(__file__).parent))
 from personal_helpers import config

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import EnlistError, InputError
 from enlist.runs.example import example_run, write_run
 from enlist.runs.following import LONGEST, Following

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs import RunFolder, read_run
 from enlist.simulation import Callback, Config, load, read, simulate

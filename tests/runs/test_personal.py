@@ -8,10 +8,10 @@ import math
 import numpy as np
 import pytest
 
+from enlist._internal.statistics import Summary
 from enlist.errors import InputError
 from enlist.runs.personal import arm_scores, find_personal, gain_scores, partner_scores, read_personal
 from enlist.runs.personal_example import example_personal, write_personal
-from enlist.statistics import Summary
 
 
 def test_what_is_written_is_read_back(tmp_path):

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from enlist._internal.statistics import Summary, geometric_mean
 from enlist.errors import EnlistError, InputError
 from enlist.runs.example import example_run
 from enlist.runs.printing import comparison_table, duration, level, percent, speed_up, time_unit
@@ -29,7 +30,6 @@ from enlist.runs.scores import (
     total,
 )
 from enlist.runs.tables import RunTables
-from enlist.statistics import Summary, geometric_mean
 
 NAN = math.nan
 

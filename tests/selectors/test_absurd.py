@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import enlist
-from enlist import Feedback, RoundMetrics, checks
+from enlist import Feedback, RoundMetrics
+from enlist._internal import checks
 from enlist.bandits import UCB, EpsilonGreedy, absurd, credible, top_k, weighted, weighted_by_logarithm
 from enlist.bandits.linear import Standardiser
 from enlist.contract import Selector

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 
 import enlist.personal.config as personal
-from enlist.archives import read_arrays
+from enlist._internal.archives import read_arrays
+from enlist._internal.options import Options
 from enlist.cli import main, no_memory
 from enlist.data import FromFile
 from enlist.errors import EnlistError, InputError
-from enlist.options import Options
 from enlist.simulation import Config, Simulation, load
 from enlist.streams import Streams
 from enlist.training.models.base import MOST_PARAMETERS, check_size

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from enlist._internal.typing import IntArray
 from enlist.errors import InputError
 from enlist.records import Outcome
 from enlist.runs.tables import read_table
@@ -26,7 +27,6 @@ from enlist.streams import Streams
 from enlist.training.aggregation import AGGREGATIONS
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
-from enlist.typing import IntArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import Callback, Kill, Remembering, assert_same, config, continue_run, model, run, scripted

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 
+from enlist._internal.typing import IntArray
 from enlist.runs.folder import RunFolder
 from enlist.simulation import Config, Simulation
 from enlist.simulation import protocols as package
@@ -34,7 +35,6 @@ from enlist.simulation.round.server import Late
 from enlist.simulation.sections import RoundsSection
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
-from enlist.typing import IntArray
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import config, run, scripted

@@ -12,7 +12,7 @@ from typing import Any, Literal, get_args, get_origin
 import pydantic
 import pytest
 
-from enlist.options import Options
+from enlist._internal.options import Options
 from enlist.simulation.config import Config, parse
 from enlist.simulation.schema import EXAMPLE, markdown, undescribed
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
 from enlist.studies.bsfl import STUDY
 from enlist.studies.bsfl.claims import DISTANCE, JAIN, REMAINING, SPREADS, degree, solver_time
 from enlist.studies.bsfl.rules import Bounded, Grows, InRange, Races, bound, doubling, horizon, linear, logarithmic

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
 from enlist.studies.claims import (
     KINDS,
     NOT,

@@ -7,8 +7,8 @@ import itertools
 import numpy as np
 import pytest
 
+from enlist._internal.statistics import Summary
 from enlist.personal import parse
-from enlist.statistics import Summary
 from enlist.streams import Streams
 from enlist.studies import get
 from enlist.studies.claims import KINDS, judge

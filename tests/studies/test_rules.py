@@ -8,7 +8,7 @@ import math
 import numpy as np
 import pytest
 
-from enlist.statistics import smallest_difference
+from enlist._internal.statistics import smallest_difference
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, counted, trials_for
 from enlist.studies.measures import (
     EVENNESS,
@@ -158,7 +158,7 @@ def test_the_target_is_set_by_the_baseline_of_the_same_seed():
 
 def test_a_share_is_judged_with_its_interval():
     assert trials_for(0.9) == 35  # n / (n + 1.96^2) >= 0.9
-    from enlist.statistics import share
+    from enlist._internal.statistics import share
 
     assert counted(share(40, 40), 0.9, trials=40).kind == REPRODUCED
     assert counted(share(38, 40), 0.9, trials=40).kind == PARTLY

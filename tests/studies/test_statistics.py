@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from enlist.statistics import (
+from enlist._internal.statistics import (
     Summary,
     bootstrap,
     paired_difference,

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from enlist._internal.statistics import Summary
 from enlist.arena.compare import Comparison, compare, paired_difference, summarise
 from enlist.arena.genie import Genie, Regret, Reward, make
 from enlist.arena.play import Match, Record, Rules, play
 from enlist.arena.scenarios import SCENARIOS, scenario
 from enlist.arena.worlds import Scenario, Truth, World
-from enlist.statistics import Summary
 
 __all__ = [
     "SCENARIOS",

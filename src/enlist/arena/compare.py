@@ -13,7 +13,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.statistics import Summary
 from enlist.arena.genie import Reward, make
 from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
@@ -21,7 +22,6 @@ from enlist.arena.worlds import World
 from enlist.methods import Method
 from enlist.processes import in_processes, packed
 from enlist.selectors import AnyMethods, methods
-from enlist.statistics import Summary
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import dataclasses
 
+from enlist._internal.statistics import Summary
 from enlist.arena.compare import Comparison, compare, paired_difference, summarise
-from enlist.statistics import Summary
 
 SMALLER_IS_BETTER = {
     "round_time",

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.settings import NoSettings
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.arena.worlds import Truth, World
 from enlist.bandits import argmax_min_plus_sum, best_subset, capped_shares, hypervolume, proportional_shares
 from enlist.contract import Choice, Request, Selector
 from enlist.selectors import AnyMethod, create, method
-from enlist.settings import NoSettings
 from enlist.state import NoState
-from enlist.typing import FloatArray, IntArray
 
 REGRETS = ("pseudo", "printed", "expected", "hypervolume", "front")
 """What `Regret.of` gives for a round."""

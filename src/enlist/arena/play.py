@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.arena.genie import REGRETS, Regret, Reward
 from enlist.arena.worlds import World
 from enlist.books import Books
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.records import Outcome, RoundMetrics, Selection
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 CHECKPOINTS = 200
 

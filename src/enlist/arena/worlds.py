@@ -12,10 +12,10 @@ import functools
 import numpy as np
 from scipy.special import ndtri
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.clients import Clients
 from enlist.errors import InputError
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 FEATURES = ("cpu flops", "cpu cores", "memory", "gpu flops", "bandwidth", "data size")
 BLOCK = 65_536

@@ -10,10 +10,10 @@ import math
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits.maxmin import objective
 from enlist.bandits.sampling import uniform
 from enlist.errors import PopulationError
-from enlist.typing import FloatArray, IntArray
 
 MOST_SETS = 2_000_000
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.typing import BoolArray, FloatArray
+from enlist._internal.typing import BoolArray, FloatArray
 
 APART = 1e6
 """Times the lowest quarter that a value may be."""

@@ -6,9 +6,9 @@ import dataclasses
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.credible import credible
 from enlist.state import State, column
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass

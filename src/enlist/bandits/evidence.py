@@ -7,9 +7,9 @@ import dataclasses
 import numpy as np
 from scipy.stats import t as student
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.state import State, column
 from enlist.streams import Streams
-from enlist.typing import FloatArray, IntArray
 
 LEAST = 3
 """Values of an arm below which nothing is said about its mean."""

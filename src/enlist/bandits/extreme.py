@@ -9,10 +9,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import IntArray
 from enlist.bandits.rules import MeanRule, MeanSettings, Thompson
 from enlist.errors import InputError
-from enlist.typing import IntArray
 
 
 def winner(rewards: ArrayLike, *ties: ArrayLike) -> int:

@@ -16,8 +16,8 @@ import math
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, eigh
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.state import State
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 ROWS_AT_ONCE = 65_536
 

@@ -6,10 +6,10 @@ import dataclasses
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray
 from enlist.bandits.credible import APART, SMALL, credible_extent
 from enlist.bandits.estimates import Estimates
 from enlist.rounds import Told
-from enlist.typing import FloatArray
 
 
 def scored_latency(told: Told, expected: FloatArray, longest: float) -> FloatArray:

@@ -8,9 +8,9 @@ import math
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.credible import APART, SMALL, absurd
 from enlist.state import State
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 MOST_DEVIATIONS = 1e3
 """Beyond, a standardised feature says nothing: among a million clients, none can lie further out of the mean than that

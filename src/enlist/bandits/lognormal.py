@@ -15,12 +15,12 @@ import math
 import numpy as np
 from scipy.special import log_ndtr, ndtr
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.linear import Ridge, Standardiser
 from enlist.clients import Clients
 from enlist.records import Outcome
 from enlist.rounds import Told
 from enlist.state import State, column
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 SHORTEST = 1e-6
 """Seconds; shorter latencies count as this, so that they have a logarithm."""

@@ -15,8 +15,8 @@ import itertools
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits.sampling import top_k
-from enlist.typing import FloatArray, IntArray
 
 SMALL = 512
 PARTS = 16

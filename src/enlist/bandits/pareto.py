@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.typing import BoolArray, FloatArray, IntArray
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 
 
 def dominated(

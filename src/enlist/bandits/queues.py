@@ -6,8 +6,8 @@ import dataclasses
 
 import numpy as np
 
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.state import State, column
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass

@@ -13,15 +13,16 @@ from typing import Any, ClassVar, Generic, Self, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks, storage
+from enlist import storage
+from enlist._internal import checks
+from enlist._internal.locks import Shared, exclusive
+from enlist._internal.settings import NoSettings, build_settings
+from enlist._internal.text import brief
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits.estimates import BetaPosterior, Estimates
 from enlist.bandits.sampling import rest, top_k, uniform, unseen_first
 from enlist.errors import InputError
-from enlist.locks import Shared, exclusive
-from enlist.settings import NoSettings, build_settings
 from enlist.state import State
-from enlist.text import brief
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 SettingsT = TypeVar("SettingsT")
 StateT = TypeVar("StateT", bound=State)

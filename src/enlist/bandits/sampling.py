@@ -6,7 +6,7 @@ import itertools
 
 import numpy as np
 
-from enlist.typing import FloatArray, IntArray
+from enlist._internal.typing import FloatArray, IntArray
 
 FAINTEST = -600.0
 """Logarithm of the least weight that `weighted` is given."""

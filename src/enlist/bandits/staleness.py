@@ -10,9 +10,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray
 from enlist.errors import InputError
-from enlist.typing import FloatArray
 
 
 def equal(staleness: ArrayLike) -> FloatArray:

@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray
 from enlist.bandits.linear import Ridge, Standardiser
 from enlist.clients import Clients
 from enlist.records import Outcome
 from enlist.rounds import Told
 from enlist.state import State
-from enlist.typing import FloatArray
 
 LOGARITHMIC = ("flops", "memory", "size", "bandwidth", "examples", "samples", "speed", "cores", "count", "number")
 """Words in a feature's name that say it is a magnitude or a count, of which the logarithm is taken."""

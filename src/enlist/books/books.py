@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.locks import Shared, exclusive
+from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.books import log as logs
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, TellError, unknown
-from enlist.locks import Shared, exclusive
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
 from enlist.rounds import PENDING, Opening
-from enlist.typing import AnyArray, BoolArray, IntArray
 
 
 class Books(Shared):

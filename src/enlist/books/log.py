@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import BoolArray, IntArray
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.records import Feedback, RoundMetrics, Selection
-from enlist.typing import BoolArray, IntArray
 
 
 def append(log: Path, entry: dict[str, Any]) -> None:

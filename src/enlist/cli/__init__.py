@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 
+from enlist._internal.text import brief_reason
 from enlist.errors import EnlistError, MissingExtraError
-from enlist.text import brief_reason
 
 
 def main() -> None:

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
 from enlist.cli.console import cores, new_folder, open_console, say_where, stopping

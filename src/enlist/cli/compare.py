@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, say_where, warn
 from enlist.cli.report import WIDTH
 from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Quiet, Trust, chosen_device, trackers

@@ -26,9 +26,9 @@ from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.text import printable
 from enlist.errors import EnlistError, InputError, MissingExtraError
-from enlist.text import printable
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}

@@ -13,6 +13,8 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray
 from enlist.cli.console import (
     LINE,
     as_rich,
@@ -27,8 +29,6 @@ from enlist.cli.console import (
 )
 from enlist.cli.run import Changes, ConfigFile, Quiet, Trust
 from enlist.cli.tables import not_shown
-from enlist.text import printable
-from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
     import altair as alt

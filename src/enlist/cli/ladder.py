@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.cli.compare import Selectors, with_view
 from enlist.cli.console import needs_sim, numbered, open_console, say, say_where, writing_to
 from enlist.cli.report import WIDTH

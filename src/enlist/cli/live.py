@@ -17,6 +17,7 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 
+from enlist._internal.text import printable
 from enlist.cli.console import CELL, say
 from enlist.runs.printing import duration, level, plural
 from enlist.simulation.callbacks import Callback
@@ -25,7 +26,6 @@ from enlist.simulation.jobs import Key
 from enlist.simulation.plans import Plan
 from enlist.simulation.round.rows import RoundRecord
 from enlist.simulation.simulation import Simulation
-from enlist.text import printable
 
 ENDED = ("finished", "abandoned")
 """Of runs that are over; the latter because nobody could be asked any more."""

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
+from enlist._internal.text import printable
 from enlist.cli.console import CELL
 from enlist.personal.config import Config
 from enlist.personal.personalisation import PersonalCallback, Personalisation
 from enlist.personal.tables import PersonalRecord, PersonalRow
 from enlist.simulation.callbacks import Result
-from enlist.text import printable
 
 
 class Bar:

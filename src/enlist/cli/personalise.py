@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
 from enlist.cli.run import AcceptChanges, Quiet, Trust

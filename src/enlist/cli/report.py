@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from enlist import files
+from enlist._internal import files
 from enlist.cli.console import LINE, new_folder, open_console, say, say_where, shown
 from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 from rich.text import Text
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.cli.console import (
     LINE,
     NOTHING,

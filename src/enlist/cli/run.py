@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, to_resume, warn
 from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.cli.compare import Selectors, with_view
 from enlist.cli.console import needs_sim, numbered, open_console, say, say_where
 from enlist.cli.report import WIDTH

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from rich.console import Console
 from rich.text import Text
 
+from enlist._internal.text import printable
 from enlist.cli.console import CELL, as_rich
 from enlist.runs.printing import plural
-from enlist.text import printable
 
 Legend = Sequence[tuple[tuple[str, ...], str]]
 """What to look for, in titles of columns and in cells, and what to say if it is there."""

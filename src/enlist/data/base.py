@@ -9,11 +9,11 @@ from pathlib import Path
 import numpy as np
 import pydantic
 
+from enlist._internal.options import Options
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data.dataset import Dataset
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 class DatasetOptions(Options, abc.ABC):

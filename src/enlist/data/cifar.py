@@ -13,14 +13,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pydantic
 
-from enlist import unpickle
+from enlist._internal.typing import AnyArray
+from enlist.data import unpickle
 from enlist.data.base import PublishedOptions, standardised
 from enlist.data.dataset import Dataset, Samples
 from enlist.data.fetch import Published, located
 from enlist.data.numpy_pickle import NUMPY, values
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import AnyArray
 
 PIXELS = 3 * 32 * 32
 URL = "https://www.cs.toronto.edu/~kriz"

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from enlist._internal.text import brief
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.data.base import check_numbers
 from enlist.data.tables import UNNAMED, Roles, check_length
 from enlist.errors import InputError
-from enlist.text import brief
-from enlist.typing import AnyArray, FloatArray
 
 BLOCK = 1000
 """Rows that are held as text at a time."""

@@ -8,9 +8,9 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
-from enlist.typing import AnyArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

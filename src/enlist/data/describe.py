@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import entr
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data.partitions.base import label_bins
 from enlist.data.partitions.shards import Shards
 from enlist.errors import InputError
-from enlist.text import printable
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 """The quantiles of the sizes that a description gives."""

@@ -9,12 +9,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
 from enlist.data.base import PublishedOptions, standardised
 from enlist.data.dataset import Dataset, Samples
 from enlist.data.fetch import Published, cache_folder, located
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import AnyArray
 
 PARTS = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),

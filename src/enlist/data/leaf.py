@@ -10,11 +10,11 @@ from typing import Any, Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.typing import AnyArray
 from enlist.data.base import FileOptions, divided, standardised
 from enlist.data.dataset import Dataset, Samples
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import AnyArray
 
 NAMES = tuple(string.digits + string.ascii_uppercase + string.ascii_lowercase)
 MEAN, SPREAD = 0.9637, 0.1591

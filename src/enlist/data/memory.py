@@ -10,13 +10,13 @@ from typing import Any, ClassVar, Literal, Protocol
 import numpy as np
 import pydantic
 
+from enlist._internal.text import brief
+from enlist._internal.typing import AnyArray
 from enlist.data.dataset import Dataset
 from enlist.data.own import ARRAYS, PREFIXES, OwnOptions, check_names
 from enlist.data.tables import Roles, numbers, words
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.text import brief
-from enlist.typing import AnyArray
 
 KEYS = ("x", "y", "users")
 FORMS = (

@@ -6,13 +6,13 @@ import numpy as np
 import pydantic
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.data.partitions.base import label_bins
 from enlist.data.partitions.shards import Shards
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import AnyArray, FloatArray
 
 
 class LabelNoise(Options):

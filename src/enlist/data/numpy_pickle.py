@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
+from enlist.data.unpickle import Allowed
 from enlist.errors import InputError
-from enlist.typing import AnyArray
-from enlist.unpickle import Allowed
 
 
 class _Kind:
@@ -46,14 +46,14 @@ NUMPY: Allowed = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,
 }
-"""What `enlist.unpickle` may allow for a file with arrays of bytes; `values` then gives the arrays."""
+"""What `enlist.data.unpickle` may allow for a file with arrays of bytes; `values` then gives the arrays."""
 
 
 def values(array: Any, source: str) -> AnyArray:
     """The array of unsigned bytes that a pickle held; errors begin with `source`.
 
     >>> import pickle
-    >>> from enlist import unpickle
+    >>> from enlist.data import unpickle
     >>> content = pickle.dumps(np.array([[1, 2], [3, 4]], np.uint8), protocol=2)
     >>> values(unpickle.loads(content, "batch", NUMPY), "batch")
     array([[1, 2],

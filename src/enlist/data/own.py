@@ -10,17 +10,17 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pydantic
 
-from enlist.archives import read_arrays
+from enlist._internal.archives import read_arrays
+from enlist._internal.importing import imported
+from enlist._internal.options import GrownOptions
+from enlist._internal.typing import AnyArray
 from enlist.data.base import DatasetOptions, FileOptions, divided
 from enlist.data.csv_file import read_csv
 from enlist.data.dataset import Dataset, Samples
 from enlist.data.parquet import read_parquet
 from enlist.data.tables import Roles
 from enlist.errors import InputError
-from enlist.importing import imported
-from enlist.options import GrownOptions
 from enlist.streams import Streams
-from enlist.typing import AnyArray
 
 PREFIXES = {"train": "", "validation": "validation_", "test": "test_"}
 ARRAYS = tuple(prefix + key for prefix in PREFIXES.values() for key in ("x", "y", "users"))

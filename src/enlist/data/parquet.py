@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
 from enlist.data.tables import Roles, numbers, words
 from enlist.errors import InputError
-from enlist.typing import AnyArray
 
 
 def read_parquet(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, ...]]:

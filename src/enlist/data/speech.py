@@ -12,11 +12,11 @@ import numpy as np
 import pydantic
 import scipy.fft
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data.base import FileOptions, divided, spread_of, standardised
 from enlist.data.dataset import Dataset, Samples
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 RATE, WINDOW, HOP, POINTS, BINS = 16_000, 400, 160, 512, 40
 FRAMES = RATE // HOP + 1

@@ -11,9 +11,9 @@ from collections.abc import Collection, Iterable, Sequence
 
 import numpy as np
 
+from enlist._internal.text import brief, printable
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
-from enlist.text import brief, printable
-from enlist.typing import AnyArray
 
 UNNAMED = "Unnamed: 0"
 """What pandas calls the first column of a CSV file if it has no name: the index of the frame that was written."""

@@ -7,10 +7,10 @@ from typing import Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data.base import DatasetOptions, check_numbers
 from enlist.data.dataset import Dataset, Samples
 from enlist.streams import Streams
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 RATES = {
     "train": (0.42, 0.47, 0.31, 0.35),

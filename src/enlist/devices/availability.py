@@ -8,12 +8,12 @@ from typing import Literal
 import numpy as np
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.devices.draws import Recent
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 REMEMBERED = 2**25
 """Bytes of slots that `Slots` keeps; they can always be drawn again."""

@@ -9,10 +9,10 @@ from typing import Annotated, Literal
 import numpy as np
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import FloatArray
 from enlist.errors import InputError
-from enlist.options import Options
-from enlist.typing import FloatArray
 
 MEGABYTE = 1_000_000
 

@@ -10,11 +10,11 @@ import dataclasses
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.devices.draws import Recent, mean_one
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import FloatArray, IntArray
 
 TRAINING = 3.0
 """Passes that training a sample costs, in units of an inference."""

@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 from scipy.stats import rankdata
 
-from enlist.typing import AnyArray, FloatArray, IntArray
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 
 
 def truncated_lognormal(scores: FloatArray, median: float, sigma: float, low: float, high: float) -> FloatArray:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import numpy as np
 import pydantic
 
+from enlist._internal.options import Options
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.devices.draws import blended, normal_scores
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import FloatArray, IntArray
 
 FEATURES = ("cpu flops", "cpu cores", "memory", "gpu flops", "gpu count", "data size", "bandwidth")
 """Columns of a feature table."""

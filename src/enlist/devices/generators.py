@@ -8,12 +8,12 @@ from typing import Annotated, Literal
 import numpy as np
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import BoolArray, FloatArray
 from enlist.devices.devices import Devices, DirectDevices
 from enlist.devices.draws import blended, dealt, truncated_lognormal
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import BoolArray, FloatArray
 
 
 class DeviceOptions(Options, abc.ABC):

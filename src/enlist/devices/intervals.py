@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.devices.availability import Availability, moment
 from enlist.errors import InputError
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 TICKS = 2.0**16
 """Ticks per second."""

@@ -7,12 +7,12 @@ from typing import Literal
 import numpy as np
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.devices.availability import AvailabilityOptions
 from enlist.devices.intervals import MOST_SESSIONS, Intervals
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 DAY = 86_400.0
 HOUR = 3_600.0

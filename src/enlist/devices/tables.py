@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 def read_columns(path: str | os.PathLike[str], wanted: Sequence[str], format: str) -> dict[str, list[Any]]:

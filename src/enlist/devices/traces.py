@@ -14,7 +14,9 @@ from typing import Any, Literal
 import numpy as np
 import pydantic
 
-from enlist import checks, unpickle
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
+from enlist.data import unpickle
 from enlist.devices.availability import AvailabilityOptions
 from enlist.devices.devices import Devices
 from enlist.devices.generators import TimedOptions
@@ -22,7 +24,6 @@ from enlist.devices.intervals import MOST_SESSIONS, Intervals
 from enlist.devices.tables import entries, numbers, read_columns
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import FloatArray, IntArray
 
 Format = Literal["auto", "csv", "json", "fedscale"]
 FORMAT = "How the file is written; auto goes by its name: .csv, .json, anything else is FedScale's pickle."

@@ -20,9 +20,9 @@ from flwr.serverapp.strategy import (
     Strategy,
 )
 
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
 from enlist.flower import wrapping
-from enlist.typing import AnyArray
 
 COPIES: dict[type[Strategy], str] = {
     FedAdagrad: "current_arrays",

@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import selectors, storage
+from enlist._internal.importing import source_digest
+from enlist._internal.text import function_name
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.clients import Clients
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import EnlistError, InputError, UnknownNameError
-from enlist.importing import source_digest
 from enlist.methods import Method
 from enlist.selectors import AnyMethod
 from enlist.state import State, column
-from enlist.text import function_name
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 Function = Callable[[Mapping[str, AnyArray], int], ArrayLike]
 """(table of the clients that may be chosen, how many) -> rows of the table, as positions or as a mask."""

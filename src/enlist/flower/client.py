@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MetricRecord, RecordDict
 
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
 from enlist.flower import keys
-from enlist.typing import AnyArray
 
 
 class Stopwatch:

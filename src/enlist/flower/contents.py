@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
+from enlist._internal.typing import AnyArray
 from enlist.flower import keys
 from enlist.flower.trust import RANGES
-from enlist.typing import AnyArray
 
 AnyDtype = np.dtype[Any]
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.text import function_name
+from enlist._internal.typing import FloatArray
 from enlist.errors import InputError
-from enlist.text import function_name
-from enlist.typing import FloatArray
 
 Policy = Callable[[int, Sequence[FloatArray]], float]
 """(number of the round, latencies of recent rounds, newest last) -> seconds. Who was late counts as the time waited."""

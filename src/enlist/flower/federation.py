@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.books import Books
 from enlist.clients import CLIENT_COLUMNS, Clients
 from enlist.contract import Selector
@@ -23,7 +24,6 @@ from enlist.flower.nodes import NodeTable
 from enlist.flower.replies import REASON, Introduced, Said
 from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
 from enlist.records import Outcome, RoundMetrics, Selection
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 ORPHANS = 100
 """So many clients that nobody can be again, and a quarter of all, are forgotten together."""

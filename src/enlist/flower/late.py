@@ -14,14 +14,14 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import staleness
 from enlist.errors import InputError
 from enlist.flower.contents import Shapes, averageable, misshapen, outliers
 from enlist.flower.federation import Report
 from enlist.flower.round import Judged, refused
 from enlist.records import Outcome
-from enlist.typing import AnyArray, FloatArray
 
 Model = Mapping[str, AnyArray]
 Weighting = str | Callable[[FloatArray], ArrayLike]

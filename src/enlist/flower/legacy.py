@@ -20,6 +20,7 @@ from flwr.common import Parameters
 from flwr.server import ClientManager
 from flwr.server.strategy import Strategy
 
+from enlist._internal.typing import AnyArray
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
@@ -37,7 +38,6 @@ from enlist.flower.scribe import Scribe
 from enlist.flower.state import LOGGER, Keeper, saved_model
 from enlist.flower.terms import Terms
 from enlist.records import Outcome, RoundMetrics
-from enlist.typing import AnyArray
 
 DEADLINE = 3600.0
 """Seconds that the selector is told: the old API's `round_timeout` is known to the server alone."""

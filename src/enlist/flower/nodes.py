@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, IntArray
 from enlist.errors import StateFileError
-from enlist.typing import AnyArray, IntArray
 
 LONGEST_NAME = 200
 

@@ -27,7 +27,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, Met
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.errors import InputError
 from enlist.flower.choosers import Source
 from enlist.flower.contents import examined, misshapen, parts_of, shapes_of, unweighed
@@ -47,7 +48,6 @@ from enlist.personal.rules import FixedRule, RuleOptions
 from enlist.personal.stopping import Never, Stopper, Stopping
 from enlist.personal.tables import PERSONAL_TABLES, arm_rows
 from enlist.runs.folder import RunFolder, Saves
-from enlist.typing import AnyArray, FloatArray
 
 NOTHING = np.zeros(0)
 

@@ -13,14 +13,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import files, selectors, storage
+from enlist import selectors, storage
+from enlist._internal import files
+from enlist._internal.typing import IntArray
 from enlist.books import replay_lines
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.flower.choosers import FunctionSelector
 from enlist.records import Selection
 from enlist.runs.digests import Running, report
-from enlist.typing import IntArray
 
 LONGEST_SEGMENT = 16_000_000
 """Bytes of a log after which a new segment begins."""

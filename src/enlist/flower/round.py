@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from flwr.app import Message
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.flower.contents import (
     Parts,
     Shapes,
@@ -25,7 +26,6 @@ from enlist.flower.federation import Report
 from enlist.flower.grid import Arrival
 from enlist.flower.replies import REASON, Said, read
 from enlist.records import Outcome, Selection
-from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -19,7 +19,10 @@ from typing import Any
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray
 from enlist.contract import Selector
 from enlist.errors import InputError, StateFileError
 from enlist.flower.attributes import pack_strategy
@@ -30,8 +33,6 @@ from enlist.runs.background import Background
 from enlist.runs.checkpoints import Checkpoint, Saves, Weights
 from enlist.runs.federation import note_start
 from enlist.runs.folder import RunFolder
-from enlist.text import printable
-from enlist.typing import AnyArray
 
 
 class CleanLines(logging.Filter):

@@ -16,6 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
+from enlist._internal.text import printable
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
@@ -37,7 +38,6 @@ from enlist.flower.scribe import COUNTED, Scribe
 from enlist.flower.state import LOGGER, Keeper
 from enlist.flower.terms import Terms
 from enlist.records import RoundMetrics, Selection
-from enlist.text import printable
 
 DEFAULT_TIMEOUT = 3600.0
 """Flower's own."""

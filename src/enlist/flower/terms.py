@@ -9,13 +9,13 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.text import function_name
 from enlist.errors import InputError, unknown
 from enlist.flower import deadlines, keys, late
 from enlist.flower.deadlines import Policy
 from enlist.flower.grid import SHORTEST_POLL
 from enlist.flower.late import Weighting
-from enlist.text import function_name
 
 OWN_KEYS = (*keys.CLAIMS, "seconds", "round.accuracy", "round.loss")
 

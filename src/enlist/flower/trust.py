@@ -18,9 +18,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.flower import keys
 from enlist.state import State, column
-from enlist.typing import FloatArray, IntArray
 
 LEAST_CLAIMS = 10
 """So many clients must have made a claim before others are cut to it."""

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist import files
+from enlist._internal import files
 from enlist.ladder.results import read_results
 from enlist.ladder.rung import VERSION
 from enlist.runs.scores import BASELINE

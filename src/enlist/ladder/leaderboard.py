@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.statistics import Summary, critical_difference, geometric_mean, mean_ranks, paired_difference
 from enlist.errors import InputError, unknown
 from enlist.ladder.known import comparable, known_results, own_rungs, same_run, version_of
 from enlist.ladder.printing import points, ratio
@@ -19,7 +20,6 @@ from enlist.ladder.rung import FOLDER, NAMES, PUBLISHED, VERSION, Rung, rungs
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.printing import UNKNOWN, percent, plural
 from enlist.runs.scores import BASELINE
-from enlist.statistics import Summary, critical_difference, geometric_mean, mean_ranks, paired_difference
 
 Row = Mapping[str, Any]
 NOTHING = Summary(math.nan, math.nan, math.nan)

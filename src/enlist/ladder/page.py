@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import InputError
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
 from enlist.ladder.leaderboard import CEILING, Leaderboard

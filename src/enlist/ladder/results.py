@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import InputError
 from enlist.runs.scores import BASELINE, LAST, run_scores, time_to, total
 from enlist.runs.tables import RunTables, read_table

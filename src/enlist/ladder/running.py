@@ -9,7 +9,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import checks, files, selectors, storage
+from enlist import selectors, storage
+from enlist._internal import checks, files
 from enlist.errors import EnlistError, InputError
 from enlist.ladder.known import known_results, own_rungs
 from enlist.ladder.leaderboard import CEILING, Leaderboard

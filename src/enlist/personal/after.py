@@ -20,7 +20,9 @@ from typing import Any
 import numpy as np
 import safetensors.numpy
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
+from enlist._internal.text import place_name
 from enlist.errors import InputError
 from enlist.personal.config import After, Config, Elimination, Priors
 from enlist.personal.decision import ExploreRounds
@@ -36,7 +38,6 @@ from enlist.personal.tables import PERSONAL_TABLES
 from enlist.personal.workers import Workers
 from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Result
-from enlist.text import place_name
 
 Companions = Callable[[str], Sequence[PersonalCallback]]
 """What goes along with each stage, by its name."""

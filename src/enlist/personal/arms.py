@@ -9,9 +9,9 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.errors import InputError, unknown
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 MOST_OTHERS = 15
 """Other workers for whom all combinations are listed: 2^15 of them."""

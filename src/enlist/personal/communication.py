@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.personal.arms import Arms
 from enlist.personal.decision import Play
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import pydantic
 
-from enlist.options import Options
+from enlist._internal.options import Options
 from enlist.personal.decision import ExploreRounds
 from enlist.personal.epochs import AnyEpochs, FixedEpochs
 from enlist.personal.metrics import MetricName

@@ -10,13 +10,14 @@ import numpy as np
 import pydantic
 from numpy.typing import ArrayLike
 
-from enlist import bandits, checks, storage
+from enlist import bandits, storage
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits.evidence import Evidence
 from enlist.bandits.extreme import winner
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.personal.arms import Arms
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 BANDITS: dict[str, type[bandits.Rule[Any, Any]]] = {
     rule.name: rule

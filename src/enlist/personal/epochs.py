@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import pydantic
 
-from enlist.options import Options
+from enlist._internal.options import Options
 from enlist.training.local import MOST_EPOCHS
 
 

@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray
 from enlist.bandits.evidence import Evidence
 from enlist.personal.communication import fedavg_units
 from enlist.personal.config import Config
@@ -31,7 +32,6 @@ from enlist.personal.workers import Workers
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.workers import one_thread
-from enlist.typing import FloatArray
 
 LEAST_WORKERS = 2
 """So many workers stay whatever happens."""

@@ -9,10 +9,10 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from enlist._internal.statistics import Summary, bootstrap
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
-from enlist.statistics import Summary, bootstrap
 from enlist.training.engine import sample_losses
-from enlist.typing import AnyArray
 
 MetricName = Literal["auto", "auc", "accuracy", "loss"]
 

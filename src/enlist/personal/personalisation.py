@@ -17,6 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray
 from enlist.personal.communication import units
 from enlist.personal.config import Config
 from enlist.personal.decision import Decision, Play
@@ -33,7 +34,6 @@ from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.workers import one_thread
-from enlist.typing import AnyArray, BoolArray, FloatArray
 
 
 class Candidate(NamedTuple):

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.typing import FloatArray
 from enlist.errors import InputError
 from enlist.personal.arms import Arms
 from enlist.personal.decision import Decision
 from enlist.runs.checkpoints import CHECKPOINTS, written
-from enlist.typing import FloatArray
 
 Estimates = tuple[Arms, FloatArray]
 """Arms, and the estimate of each one's reward; NaN where nothing is known."""

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.cluster.hierarchy import linkage
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.errors import InputError
 from enlist.personal.arms import MOST_OTHERS, Arms
-from enlist.typing import FloatArray, IntArray
 
 Combination = tuple[int, ...]
 

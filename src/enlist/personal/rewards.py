@@ -12,11 +12,11 @@ import numpy as np
 import pydantic
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import FloatArray
 from enlist.bandits import RecentValues
 from enlist.errors import InputError
-from enlist.options import Options
-from enlist.typing import FloatArray
 
 WINDOW = 4096
 """Increases from which a running quantile is taken; a run has fewer."""

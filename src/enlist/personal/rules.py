@@ -12,8 +12,8 @@ import numpy as np
 import pydantic
 
 from enlist import bandits
+from enlist._internal.options import Options
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.personal.arms import Arms, Worker
 from enlist.personal.decision import Decision, ExploreRounds
 

@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.options import Options
+from enlist._internal.typing import BoolArray, FloatArray
 from enlist.data import AnyDataset, AnyPartition, Dirichlet, FromFile, Telecom
-from enlist.options import Options
 from enlist.personal.arms import Arms
 from enlist.personal.poison import AnyPoison
 from enlist.personal.proposals import similarity_weights, size_weights, target_weights
 from enlist.personal.workers import Workers
 from enlist.streams import Streams
-from enlist.typing import BoolArray, FloatArray
 
 
 class WorkersSection(Options):

@@ -9,8 +9,8 @@ import numpy as np
 import pydantic
 from scipy.interpolate import make_smoothing_spline
 
-from enlist.options import Options
-from enlist.typing import FloatArray
+from enlist._internal.options import Options
+from enlist._internal.typing import FloatArray
 
 SPLINE_LEAST = 5
 """Points below which SciPy fits no smoothing spline."""

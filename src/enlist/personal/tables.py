@@ -7,8 +7,8 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Required, TypedDict
 
+from enlist._internal.typing import FloatArray
 from enlist.personal.decision import Decision, Play
-from enlist.typing import FloatArray
 
 
 class PersonalRow(TypedDict, total=False):

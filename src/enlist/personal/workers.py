@@ -7,15 +7,15 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray, IntArray
 from enlist.data import Dataset, Samples
 from enlist.data.base import divided
 from enlist.data.partitions import Partition
 from enlist.errors import InputError, unknown
 from enlist.personal.poison import PoisonOptions
 from enlist.streams import Streams
-from enlist.text import printable
 from enlist.training.engine import Placed
-from enlist.typing import AnyArray, IntArray
 
 PARTS = ("train", "validation", "test")
 

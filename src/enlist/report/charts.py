@@ -13,10 +13,10 @@ import altair as alt
 import numpy as np
 import vl_convert
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.statistics import Summary
 from enlist.arena.compare import Results
 from enlist.report.document import VEGA_LITE, cleaned, document
-from enlist.statistics import Summary
 
 Row = Mapping[str, Any]
 

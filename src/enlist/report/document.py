@@ -19,7 +19,7 @@ from typing import Any
 import altair as alt
 import vl_convert
 
-from enlist.text import printable
+from enlist._internal.text import printable
 
 VEGA_LITE = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
 """The version of Vega-Lite that Altair writes, as vl-convert names it."""

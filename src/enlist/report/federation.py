@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.text import printable
 from enlist.report.flower import FLOWER, shadow_table
 from enlist.report.page import Section
 from enlist.runs.federation import State, by_client, events, state
 from enlist.runs.printing import duration, plural
 from enlist.runs.tables import RunTables, Table
-from enlist.text import printable
 
 MOST_CLIENTS = 500
 MOST_EVENTS = 200

@@ -9,13 +9,13 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.text import place_name
+from enlist._internal.typing import AnyArray, BoolArray
 from enlist.report.charts import NEUTRAL, PALETTE, Row
 from enlist.report.page import Section
 from enlist.report.training import HEIGHT, WIDTH
 from enlist.runs.printing import duration, percent
 from enlist.runs.tables import RunTables, Table, read_table
-from enlist.text import place_name
-from enlist.typing import AnyArray, BoolArray
 
 FIFTHS = ("fastest fifth", "second", "third", "fourth", "slowest fifth")
 FLOWER = "Flower's sampling"

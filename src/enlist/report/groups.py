@@ -10,7 +10,7 @@ from typing import Any
 
 import altair as alt
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.charts import Row, save

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from enlist import files
+from enlist._internal import files
 from enlist.report.page import Section
 from enlist.runs.environment import environment
 from enlist.runs.groups import leaves

@@ -9,7 +9,7 @@ from typing import Any
 
 import altair as alt
 
-from enlist import files
+from enlist._internal import files
 from enlist.report.charts import specification
 from enlist.report.document import document, escaped
 

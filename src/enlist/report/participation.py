@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.report.charts import Row
 from enlist.report.training import HEIGHT, WIDTH, names_of, selector_colour
 from enlist.runs.scores import OUTCOMES, times_completed

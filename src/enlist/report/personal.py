@@ -11,7 +11,9 @@ from typing import Any
 
 import altair as alt
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.statistics import Summary
+from enlist._internal.text import place_name
 from enlist.errors import InputError
 from enlist.report.charts import save
 from enlist.report.page import Section, write_page
@@ -32,8 +34,6 @@ from enlist.report.personal_charts import (
 )
 from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, gain_scores, partner_scores, stage_scores
 from enlist.runs.printing import UNKNOWN, percent, plural
-from enlist.statistics import Summary
-from enlist.text import place_name
 
 Charts = dict[str, alt.TopLevelMixin]
 

@@ -9,10 +9,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.statistics import Summary
 from enlist.report.charts import PALETTE, Row
 from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, partner_scores
 from enlist.runs.printing import percent
-from enlist.statistics import Summary
 
 WIDTH, HEIGHT = 430, 270
 MOST = len(PALETTE)

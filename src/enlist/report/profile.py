@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import altair as alt
 
+from enlist._internal.typing import FloatArray
 from enlist.report.charts import Row
-from enlist.typing import FloatArray
 
 if TYPE_CHECKING:
     from enlist.simulation.profile import Profile

@@ -9,12 +9,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.text import printable
 from enlist.report.charts import PALETTE, Row
 from enlist.report.page import Section
 from enlist.runs.clients import MEANS, by_client
 from enlist.runs.reasons import OWN
 from enlist.runs.tables import RunTables, read_run
-from enlist.text import printable
 
 MOST_TERMS = 5
 POINTS = 120

@@ -9,13 +9,13 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.typing import IntArray
 from enlist.report.charts import Row
 from enlist.report.participation import OUTCOME_COLOURS
 from enlist.report.training import HEIGHT, WIDTH
 from enlist.runs.printing import duration, time_unit
 from enlist.runs.scores import OUTCOMES
 from enlist.runs.tables import RunTables
-from enlist.typing import IntArray
 
 POINTS = 240
 BARS = 100

@@ -13,10 +13,10 @@ import altair as alt
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError
-from enlist.text import printable
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 FEW = 24
 """Up to so many clients get a bar or a pie each."""

@@ -9,12 +9,12 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.statistics import Summary
 from enlist.report.charts import Row, colours
 from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
 from enlist.runs.scores import evaluations, time_to, total
 from enlist.runs.tables import RunTables
-from enlist.statistics import Summary
 
 POINTS = 240
 WIDTH, HEIGHT = 430, 290

@@ -12,9 +12,10 @@ from typing import Any, Protocol
 import safetensors
 import safetensors.numpy
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
+from enlist._internal.typing import AnyArray
 from enlist.errors import StateFileError
-from enlist.typing import AnyArray
 
 CHECKPOINTS = "checkpoints"
 """Name of the folder of all checkpoints in a run folder."""

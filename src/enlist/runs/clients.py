@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.runs.scores import times_selected
 from enlist.runs.tables import RunTables, Table
-from enlist.typing import AnyArray, FloatArray
 
 REWARD = "mean"
 """The term in which selectors that learn rewards keep what they expect of a client."""

@@ -15,7 +15,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
 from enlist.errors import StateFileError
 
 LOGGER = logging.getLogger("enlist.runs")

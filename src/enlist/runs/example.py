@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
 from enlist.runs.tables import RunTables, Table
 from enlist.streams import Streams
-from enlist.typing import AnyArray
 
 MODEL_BYTES = 250_000
 FAVOUR = {"random": 0.0, "oort": 1.0, "fedcs": 3.0}  # how strongly speed counts when clients are chosen

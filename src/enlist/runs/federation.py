@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.typing import AnyArray
 from enlist.runs.tables import RunTables, Table, read_table
-from enlist.typing import AnyArray
 
 STARTS = ("date", "time", "round", "what")
 """Columns of starts.csv: when (UTC), the seconds of the run's clock, the last finished round, and what happened."""

@@ -23,7 +23,9 @@ import numpy as np
 import safetensors
 import safetensors.numpy
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError, StateFileError
 from enlist.runs import checkpoints, digests, trust
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
@@ -31,7 +33,6 @@ from enlist.runs.columns import LARGEST, OPEN, TABLES, USER
 from enlist.runs.digests import Running, digest_of, digest_of_file
 from enlist.runs.environment import about
 from enlist.runs.starting import check_same, grew, missing_folders, outgrown, undo
-from enlist.typing import AnyArray
 
 FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "result.json", "model.safetensors")
 """Files of a run folder besides its tables."""

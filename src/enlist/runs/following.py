@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import InputError
 from enlist.runs.tables import Table, numbers
 

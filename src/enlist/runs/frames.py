@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
-from enlist.typing import AnyArray
 
 LIBRARIES = ("pandas", "polars", "arrays")
 WHOLE = frozenset({

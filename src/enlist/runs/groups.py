@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from enlist import checks, files
+from enlist._internal import checks, files
+from enlist._internal.typing import AnyArray
 from enlist.errors import unknown
 from enlist.runs import frames
 from enlist.runs.columns import SCORED
@@ -21,7 +22,6 @@ from enlist.runs.frames import columns_of
 from enlist.runs.printing import written
 from enlist.runs.scores import BASELINE, OUTCOMES, comparison_rows, default_target, run_summary
 from enlist.runs.tables import RunTables, find_runs, read_run
-from enlist.typing import AnyArray
 
 TABLES = ("runs", "rounds", "participations", "clients")
 SINGLED_OUT = ("selector", "seed")

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from enlist import files
+from enlist._internal import files
 
 PAGE = "report.html"
 MARKS = {

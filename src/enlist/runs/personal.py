@@ -12,11 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.statistics import Summary
+from enlist._internal.typing import BoolArray, FloatArray
 from enlist.bandits import Evidence
 from enlist.errors import InputError
 from enlist.runs.tables import Table, read_json, read_table
-from enlist.statistics import Summary
-from enlist.typing import BoolArray, FloatArray
 
 NEEDED = {
     "rounds.csv": ("round", "arm", "code", "validation", "test", "cumulative_communication", "skipped"),

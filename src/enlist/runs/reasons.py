@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
 from enlist.runs.columns import TABLES
-from enlist.typing import AnyArray
 
 OWN = TABLES["reasons.csv"]
 """Columns that are no terms."""

@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.statistics import Summary, geometric_mean
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.errors import InputError, unknown
 from enlist.runs.columns import FAIRNESS, METRIC
 from enlist.runs.tables import RunTables
-from enlist.statistics import Summary, geometric_mean
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
 BASELINE = "random"

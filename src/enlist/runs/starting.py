@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import InputError
 from enlist.runs.digests import first_difference
 

@@ -22,13 +22,13 @@ from typing import Any
 
 import numpy as np
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError
 from enlist.methods import Method
 from enlist.runs.columns import NAMES, NEEDED, SCORED, SCORED_FEDERATION
 from enlist.runs.kinds import held
-from enlist.text import printable
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 Table = dict[str, AnyArray]
 ReadTable = Callable[[Path, Collection[str] | None, Collection[str]], Table]

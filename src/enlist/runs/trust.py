@@ -22,7 +22,8 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
 from enlist.errors import StateFileError, TrustError
 
 LOGGER = logging.getLogger("enlist.runs")

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks, files
+from enlist._internal import checks, files
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.errors import InputError
 from enlist.runs.columns import LARGEST
 from enlist.runs.frames import frame
 from enlist.runs.reasons import OWN
 from enlist.runs.tables import RunTables, Table
-from enlist.text import printable
-from enlist.typing import AnyArray, BoolArray, IntArray
 
 HIGHER = frozenset({
     "bonus", "diagonal", "generalisation", "inclusion", "loss", "mean", "probability", "queue", "share", "size",

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from enlist import storage
+from enlist._internal.importing import imported
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import EnlistError, InputError, unknown
-from enlist.importing import imported
 from enlist.methods import Method, parts_of, split
 
 if TYPE_CHECKING:

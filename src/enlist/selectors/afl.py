@@ -7,12 +7,12 @@ import math
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import top_k, uniform, weighted_by_logarithm
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.state import State, column
-from enlist.typing import AnyArray, FloatArray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,7 +7,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import (
     annealing,
     argmax_min_plus_sum,
@@ -24,7 +25,6 @@ from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.state import State, column
-from enlist.typing import FloatArray, IntArray
 
 GENERALISATIONS = ("iid", "size-quality", "loss")
 SOLVERS = ("exact", "alsa", "annealing", "exhaustive")

@@ -7,14 +7,14 @@ from typing import TypeVar
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column, nested
-from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass

@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import Validity, credible, top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.state import State
-from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import Estimates, RecentValues, absurd, uniform, unseen_first
 from enlist.contract import Choice, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import RoundMetrics, Selection
 from enlist.state import State
-from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray
 from enlist.bandits import capped_shares, in_time, systematic
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.state import State, column
-from enlist.typing import FloatArray
 
 FAINTEST = -600.0
 CAPPED = 1.0 - 1e-9

@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits import top_k, uniform
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

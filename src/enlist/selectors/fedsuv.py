@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits import (
     ExactGP,
     FeatureGP,
@@ -27,7 +28,6 @@ from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import PopulationError
 from enlist.methods import WithSettings
 from enlist.state import Scalar, State, column
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 EXACT_LIMIT = 5_000
 

@@ -7,7 +7,8 @@ from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, RecentValues, Rule, Thompson, unseen_first
 from enlist.bandits.rules import DiscountedThompsonSettings, EpsilonGreedySettings, ThompsonSettings, UCBSettings
 from enlist.bandits.validity import in_time
@@ -15,7 +16,6 @@ from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State
-from enlist.typing import FloatArray, IntArray
 
 REWARDS = ("accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed")
 SCALES = ("raw", "quantile", "threshold", "median")

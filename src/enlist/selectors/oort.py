@@ -6,13 +6,13 @@ import dataclasses
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits import RecentValues, absurd, credible, rest, top_k, uniform, weighted
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

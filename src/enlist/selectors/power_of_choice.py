@@ -7,13 +7,13 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import credible, uniform, unseen_first, weighted
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.state import State, column
-from enlist.typing import FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from enlist._internal.settings import NoSettings
 from enlist.bandits import uniform
 from enlist.contract import Choice, Request, Selector
 from enlist.methods import WithSettings
-from enlist.settings import NoSettings
 from enlist.state import NoState
 
 

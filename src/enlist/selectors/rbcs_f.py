@@ -6,7 +6,8 @@ import dataclasses
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import RidgePerClient, VirtualQueues, argmax_min_plus_sum, credible_extent
 from enlist.bandits.credible import APART, SMALL
 from enlist.contract import Choice, Request, Selector, Told
@@ -14,7 +15,6 @@ from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column, nested
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 COMPUTE_NAMES = ("cpu", "flops", "compute")
 TRANSFER_NAMES = ("bandwidth",)

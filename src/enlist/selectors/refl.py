@@ -7,14 +7,14 @@ import math
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import top_k
 from enlist.bandits.credible import APART, SMALL
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Outcome, RoundMetrics, Selection
 from enlist.state import State, column
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

@@ -7,16 +7,16 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.locks import exclusive
+from enlist._internal.settings import NoSettings
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits import MeanLatency, top_k
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.errors import InputError
-from enlist.locks import exclusive
 from enlist.methods import WithSettings
 from enlist.records import Selection
-from enlist.settings import NoSettings
 from enlist.state import State, column, nested
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass

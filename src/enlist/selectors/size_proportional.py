@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.bandits import capped_shares, systematic, weighted
 from enlist.contract import Choice, Request, Selector
 from enlist.methods import WithSettings

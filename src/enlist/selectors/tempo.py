@@ -8,14 +8,14 @@ import math
 import numpy as np
 from scipy.special import ndtr
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time
 from enlist.bandits.lognormal import SHORTEST
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Outcome, Selection
 from enlist.state import State, column, nested
-from enlist.typing import FloatArray, IntArray
 
 MOST = 8.0
 """The exponent of waiting grows no further: then a client a hundred times as slow has half as many turns."""

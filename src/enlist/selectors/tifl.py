@@ -6,12 +6,12 @@ import dataclasses
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import MeanLatency, uniform
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.state import State, column, nested
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True)

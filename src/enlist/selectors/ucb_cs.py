@@ -7,13 +7,13 @@ import math
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import RecentValues, unseen_first
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column
-from enlist.typing import FloatArray, IntArray
 
 WINDOW = 256
 MOST_EXPONENT = 600.0

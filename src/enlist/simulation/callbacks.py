@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol
 import pydantic
 from typing_extensions import TypeVar
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray
 from enlist.errors import EnlistError, MissingExtraError, StateFileError
 from enlist.runs.folder import Checkpoint, RunFolder, Saves
-from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
     from enlist.simulation.round.rows import RoundRecord

@@ -8,7 +8,8 @@ from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
 
-from enlist import checks, files, selectors
+from enlist import selectors
+from enlist._internal import checks, files
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
 from enlist.runs.printing import plural

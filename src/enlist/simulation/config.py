@@ -12,7 +12,11 @@ from typing import Any, ClassVar
 
 import pydantic
 
-from enlist import files, selectors
+from enlist import selectors
+from enlist._internal import files
+from enlist._internal.importing import source_digest
+from enlist._internal.options import GrownOptions, Options
+from enlist._internal.text import brief_reason
 from enlist.data import FromMemory
 from enlist.data.base import DatasetOptions
 from enlist.data.memory import AnyData
@@ -26,9 +30,7 @@ from enlist.devices import (
     Phones,
 )
 from enlist.errors import InputError
-from enlist.importing import source_digest
 from enlist.methods import Method, parts_of
-from enlist.options import GrownOptions, Options
 from enlist.runs.columns import FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.simulation.drift import AnyDrift
@@ -36,7 +38,6 @@ from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
 from enlist.simulation.keys import KINDS, parted, put
 from enlist.simulation.sections import DataSection, Membership, RoundsSection, SelectorSection, ServerSection, checked
-from enlist.text import brief_reason
 from enlist.training.aggregation import Mean
 from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.own import Training

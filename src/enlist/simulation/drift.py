@@ -13,10 +13,10 @@ from typing import Annotated, Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError
 from enlist.simulation.groups import GroupOptions, members
 from enlist.streams import Streams
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 class DriftOptions(GroupOptions):

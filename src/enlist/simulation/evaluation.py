@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import pydantic
 
+from enlist._internal.options import GrownOptions
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.errors import EnlistError, InputError
-from enlist.options import GrownOptions
 from enlist.runs.columns import FAIRNESS, METRIC
 from enlist.training.flat import Vectors
 from enlist.training.own import Code
-from enlist.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from torch import Tensor

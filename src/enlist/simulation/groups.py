@@ -7,10 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import IntArray
 from enlist.errors import InputError
-from enlist.options import Options
-from enlist.typing import IntArray
 
 
 class GroupOptions(Options):

@@ -17,6 +17,7 @@ import torch
 from scipy.stats import norm
 from torch import Tensor
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data import Samples
 from enlist.simulation.groups import GroupOptions, members
 from enlist.streams import Streams
@@ -24,7 +25,6 @@ from enlist.training import attacks
 from enlist.training.attacks import Attack
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 Train = Callable[[Sequence[Task]], Iterator[tuple[Report, Vectors]]]
 Spoiled = dict[int, tuple[tuple[int, int], ...]]

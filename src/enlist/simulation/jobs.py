@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.errors import EnlistError, StateFileError
 from enlist.processes import REPLACED, Child, have_children, keep_freed_memory, packed
 from enlist.runs.digests import check_finished

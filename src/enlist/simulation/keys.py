@@ -5,8 +5,8 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
+from enlist._internal.text import brief_reason
 from enlist.errors import InputError
-from enlist.text import brief_reason
 
 KINDS = ("kind", "name")
 """Keys that say which other keys their table has."""

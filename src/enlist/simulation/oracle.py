@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits.lognormal import SHORTEST
 from enlist.contract import Choice, Request
 from enlist.errors import InputError
 from enlist.selectors.tempo import Tempo
-from enlist.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from enlist.simulation.round.clients import SimulatedClients

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from os import PathLike
 from pathlib import Path
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.runs.starting import missing_folders, undo
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 

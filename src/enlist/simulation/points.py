@@ -13,9 +13,9 @@ from os import PathLike
 from typing import Any
 
 from enlist import methods
+from enlist._internal.importing import full_name
+from enlist._internal.options import Options
 from enlist.errors import InputError
-from enlist.importing import full_name
-from enlist.options import Options
 from enlist.runs.digests import digest_of
 from enlist.runs.groups import leaves
 from enlist.runs.printing import titled, written

@@ -7,6 +7,8 @@ import dataclasses
 
 import numpy as np
 
+from enlist._internal.text import printable
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.clients import Clients
 from enlist.data import Dataset, Samples, Shards
 from enlist.data.base import divided
@@ -20,8 +22,6 @@ from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
 from enlist.simulation.hostile import Hostility, Spoiled
 from enlist.streams import Streams
-from enlist.text import printable
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 
 @dataclasses.dataclass(eq=False)

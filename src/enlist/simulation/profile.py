@@ -20,7 +20,8 @@ import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.errors import EnlistError, InputError
 from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
@@ -31,7 +32,6 @@ from enlist.training.flat import Vectors
 from enlist.training.local import Task
 from enlist.training.models import initialise
 from enlist.training.workers import one_thread
-from enlist.typing import FloatArray, IntArray
 
 MOST = 24
 """So many clients are trained at most; of more, a sample is drawn by lot."""

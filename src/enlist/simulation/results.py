@@ -14,6 +14,8 @@ import altair as alt
 import numpy as np
 import torch
 
+from enlist._internal.statistics import Summary, paired_difference
+from enlist._internal.typing import AnyArray
 from enlist.errors import InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.runs import write_report
@@ -30,8 +32,6 @@ from enlist.runs.why import Why, why
 from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
 from enlist.simulation.round.rows import RoundRecord
-from enlist.statistics import Summary, paired_difference
-from enlist.typing import AnyArray
 
 TABLES = ("rounds", "participations", "clients", "reasons")
 Weights = Mapping[str, AnyArray]

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 
 from enlist import books, selectors
+from enlist._internal.typing import IntArray
 from enlist.errors import InputError
 from enlist.records import Selection
 from enlist.runs import checkpoints
@@ -26,7 +27,6 @@ from enlist.simulation.simulation import Simulation
 from enlist.streams import Streams
 from enlist.training.engine import Placed
 from enlist.training.models import initialise
-from enlist.typing import IntArray
 
 AnyConfig = Config | str | PathLike[str]
 

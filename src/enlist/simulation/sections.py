@@ -10,6 +10,9 @@ import numpy as np
 import pydantic
 
 from enlist import selectors
+from enlist._internal.options import GrownOptions, Options
+from enlist._internal.settings import build_settings
+from enlist._internal.text import function_name
 from enlist.clients import MOST_CLIENTS
 from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
 from enlist.devices import (
@@ -18,10 +21,7 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError
 from enlist.methods import Method
-from enlist.options import GrownOptions, Options
-from enlist.settings import build_settings
 from enlist.simulation.keys import spelled_out
-from enlist.text import function_name
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.server import AnyServer, FedAvg
 

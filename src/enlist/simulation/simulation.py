@@ -20,6 +20,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.contract import Selector
 from enlist.processes import one_core
 from enlist.records import Outcome, Selection
@@ -48,7 +49,6 @@ from enlist.training.engine import Placed
 from enlist.training.flat import FlatModule, Vectors
 from enlist.training.models import initialise
 from enlist.training.workers import Trainer, one_thread
-from enlist.typing import AnyArray, BoolArray, IntArray
 
 PATIENCE = 30 * 86400.0
 """Virtual seconds without any client that can be asked, after which a run gives up."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import altair as alt
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.errors import EnlistError, InputError, unknown
 from enlist.report.charts import styled
 from enlist.report.groups import group_curves, write_groups

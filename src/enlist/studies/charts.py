@@ -17,8 +17,8 @@ import numpy as np
 from scipy.interpolate import make_smoothing_spline
 from scipy.stats import t as student
 
+from enlist._internal.typing import FloatArray
 from enlist.report.charts import PALETTE, Row
-from enlist.typing import FloatArray
 
 GREY = "#9aa3af"
 PENALTY = 1.0

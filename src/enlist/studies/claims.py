@@ -7,9 +7,9 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from enlist._internal.statistics import Summary
+from enlist._internal.statistics import share as share_of
 from enlist.errors import UnknownNameError
-from enlist.statistics import Summary
-from enlist.statistics import share as share_of
 from enlist.studies.results import Results
 
 if TYPE_CHECKING:

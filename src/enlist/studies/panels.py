@@ -9,9 +9,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.typing import FloatArray
 from enlist.report.charts import Row
 from enlist.studies.charts import Look, bands
-from enlist.typing import FloatArray
 
 HEADROOM = 1.25
 FINE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)

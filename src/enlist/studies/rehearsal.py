@@ -12,7 +12,7 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.processes import temporary_folder
 from enlist.studies.results import kept
 from enlist.studies.running import performed

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enlist import files, selectors, storage
+from enlist import selectors, storage
+from enlist._internal import files
+from enlist._internal.settings import build_settings
+from enlist._internal.statistics import Summary, paired_difference
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.errors import InputError, unknown
-from enlist.settings import build_settings
-from enlist.statistics import Summary, paired_difference
-from enlist.typing import AnyArray, FloatArray
 
 if TYPE_CHECKING:
     from enlist.studies.study import Experiment

@@ -20,8 +20,9 @@ from typing import Any, Literal, NamedTuple, Protocol, cast
 
 import numpy as np
 
+from enlist._internal.statistics import Summary, share, smallest_difference
+from enlist._internal.typing import FloatArray
 from enlist.errors import InputError
-from enlist.statistics import Summary, share, smallest_difference
 from enlist.studies.claims import (
     NOT,
     PARTLY,
@@ -39,7 +40,6 @@ from enlist.studies.claims import (
 )
 from enlist.studies.measures import Measure, Value
 from enlist.studies.results import Outcome, Results
-from enlist.typing import FloatArray
 
 How = Literal["greater", "alike", "no worse", "leads"]
 

@@ -16,7 +16,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist import checks, files
+from enlist._internal import checks, files
 from enlist.errors import EnlistError, InputError
 from enlist.processes import in_processes, keep_freed_memory, one_core
 from enlist.runs.folder import RunFolder, accepting_changes

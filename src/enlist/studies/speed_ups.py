@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from enlist._internal.statistics import Summary
 from enlist.runs.scores import Reached
-from enlist.statistics import Summary
 
 
 class Way(NamedTuple):

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.errors import InputError, UnknownNameError, unknown
 from enlist.studies.claims import Claim
 from enlist.studies.results import Results

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from enlist._internal.text import printable
 from enlist.runs.printing import duration, plural
 from enlist.studies.claims import KINDS, Judged
 from enlist.studies.setting import setting_rows
 from enlist.studies.study import Figure, Study, Table
-from enlist.text import printable
 
 SMOKE = "smoke"
 """The scale that only shows that a study runs."""

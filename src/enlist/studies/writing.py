@@ -13,7 +13,8 @@ from typing import Any
 
 from altair.utils.schemapi import debug_mode
 
-from enlist import files, storage
+from enlist import storage
+from enlist._internal import files
 from enlist.errors import InputError
 from enlist.report.charts import specification
 from enlist.report.document import VEGA_LITE

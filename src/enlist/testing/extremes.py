@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
 from enlist.clients import CLIENT_COLUMNS, Clients
 from enlist.contract import Selector
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
 from enlist.testing.world import SelectorType, feedback, population
-from enlist.typing import AnyArray
 
 ABSURD = 7
 """The position of the client that reports nonsense."""

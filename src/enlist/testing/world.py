@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import BoolArray, FloatArray
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
-from enlist.typing import BoolArray, FloatArray
 
 SelectorType = type[Selector[Any, Any]]
 

@@ -17,7 +17,7 @@ import pydantic
 import torch
 from torch import Tensor
 
-from enlist.options import Options
+from enlist._internal.options import Options
 from enlist.training.aggregators import (
     Aggregator,
     BufferMerge,

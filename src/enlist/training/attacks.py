@@ -12,8 +12,8 @@ from typing import ClassVar, Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.options import Options
 from enlist.data import Samples, Shards, noisy_labels
-from enlist.options import Options
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 

@@ -17,9 +17,9 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from enlist._internal.typing import BoolArray, IntArray
 from enlist.training.flat import Layout, Place, Vectors
 from enlist.training.local import LocalTraining, Report, Task, batches
-from enlist.typing import BoolArray, IntArray
 
 if TYPE_CHECKING:
     from enlist.training.engine import Engine

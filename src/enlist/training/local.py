@@ -9,10 +9,10 @@ from typing import ClassVar
 import numpy as np
 import pydantic
 
+from enlist._internal.options import Options
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import FloatArray, IntArray
 
 MOST_EPOCHS = 10**6
 """Passes over the samples of a client in a round, at most."""

@@ -12,9 +12,9 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from enlist._internal.importing import full_name, imported, source_digest
+from enlist._internal.options import GrownOptions, Options
 from enlist.errors import InputError
-from enlist.importing import full_name, imported, source_digest
-from enlist.options import GrownOptions, Options
 from enlist.training.local import LocalTraining
 
 Loss = Callable[[Tensor, Tensor], Tensor]

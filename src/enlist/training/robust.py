@@ -13,9 +13,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from enlist._internal.typing import FloatArray
 from enlist.training import aggregators
 from enlist.training.aggregators import Collected, Trimmed, Weights, length, shrinking, weighted_mean
-from enlist.typing import FloatArray
 
 CLOSE = 1e-6
 """Weiszfeld's algorithm ends when a step is shorter than this share of the mean distance to the updates."""

@@ -22,8 +22,8 @@ import pydantic
 import torch
 from torch import Tensor
 
+from enlist._internal.options import Options
 from enlist.errors import InputError
-from enlist.options import Options
 
 
 class ServerOptimiser:

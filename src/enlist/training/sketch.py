@@ -6,8 +6,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from enlist._internal.typing import FloatArray
 from enlist.streams import Streams
-from enlist.typing import FloatArray
 
 NUMBERS = 64
 """Numbers of a sketch."""

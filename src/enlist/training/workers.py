@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.errors import EnlistError
 from enlist.processes import REPLACED, Child, keep_freed_memory, yield_to_parent
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job

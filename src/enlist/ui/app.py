@@ -19,10 +19,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from enlist._internal.text import printable, slug
 from enlist.errors import EnlistError
 from enlist.report.charts import coloured, specification
 from enlist.report.document import cleaned, library
-from enlist.text import printable, slug
 from enlist.ui.desk import Desk
 from enlist.ui.guard import Guard
 from enlist.ui.keeping import Answer, Kept

@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import EnlistError, InputError
 from enlist.runs.kinds import held
 from enlist.runs.tables import natural, read_json

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from enlist.text import printable
+from enlist._internal.text import printable
 from enlist.ui.desk import Desk
 from enlist.ui.standing import STATES, Brief
 from enlist.ui.views.federation import checkpoint_written

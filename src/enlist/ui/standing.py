@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from enlist import files
+from enlist._internal import files
+from enlist._internal.text import printable
+from enlist._internal.typing import FloatArray
 from enlist.errors import EnlistError
 from enlist.runs import federation
 from enlist.runs.groups import leaves
 from enlist.runs.scores import LAST, configured_target, evaluations, measure, time_to
 from enlist.runs.tables import ReadTable, RunTables, identity, read_json, read_rounds, read_table
-from enlist.text import printable
-from enlist.typing import FloatArray
 from enlist.ui.index import Item
 
 STATES = ("running", "stalled", "failed", "damaged", "waiting", "finished")

@@ -7,13 +7,13 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from enlist._internal.text import printable
 from enlist.errors import EnlistError, InputError
 from enlist.report.page import page_text
 from enlist.report.personal import lead, personal_sections
 from enlist.report.runs import report_text
 from enlist.runs.personal import read_personal
 from enlist.runs.tables import RunTables, read_json
-from enlist.text import printable
 from enlist.ui.desk import Desk
 from enlist.ui.index import RUNS, Item
 from enlist.ui.standing import Brief

@@ -7,13 +7,13 @@ import abc
 import numpy as np
 from numpy.typing import ArrayLike
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.options import Options
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data.dataset import Samples
 from enlist.data.partitions.shards import Shards
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 BINS = 10
 """Quantile bins that stand in for classes in a regression."""

@@ -7,13 +7,13 @@ from typing import Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.data.dataset import Samples
 from enlist.data.partitions.base import Partition, check_room, label_bins, log_gamma_draws, shares, sizes_by_weight
 from enlist.data.partitions.quantity import lognormal_weights
 from enlist.data.partitions.shards import Shards
 from enlist.errors import InputError
 from enlist.streams import Streams
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 MOST_SHARES = 2**28
 """Shares of classes of all clients together, at most: two gigabytes."""

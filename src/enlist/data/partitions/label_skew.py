@@ -7,12 +7,12 @@ from typing import ClassVar, Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.options import GrownOptions
+from enlist._internal.typing import IntArray
 from enlist.data.dataset import Samples
 from enlist.data.partitions.base import Partition, check_room, label_bins, log_gamma_draws, shares
 from enlist.data.partitions.shards import Shards
-from enlist.options import GrownOptions
 from enlist.streams import Streams
-from enlist.typing import IntArray
 
 
 class Dirichlet(Partition, GrownOptions):

@@ -7,7 +7,7 @@ from typing import Literal
 import numpy as np
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
 from enlist.data.dataset import Samples
 from enlist.data.partitions.base import Partition
 from enlist.data.partitions.shards import Shards

@@ -7,11 +7,11 @@ from typing import Literal
 import numpy as np
 import pydantic
 
+from enlist._internal.typing import FloatArray
 from enlist.data.dataset import Samples
 from enlist.data.partitions.base import Partition, check_room, label_bins, owners_by_size, sizes_by_weight
 from enlist.data.partitions.shards import Shards
 from enlist.streams import Streams
-from enlist.typing import FloatArray
 
 
 class IID(Partition):

@@ -7,9 +7,9 @@ import functools
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import AnyArray, IntArray
 from enlist.errors import InputError
-from enlist.typing import AnyArray, IntArray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

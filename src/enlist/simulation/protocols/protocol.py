@@ -15,11 +15,11 @@ from typing import Any, ClassVar, NamedTuple
 import numpy as np
 from torch import Tensor
 
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.simulation.round.server import Late
 from enlist.simulation.sections import RoundsSection
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 NOBODY: IntArray = np.zeros(0, dtype=np.int64)
 

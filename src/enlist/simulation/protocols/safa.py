@@ -12,10 +12,10 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 import numpy as np
 from torch import Tensor
 
+from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.errors import InputError
 from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, Wanted
 from enlist.training.flat import Layout, Vectors
-from enlist.typing import AnyArray, BoolArray, IntArray
 
 CACHE_BYTES = 8 * 2**30
 """The cache of one model per client may not grow beyond this."""

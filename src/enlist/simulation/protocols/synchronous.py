@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Sequence
 
+from enlist._internal.typing import IntArray
 from enlist.bandits import staleness
 from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, Wanted
-from enlist.typing import IntArray
 
 
 class Synchronous(Protocol):

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.devices import Latency
 from enlist.records import Selection
 from enlist.simulation.config import Config
@@ -23,7 +24,6 @@ from enlist.simulation.round.waiting import Schedule
 from enlist.streams import Streams
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 
 class SimulatedClients:

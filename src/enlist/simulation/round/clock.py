@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from enlist.typing import AnyArray
+from enlist._internal.typing import AnyArray
 
 
 class Kind(enum.IntEnum):

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from enlist._internal.typing import BoolArray, IntArray
 from enlist.books import Books, cut
 from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
@@ -20,7 +21,6 @@ from enlist.simulation.round.state import State
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited
 from enlist.simulation.setup import tells_accuracy
 from enlist.training.local import Report
-from enlist.typing import BoolArray, IntArray
 
 REPORTED = ("loss", "loss_rms", "accuracy", "accuracy_gain")
 """Values of a report that selectors are told."""

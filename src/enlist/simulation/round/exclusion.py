@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.typing import AnyArray, BoolArray
+from enlist._internal.typing import AnyArray, BoolArray
 
 STRIKES = 2
 """So many bad updates in a row are one too many."""

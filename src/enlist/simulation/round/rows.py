@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.records import Outcome, Selection
 from enlist.runs.columns import Participation, RoundRow
 from enlist.runs.reasons import reason_rows
 from enlist.simulation.round.server import Late
 from enlist.simulation.round.waiting import Schedule, Waited
 from enlist.training.local import Report
-from enlist.typing import AnyArray, FloatArray
 
 OUTCOMES, NOTHING = tuple(Outcome), Report()
 REASON = 200

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from enlist._internal.typing import FloatArray
 from enlist.bandits import staleness
 from enlist.errors import InputError
 from enlist.simulation.sections import ServerSection
@@ -19,7 +20,6 @@ from enlist.training.bounds import RunningBound
 from enlist.training.engine import refused
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
-from enlist.typing import FloatArray
 
 SUMMED = 1000.0
 """From this norm_bound on, sums of updates are looked at first."""

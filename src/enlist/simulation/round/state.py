@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from enlist._internal.typing import AnyArray, FloatArray
 from enlist.contract import Selector
 from enlist.devices import Deadline
 from enlist.runs.checkpoints import Checkpoint
@@ -20,7 +21,6 @@ from enlist.simulation.round.clock import Queue
 from enlist.simulation.round.exclusion import Exclusion
 from enlist.simulation.round.models import Models
 from enlist.simulation.round.server import Server, under
-from enlist.typing import AnyArray, FloatArray
 
 PARTS = ("parameters", "buffers", "counters")
 Saved = tuple[dict[str, Any], dict[str, AnyArray], dict[str, dict[str, Any]]]

@@ -12,9 +12,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.records import Outcome, Selection
 from enlist.simulation.round.clock import Event, Kind, Queue
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 OUTCOMES = {Kind.REPLY: int(Outcome.COMPLETED), Kind.ERROR: int(Outcome.FAILED), Kind.LOST: int(Outcome.DROPPED)}
 IDLE = 60.0

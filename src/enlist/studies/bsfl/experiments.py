@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.arena.genie import Reward, make
 from enlist.arena.play import Match, Rules
 from enlist.arena.scenarios import scenario as named
@@ -51,7 +52,6 @@ from enlist.studies.bsfl.settings import (
 )
 from enlist.studies.experiments import simulation
 from enlist.studies.study import Experiment, Scale, Settings, over_seeds
-from enlist.typing import BoolArray, FloatArray, IntArray
 
 SA, ALSA, ONE_SIDED = "sa", "alsa", "one-sided"
 PRINTED, CODE = "printed", "code"

@@ -9,7 +9,8 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist.statistics import Summary, share
+from enlist._internal.statistics import Summary, share
+from enlist._internal.typing import FloatArray
 from enlist.studies.bsfl.experiments import (
     ALSA,
     BETAS,
@@ -46,7 +47,6 @@ from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Group, Results
 from enlist.studies.rules import Arm, Rule
 from enlist.studies.study import Figure, Table, possible
-from enlist.typing import FloatArray
 
 BOTH = (IID, NON_IID)
 TIME = "virtual seconds"

@@ -8,13 +8,13 @@ from typing import Literal
 
 import numpy as np
 
-from enlist.statistics import Summary, bootstrap, share
+from enlist._internal.statistics import Summary, bootstrap, share
+from enlist._internal.typing import FloatArray
 from enlist.studies.bsfl.experiments import TARGETS
 from enlist.studies.bsfl.settings import COUNTED
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Verdict, counted, shown
 from enlist.studies.results import Group, Results
 from enlist.studies.rules import Arm
-from enlist.typing import FloatArray
 
 FLAT, LINEAR = 1.2, 1.8
 """Doublings: 1 is logarithmic, 1.41 a square root, 2 linear."""

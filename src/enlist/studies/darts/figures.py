@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import altair as alt
 import numpy as np
 
+from enlist._internal.typing import FloatArray
 from enlist.report.profile import memory_unit, profile_charts
 from enlist.report.skew import class_bars, class_pies, size_histogram
 from enlist.studies.charts import Look, boxes, curves, intervals, lines
@@ -31,7 +32,6 @@ from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.rules import Arm, Rule
 from enlist.studies.study import Figure, possible
-from enlist.typing import FloatArray
 
 if TYPE_CHECKING:
     from enlist.simulation.profile import Profile

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.stats import spearmanr
 
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.studies.darts.settings import INITIAL
 from enlist.studies.measures import EVENNESS, ROUNDS_TO_TARGET, Measure, Value
 from enlist.studies.results import Outcome
-from enlist.typing import FloatArray, IntArray
 
 if TYPE_CHECKING:
     from enlist.simulation.profile import Profile

@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from enlist.statistics import share
+from enlist._internal.statistics import share
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.studies.claims import Verdict, counted
 from enlist.studies.darts.measures import profile_of
 from enlist.studies.darts.settings import BATCH
 from enlist.studies.results import Outcome, Results
 from enlist.studies.rules import Arm
-from enlist.typing import FloatArray, IntArray
 
 PURE = 0.99
 """Share of its samples that a client of one class has of it, at least."""

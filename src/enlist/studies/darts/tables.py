@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
 from enlist.studies.claims import shown
 from enlist.studies.darts.experiments import batch_arm, server_arm
 from enlist.studies.darts.figures import populations

@@ -7,10 +7,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from enlist.statistics import Summary, bootstrap
-from enlist.statistics import share as share_of
+from enlist._internal.statistics import Summary, bootstrap
+from enlist._internal.statistics import share as share_of
+from enlist._internal.typing import FloatArray
 from enlist.studies.results import Group
-from enlist.typing import FloatArray
 
 CLEAN = "process/0/"
 """Where the selection process without noise stands."""

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist import files, selectors
+from enlist import selectors
+from enlist._internal import files
 from enlist.data.idx import has_fashion_mnist
 from enlist.runs.checkpoints import CHECKPOINTS, written
 from enlist.studies.experiments import simulation

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.arena.genie import Reward, make
 from enlist.arena.play import Match, Rules
 from enlist.bandits.gaussian import ExactGP
@@ -19,7 +20,6 @@ from enlist.selectors.safa import SAFA
 from enlist.studies.fedsuv.square import Square
 from enlist.studies.fedsuv.theory import complexity, information, smallest_gap
 from enlist.studies.study import Settings
-from enlist.typing import AnyArray, BoolArray, FloatArray, IntArray
 
 BANDS = 5
 """Bands of validity in which candidates are counted: [0, 0.2), ..., [0.8, 1]."""

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
+from enlist._internal.typing import FloatArray
 from enlist.studies.claims import Further, shown
 from enlist.studies.fedsuv.measures import (
     LOW,
@@ -32,7 +33,6 @@ from enlist.studies.fedsuv.theory import DIAGONAL, complexity, information, regr
 from enlist.studies.further import nothing
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Experiment, Scale, Settings, over_seeds
-from enlist.typing import FloatArray
 
 RHOS = (0.2, 0.6, 0.8, 0.95)
 RIDGE = 0.05

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.statistics import Summary
+from enlist._internal.typing import FloatArray, IntArray
 from enlist.errors import unknown
 from enlist.report.charts import PALETTE
-from enlist.statistics import Summary
 from enlist.studies.charts import GREY, Look, bands, curves, intervals, within
 from enlist.studies.fedsuv.measures import CLEAN
 from enlist.studies.fedsuv.methods import EVERYBODY, OURS, PRINTED
@@ -17,7 +18,6 @@ from enlist.studies.fedsuv.process import BANDS
 from enlist.studies.fedsuv.settings import NOISES
 from enlist.studies.results import Group, Results
 from enlist.studies.study import Figure
-from enlist.typing import FloatArray, IntArray
 
 Rows = list[dict[str, Any]]
 SHOWN = ("random", "oort", "cu-cs", "multiplied", PRINTED, OURS)

@@ -7,8 +7,8 @@ import math
 import numpy as np
 
 from enlist import selectors
-from enlist.statistics import Summary, paired_difference
-from enlist.statistics import share as share_of
+from enlist._internal.statistics import Summary, paired_difference
+from enlist._internal.statistics import share as share_of
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict, counted, leads, shown, together
 from enlist.studies.fedsuv.measures import (
     CLEAN,

@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 
+from enlist._internal.statistics import Summary, geometric_mean
+from enlist._internal.typing import FloatArray
 from enlist.errors import unknown
 from enlist.runs.scores import LAST, time_to, total
 from enlist.runs.tables import RunTables
-from enlist.statistics import Summary, geometric_mean
 from enlist.studies.fedsuv.methods import RANDOM
 from enlist.studies.fedsuv.paper import TASKS
 from enlist.studies.results import Group, Results
 from enlist.studies.speed_ups import SpeedUp, Way
-from enlist.typing import FloatArray
 
 JUDGED, LOWER = 0.95, 0.90
 """Targets as shares of random selection's final accuracy: by the first claims are judged. The paper's five are 79 to

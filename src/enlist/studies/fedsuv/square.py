@@ -7,10 +7,10 @@ import functools
 import numpy as np
 from scipy.special import ndtr, ndtri
 
+from enlist._internal.typing import BoolArray, FloatArray
 from enlist.arena.worlds import Scenario, Truth, World
 from enlist.clients import Clients
 from enlist.streams import Streams
-from enlist.typing import BoolArray, FloatArray
 
 DIMENSIONS = 6
 DEADLINE = 100.0

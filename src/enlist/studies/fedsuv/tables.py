@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
 from enlist.studies.fedsuv import paper
 from enlist.studies.fedsuv.measures import covered_runs, eliminated_share, growth, leaving, misjudged, staying, wrongly
 from enlist.studies.fedsuv.measures import selected_mean as mean_of

@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 
+from enlist._internal.typing import FloatArray
 from enlist.bandits.gaussian import ExactGP
-from enlist.typing import FloatArray
 
 DIAGONAL = math.sqrt(2.0)
 """No rectangle in the unit square is wider; a larger bound says nothing."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
 from enlist.studies.claims import Further, shown
 from enlist.studies.fedsuv.measures import objective
 from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, FORGETTING, FORMER, OURS, PRINTED, RANDOM, ZERO, title

@@ -8,10 +8,10 @@ from typing import Any
 import altair as alt
 import numpy as np
 
+from enlist._internal.statistics import Summary
 from enlist.report.charts import Row
 from enlist.report.training import curve_rows
 from enlist.runs.printing import time_unit
-from enlist.statistics import Summary
 from enlist.studies.charts import Look, intervals, within
 from enlist.studies.fedsuv.methods import ABLATIONS, FEDSUV, MAIN, OTHERS, RANDOM, palette, title
 from enlist.studies.fedsuv.paper import AVERAGING

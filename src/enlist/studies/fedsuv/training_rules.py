@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
+from enlist._internal.statistics import Summary, paired_difference
 from enlist.errors import unknown
-from enlist.statistics import Summary, paired_difference
 from enlist.studies.claims import (
     NOT,
     PARTLY,

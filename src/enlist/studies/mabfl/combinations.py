@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
+from enlist._internal.typing import FloatArray
 from enlist.studies.claims import Claim, Verdict, greater, leads, no_worse, together
 from enlist.studies.mabfl.further import CLOSER, LONGER, MORE_DATA, STRANGER, again
 from enlist.studies.mabfl.keys import ALL, ALONE, BEST, CODES, SECOND, fixed
@@ -14,7 +15,6 @@ from enlist.studies.mabfl.scores import (
     separations,
 )
 from enlist.studies.results import Results
-from enlist.typing import FloatArray
 
 MATTERS = 0.01
 """A difference in AUC between two models that is worth having."""

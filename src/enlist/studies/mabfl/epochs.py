@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.statistics import bootstrap
+from enlist._internal.statistics import bootstrap
+from enlist._internal.typing import FloatArray
 from enlist.studies.claims import UNTESTABLE, Claim, Verdict, alike, greater, no_worse
 from enlist.studies.mabfl.combinations import MATTERS
 from enlist.studies.mabfl.further import EPOCHS, again
@@ -20,7 +21,6 @@ from enlist.studies.mabfl.scores import (
     straightness,
 )
 from enlist.studies.results import Results
-from enlist.typing import FloatArray
 
 
 def _same_best(results: Results) -> Verdict:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.statistics import share
+from enlist._internal.statistics import share
 from enlist.studies.claims import UNTESTABLE, Claim, Further, Verdict, alike, counted, greater, leads, together
 from enlist.studies.mabfl.combinations import MATTERS
 from enlist.studies.mabfl.further import POISON, WEIGHTS, again, again_by_mean

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from enlist.statistics import Summary, bootstrap, share
+from enlist._internal.statistics import Summary, bootstrap, share
+from enlist._internal.typing import FloatArray
 from enlist.studies.claims import (
     Claim,
     Verdict,
@@ -32,7 +33,6 @@ from enlist.studies.mabfl.keys import (
 from enlist.studies.mabfl.scores import contrast, peaks, rounds_to, shares
 from enlist.studies.mabfl.tuning import SLIGHT
 from enlist.studies.results import Results
-from enlist.typing import FloatArray
 
 CONTINUOUS = ucb(0.05, 0.75)
 

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.special import ndtri
 
-from enlist.statistics import Summary, paired_difference
+from enlist._internal.statistics import Summary, paired_difference
+from enlist._internal.typing import FloatArray
 from enlist.studies.mabfl.keys import ALONE, BEST, CODES, fixed
 from enlist.studies.results import Group, Results
-from enlist.typing import FloatArray
 
 UNTIL = 15
 """Rounds over which increases are compared; later ones are past the peak in the thesis."""

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray
 from enlist.studies.study import Settings
-from enlist.typing import AnyArray
 
 if TYPE_CHECKING:
     from enlist.personal import Workers

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from enlist._internal.typing import AnyArray, IntArray
 from enlist.data import DATASETS, Dataset, Samples
 from enlist.streams import Streams
-from enlist.typing import AnyArray, IntArray
 
 WORKERS = {
     1: "sees pictures upside down",

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.statistics import Summary
+from enlist._internal.statistics import Summary
 from enlist.studies.mabfl.counts import PRINTED
 from enlist.studies.mabfl.keys import BASELINES, BEST, CODES, FINAL, fixed, grid, others
 from enlist.studies.mabfl.scores import gaps, oscillation, residuals, shares

@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from enlist.statistics import Summary, bootstrap, share
+from enlist._internal.statistics import Summary, bootstrap, share
+from enlist._internal.typing import FloatArray
 from enlist.studies.claims import Claim, Verdict, alike, counted, greater, leads, together
 from enlist.studies.mabfl.further import OPTIMISM, QUANTILE, SLOW, again, again_by_mean
 from enlist.studies.mabfl.keys import BONUSES, DISCOUNTS, EPSILONS, PAIRS, STEPS, THRESHOLDS, greedy, thompson, ucb
 from enlist.studies.mabfl.scores import contrast, gaps, oscillation, peaks
 from enlist.studies.results import Results
-from enlist.typing import FloatArray
 
 SLIGHT = 0.005
 """A difference in AUC between two settings of a rule that is worth tuning for."""

@@ -8,8 +8,8 @@ import math
 import torch
 from torch import nn
 
+from enlist._internal.options import Options
 from enlist.errors import InputError
-from enlist.options import Options
 from enlist.streams import Streams
 
 MOST_PARAMETERS = 2**31

@@ -9,8 +9,8 @@ import pydantic
 import torch
 from torch import Tensor, nn
 
+from enlist._internal.importing import full_name, imported, source_digest
 from enlist.errors import InputError
-from enlist.importing import full_name, imported, source_digest
 from enlist.training.models.base import ModelOptions, outputs
 
 

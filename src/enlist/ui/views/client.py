@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.text import printable
 from enlist.errors import EnlistError, InputError
 from enlist.report.reasons import MOST_TERMS, term_chart
 from enlist.report.rounds import history_chart, history_rows
@@ -16,7 +17,6 @@ from enlist.runs.reasons import OWN
 from enlist.runs.scores import times_selected
 from enlist.runs.tables import RunTables, Table
 from enlist.runs.why import row_of, why
-from enlist.text import printable
 from enlist.ui.index import Item
 from enlist.ui.standing import Brief
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link, some

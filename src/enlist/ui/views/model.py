@@ -13,9 +13,9 @@ from urllib.parse import quote, urlencode
 import altair as alt
 import numpy as np
 
+from enlist._internal.text import printable
 from enlist.errors import EnlistError, unknown
 from enlist.runs.tables import Table
-from enlist.text import printable
 from enlist.ui.index import Item
 
 Cell = str | Mapping[str, str]

@@ -8,9 +8,9 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from enlist._internal.text import printable
 from enlist.errors import InputError
 from enlist.runs.printing import written
-from enlist.text import printable
 from enlist.ui.index import KINDS, RUNS, Index, Item
 from enlist.ui.standing import STATES, Brief
 from enlist.ui.views.model import address_of, columns_of

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist import files
+from enlist._internal import files
 from enlist.errors import EnlistError
 from enlist.runs.printing import duration
 from enlist.runs.tables import Table, read_json, read_table

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import pydantic
 
-from enlist import checks
+from enlist._internal import checks
+from enlist._internal.text import brief
 from enlist.errors import InputError, did_you_mean
-from enlist.text import brief
 
 if TYPE_CHECKING:
     from pydantic._internal._model_construction import ModelMetaclass

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from enlist.typing import AnyArray
+from enlist._internal.typing import AnyArray
 
 HIDDEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
 """Unicode's categories of what must not reach a terminal or a chart: controls, marks that turn or hide text, private

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.text import brief
 from enlist.errors import InputError, unknown
-from enlist.text import brief
 
 
 @dataclasses.dataclass(frozen=True)

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from enlist._internal.text import brief, brief_reason
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError, did_you_mean
-from enlist.text import brief, brief_reason
-from enlist.typing import AnyArray, FloatArray, IntArray
 
 MOST = 1e15
 """Numbers that clients report or users set are at most so large. No loss, latency, sample count or gain comes near it

@@ -16,7 +16,7 @@ from typing import IO
 
 import numpy as np
 
-from enlist.typing import AnyArray
+from enlist._internal.typing import AnyArray
 
 MOST_SHRUNK = 1032
 """Times that deflate makes something smaller, at most."""

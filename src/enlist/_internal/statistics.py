@@ -18,8 +18,8 @@ from scipy.stats import binomtest, chi2, rankdata, studentized_range
 from scipy.stats import norm as normal
 from scipy.stats import t as student
 
+from enlist._internal.typing import FloatArray
 from enlist.streams import Streams
-from enlist.typing import FloatArray
 
 
 @dataclasses.dataclass(frozen=True)
