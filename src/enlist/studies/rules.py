@@ -122,7 +122,8 @@ class Rule:
     spread: float | None = None
 
     def words(self) -> str:
-        names = " and ".join(arm.name for arm in self.against)
+        said = [arm.name for arm in self.against]
+        names = ("; " if any("," in name for name in said) else " and ").join(said)
         first, second = (names, self.of.name) if self.measure.less else (self.of.name, names)
         asked = self._asked()
         if self.how == "leads":
@@ -421,6 +422,28 @@ class Untestable:
 
     def __call__(self, results: Results) -> Verdict:
         return Verdict(UNTESTABLE, "–", self.reason)
+
+
+def arms_of(rule: object) -> list[Arm]:
+    """The arms that a rule speaks of, those of its parts included.
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> rule = Rule("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)
+    >>> [arm.key for arm in arms_of(Parts({"mild": rule, "strong": AsPrinted(rule, [Arm("c", "C")])}))]
+    ['a', 'b', 'a', 'b', 'c']
+    """
+    found: list[Arm] = []
+    for name in ("rule", "parts", "of", "against", "baseline", "beside"):
+        value = getattr(rule, name, None)
+        if isinstance(value, Arm):
+            found.append(value)
+        elif isinstance(value, Mapping):
+            found += [arm for part in value.values() for arm in arms_of(part)]
+        elif isinstance(value, Sequence):
+            found += value
+        elif value is not None:
+            found += arms_of(value)
+    return found
 
 
 def simple_rules(rule: object, name: str = "") -> dict[str, Rule]:
