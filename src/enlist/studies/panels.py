@@ -66,7 +66,7 @@ def side_by_side(
     'Regret'
     """
     names = list(dict.fromkeys(str(row["series"]) for panel in panels for row in panel.rows))
-    look = Look(colours=dict(colours), columns=4, named=len(names) > 1)
+    look = Look(colours=dict(colours), columns=5, named=len(names) > 1)
     pick = alt.selection_point(fields=["series"], bind="legend")
     rows = {f"panel-{number}": _drawn(panel) for number, panel in enumerate(panels)}
     charts = [
