@@ -27,7 +27,7 @@ from enlist.arena import Scenario, World
 from enlist.bandits import round_end, sets_by_time
 from enlist.bandits.lognormal import MEMORY
 from enlist.contract import Choice, Request
-from enlist.processes import in_processes
+from enlist.engine import local
 from enlist.records import Feedback, Outcome
 from enlist.selectors import Tempo
 
@@ -172,7 +172,7 @@ def gather(path: Path, jobs: int, seeds: int = SEEDS, rounds: int = ROUNDS) -> d
     missing = [key for key in keys if key not in found]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
-        ends = in_processes(run, [(key, rounds) for key in missing], jobs, role="a process of the benchmark")
+        ends = local(jobs).map(run, [(key, rounds) for key in missing], role="a process of the benchmark")
         for number, curve in ends:
             found[missing[number]] = curve
             digits = {field: [round(value, 6) for value in getattr(curve, field)] for field in ("regret", "random")}

@@ -22,7 +22,7 @@ import numpy as np
 
 from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.contract import Selector
-from enlist.processes import one_core
+from enlist.engine import one_core
 from enlist.records import Outcome, Selection
 from enlist.runs.folder import Saves
 from enlist.selectors import AnyMethod

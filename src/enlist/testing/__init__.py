@@ -21,8 +21,8 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal.sending import packed
 from enlist.errors import InputError, TellError
-from enlist.processes import packed
 from enlist.records import Feedback, Outcome, RoundMetrics
 from enlist.selectors import get
 from enlist.testing.extremes import one_absurd_client
