@@ -58,7 +58,7 @@ class Asynchronous:
         return self.state.memory
 
     def step(self) -> RoundRecord:
-        """One step: fill free places and wait until the buffer is full, train, merge, evaluate, tell, and write down."""
+        """One step: fill places and wait until the buffer is full, train, merge, evaluate, tell, and write down."""
         simulation, state, driver, config = self.simulation, self.state, self.driver, self.simulation.config
         state.round += 1
         driver.join()
@@ -77,7 +77,9 @@ class Asynchronous:
         learning = driver.tell_step(step, measured)
 
         users = simulation.population.users
-        participations = [entry.row(step.number, self.clients.round_of(entry.asked.round), users) for entry in step.ended]
+        participations = [
+            entry.row(step.number, self.clients.round_of(entry.asked.round), users) for entry in step.ended
+        ]
         row = step.row(measured, self.clients.model_bytes)
         state.memory = self.versions.kept({event.round for event in state.queue})
         selection = step.selection()
@@ -85,7 +87,7 @@ class Asynchronous:
         return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
 
     def _gather(self, step: Step) -> None:
-        """Take what happens, instant by instant, until the buffer is full; when an instant is over, fill free places."""
+        """Take what happens, instant by instant, until the buffer is full; when an instant is over, fill places."""
         state, queue = self.state, self.state.queue
         patience = state.now + PATIENCE
         while not self.protocol.full(len(step.updates)) and not self._hopeless(step):
@@ -130,7 +132,9 @@ class Asynchronous:
         asked = self.driver.books.selection(event.round)
         assert asked is not None
         staleness = self.state.round - 1 - self.versions.sent[event.round]
-        ended = Ended(asked, event.client, OUTCOMES.get(event.kind, Outcome.COMPLETED), staleness, self._schedule(event.round))
+        ended = Ended(
+            asked, event.client, OUTCOMES.get(event.kind, Outcome.COMPLETED), staleness, self._schedule(event.round)
+        )
         if event.kind == Kind.ERROR:
             ended.why = "crashed"
         elif event.kind == Kind.REPLY and self.protocol.gone(staleness):
@@ -219,4 +223,3 @@ def _given(buffer: list[Ended]) -> dict[tuple[int, int], float]:
         for entry in buffer
         if entry.asked.weights is not None
     }
-

@@ -21,8 +21,8 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError
 from enlist.methods import Method
-from enlist.simulation.keys import spelled_out
 from enlist.simulation.discounts import AnyDiscount, Polynomial
+from enlist.simulation.keys import spelled_out
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.server import AnyServer, FedAvg
 
@@ -242,8 +242,9 @@ class RoundsSection(GrownOptions):
     deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
     protocol: Literal["synchronous", "safa", "buffered", "async"] = pydantic.Field(
         "synchronous",
-        description="'safa': everybody trains, the server picks among arrivals and keeps a cache. Asynchronous, a round "
-        "is a step of the server: 'buffered' steps after every `buffer` updates (FedBuff), 'async' with each (FedAsync).",
+        description="'safa': everybody trains, the server picks among arrivals and keeps a cache. The others replace a "
+        "client when it finishes, and a round is a step of the server: 'buffered' steps after every `buffer` updates "
+        "(FedBuff), 'async' with each (FedAsync).",
     )
     late: Literal["drop", "use"] | None = pydantic.Field(
         None,

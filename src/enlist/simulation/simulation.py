@@ -112,7 +112,9 @@ class Simulation:
         self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
         self.updates = Updates(self.clients, self.trainer, rule, self.state)
         self.driver = Driver(self.clients, self.state, None if log is None else Path(log))
-        self._step = functools.partial(self._round, rule) if isinstance(rule, Protocol) else Asynchronous(self, rule).step
+        self._step = (
+            functools.partial(self._round, rule) if isinstance(rule, Protocol) else Asynchronous(self, rule).step
+        )
         self._tell_truth()
         slot = self.state.models.put(0, self.server.model)
         try:  # what metrics of the user's cannot do is said now

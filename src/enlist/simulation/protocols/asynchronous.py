@@ -10,7 +10,7 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Collection, Mapping
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
@@ -79,9 +79,10 @@ class AsynchronousProtocol(abc.ABC):
         """Whether the server steps, once so many updates have come."""
         return updates >= self.settings.per_step
 
-    def base(self, memory: Versions, client: int, number: int) -> int:
+    def base(self, memory: Any, client: int, number: int) -> int:
         """The version that a client of a selection trains from."""
-        return memory.sent[number]
+        version: int = memory.sent[number]
+        return version
 
     def gone(self, staleness: int) -> bool:
         """Whether a version is so many steps old that updates of it are thrown away."""

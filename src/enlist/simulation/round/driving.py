@@ -16,9 +16,10 @@ from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
+from enlist.simulation.round.rows import NOTHING
 from enlist.simulation.round.server import Late
 from enlist.simulation.round.state import State
-from enlist.simulation.round.steps import NOTHING, Ended, Step
+from enlist.simulation.round.steps import Ended, Step
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited
 from enlist.simulation.setup import tells_accuracy
 from enlist.training.local import Report
@@ -184,7 +185,8 @@ class Driver:
         learning = 0.0
         for asked, ended in step.by_selection():
             feedback = self._ended(asked, ended)
-            assert feedback.outcome is not None and feedback.latency is not None
+            assert feedback.outcome is not None
+            assert feedback.latency is not None
             latencies += feedback.latency[feedback.outcome == Outcome.COMPLETED].tolist()
             opening = state.selector.openings[asked.round]
             last = len(ended) == len(opening.pending)

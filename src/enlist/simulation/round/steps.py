@@ -208,7 +208,8 @@ def events(picked: Selection, schedule: Schedule) -> Iterator[Event]:
     A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
     notices the broken connection.
 
-    >>> schedule = Schedule(*np.zeros((4, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=[Kind.REPLY, Kind.LOST, Kind.ERROR])
+    >>> kinds = [Kind.REPLY, Kind.LOST, Kind.ERROR]
+    >>> schedule = Schedule(*np.zeros((4, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=kinds)
     >>> [(event.time, event.kind.name) for event in events(Selection(1, np.array([4, 7, 9]), deadline=5.0), schedule)]
     [(3.0, 'REPLY'), (5.0, 'LOST'), (2.0, 'ERROR')]
     """

@@ -86,7 +86,8 @@ class Updates:
     def tasks(self, asked: Sequence[tuple[Selection, int, float]]) -> list[Task]:
         """What clients of several selections train: (selection, client, share of its work) each."""
         return [
-            self.clients.task(client, picked, share, self._slot(client, picked.round)) for picked, client, share in asked
+            self.clients.task(client, picked, share, self._slot(client, picked.round))
+            for picked, client, share in asked
         ]
 
     def _slot(self, client: int, asked_in: int) -> int:
