@@ -20,8 +20,9 @@ from enlist.runs.tables import RunTables
 POINTS = 240
 BARS = 100
 EVERYBODY, ENOUGH, DEADLINE, NOBODY = "everybody replied", "enough replied", "the deadline", "nobody was asked"
-ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae"}
-SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY: "cross"}
+STEP = "enough updates for a step"
+ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae", STEP: "#6b5ca5"}
+SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY: "cross", STEP: "diamond"}
 """Shapes tell endings apart where colours do not."""
 
 
@@ -58,7 +59,7 @@ def ending_rows(run: RunTables, most: int = POINTS) -> list[dict[str, Any]]:
             "asked": float(table["asked"][place]),
             "late": float(table["late"][place]),
         }
-        rows.append({**row, "ended": ending_of(row)})
+        rows.append({**row, "ended": STEP if run.asynchronous else ending_of(row)})
     return rows
 
 
