@@ -18,6 +18,8 @@ SMALLER_IS_BETTER = {
     "front_regret",
     "late",
     "dropped",
+    "model_loss",
+    "update_error",
 }
 
 
@@ -181,6 +183,16 @@ EVIDENCE: dict[str, Evidence] = {
         "every client may train all the time and the server takes what arrives first",
         Claim("uneven", "round_time"),
         Claim("uneven", "completed"),
+    ),
+    "fedcor": Evidence(
+        "there are hundreds of clients, data are skewed, and everybody can be asked for its loss now and then",
+        Claim("kinds", "update_error"),
+        Claim("one-kind", "model_loss"),
+    ),
+    "divfl": Evidence(
+        "updates of single clients may be seen, and the aggregate should be as if all had taken part",
+        Claim("kinds", "update_error"),
+        Claim("one-kind", "model_loss"),
     ),
 }
 """Every registered selector but random, against which they are measured."""

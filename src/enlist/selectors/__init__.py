@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from enlist.selectors.cs_ucb import CSUCBQ as CSUCBQ
     from enlist.selectors.cu_cs import CUCS as CUCS
     from enlist.selectors.darts import DartsUCB as DartsUCB
+    from enlist.selectors.divfl import DivFL as DivFL
     from enlist.selectors.e3cs import E3CS as E3CS
+    from enlist.selectors.fedcor import FedCor as FedCor
     from enlist.selectors.fedcs import FedCS as FedCS
     from enlist.selectors.fedsuv import FedSUV as FedSUV
     from enlist.selectors.mabfl import DiscountedThompsonSelector as DiscountedThompsonSelector
@@ -78,6 +80,8 @@ BUILT_IN = {
     "oort": "oort:Oort",
     "refl": "refl:REFL",
     "safa": "safa:SAFA",
+    "fedcor": "fedcor:FedCor",
+    "divfl": "divfl:DivFL",
 }
 
 
