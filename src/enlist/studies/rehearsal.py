@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from enlist._internal import checks
-from enlist.processes import temporary_folder
+from enlist.engine import temporary_folder
 from enlist.studies.results import kept
 from enlist.studies.running import performed
 from enlist.studies.study import Experiment, Settings

@@ -45,7 +45,8 @@ def development(study: Study, scale: Scale) -> list[Experiment]:
     [100, 101]
     """
     rules = rules_of(study).values()
-    keys = {arm.key for rule in rules for arm in (rule.of, *rule.against, rule.baseline) if arm is not None}
+    arms = [arm for rule in rules for arm in (rule.of, *rule.against, rule.baseline) if arm is not None]
+    keys = {key for arm in arms for key in arm.keys}
     wanted = [each for each in study.experiments(scale) if each.key in keys]
     # A study has at most a hundred seeds, from 0 on or from a multiple of a hundred.
     return [dataclasses.replace(each, seed=DEVELOPMENT + each.seed % 100) for each in wanted]

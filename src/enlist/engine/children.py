@@ -19,13 +19,11 @@ import weakref
 from collections.abc import Callable
 from typing import Any
 
+from enlist.engine.leftovers import status
+from enlist.engine.starting import BEAT, context, serve_parent
 from enlist.errors import EnlistError, InputError
-from enlist.processes.leftovers import status
-from enlist.processes.starting import BEAT, context, serve_parent
 
 LOGGER = logging.getLogger("enlist")
-REPLACED = 2
-"""Times that what a process was doing when it died is done again by another one; then its master gives up."""
 LOOK = 5.0
 """Seconds between two looks at the children."""
 REPORTED = 30.0

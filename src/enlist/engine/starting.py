@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from enlist.processes.leftovers import claim
+from enlist.engine.leftovers import claim
 
 BEAT = 0.5
 """Seconds between two signs of life of a process that is watched."""
