@@ -23,10 +23,10 @@ NUMPY = "numpy.ndarray"
 """How Flower names the way in which arrays are written; strategies can read no other."""
 
 
-class Parts(NamedTuple):
+class ReplyRecords(NamedTuple):
     """The records of a reply by kind, found in one go: Flower builds a new table each time it is asked for a kind.
 
-    >>> parts_of(RecordDict({"metrics": MetricRecord({"n": 1})})).metrics
+    >>> records_of(RecordDict({"metrics": MetricRecord({"n": 1})})).metrics
     {'metrics': {'n': 1}}
     """
 
@@ -35,19 +35,19 @@ class Parts(NamedTuple):
     extra: Mapping[str, Any]
 
 
-def parts_of(content: RecordDict) -> Parts:
+def records_of(content: RecordDict) -> ReplyRecords:
     """The records of a reply by kind.
 
-    >>> parts_of(RecordDict()).arrays
+    >>> records_of(RecordDict()).arrays
     {}
     """
-    parts = Parts({}, {}, content.get(keys.RECORD, {}))
+    records = ReplyRecords({}, {}, content.get(keys.RECORD, {}))
     for name, record in content.items():
         if isinstance(record, ArrayRecord):
-            parts.arrays[name] = record
+            records.arrays[name] = record
         elif isinstance(record, MetricRecord):
-            parts.metrics[name] = record
-    return parts if isinstance(parts.extra, ConfigRecord | dict) else parts._replace(extra={})
+            records.metrics[name] = record
+    return records if isinstance(records.extra, ConfigRecord | dict) else records._replace(extra={})
 
 
 def shapes_of(arrays: ArrayRecord) -> dict[str, tuple[int, ...]]:
@@ -108,17 +108,19 @@ def templates_of(arrays: ArrayRecord) -> dict[str, Template]:
     return found
 
 
-def examined(parts: Parts, templates: Mapping[str, Template] | None = None) -> tuple[dict[str, tuple[int, ...]], str]:
+def examined(
+    records: ReplyRecords, templates: Mapping[str, Template] | None = None
+) -> tuple[dict[str, tuple[int, ...]], str]:
     """Names and true shapes of the arrays of a reply, and why they cannot be used, if so.
 
-    >>> examined(parts_of(RecordDict({"arrays": ArrayRecord([np.array([1.0, np.nan])])})))
+    >>> examined(records_of(RecordDict({"arrays": ArrayRecord([np.array([1.0, np.nan])])})))
     ({'0': (2,)}, "array '0' holds NaN or infinity")
     """
-    if len(parts.arrays) != 1:
-        return {}, f"{len(parts.arrays)} ArrayRecords in the reply, not one"
+    if len(records.arrays) != 1:
+        return {}, f"{len(records.arrays)} ArrayRecords in the reply, not one"
     shapes: dict[str, tuple[int, ...]] = {}
     fault = ""
-    for name, array in next(iter(parts.arrays.values())).items():
+    for name, array in next(iter(records.arrays.values())).items():
         known = None if templates is None else templates.get(name)
         if known is not None and _alike(array, known):
             values: AnyArray = np.frombuffer(array.data, known.dtype, offset=len(known.prefix))
@@ -180,15 +182,15 @@ def misshapen(shapes: Shapes, expected: Shapes) -> str:
     return ""
 
 
-def unweighed(parts: Parts, weight_key: str) -> str:
+def unweighed(records: ReplyRecords, weight_key: str) -> str:
     """Why a reply has no weight, without which Flower would end the run.
 
-    >>> unweighed(parts_of(RecordDict({"metrics": MetricRecord({"num-examples": 0})})), "num-examples")
+    >>> unweighed(records_of(RecordDict({"metrics": MetricRecord({"num-examples": 0})})), "num-examples")
     "'num-examples' is 0, not a number above 0"
     """
-    if len(parts.metrics) != 1:
-        return f"{len(parts.metrics)} MetricRecords in the reply, not one"
-    metrics = next(iter(parts.metrics.values()))
+    if len(records.metrics) != 1:
+        return f"{len(records.metrics)} MetricRecords in the reply, not one"
+    metrics = next(iter(records.metrics.values()))
     weight = metrics.get(weight_key)
     if not isinstance(weight, int | float) or not 0 < weight <= RANGES["num_examples"][1]:
         told = f"'{weight_key}' is {weight!s:.40}, not a number above 0"
@@ -196,34 +198,34 @@ def unweighed(parts: Parts, weight_key: str) -> str:
     return ""
 
 
-def weight_of(parts: Parts, weight_key: str) -> float:
+def weight_of(records: ReplyRecords, weight_key: str) -> float:
     """The weight that a reply claims, of one that has a weight.
 
-    >>> weight_of(parts_of(RecordDict({"metrics": MetricRecord({"n": 5})})), "n")
+    >>> weight_of(records_of(RecordDict({"metrics": MetricRecord({"n": 5})})), "n")
     5.0
     """
-    weight = next(iter(parts.metrics.values()))[weight_key]
+    weight = next(iter(records.metrics.values()))[weight_key]
     assert isinstance(weight, int | float)
     return float(weight)
 
 
-def cut_weight(parts: Parts, weight_key: str, heaviest: float) -> float:
+def cut_weight(records: ReplyRecords, weight_key: str, heaviest: float) -> float:
     """Cut the weight that a reply claims, in the reply itself; returns what is left.
 
-    >>> reply = parts_of(RecordDict({"metrics": MetricRecord({"n": 10**12})}))
+    >>> reply = records_of(RecordDict({"metrics": MetricRecord({"n": 10**12})}))
     >>> cut_weight(reply, "n", 100.0), reply.metrics["metrics"]["n"]
     (100.0, 100.0)
     """
-    weight = weight_of(parts, weight_key)
+    weight = weight_of(records, weight_key)
     if weight > heaviest:
-        next(iter(parts.metrics.values()))[weight_key] = weight = heaviest
+        next(iter(records.metrics.values()))[weight_key] = weight = heaviest
     return weight
 
 
 class Form(NamedTuple):
     """What must be the same in all replies that are aggregated: names of records and arrays, and kinds of metrics.
 
-    >>> form_of(parts_of(RecordDict({"metrics": MetricRecord({"n": 1, "losses": [0.5, 0.25]})})))
+    >>> form_of(records_of(RecordDict({"metrics": MetricRecord({"n": 1, "losses": [0.5, 0.25]})})))
     Form(arrays='', names=(), metrics='metrics', lengths=(('losses', 2), ('n', -1)))
     """
 
@@ -241,28 +243,28 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"{name:.60}" for name in names)
 
 
-def form_of(parts: Parts) -> Form:
+def form_of(records: ReplyRecords) -> Form:
     """What a reply has to have in common with others; -1 is the length of a single number.
 
-    >>> form_of(parts_of(RecordDict({"arrays": ArrayRecord([np.ones(1)])})))
+    >>> form_of(records_of(RecordDict({"arrays": ArrayRecord([np.ones(1)])})))
     Form(arrays='arrays', names=('0',), metrics='', lengths=())
     """
-    name, record = next(iter(parts.metrics.items()), ("", {}))
+    name, record = next(iter(records.metrics.items()), ("", {}))
     lengths = tuple((key, len(value) if isinstance(value, list) else -1) for key, value in sorted(record.items()))
-    titles, arrays = next(iter(parts.arrays.items()), ("", {}))
+    titles, arrays = next(iter(records.arrays.items()), ("", {}))
     return Form(titles, tuple(sorted(arrays)), name, lengths)
 
 
-def outliers(replies: Sequence[Parts], like: Parts | None = None) -> list[str]:
+def outliers(replies: Sequence[ReplyRecords], like: ReplyRecords | None = None) -> list[str]:
     """For each reply, how its form differs from that of most; Flower would end the run over a single one.
 
     If `like` is given, it is the one that is right.
 
     >>> same, other = ({"metrics": MetricRecord({"num-examples": 1})}, {"metrics": MetricRecord({"n": 1})})
-    >>> outliers([parts_of(RecordDict(each)) for each in (same, other, same)])
+    >>> outliers([records_of(RecordDict(each)) for each in (same, other, same)])
     ['', 'the metrics are n, those of most are num-examples', '']
     """
-    forms = [form_of(parts) for parts in replies]
+    forms = [form_of(records) for records in replies]
     if not forms:
         return []
     usual = collections.Counter(forms).most_common(1)[0][0] if like is None else form_of(like)
@@ -341,3 +343,31 @@ def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:
     if list(arrays) != list(names) and set(arrays) == set(names):
         for name in names:
             arrays[name] = arrays.pop(name)
+
+
+def record_from(tensors: Iterable[bytes], tensor_type: str) -> ArrayRecord:
+    """A model of the old API as arrays; bytes of another kind than NumPy's, such as trees, as they are.
+
+    >>> record_from([b"ab"], "trees")["0"].numpy()
+    array([97, 98], dtype=uint8)
+    """
+    if tensor_type == NUMPY:
+        return ArrayRecord([np.asarray(np.load(io.BytesIO(tensor), allow_pickle=False)) for tensor in tensors])
+    return ArrayRecord([np.frombuffer(tensor, dtype=np.uint8) for tensor in tensors])
+
+
+def tensors_of(arrays: ArrayRecord, tensor_type: str) -> list[bytes]:
+    """A model as the old API sends it; `record_from` reads it.
+
+    >>> tensors_of(record_from([b"ab"], "trees"), "trees")
+    [b'ab']
+    """
+    tensors = []
+    for array in arrays.values():
+        buffer = io.BytesIO()
+        if tensor_type == NUMPY:
+            np.save(buffer, array.numpy(), allow_pickle=False)
+        else:
+            buffer.write(array.numpy().tobytes())
+        tensors.append(buffer.getvalue())
+    return tensors

@@ -19,7 +19,7 @@ from enlist._internal.typing import IntArray
 from enlist.books import replay_lines
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower.choosers import FunctionSelector
+from enlist.flower.selector import FunctionSelector
 from enlist.records import Selection
 from enlist.runs.digests import Running, report
 

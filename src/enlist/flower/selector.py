@@ -124,10 +124,10 @@ class FunctionSelector(Selector[FunctionSettings, FunctionState]):
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Source:
+class SelectorSource:
     """Where the selector comes from: made when the first nodes are there, or read from a checkpoint.
 
-    >>> source = Source.of("oort", settings={"penalty": 1.0}, preset=None, seed=7)
+    >>> source = SelectorSource.of("oort", settings={"penalty": 1.0}, preset=None, seed=7)
     >>> source.name, sorted(source.needs), source.create(Clients(count=3)).settings.penalty
     ('oort', ['latency', 'loss_rms'], 1.0)
     """
@@ -146,7 +146,7 @@ class Source:
         settings: Mapping[str, Any] | None,
         preset: str | None,
         seed: int,
-    ) -> Source:
+    ) -> SelectorSource:
         """Check what a user passed; a wrong name or setting is refused here, not in the first round."""
         if isinstance(selector, Selector):
             if settings or preset:

@@ -9,7 +9,7 @@ import dataclasses
 import random
 import types
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, MetricRecord, RecordDict
@@ -38,6 +38,52 @@ METHODS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregat
 
 UNWEIGHED = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg, FedXgbBagging, FedXgbCyclic)
 """Strategies whose result is not an average by weights, into which a late reply could be merged with less weight."""
+
+
+class Forwarding:
+    """A wrapper whose strategies' attributes can be read from it and set in it, unless it has them itself.
+
+    >>> class Wrapper(Forwarding):
+    ...     def __init__(self, strategy):
+    ...         self.strategy, self._made = strategy, True
+    ...
+    ...     def _holders(self, name):
+    ...         return [self.strategy] if hasattr(self.strategy, name) else []
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> wrapper = Wrapper(FedAvg())
+    >>> wrapper.fraction_train = 0.5
+    >>> wrapper.strategy.fraction_train, wrapper.fraction_train
+    (0.5, 0.5)
+    """
+
+    _made = False
+    """Whether the wrapper has all attributes of its own."""
+
+    def _holders(self, name: str) -> list[Any]:
+        """The strategies that have an attribute."""
+        raise NotImplementedError
+
+    def _changed(self, name: str) -> None:
+        """An attribute of the strategies was set."""
+
+    if not TYPE_CHECKING:  # else nobody would notice a name that is misspelt
+
+        def __getattr__(self, name: str) -> Any:
+            """What the wrapper itself has not, a strategy in it may have."""
+            for holder in self._holders(name) if self._made and not name.startswith("__") else ():
+                return getattr(holder, name)
+            raise AttributeError(f"neither {type(self).__name__} nor the strategy in it has an attribute {name!r}")
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            """What the wrapper itself has not, is set in the strategies that have it."""
+            own = not self._made or name in vars(self) or hasattr(type(self), name)
+            holders = [] if own or name.startswith("__") else self._holders(name)
+            for holder in holders:
+                setattr(holder, name, value)
+            if holders:
+                self._changed(name)
+            else:
+                super().__setattr__(name, value)
 
 
 def is_strategy(value: object) -> bool:

@@ -10,49 +10,31 @@ from __future__ import annotations
 import contextlib
 import copy
 import json
-import logging
-from collections.abc import Mapping, Sequence
+import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import pathspec
 from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from enlist import storage
 from enlist._internal import files
-from enlist._internal.text import printable
 from enlist._internal.typing import AnyArray
 from enlist.contract import Selector
-from enlist.errors import InputError, StateFileError
-from enlist.flower.attributes import pack_strategy
-from enlist.flower.federation import Federation
-from enlist.flower.records import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
-from enlist.flower.replaying import Decisions
+from enlist.errors import InputError
+from enlist.flower.checkpoint import pack_strategy
+from enlist.flower.decisions import Decisions
+from enlist.flower.federation import FlowerFederation
+from enlist.flower.grid import LOGGER
+from enlist.flower.tables import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.runs.background import Background
 from enlist.runs.checkpoints import Checkpoint, Saves, Weights
 from enlist.runs.federation import note_start
 from enlist.runs.folder import RunFolder
-
-
-class CleanLines(logging.Filter):
-    """Names and reasons that clients send cannot move the cursor, or begin a line of the log that looks like ours.
-
-    >>> record = logging.makeLogRecord({"msg": "node %d: %s", "args": (7, "fine\\nenlist round=9 \\x1b[2J")})
-    >>> CleanLines().filter(record), record.getMessage()
-    (True, 'node 7: fine\\\\nenlist round=9 \\\\x1b[2J')
-    """
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Clean a line; all are let through."""
-        record.msg, record.args = printable(record.getMessage(), LONGEST_LINE, keep="\t"), ()
-        return True
-
-
-LONGEST_LINE = 2_000
-LOGGER = logging.getLogger("flwr.enlist")
-"""Below Flower's own logger, so that lines appear among Flower's."""
-LOGGER.addFilter(CleanLines())
 
 CHANGEABLE = (
     "k",
@@ -70,18 +52,40 @@ CHANGEABLE = (
 )
 """Settings with which a run may be continued though it began with others."""
 
+PROJECT = "pyproject.toml"
+NEVER_PACKED = (
+    ".flwr/**",
+    "**/__pycache__/**",
+    "build/**",
+    "eggs/**",
+    ".eggs/**",
+    "lib/**",
+    "lib64/**",
+    "parts/**",
+    ".venv/**",
+    "env/**",
+    "venv/**",
+    "ENV/**",
+    "env.bak/**",
+    "venv.bak/**",
+)
+"""Folders that Flower 1.41 leaves out of every app archive, whatever the app says."""
 
-class Keeper:
+TELLING = ("config.json", "decisions/00000001/decisions.jsonl")
+"""Files of a run folder of the kinds that Flower packs."""
+
+
+class FederationFolder:
     """Writes the run folder; without a folder it does nothing.
 
-    >>> keeper = Keeper(None)
-    >>> keeper.restore(), keeper.append("rounds.csv", [{"round": 1}])
+    >>> folder = FederationFolder(None)
+    >>> folder.restore(), folder.append("rounds.csv", [{"round": 1}])
     (None, None)
     """
 
-    def __init__(self, folder: RunFolder | None) -> None:
-        self.folder = folder
-        self.decisions = None if folder is None else Decisions(folder.path / "decisions", folder.accept_changes)
+    def __init__(self, run: RunFolder | None) -> None:
+        self.run = run
+        self.decisions = None if run is None else Decisions(run.path / "decisions", run.accept_changes)
         self.events = 0
         self.described = -1
         self.unsaved: set[str] = set()
@@ -95,7 +99,7 @@ class Keeper:
         config: Mapping[str, Any],
         resume: bool | None,
         accept_changes: bool = False,
-    ) -> Keeper:
+    ) -> FederationFolder:
         """Make the folder or continue in it; `resume` True insists that there is a run, False that there is none."""
         if path is None:
             if resume:
@@ -117,26 +121,26 @@ class Keeper:
 
     def restore(self) -> Checkpoint | None:
         """The last checkpoint, with all tables cut back to it."""
-        if self.folder is None:
+        if self.run is None:
             return None
-        found = self.folder.load()
+        found = self.run.load()
         self.events = 0 if found is None else found.header["events"]
         return found
 
     def reopen(self, done: int, wanted: int) -> bool:
         """Whether there is something left to do: a finished run goes on only if more rounds are wanted."""
-        if self.folder is None:
+        if self.run is None:
             return True
-        if done >= wanted and self.folder.finished():
+        if done >= wanted and self.run.finished():
             return False
-        self.folder.reopen()
+        self.run.reopen()
         return True
 
-    def follow(self, federation: Federation, position: dict[str, Any] | None = None) -> None:
+    def follow(self, federation: FlowerFederation, position: dict[str, Any] | None = None) -> None:
         """Record the selector's decisions, from where a checkpoint left off if there is a position."""
-        if self.folder is None or self.decisions is None or federation.books is None:
+        if self.run is None or self.decisions is None or federation.books is None:
             return
-        with self.folder.writing():
+        with self.run.writing():
             log = self.decisions.cut(position) or self.decisions.begin(federation.selector)
         federation.record_to(log)
 
@@ -145,26 +149,31 @@ class Keeper:
         if table == "events.csv":
             rows = rows[: max(MOST_EVENTS - self.events, 0)]
             self.events += len(rows)
-        if self.folder is not None and rows:
-            self.folder.append(table, rows)
+        if self.run is not None and rows:
+            self.run.append(table, rows)
 
-    def describe(self, federation: Federation, number: int) -> None:
+    def describe(self, federation: FlowerFederation, number: int) -> None:
         """Write clients.csv anew, if there is a new client or name in it, and every tenth round."""
-        if self.folder is None or (self.described == federation.nodes.changes and number % 10):
+        if self.run is None or (self.described == federation.nodes.changes and number % 10):
             return
-        with self.folder.writing():
-            storage.replace(self.folder.path / "clients.csv", clients_table(federation).encode())
+        with self.run.writing():
+            storage.replace(self.run.path / "clients.csv", clients_table(federation).encode())
         self.described = federation.nodes.changes
 
     def save(
-        self, number: int, header: Mapping[str, Any], federation: Federation, strategy: Strategy, arrays: ArrayRecord,
+        self,
+        number: int,
+        header: Mapping[str, Any],
+        federation: FlowerFederation,
+        strategy: Strategy,
+        arrays: ArrayRecord,
         initial: Mapping[str, Any],
-    ) -> None:  # fmt: skip
+    ) -> None:
         """Make a checkpoint after round `number`: of this moment, and written while the next round goes on.
 
         There is one at a time. If the one before is still being written, it is waited for.
         """
-        if self.folder is None or self.decisions is None:
+        if self.run is None or self.decisions is None:
             return
         known, own = federation.state()
         moments: dict[str, AnyArray] = {}
@@ -185,7 +194,7 @@ class Keeper:
         model = dict(arrays)
         moved = {name: values.copy() for name, values in own.items()}
         log = self.decisions.log()
-        write = self.folder.prepared(
+        write = self.run.prepared(
             number, content, moved, lambda: _weights(model, moments), _parts(federation), [] if log is None else [log]
         )
         self.background.run(write)
@@ -199,19 +208,19 @@ class Keeper:
 
     def note(self, date: float, time: float, number: int, ending: str = "") -> None:
         """Write into starts.csv that rounds begin, or with `ending` how they end, if they had begun."""
-        if self.folder is None or bool(ending) != self.announced:
+        if self.run is None or bool(ending) != self.announced:
             return
         self.announced = not ending
-        again = number > 0 or files.has_file(self.folder.path / "starts.csv")  # version 0.1 wrote none
+        again = number > 0 or files.has_file(self.run.path / "starts.csv")  # version 0.1 wrote none
         with contextlib.suppress(OSError):  # a full disk is told by whoever writes something that is needed
-            note_start(self.folder.path, date, time, number, ending or ("continued" if again else "started"))
+            note_start(self.run.path, date, time, number, ending or ("continued" if again else "started"))
 
-    def finish(self, result: Mapping[str, Any], federation: Federation) -> None:
+    def finish(self, result: Mapping[str, Any], federation: FlowerFederation) -> None:
         """The run is finished, and its last checkpoint is on disk."""
         self.background.wait()
-        if self.folder is not None:
+        if self.run is not None:
             self.describe(federation, 0)
-            self.folder.write_result(result)
+            self.run.write_result(result)
 
     def stop(self, error: BaseException) -> None:
         """The run ends with an error: wait for the last checkpoint, and say if that fails as well."""
@@ -226,8 +235,8 @@ class Keeper:
         try:
             self.background.close()
         finally:
-            if self.folder is not None:
-                self.folder.close()
+            if self.run is not None:
+                self.run.close()
 
 
 def _weights(model: Mapping[str, Array], moments: Mapping[str, AnyArray]) -> Weights:
@@ -236,7 +245,7 @@ def _weights(model: Mapping[str, Array], moments: Mapping[str, AnyArray]) -> Wei
     return {**weights, "strategy": moments} if moments else weights
 
 
-def _parts(federation: Federation) -> dict[str, Saves]:
+def _parts(federation: FlowerFederation) -> dict[str, Saves]:
     """The selector as it is now; one with a way of its own to save itself is copied whole."""
     if federation.books is None:
         return {}
@@ -263,18 +272,60 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     return dict(config)
 
 
-def saved_model(checkpoint: Checkpoint) -> ArrayRecord:
-    """The model of a checkpoint, in the order in which the strategy had it.
+def refuse_packed(folder: str | PathLike[str]) -> None:
+    """Raise if files of the run in `folder` would be packed with a Flower app, and say what to do instead.
 
-    >>> import types
-    >>> import numpy as np
-    >>> model = {"bias": np.zeros(2), "weight": np.ones((2, 3))}
-    >>> saved = types.SimpleNamespace(header={"names": ["weight", "bias"]}, weights={"model": model}, folder="run")
-    >>> list(saved_model(saved))
-    ['weight', 'bias']
+    >>> import tempfile
+    >>> app = Path(tempfile.mkdtemp()).resolve()
+    >>> _ = (app / PROJECT).write_text("[tool.flwr.app]")
+    >>> refuse_packed(app / ".flwr" / "state")
+    >>> refuse_packed(app / "state")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: folder is '...state', inside the Flower app ..., so that `flwr run` would pack ...
     """
-    model = checkpoint.weights["model"]
+    place = Path(folder).expanduser().resolve()
+    for app in place.parents:
+        rules = _rules(app / PROJECT)
+        if rules is None or not _packed(app, place.relative_to(app).as_posix(), rules):
+            continue
+        name = place.relative_to(app).as_posix()
+        raise InputError(
+            f"folder is '{os.fspath(folder)}', inside the Flower app {app}, so that `flwr run` would pack every "
+            f"client's losses and latencies and send them to all nodes; name a folder outside, such as "
+            f"'~/{place.name}', or one that Flower never packs, '{app / '.flwr' / place.name}', or add the line "
+            f"'/{name}/' to the app's .gitignore."
+        )
+
+
+def _rules(project: Path) -> dict[str, Any] | None:
+    """What an app says of its archive; None where there is no app."""
     try:
-        return ArrayRecord({name: Array(model[name]) for name in checkpoint.header["names"]})
-    except KeyError as error:
-        raise StateFileError(f"{checkpoint.folder} lacks array {error}; restore it from a copy.") from None
+        found: Any = tomllib.loads(project.read_text(encoding="utf-8"))
+        for name in ("tool", "flwr", "app"):
+            found = found[name]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _packed(app: Path, name: str, rules: dict[str, Any]) -> bool:
+    """Whether a file of the run is left once Flower has applied .gitignore, the app's patterns and its own."""
+    left = [f"{name}/{file}" for file in TELLING]
+    if "fab-include" in rules:
+        left = list(_spec(rules["fab-include"]).match_files(left))
+    for patterns in (_ignored(app), rules.get("fab-exclude", ()), NEVER_PACKED):
+        left = list(_spec(patterns).match_files(left, negate=True))
+    return bool(left)
+
+
+def _ignored(app: Path) -> list[str]:
+    try:
+        return (app / ".gitignore").read_text(encoding="utf-8").splitlines()
+    except (OSError, ValueError):
+        return []
+
+
+def _spec(patterns: object) -> pathspec.GitIgnoreSpec:
+    listed = patterns if isinstance(patterns, Iterable) and not isinstance(patterns, str) else ()
+    return pathspec.GitIgnoreSpec.from_lines([text for text in listed if isinstance(text, str)])
