@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
-from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time
+from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time, top_k
 from enlist.bandits.lognormal import SHORTEST
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
@@ -93,6 +93,10 @@ class Tempo(Selector[TempoSettings, TempoState]):
     costs, so it has turns in proportion to T^(-1/a): nobody starves, and shares become even as a grows. Loss counts
     by its square root only, since a high one may be noise. Every piece and setting is measured in docs/tempo.md.
 
+    Asynchronously (`ask(asynchronous=True)`) nobody waits for a set: each client has a place of its own as long as it
+    works, so those are asked that bring the most per second of theirs, v_i u_i / E[T_i]. Turns are then counted by
+    clients that were asked, as an ask is for one or a few.
+
     Reference: this project's own; what it shares with BSFL is that the best set is found by one pass over latencies.
     Needs latency alone; uses loss if it is told. O(n log n) per round; 65 bytes of state per client, and its features.
 
@@ -137,13 +141,15 @@ class Tempo(Selector[TempoSettings, TempoState]):
             chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
         value = self.worth(request)
         brings = value * chance
+        terms = {"value": value, "fair_share": self.waited(request), "chance": chance, "seconds": np.exp(mean)}
+        if request.asynchronous:
+            alone = np.exp(mean + 0.5 * deviation**2)  # the mean of a log-normal
+            return request.pick(top_k(brings / alone, request.k, self.rng), **terms)
         sets = sets_by_time(mean + deviation, brings, request.k, self.rng)
         best = np.argmax(brings[sets].sum(axis=1) / round_end(mean[sets], deviation[sets], finishes[sets]))
-        return request.pick(
-            sets[best], value=value, fair_share=self.waited(request), chance=chance, seconds=np.exp(mean)
-        )
+        return request.pick(sets[best], **terms)
 
-    def exponent(self, k: int) -> float:
+    def exponent(self, k: float) -> float:
         """Of waiting: 1 at first, and more with every turn that the clients have had on average."""
         turns = self.round * k / len(self.clients)
         return min(1.0 + (turns / self.settings.patience) ** 2, MOST)
@@ -153,13 +159,17 @@ class Tempo(Selector[TempoSettings, TempoState]):
 
         They count half for every miss in a row beyond three: a client that never replies backs off.
         """
-        turns = (self.round - request.of(self.state.last)) * (request.k / len(self.clients))
+        turns = (self.round - request.of(self.state.last)) * (self.size(request) / len(self.clients))
         return np.asarray(turns * 0.5 ** np.clip(request.of(self.state.misses) - PARDONED, 0, BACK_OFF))
+
+    def size(self, request: Request) -> float:
+        """Clients that a round asks; asynchronously, those that an ask was for so far, on average."""
+        return (int(self.counts.selected.sum()) + request.k) / self.round if request.asynchronous else request.k
 
     def worth(self, request: Request) -> FloatArray:
         """What a reply of each available client is worth: its waiting, and its loss relative to the others'."""
         waited, loss = self.waited(request), np.nan_to_num(request.of(self.state.loss))
-        return np.asarray(waited ** self.exponent(request.k) * np.exp(self.settings.loss * loss))
+        return np.asarray(waited ** self.exponent(self.size(request)) * np.exp(self.settings.loss * loss))
 
     def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and deviation of ln latency, and the probability of finishing, of the available clients."""
