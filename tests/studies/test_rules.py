@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from enlist._internal.statistics import smallest_difference
+from enlist.errors import InputError, UnknownNameError
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, counted, trials_for
 from enlist.studies.measures import (
     EVENNESS,
@@ -20,7 +21,18 @@ from enlist.studies.measures import (
     final_accuracy,
 )
 from enlist.studies.results import Group, Outcome, Results
-from enlist.studies.rules import Arm, AsPrinted, Limit, Parts, Rule, Share, Untestable, simple_rules, with_spreads
+from enlist.studies.rules import (
+    Arm,
+    AsPrinted,
+    Everywhere,
+    Limit,
+    Parts,
+    Rule,
+    Share,
+    Untestable,
+    simple_rules,
+    with_spreads,
+)
 
 OURS, BASE, OTHER = Arm("ours", "ours"), Arm("base", "random"), Arm("other", "the other")
 NUMBER = Measure("the number", lambda outcome, base: Value(outcome["number"], bool(outcome["open"])))
@@ -203,6 +215,30 @@ def test_a_share_of_cases(heads, kind):
     together = Results({"ours": Group("ours", {}, {0: Outcome({}, {"number": np.array(heads)}, 1.0)})})
     assert rule(together).ours == rule(results(ours=heads)).ours
     assert rule.words() == "share of the runs in which it is so, with Wilson's interval: at least 0.9"
+
+
+def test_experiments_without_a_case_do_not_count_and_none_at_all_is_no_test():
+    rule = Share("it is so", lambda outcome: outcome["cases"], Arm("ours", "cases"), 0.9)
+
+    def of(*cases):
+        return Results(
+            {"ours": Group("ours", {}, {n: Outcome({"cases": each}, {}, 1.0) for n, each in enumerate(cases)})}
+        )
+
+    assert rule(of([True] * 40, [])).ours.endswith("of the 40 cases")
+    assert rule(of([], []))[::2] == (UNTESTABLE, "there was no case of it")
+
+
+def test_the_same_rule_wherever_it_was_run():
+    found = results(ours=[3.0, 3.1, 3.2], base=[1.0, 1.0, 1.0])
+    here = Rule("greater", NUMBER, OURS, [BASE], 0.5)
+    there = dataclasses.replace(here, of=Arm("there/ours", "ours"))
+    assert Everywhere({"here": here, "there": there})(found).ours == "here: +2.10 [+1.85, +2.35]"
+    assert list(simple_rules(Everywhere({"here": here, "there": there}), "faster")) == ["faster/here", "faster/there"]
+    with pytest.raises(UnknownNameError, match="there/ours"):
+        Everywhere({"there": there})(found)
+    with pytest.raises(InputError, match="use Parts"):
+        Everywhere({"here": here, "there": dataclasses.replace(here, margin=1.0)}).words()
 
 
 def test_reasons_that_parts_share_are_said_once():

@@ -18,6 +18,7 @@ from enlist.devices.deadlines import (
     NoDeadline,
     Percentile,
 )
+from enlist.devices.described import Described
 from enlist.devices.devices import Devices, DirectDevices, Latency
 from enlist.devices.features import FEATURES, FeatureKnobs, feature_table, matched_order
 from enlist.devices.generators import DeviceOptions, Equal, Failures, Mixture, Phones, Tiers
@@ -25,7 +26,7 @@ from enlist.devices.intervals import Intervals
 from enlist.devices.sessions import Diurnal, Markov
 from enlist.devices.traces import AvailabilityTrace, DeviceTrace
 
-AnyDevices = Annotated[Phones | Tiers | Mixture | Equal | DeviceTrace, pydantic.Field(discriminator="kind")]
+AnyDevices = Annotated[Phones | Tiers | Mixture | Equal | Described | DeviceTrace, pydantic.Field(discriminator="kind")]
 """Any generator of devices, told apart by `kind`."""
 AnyAvailability = Annotated[
     Always | Bernoulli | Markov | Diurnal | AvailabilityTrace, pydantic.Field(discriminator="kind")
@@ -45,6 +46,7 @@ __all__ = [
     "Bernoulli",
     "Deadline",
     "DeadlineOptions",
+    "Described",
     "DeviceOptions",
     "DeviceTrace",
     "Devices",

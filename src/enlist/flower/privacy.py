@@ -13,10 +13,9 @@ from typing import Any
 from flwr.serverapp.strategy import Strategy
 
 from enlist.errors import InputError
-from enlist.flower.grid import NoNodesError
-from enlist.flower.state import LOGGER
+from enlist.flower.grid import LOGGER, NoNodesError
+from enlist.flower.strategies import UNWEIGHED, innermost, levels
 from enlist.flower.terms import Terms
-from enlist.flower.wrapping import UNWEIGHED, innermost, levels
 
 SAMPLED = "num_sampled_clients"
 UNEVEN = 1.01

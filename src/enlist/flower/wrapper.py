@@ -10,12 +10,13 @@ from flwr.serverapp.strategy import Strategy
 
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.flower import packing, privacy, wrapping
-from enlist.flower.choosers import Function, Source
+from enlist.flower import privacy, strategies
 from enlist.flower.deadlines import Policy
+from enlist.flower.folder import refuse_packed
 from enlist.flower.late import Weighting
+from enlist.flower.round import Hook
+from enlist.flower.selector import Function, SelectorSource
 from enlist.flower.strategy import Selecting
-from enlist.flower.telling import Hook
 from enlist.flower.terms import Terms
 from enlist.selectors import AnyMethod
 
@@ -98,8 +99,8 @@ def with_selector(
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
     >>> from flwr.serverapp.strategy import FedAvg
-    >>> from enlist.flower.fake import Answer, FakeGrid
-    >>> grid = FakeGrid(range(11, 31), lambda message: Answer(seconds=float(message.metadata.dst_node_id)))
+    >>> from enlist.flower.fake import FakeReply, FakeGrid
+    >>> grid = FakeGrid(range(11, 31), lambda message: FakeReply(seconds=float(message.metadata.dst_node_id)))
     >>> strategy = with_selector(FedAvg(fraction_evaluate=0.0), "bsfl", k=5, deadline=25.0)
     >>> strategy.clock = grid.clock
     >>> result = strategy.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(2)]), num_rounds=30)
@@ -131,17 +132,17 @@ def with_selector(
         reasons=reasons,
         on_round=on_round,
     )
-    old = hasattr(strategy, "configure_fit") and not wrapping.is_strategy(strategy) and not isinstance(strategy, type)
+    old = hasattr(strategy, "configure_fit") and not strategies.is_strategy(strategy) and not isinstance(strategy, type)
     if old:
         from enlist.flower import legacy  # here, because it imports Flower's old server
 
         legacy.check(strategy, terms)
     else:
-        wrapping.check(strategy, terms)
+        strategies.check(strategy, terms)
         privacy.check(strategy, terms)
     if terms.folder is not None:
-        packing.refuse_packed(terms.folder)
-    source = Source.of(selector, settings, preset, seed)
+        refuse_packed(terms.folder)
+    source = SelectorSource.of(selector, settings, preset, seed)
     if old:
         return cast(Selecting, legacy.LegacySelecting(strategy, source, terms, clients))
     return Selecting(strategy, source, terms, clients)

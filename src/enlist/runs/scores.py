@@ -111,9 +111,19 @@ def times_selected(tables: RunTables) -> IntArray:
     >>> times_selected(example_run()).sum()
     np.int64(32)
     """
+    return np.bincount((requests(tables) % tables.count).astype(np.int64), minlength=tables.count)
+
+
+def requests(tables: RunTables) -> FloatArray:
+    """Every request to a client that is known to have ended: its round times the number of clients, plus the client.
+
+    >>> from enlist.runs.example import example_run
+    >>> len(requests(example_run()))
+    32
+    """
     # An update that arrived late has a row of its own beside the one of the round that asked for it.
-    asked = np.unique(tables.participations["selected_in"] * tables.count + tables.who)
-    return np.bincount((asked % tables.count).astype(np.int64), minlength=tables.count)
+    asked = tables.participations["selected_in"] * tables.count + tables.who
+    return np.sort(asked) if tables.asynchronous else np.unique(asked)
 
 
 def times_completed(tables: RunTables) -> IntArray:

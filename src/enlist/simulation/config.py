@@ -113,6 +113,16 @@ class Config(GrownOptions):
                 "SAFA averages its cache by numbers of samples; leave server.aggregation and rounds.adaptive_target "
                 "as they are."
             )
+        if self.rounds.asynchronous and not chosen.code() and chosen.kind().trains_all:
+            raise ValueError(
+                f"rounds.protocol is '{self.rounds.protocol}', but selector '{chosen.name}' lets everybody train and "
+                'picks among arrivals; set rounds.protocol = "safa", or another selector.'
+            )
+        if self.rounds.protocol == "async" and (self.server.aggregation != Mean() or self.server.distrust):
+            raise ValueError(
+                "rounds.protocol 'async' takes every update alone, so there is nothing to aggregate or to compare it "
+                "with; leave server.aggregation and server.distrust as they are, or use 'buffered'."
+            )
         if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
 

@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from enlist._internal import checks
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import check_watch
 from enlist.simulation.population import Population
+from enlist.simulation.sections import RoundsSection
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
 
@@ -32,9 +34,16 @@ def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
         known.kept(first) if membership.joins else known,
         seed=Streams(config.seed).number("selector") % 2**31,
         preset=config.selector.preset,
-        max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
+        max_open=_most_open(config.rounds),
         **config.selector.settings,
     )
+
+
+def _most_open(rounds: RoundsSection) -> int:
+    """Rounds after which a selection expires; never where clients may be at work through any number of asks."""
+    if rounds.asynchronous:
+        return checks.MOST_WHOLE
+    return rounds.max_lateness + 1 if rounds.uses_late else 100
 
 
 def described(config: Config, population: Population) -> Clients:

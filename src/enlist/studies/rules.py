@@ -7,6 +7,7 @@ The sentence that a reader sees and the verdict come from the same values, so th
     AsPrinted(rule, {"our default": "select/default"})     the printed algorithm decides, others stand beside it
     Rule("greater", GROWTH, of=Arm("profile", "mini-batches"), against=[], margin=0.1)   the number itself, above 0 or 1
     Parts({"accuracy": rule, "time": other})               reproduced if all are
+    Everywhere({"mild": rule, "strong": same})             the same rule, wherever its experiments were run
     Share("16 is chosen", case, of=POPULATIONS, least=0.5) a share of cases, with its interval
     Untestable("the first rounds are the same")            what cannot come out otherwise
 """
@@ -22,7 +23,7 @@ import numpy as np
 
 from enlist._internal.statistics import Summary, share, smallest_difference
 from enlist._internal.typing import FloatArray
-from enlist.errors import InputError
+from enlist.errors import InputError, UnknownNameError
 from enlist.studies.claims import (
     NOT,
     PARTLY,
@@ -374,11 +375,41 @@ class Parts:
 
 
 @dataclasses.dataclass(frozen=True)
+class Everywhere:
+    """The same rule in several places, of which a scale runs some: reproduced if it is wherever it was run.
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> rule = Rule("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)
+    >>> print(Everywhere({"mild": rule, "strong": rule}).words())
+    wherever it was run, Jain's index of how often clients were asked, A − B: interval within -0.05 and 0.05
+    """
+
+    parts: Mapping[str, Judging]
+
+    def words(self) -> str:
+        said = list(dict.fromkeys(rule.words() for rule in self.parts.values()))
+        if len(said) > 1:
+            raise InputError(f"Everywhere has rules that differ: {said}; use Parts.")
+        return f"wherever it was run, {said[0]}"
+
+    def __call__(self, results: Results) -> Verdict:
+        found, missing = {}, None
+        for name, rule in self.parts.items():
+            try:
+                found[name] = rule(results)
+            except UnknownNameError as error:
+                missing = error
+        if not found and missing is not None:
+            raise missing
+        return together(found)
+
+
+@dataclasses.dataclass(frozen=True)
 class Share:
     """A share of cases, which is to be at least so large, judged with Wilson's interval.
 
     what    what is the case, as a sentence would have it
-    case    of one experiment whether it is, or for each of its cases whether it is
+    case    of one experiment whether it is, or for each of its cases whether it is; one without a case does not count
     of      whose experiments, and what a case is called
     least   the share
 
@@ -402,7 +433,9 @@ class Share:
     def __call__(self, results: Results) -> Verdict:
         """The verdict; so few cases that even all of them would prove nothing are no test."""
         outcomes = results.outcomes(self.of.keys).values()
-        held = np.concatenate([np.atleast_1d(self.case(outcome)) for outcome in outcomes])
+        held = np.concatenate([np.atleast_1d(self.case(outcome)) for outcome in outcomes]).astype(bool)
+        if not len(held):
+            return Verdict(UNTESTABLE, "–", "there was no case of it")
         found = share(int(held.sum()), len(held))
         return counted(found, self.least, f"of the {len(held)} {self.of.name}", trials=len(held))
 
@@ -458,7 +491,7 @@ def simple_rules(rule: object, name: str = "") -> dict[str, Rule]:
         return {name: rule}
     if isinstance(rule, AsPrinted):
         return simple_rules(rule.rule, name)
-    if isinstance(rule, Parts):
+    if isinstance(rule, Parts | Everywhere):
         return {
             key: one for part, each in rule.parts.items() for key, one in simple_rules(each, f"{name}/{part}").items()
         }

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from enlist._internal import checks, files
+from enlist.engine import keep_freed_memory, local, one_core
 from enlist.errors import EnlistError, InputError
-from enlist.processes import in_processes, keep_freed_memory, one_core
 from enlist.runs.folder import RunFolder, accepting_changes
 from enlist.studies.claims import Judged, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
@@ -175,13 +175,9 @@ def performed(
     ...     [(each.key, reason) for each, reason in performed(COINS.experiments(COINS.scale("smoke"))[:1], folder, 1)]
     [('fair', '')]
     """
-    if jobs <= 1:
-        for each in experiments:
-            yield each, perform(each, root, accept_changes)
-        return
     tasks = [(each, root, accept_changes) for each in experiments]
     role = "a process that ran an experiment"
-    found = in_processes(perform, tasks, jobs, role=role, advice=ADVICE, preload=preload, begin=_begin)
+    found = local(jobs).map(perform, tasks, role=role, advice=ADVICE, preload=preload, begin=_begin)
     with contextlib.closing(found) as ends:
         for number, reason in ends:
             yield experiments[number], reason

@@ -17,8 +17,8 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from enlist._internal.sending import packed
 from enlist.data.dataset import Samples
-from enlist.processes import packed
 from enlist.streams import Streams
 from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together

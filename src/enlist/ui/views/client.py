@@ -119,7 +119,7 @@ def _lead(run: RunTables, row: int) -> str:
 def _figures(run: RunTables, row: int) -> list[dict[str, Any]]:
     told = run.participations
     mine = run.who == row
-    first = mine & (told["round"] == told["selected_in"])
+    first = mine if run.asynchronous else mine & (told["round"] == told["selected_in"])
     asked = int(first.sum())
     found = [figure("asked", f"{asked:,}")]
     for outcome in ("completed", "late", "dropped", "failed"):

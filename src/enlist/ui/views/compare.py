@@ -10,7 +10,7 @@ from typing import Any
 from enlist.errors import EnlistError
 from enlist.report import sentences
 from enlist.report.federation import as_chosen
-from enlist.report.groups import group_curves, trend_chart
+from enlist.report.group_charts import group_curves, trend_chart
 from enlist.report.training import reach_chart, reach_rows
 from enlist.runs.groups import Group, compared_rows, differing, group_rows, grouped, leaves, ordered
 from enlist.runs.printing import comparison_table, plural, target_name, written

@@ -30,7 +30,8 @@ from enlist.report.participation import (
 from enlist.report.reasons import term_chart, term_rows
 from enlist.report.rounds import ENDINGS, ending_chart, ending_rows, round_outcome_chart, round_outcome_rows
 from enlist.report.runs import ORDER_NAMES
-from enlist.report.skew import class_heatmap, size_histogram
+from enlist.report.sizes import size_histogram
+from enlist.report.skew import class_heatmap
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
 from enlist.runs.groups import leaves
