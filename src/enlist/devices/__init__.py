@@ -19,6 +19,7 @@ from enlist.devices.deadlines import (
     Percentile,
 )
 from enlist.devices.devices import Devices, DirectDevices, Latency
+from enlist.devices.energy import Batteries, Energy, Power
 from enlist.devices.features import FEATURES, FeatureKnobs, feature_table, matched_order
 from enlist.devices.generators import DeviceOptions, Equal, Failures, Mixture, Phones, Tiers
 from enlist.devices.intervals import Intervals
@@ -42,6 +43,7 @@ __all__ = [
     "AvailabilityOptions",
     "AvailabilityTrace",
     "AverageDeadline",
+    "Batteries",
     "Bernoulli",
     "Deadline",
     "DeadlineOptions",
@@ -50,6 +52,7 @@ __all__ = [
     "Devices",
     "DirectDevices",
     "Diurnal",
+    "Energy",
     "Equal",
     "Everybody",
     "Failures",
@@ -64,6 +67,7 @@ __all__ = [
     "NoDeadline",
     "Percentile",
     "Phones",
+    "Power",
     "Slots",
     "Tiers",
     "feature_table",
