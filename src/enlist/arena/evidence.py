@@ -209,6 +209,11 @@ EVIDENCE: dict[str, Evidence] = {
         Claim("kinds", "utility"),
         Claim("one-kind", "model_loss"),
     ),
+    "eafl": Evidence(
+        "clients run on batteries, say what is left in them, and should not run out of power",
+        Claim("batteries", "dropped"),
+        Claim("long-lived-batteries", "dropped"),
+    ),
     "optimal-sampling": Evidence(
         "updates differ much in length, and the aggregate must be that of all clients on average",
         Claim("kinds", "update_error"),

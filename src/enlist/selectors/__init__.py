@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from enlist.selectors.darts import DartsUCB as DartsUCB
     from enlist.selectors.divfl import DivFL as DivFL
     from enlist.selectors.e3cs import E3CS as E3CS
+    from enlist.selectors.eafl import EAFL as EAFL
     from enlist.selectors.fedcor import FedCor as FedCor
     from enlist.selectors.fedcs import FedCS as FedCS
     from enlist.selectors.fedlecc import FedLECC as FedLECC
@@ -87,6 +88,7 @@ BUILT_IN = {
     "fedcor": "fedcor:FedCor",
     "clustered": "clustered:Clustered",
     "divfl": "divfl:DivFL",
+    "eafl": "eafl:EAFL",
     "haccs": "haccs:HACCS",
     "fedlecc": "fedlecc:FedLECC",
     "optimal-sampling": "optimal_sampling:OptimalSampling",

@@ -104,6 +104,7 @@ class Simulation:
             hostility=self.clients.hostility,
             watch=Watch(config.evaluation, regression=not classes),
             members=count - config.membership.joining,
+            batteries=None if config.energy is None else config.energy.batteries(count, streams),
         )
         check(config, self.selector, classes, self.population.samples or data or {})
         data = placed(self.population, module, shared=workers > 0) if data is None else data
@@ -214,7 +215,7 @@ class Simulation:
 
         wanted = protocol.wanted(context)
         picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self._losses)
-        schedule = self.clients.schedule(picked)  # nobody is told
+        schedule = self._schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
 
         driver.give_up(waited.lost)
@@ -238,6 +239,14 @@ class Simulation:
         participations = rows.asked(merge.weights) + rows.arrived(merge.late_weights)
         reasons = picked.terms if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
+
+    def _schedule(self, picked: Selection) -> Schedule:
+        """What will become of the clients, and what their batteries have to give for it."""
+        batteries = self.state.batteries
+        schedule = self.clients.schedule(picked, None if batteries is None else batteries.at(picked.now))
+        if batteries is not None and schedule.energy is not None:
+            batteries.spend(picked.clients, schedule.energy, picked.now)
+        return schedule
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
