@@ -190,6 +190,23 @@ class Config(GrownOptions):
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
 
+    def with_protocol(self, name: str) -> Config:
+        """The same run under another protocol, with as many updates, and evaluated after as many.
+
+        A step of an asynchronous server takes fewer updates than a round, so there are more steps, and more of them
+        between two evaluations.
+
+        >>> config = Config(rounds={"rounds": 20, "k": 10, "buffer": 5}, evaluation={"every": 2})
+        >>> [config.with_protocol(name).rounds.rounds for name in ("synchronous", "buffered", "async")]
+        [20, 40, 200]
+        >>> config.with_protocol("async").evaluation.every
+        20
+        """
+        changed = self.replace({"rounds.protocol": name})
+        own, other = (each.rounds.per_step if each.rounds.asynchronous else each.rounds.k for each in (self, changed))
+        rounds, every = (-(-count * own // other) for count in (self.rounds.rounds, self.evaluation.every))
+        return changed.replace({"rounds.rounds": rounds, "evaluation.every": every})
+
     def with_data(self, given: AnyData) -> Config:
         """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.
 
