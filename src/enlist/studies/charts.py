@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import numpy as np
-from scipy.interpolate import make_smoothing_spline
 
 from enlist._internal.typing import FloatArray
 from enlist.report.charts import PALETTE, Row
 from enlist.report.kit import REFERENCE, band_layers, domain, interval_layers, legend_choice, summarised, tile_layer
 
 GREY = "#9aa3af"
-PENALTY = 1.0
-"""Of the curvature of smoothing splines, in rounds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -78,36 +74,6 @@ def bands(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
         {**labels, "at": int(at) + 1, **summarised(values[known[:, at], at].tolist())}
         for at in np.flatnonzero(known.any(axis=0))
     ]
-
-
-def within(rows: Sequence[Mapping[str, Any]], least: float, most: float = math.inf) -> list[dict[str, Any]]:
-    """The rows with `low` and `high` no further than the bounds of what is possible.
-
-    >>> within([{"mean": 0.9, "low": -0.1, "high": 1.9}], 0.0, 1.0)
-    [{'mean': 0.9, 'low': 0.0, 'high': 1.0}]
-    """
-    return [{**row, "low": max(row["low"], least), "high": min(row["high"], max(most, row["mean"]))} for row in rows]
-
-
-def splines(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
-    """Rows of a smoothing cubic spline through the means over seeds (the means themselves below five rounds).
-
-    The penalty on its curvature is fixed, so that all curves of a figure are smoothed alike.
-
-    values   (seeds, rounds)
-
-    >>> rows = splines(np.tile(np.arange(8.0), (3, 1)), series="ucb")
-    >>> rows[0]["at"], rows[-1]["at"], round(rows[-1]["mean"], 3)
-    (1.0, 8.0, 7.0)
-    """
-    means, rounds = np.nanmean(values, axis=0), np.arange(1.0, values.shape[1] + 1)
-    along = np.linspace(1.0, rounds[-1], 4 * len(rounds) - 3)
-    smooth = (
-        make_smoothing_spline(rounds, means, lam=PENALTY)(along)
-        if len(rounds) >= 5
-        else np.interp(along, rounds, means)
-    )
-    return [{**labels, "at": float(at), "mean": float(mean)} for at, mean in zip(along, smooth, strict=True)]
 
 
 def lines(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
