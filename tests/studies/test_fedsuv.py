@@ -206,8 +206,8 @@ def test_seeds_grow_and_shrink_in_proportion() -> None:
         return sum(each.key == key for each in experiments(SCALES["laptop"].chosen(seeds)))
 
     assert count("cut/fedsuv") == 80
-    assert count("cut/fedsuv", 3) == 40
-    assert count("train/small-steps/yogi/fedsuv", 3) == 3
+    assert count("cut/fedsuv", 4) == 40
+    assert count("train/small-steps/yogi/fedsuv", 4) == 4
     assert count("regime/tight/fedsuv", 1) == 1
 
 

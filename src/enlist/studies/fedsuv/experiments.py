@@ -24,6 +24,7 @@ from enlist.studies.fedsuv.settings import (
     ABLATIONS,
     AVERAGING,
     CIFAR,
+    CIFAR_SEEDS,
     DEFAULT,
     FEDSUV,
     FIRST,
@@ -42,6 +43,7 @@ from enlist.studies.fedsuv.settings import (
     SERVERS,
     SKEWED,
     TASKS,
+    YOGI,
     Task,
     images_of,
 )
@@ -129,15 +131,13 @@ def training(scale: Scale, start: str, method: str, made: Mapping[str, Any], tas
 
 def trainings(scale: Scale) -> Iterator[Experiment]:
     """Every method of every task, seed by seed, so that methods share a population; ablations in the first task."""
-    tasks = {**scale.settings["tasks"], **({CIFAR: 3} if CIFAR in scale.extras else {})}
-    for place, (name, most) in enumerate(tasks.items()):
-        task = TASKS[name]
-        for aggregation in task.aggregations:
+    for name in (*scale.settings["tasks"], *((CIFAR,) if CIFAR in scale.extras else ())):
+        for aggregation in (AVERAGING, YOGI):
+            first = name == scale.settings["tasks"][0] and aggregation == AVERAGING
             made, start = config(scale, name, aggregation), f"train/{name}/{aggregation}"
-            for seed in _seeds(scale, most):
-                more = (*ABLATIONS, "oort-default") if not place and aggregation == AVERAGING else ()
-                for method in (*FIVE, LATE_0, DEFAULT, *more):
-                    yield training(scale, start, method, made, task, seed)
+            for seed in _seeds(scale, CIFAR_SEEDS if name == CIFAR else SCALES[scale.name].seeds):
+                for method in (*FIVE, LATE_0, DEFAULT, *((*ABLATIONS, "oort-default") if first else ())):
+                    yield training(scale, start, method, made, TASKS[name], seed)
 
 
 def regimes(scale: Scale) -> Iterator[Experiment]:
@@ -156,21 +156,23 @@ def _merged(section: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any
 
 
 def processes(scale: Scale) -> Iterator[Experiment]:
-    """The selection process: FedSUV with every noise, ablations and rivals without."""
-    own = scale.settings["process"]
-    base = {name: own[name] for name in ("clients", "rounds", "k")}
+    """The selection process: FedSUV with every noise, ablations and rivals without; and two for the theorems."""
     for noise in NOISES:
         for method in dict.fromkeys((FEDSUV, *((*PLAYERS, *ABLATIONS) if not noise else ()))):
-            few = method == FEDSUV and not noise
-            settings = {"selector": METHODS[method].text, **base, "noise": noise}
-            seeds = _seeds(scale, own["seeds" if few else "players"])
-            yield from over_seeds(f"process/{noise:g}/{method}", played, settings, seeds, 3.0)
-    printed = METHODS[FEDSUV].text
-    for name, rounds in (("cut", 3), ("long", scale.settings["long"]["rounds"])):
-        part = scale.settings[name]
-        settings = {"selector": printed, "clients": part["clients"], "k": part["k"], "rounds": rounds, "noise": 0.0}
-        settings["bounds"] = name == "long"
-        yield from over_seeds(f"{name}/{FEDSUV}", played, settings, _seeds(scale, part["seeds"]), 3.0)
+            seeds = "seeds" if method == FEDSUV and not noise else "players"
+            yield from _playing(scale, "process", f"process/{noise:g}/{method}", method, noise, seeds, 3.0)
+    yield from _playing(scale, "cut", f"cut/{FEDSUV}", FEDSUV, 0.0, "seeds", 0.5)
+    yield from _playing(scale, "long", f"long/{FEDSUV}", FEDSUV, 0.0, "seeds", 4.0)
+
+
+def _playing(
+    scale: Scale, part: str, key: str, method: str, noise: float, seeds: str, seconds: float
+) -> Sequence[Experiment]:
+    own = scale.settings[part]
+    settings = {"selector": METHODS[method].text, **{name: own[name] for name in ("clients", "rounds", "k")}}
+    return over_seeds(
+        key, played, {**settings, "noise": noise, "bounds": part == "long"}, _seeds(scale, own[seeds]), seconds
+    )
 
 
 def experiments(scale: Scale) -> Sequence[Experiment]:

@@ -85,7 +85,7 @@ def _curve(results: Results, key: str, axis: str) -> Rows:
     known = np.unique(np.append(known[:: max(len(known) // POINTS, 1)], known[-1]))
     label = LABELS[key.rpartition("/")[2]]
     if axis == "round":
-        return along(np.asarray(known + 1.0, float), accuracy[:, known], label)
+        return along((known + 1).astype(np.float64), accuracy[:, known], label)
     hours = np.linspace(end[:, known[0]].max(), end[:, known[-1]].min(), POINTS)
     values = [np.interp(hours, own[known], curve[known]) for own, curve in zip(end, accuracy, strict=True)]
     return along(hours, np.array(values), label)
