@@ -60,7 +60,7 @@ def test_a_federation_is_followed_round_by_round(tmp_path):
             seen.append((rows["lab/clinic"]["state"], figures["rounds finished"]))
             steps[number - 1].set()
         running.join(60)
-        client.application.desk._scanned = -1e9
+        client.application.catalogue._scanned = -1e9
         time.sleep(0.5)
         last = client.get("/data/federation/lab/clinic").json()
         assert last["state"]["state"] == "finished"

@@ -24,7 +24,7 @@ from enlist import storage
 from enlist._internal import files
 from enlist._internal.typing import AnyArray
 from enlist.errors import InputError, StateFileError
-from enlist.runs import checkpoints, digests, trust
+from enlist.runs import checkpoints, digests, failures, trust
 from enlist.runs.appending import TableFile, cell, lines
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
 from enlist.runs.columns import TABLES, USER
@@ -87,6 +87,7 @@ class RunFolder:
         self._code, self._growing, self._changed = code, growing, changed
         self._made: Sequence[Path] = ()
         self._begun, self.extends = True, False
+        self._appended = False
 
     @classmethod
     def open(
@@ -165,7 +166,9 @@ class RunFolder:
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
-        self._begun = self._begun or bool(rows)
+        if rows and not self._appended:
+            self._begun = self._appended = True
+            failures.forget_failure(self.path)
         with self.writing():
             self.tables[table].append(rows)
 
@@ -195,6 +198,7 @@ class RunFolder:
             found["result.json"] = digest_of(_text(result))
             digests.write_seal(self.path, {name: digest for name, digest in found.items() if digest})
             _write(self.path / "result.json", result)
+            failures.forget_failure(self.path)
 
     def finished(self) -> bool:
         """Whether the run is finished, and is not to be extended; one that was changed since then is refused."""
@@ -362,6 +366,9 @@ class RunFolder:
     def __exit__(self, *failure: object) -> None:
         if any(failure) and not self._begun:
             undo(self.path, (*FILES, trust.ORIGIN, *self.tables), self._made)
+        error = next((each for each in failure if isinstance(each, Exception)), None)
+        if error is not None and self._appended:  # not of a folder that was refused, nor of a run that was interrupted
+            failures.note_failure(self.path, error)
         self.close()
 
     @contextlib.contextmanager

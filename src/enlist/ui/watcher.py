@@ -1,4 +1,4 @@
-"""Viewers, and what wakes them: folders are looked at while somebody watches, and whom a change concerns is told."""
+"""The watcher: looks at folders while somebody views them, and tells the viewers whom a change concerns."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import anyio
 
-from enlist.ui.desk import LOOK, Desk
+from enlist.ui.catalogue import INTERVAL, Catalogue
 
 MOST_VIEWERS = 1_000
 HEARTBEAT = 15.0
@@ -33,30 +33,30 @@ class Viewer:
         return not self.ids or not self.ids.isdisjoint(changed)
 
 
-class Watch:
+class Watcher:
     """Looks at folders, once for all viewers.
 
-    >>> from enlist.ui.desk import Desk
-    >>> Watch(Desk([])).viewers
+    >>> from enlist.ui.catalogue import Catalogue
+    >>> Watcher(Catalogue([])).viewers
     set()
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue = catalogue
         self.viewers: set[Viewer] = set()
-        self._looking: asyncio.Task[set[str]] | None = None
+        self._refreshing: asyncio.Task[set[str]] | None = None
         self._somebody = asyncio.Event()
 
-    async def look(self) -> None:
-        """Bring the desk up to date, unless that was done a moment ago; who asks meanwhile shares the look."""
-        if self._looking is None or self._looking.done():
-            if not self.desk.due():
+    async def refresh(self) -> None:
+        """Bring the catalogue up to date, unless that was done a moment ago; who asks meanwhile shares the look."""
+        if self._refreshing is None or self._refreshing.done():
+            if not self.catalogue.due():
                 return
-            self._looking = asyncio.create_task(self._look())
-        await asyncio.shield(self._looking)
+            self._refreshing = asyncio.create_task(self._refresh())
+        await asyncio.shield(self._refreshing)
 
-    async def _look(self) -> set[str]:
-        changed = await anyio.to_thread.run_sync(self.desk.look)
+    async def _refresh(self) -> set[str]:
+        changed = await anyio.to_thread.run_sync(self.catalogue.refresh)
         for viewer in list(self.viewers):
             if changed and viewer.concerned(changed):
                 viewer.wake.set()
@@ -66,15 +66,15 @@ class Watch:
         """Look again and again, as long as somebody watches."""
         while True:
             await self._somebody.wait()
-            await self.look()
-            await asyncio.sleep(LOOK)
+            await self.refresh()
+            await asyncio.sleep(INTERVAL)
 
     async def stream(self, viewer: Viewer) -> AsyncIterator[str]:
         """Server-sent events for one viewer, until they go."""
         self.viewers.add(viewer)
         self._somebody.set()
         try:
-            yield f"retry: {RETRY}\n{_event('hello', number=self.desk.number)}"
+            yield f"retry: {RETRY}\n{_event('hello', number=self.catalogue.number)}"
             while True:
                 try:
                     async with asyncio.timeout(HEARTBEAT):
@@ -83,7 +83,7 @@ class Watch:
                     yield ": still here\n\n"
                     continue
                 viewer.wake.clear()
-                yield _event("change", number=self.desk.number)
+                yield _event("change", number=self.catalogue.number)
         finally:
             self.viewers.discard(viewer)
             if not self.viewers:

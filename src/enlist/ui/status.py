@@ -1,4 +1,4 @@
-"""How a run stands, in brief: running or not, how far, how long still, and what it has reached."""
+"""How a run stands, in summary: running or not, how far, how long still, and what it has reached."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from enlist._internal.text import printable
 from enlist._internal.typing import FloatArray
 from enlist.errors import EnlistError
 from enlist.runs import federation
+from enlist.runs.failures import failure_of
 from enlist.runs.groups import leaves
 from enlist.runs.scores import LAST, configured_target, evaluations, measure, time_to
 from enlist.runs.tables import ReadTable, RunTables, identity, read_json, read_rounds, read_table
@@ -36,7 +37,7 @@ TAIL = 4_096
 
 
 @dataclasses.dataclass(frozen=True)
-class Standing:
+class Status:
     """How a run stands.
 
     state     one of STATES
@@ -47,7 +48,7 @@ class Standing:
     left      seconds until it is done, if it goes on as it did lately; None if that is not known
     why       what went wrong, if something did
 
-    >>> Standing("finished", 0.0, rounds=8, of=8, progress=1.0).left is None
+    >>> Status("finished", 0.0, rounds=8, of=8, progress=1.0).left is None
     True
     """
 
@@ -61,19 +62,19 @@ class Standing:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Brief:
+class RunSummary:
     """A row of the overview.
 
     values   keys of the configuration with dots, to group by
     spark    what evaluations showed, thinned
     totals   sums over rounds, and of the last round its seconds and how many were online
 
-    >>> Brief(Item("a", "run", Path("a"), Path("a")), Standing("waiting", 0.0)).method
+    >>> RunSummary(Item("a", "run", Path("a"), Path("a")), Status("waiting", 0.0)).method
     ''
     """
 
     item: Item
-    standing: Standing
+    status: Status
     method: str = ""
     seed: int | None = None
     data: str = ""
@@ -89,15 +90,15 @@ class Brief:
     totals: Mapping[str, float] = dataclasses.field(default_factory=dict)
 
 
-def brief(item: Item, read: ReadTable = read_table, now: float | None = None) -> Brief:
+def summarise(item: Item, read: ReadTable = read_table, now: float | None = None) -> RunSummary:
     """How one run stands; a damaged one says what is wrong with it.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     folder = write_run(example_run("oort", seed=2), Path(place) / "mine")
-    ...     found = brief(Item("mine", "run", folder, folder))
-    >>> found.method, found.standing.state, round(found.final, 2)
+    ...     found = summarise(Item("mine", "run", folder, folder))
+    >>> found.method, found.status.state, round(found.final, 2)
     ('oort', 'finished', 0.55)
     """
     now = time.time() if now is None else now
@@ -106,25 +107,25 @@ def brief(item: Item, read: ReadTable = read_table, now: float | None = None) ->
         item.check()
         if not files.has_file(item.folder / "rounds.csv"):
             state = "waiting" if files.is_claimed(item.folder / "lock") or now - since < FRESH else "stalled"
-            return Brief(item, Standing(state, since, why="no round is finished yet"), **_named(item))
+            return RunSummary(item, Status(state, since, why="no round is finished yet"), **_named(item))
         if item.kind == "personal":
             return _personal(item, read, since, now)
         run = read_rounds(item.folder, read)
         return _of_run(item, run, read, since, now)
     except (EnlistError, OSError, LookupError, TypeError, ValueError, ArithmeticError) as error:
         why = str(error).replace(f"{item.folder}{os.sep}", "").replace(str(item.folder), item.id)
-        return Brief(item, Standing("damaged", since, why=printable(why, 400)))
+        return RunSummary(item, Status("damaged", since, why=printable(why, 400)))
 
 
-def _of_run(item: Item, run: RunTables, read: ReadTable, since: float, now: float) -> Brief:
+def _of_run(item: Item, run: RunTables, read: ReadTable, since: float, now: float) -> RunSummary:
     by = measure([run])
     seen = evaluations(run, by).values
     target = configured_target([run])
     reached = None if target is None else time_to(run, target, by=by)
     ends = run.rounds["end"]
-    return Brief(
+    return RunSummary(
         item,
-        standing(run, since, now),
+        status_of(run, since, now),
         run.selector,
         run.seed,
         data_name(run.config),
@@ -164,7 +165,7 @@ def totals(run: RunTables, read: ReadTable = read_table) -> dict[str, float]:
     return found
 
 
-def _personal(item: Item, read: ReadTable, since: float, now: float) -> Brief:
+def _personal(item: Item, read: ReadTable, since: float, now: float) -> RunSummary:
     config = read_json(item.folder / "config.json") or {}
     rounds = read(item.folder / "rounds.csv", ("round", "test", "skipped"), ("skipped",))
     result = read_json(item.folder / "result.json")
@@ -172,9 +173,9 @@ def _personal(item: Item, read: ReadTable, since: float, now: float) -> Brief:
     measured = str((result or {}).get("metric") or config.get("metric", "score"))
     number = int(rounds["round"][-1]) if len(rounds["round"]) else 0
     seed = config.get("seed")
-    return Brief(
+    return RunSummary(
         item,
-        _standing(item.folder, result, config, number, math.nan, since, now),
+        _status(item.folder, result, config, number, math.nan, since, now),
         f"worker {config.get('target', '?')}",
         seed if isinstance(seed, int) else None,
         data_name(config),
@@ -193,16 +194,16 @@ def _named(item: Item) -> dict[str, Any]:
     return {"method": method, "seed": seed, "data": data_name(config), "values": leaves(config)}
 
 
-def standing(run: RunTables, since: float, now: float) -> Standing:
+def status_of(run: RunTables, since: float, now: float) -> Status:
     """How a simulation or a federation stands, by its files and by whether somebody holds its lock.
 
     >>> from enlist.runs.example import example_run
-    >>> standing(example_run(), 0.0, 0.0).state
+    >>> status_of(example_run(), 0.0, 0.0).state
     'finished'
     """
     ends = run.rounds["end"]
     clock = float(ends[-1]) if len(ends) else 0.0
-    found = _standing(run.folder, run.result, run.config, len(ends), clock, since, now)
+    found = _status(run.folder, run.result, run.config, len(ends), clock, since, now)
     if run.federation and found.state == "stalled":
         said = federation.state(run)
         if said.status == federation.STOPPED:
@@ -210,7 +211,7 @@ def standing(run: RunTables, since: float, now: float) -> Standing:
     return found
 
 
-def _standing(
+def _status(
     folder: Path | None,
     result: Mapping[str, Any] | None,
     config: Mapping[str, Any],
@@ -218,21 +219,23 @@ def _standing(
     clock: float,
     since: float,
     now: float,
-) -> Standing:
+) -> Status:
     of, progress = planned(config, rounds, clock)
     if result is not None and "status" in result:
         why = "" if result["status"] == "finished" else printable(result["status"], 80)
-        return Standing("finished", since, rounds, of, 1.0, why=why)
+        return Status("finished", since, rounds, of, 1.0, why=why)
     if folder is None:
-        return Standing("stalled", since, rounds, of, progress)
+        return Status("stalled", since, rounds, of, progress)
     usual = recent_seconds(folder)
     claimed = files.is_claimed(folder / "lock")
+    if not claimed and (reason := failure_of(folder)):
+        return Status("failed", since, rounds, of, progress, why=printable(reason, 400))
     limit = max(PATIENT, TIMES * usual if math.isfinite(usual) else 0.0)
     if not claimed and now - since > FRESH:
-        return Standing("stalled", since, rounds, of, progress, why="nobody is running it; --resume continues it")
+        return Status("stalled", since, rounds, of, progress, why="nobody is running it; --resume continues it")
     if now - since > limit:
-        return Standing("stalled", since, rounds, of, progress, why="it is running, but no round has ended")
-    return Standing("running", since, rounds, of, progress, time_left(progress, rounds, usual))
+        return Status("stalled", since, rounds, of, progress, why="it is running, but no round has ended")
+    return Status("running", since, rounds, of, progress, time_left(progress, rounds, usual))
 
 
 def planned(config: Mapping[str, Any], rounds: int, clock: float) -> tuple[int | None, float | None]:

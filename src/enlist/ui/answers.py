@@ -1,4 +1,4 @@
-"""Answers that were made, kept as long as they are true and there is room; what many ask at once is made once."""
+"""A cache of answers: each is made once per version, for all who ask, and kept as long as there is room."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ class Answer(NamedTuple):
         return cls(version, body, gzip.compress(body, 5) if len(body) >= SMALL else b"")
 
 
-class Kept:
+class AnswerCache:
     """Answers by what was asked; the one that was not asked for longest goes first.
 
-    >>> Kept(room=10).size
+    >>> AnswerCache(room=10).size
     0
     """
 

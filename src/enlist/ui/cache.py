@@ -1,4 +1,4 @@
-"""Runs that somebody looks at, kept as far as there is room: tables grow where they are, the oldest go first."""
+"""A cache of tables, which are read as they grow, and of summaries of runs; the least recently used go first."""
 
 from __future__ import annotations
 
@@ -12,14 +12,15 @@ from collections.abc import Collection
 from pathlib import Path
 
 from enlist.runs.columns import SCORED
+from enlist.runs.failures import FAILURE, FAILURES
 from enlist.runs.following import Following
 from enlist.runs.tables import RunTables, Table, read_reasons, read_run
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief, brief
+from enlist.ui.status import RunSummary, summarise
 
 ROOM = 400_000_000
 """Bytes of tables that are kept in all."""
-MOST_BRIEFS = 10_000
+MOST_SUMMARIES = 10_000
 COLUMNS = (
     *SCORED, "latency", "censored", "samples", "loss", "loss_rms", "accuracy", "accuracy_gain", "weight",
     "reason", "user",
@@ -27,7 +28,7 @@ COLUMNS = (
 """Columns of participations that any view looks at."""
 FILES = (
     "config.json", "rounds.csv", "participations.csv", "reasons.csv", "clients.csv", "result.json", "events.csv",
-    "starts.csv", "shadow.csv", "arms.csv", "verdict.md", "results.csv", "lock",
+    "starts.csv", "shadow.csv", "arms.csv", "verdict.md", "results.csv", "lock", FAILURE, FAILURES,
 )  # fmt: skip
 """Files whose change makes a new version of an item."""
 AGAIN = 2.0
@@ -50,16 +51,16 @@ def version(item: Item, names: Collection[str] = FILES) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()[:12]
 
 
-class Shelf:
-    """Tables and briefs by item. It may be asked from several threads.
+class TableCache:
+    """Tables and summaries by item. It may be asked from several threads.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
     >>> with tempfile.TemporaryDirectory() as place:
     ...     folder = write_run(example_run("oort", seed=2), Path(place) / "mine")
-    ...     shelf = Shelf()
+    ...     tables = TableCache()
     ...     item = Item("mine", "run", folder, folder)
-    ...     shelf.run(item).name, shelf.brief(item).standing.state, 0 < shelf.size < 100_000
+    ...     tables.run(item).name, tables.summary(item).status.state, 0 < tables.size < 100_000
     ('oort, seed 2', 'finished', True)
     """
 
@@ -68,7 +69,7 @@ class Shelf:
         """Bytes of tables that may be kept, and that are."""
         self._tables: OrderedDict[tuple[str, str], tuple[Following, threading.Lock]] = OrderedDict()
         self._sizes: dict[tuple[str, str], int] = {}
-        self._briefs: OrderedDict[str, tuple[str, float, Brief]] = OrderedDict()
+        self._summaries: OrderedDict[str, tuple[str, float, RunSummary]] = OrderedDict()
         self._lock = threading.Lock()
 
     def run(self, item: Item, reasons: bool = False) -> RunTables:
@@ -77,22 +78,22 @@ class Shelf:
         run = read_run(item.folder, COLUMNS, self.read)
         return dataclasses.replace(run, kept=read_reasons(item.folder, run.rounds, self.read)) if reasons else run
 
-    def brief(self, item: Item) -> Brief:
+    def summary(self, item: Item) -> RunSummary:
         """How a run stands; it is read again when it was written, or, unless it is finished, after two seconds."""
         now, found = time.time(), version(item)
         with self._lock:
-            known = self._briefs.get(item.id)
-        if known and known[0] == found and (known[2].standing.state == "finished" or now - known[1] < AGAIN):
+            known = self._summaries.get(item.id)
+        if known and known[0] == found and (known[2].status.state == "finished" or now - known[1] < AGAIN):
             return known[2]
         # Tables of overviews are not kept once a run is finished: there may be thousands of them.
-        new = brief(item, self.read, now)
-        if new.standing.state in ("finished", "damaged"):
+        new = summarise(item, self.read, now)
+        if new.status.state in ("finished", "damaged"):
             self._forget(item.folder / "rounds.csv")
         with self._lock:
-            self._briefs[item.id] = (found, now, new)
-            self._briefs.move_to_end(item.id)
-            while len(self._briefs) > MOST_BRIEFS:
-                self._briefs.popitem(last=False)
+            self._summaries[item.id] = (found, now, new)
+            self._summaries.move_to_end(item.id)
+            while len(self._summaries) > MOST_SUMMARIES:
+                self._summaries.popitem(last=False)
         return new
 
     def read(self, path: Path, columns: Collection[str] | None, text: Collection[str]) -> Table:
