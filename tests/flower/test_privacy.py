@@ -172,6 +172,11 @@ WORDS = {
     "loss_rms": "loss",
     "accuracy_gain": "accuracy",
     "round.accuracy": "accuracy",
+    "clients.label_counts": "labels",
+    "clients.battery": "batteries",
+    "update": "sketches",
+    "update_norm": "lengths",
+    "contribution": "contributions",
 }
 
 
@@ -182,7 +187,8 @@ def test_the_page_says_what_selectors_learn_from() -> None:
     for name, text in told.items():
         needs = {WORDS.get(need, need) for need in Source.of(name, None, None, 0).needs}
         must, _, _ = text.partition(";")
-        assert {word for word in ("features", "examples", "loss", "accuracy", "latency") if word in must} == needs, name
+        words = ("features", "examples", "loss", "accuracy", "latency", *list(WORDS.values())[-5:], "energy")
+        assert {word for word in words if word in must} == needs, name
 
 
 def test_the_pages_code_runs() -> None:
