@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from enlist.selectors.mabfl import ThompsonSelector as ThompsonSelector
     from enlist.selectors.mabfl import UCBSelector as UCBSelector
     from enlist.selectors.oort import Oort as Oort
+    from enlist.selectors.pisces import Pisces as Pisces
     from enlist.selectors.power_of_choice import PowerOfChoice as PowerOfChoice
     from enlist.selectors.random import Random as Random
     from enlist.selectors.rbcs_f import RBCSF as RBCSF
@@ -76,6 +77,7 @@ BUILT_IN = {
     "fedsuv": "fedsuv:FedSUV",
     "cu-cs": "cu_cs:CUCS",
     "oort": "oort:Oort",
+    "pisces": "pisces:Pisces",
     "refl": "refl:REFL",
     "safa": "safa:SAFA",
 }
