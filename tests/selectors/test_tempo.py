@@ -552,3 +552,32 @@ def test_a_million_clients_within_a_second_a_round():
         selector.tell(picked, Feedback(latency=np.ones(100)))
         spent.append(time.thread_time() - began)
     assert np.median(spent) < 1.0
+
+
+def test_asynchronously_it_takes_the_most_per_second_of_each():
+    # Round 10, everybody waited for 9 asks of one: value 1. Seconds 1, 2, 4, 40: per second 1, 1/2, 1/4, 1/40.
+    # As a set of two, 0 and 1 would wait 2 s; asynchronously nobody waits, and a long wait makes up for being slow.
+    selector = inject(make(patience=PATIENT), [1.0, 2.0, 4.0, 40.0], last=1)
+    assert selector.ask(k=2, asynchronous=True).clients.tolist() == [0, 1]
+    selector = inject(make(patience=PATIENT), [1.0, 2.0, 4.0, 40.0], last=[9, 9, 1, 1])  # waited 1, 1, 9, 9 of a turn
+    picked = selector.ask(k=2, asynchronous=True)
+    assert picked.clients.tolist() == [0, 2]  # 1, 1/2, 9/4, 9/40 per second
+    assert selector.ask([1, 3], k=1, asynchronous=True).clients.tolist() == [1]
+
+
+def test_asynchronously_turns_are_counted_by_clients():
+    selector = make(10)
+    selector.ask(k=6, asynchronous=True)
+    for _ in range(4):
+        selector.ask(k=1, asynchronous=True)
+    assert selector.size(request(selector, 5, asynchronous=True)) == (6 + 4 + 5) / 5
+    assert selector.size(request(selector, 5)) == 5
+
+
+def test_asynchronously_nobody_starves():
+    seconds = np.array([1.0, 1.0, 2.0, 2.0, 30.0, 30.0])
+    selector, counts = make(6), np.zeros(6)
+    for clients in play(selector, seconds, 400, 1, asynchronous=True):
+        counts[clients] += 1
+    assert counts.min() >= 400 / 6 / 4
+    assert counts[:2].mean() > counts[4:].mean()

@@ -21,7 +21,7 @@ from enlist.report.rounds import ending_rows
 from enlist.runs.scores import times_selected
 from enlist.runs.tables import read_run
 from enlist.runs.why import why
-from enlist.simulation import Config, Simulation, asynchronous
+from enlist.simulation import Config, Simulation, asynchronous, compare
 from enlist.simulation.discounts import Constant, Hinge, Polynomial
 from enlist.simulation.protocols import ASYNCHRONOUS, Async, AsynchronousProtocol, Buffered, Versions, protocol
 from enlist.simulation.round.clock import Event, Queue
@@ -562,3 +562,20 @@ def test_a_hundred_thousand_clients() -> None:
     assert [row["completed"] for row in found.rounds] == [10] * 10
     assert len(simulation.state.queue) == 99  # the tenth update of the last step is not replaced any more
     assert len(simulation.selector.openings) <= 99
+
+
+def test_protocols_are_compared_on_the_same_clients_and_with_as_many_updates(tmp_path: Path) -> None:
+    chosen = config(data={"clients": 10}, devices={"kind": "phones"}, rounds={"rounds": 4, "k": 4, "buffer": 2})
+    wanted: dict[str, Any] = {"seeds": 2, "protocols": "synchronous, buffered,async"}
+    result = compare(chosen, "oort,random", **wanted, folder=tmp_path / "kept", target=0.1)
+    assert {row["selector"] for row in result.rows} == {
+        f"{method} ({name})" for name in ("synchronous", "buffered", "async") for method in ("random", "oort")
+    }
+    assert {row["baseline"] for row in result.rows} == {"random (synchronous)"}
+    assert {int(found.rounds["completed"].sum()) for found in result.runs} == {16}
+    steps = {found.label: len(found.rounds) for found in result.runs}
+    assert (steps["oort (synchronous)"], steps["oort (buffered)"], steps["oort (async)"]) == (4, 8, 16)
+    again = compare(chosen, "oort,random", **wanted, folder=tmp_path / "kept", target=0.1)
+    assert repr(again) == repr(result)
+    with pytest.raises(InputError, match=r"rounds\.protocol = 'sometimes'"):
+        compare(chosen, "random", protocols=["sometimes"])

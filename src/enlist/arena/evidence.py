@@ -169,6 +169,11 @@ EVIDENCE: dict[str, Evidence] = {
         Claim("unreliable", "completed"),
         Claim("alike", "completed"),
     ),
+    "pisces": Evidence(
+        "rounds are asynchronous, losses tell who is worth asking, and some clients may be corrupted",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
     "oort": Evidence(
         "thousands of clients differ in both loss and speed: the usual first choice at scale",
         Claim("useful-are-fast", "utility_per_second"),

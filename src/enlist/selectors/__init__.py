@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from enlist.selectors.mabfl import UCBSelector as UCBSelector
     from enlist.selectors.oort import Oort as Oort
     from enlist.selectors.optimal_sampling import OptimalSampling as OptimalSampling
+    from enlist.selectors.pisces import Pisces as Pisces
     from enlist.selectors.power_of_choice import PowerOfChoice as PowerOfChoice
     from enlist.selectors.random import Random as Random
     from enlist.selectors.rbcs_f import RBCSF as RBCSF
@@ -83,6 +84,7 @@ BUILT_IN = {
     "fedsuv": "fedsuv:FedSUV",
     "cu-cs": "cu_cs:CUCS",
     "oort": "oort:Oort",
+    "pisces": "pisces:Pisces",
     "refl": "refl:REFL",
     "safa": "safa:SAFA",
     "fedcor": "fedcor:FedCor",
