@@ -11,18 +11,19 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.books import Books
-from enlist.clients import CLIENT_COLUMNS, Clients
+from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
 from enlist.flower.deadlines import RECENT_ROUNDS
-from enlist.flower.nodes import NodeTable
+from enlist.flower.nodes import NodeTable, matching, without_ids
 from enlist.flower.replies import REASON, Introduction, Reply
 from enlist.flower.selector import FunctionSelector, SelectorSource
 from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
-from enlist.records import Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 
 ORPHANS = 100
 """So many clients that nobody can be again, and a quarter of all, are forgotten together."""
@@ -55,10 +56,13 @@ class FlowerFederation:
         quantile: float | None = 0.9,
         most_often: float | None = 3.0,
         log: Path | None = None,
+        asynchronous: bool = False,
     ) -> None:
+        self.asynchronous = asynchronous
         self.source, self.late, self.log = source, late, log
         self.quantile, self.most_often = quantile, most_often
         self.asked: list[IntArray] = []
+        self.step = 0
         self.nodes = NodeTable()
         self.claims = Claims.create(0)
         self.recent: list[FloatArray] = []
@@ -71,7 +75,7 @@ class FlowerFederation:
         if known is not None:
             names = [None] * len(known) if known.ids is None else [str(name) for name in known.ids.tolist()]
             self.nodes.add((None, name) for name in names)
-            self._begin(source.create(_without_ids(known) if source.given is None else known))
+            self._begin(source.create(without_ids(known) if source.given is None else known))
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -83,6 +87,8 @@ class FlowerFederation:
     def _begin(self, selector: Selector[Any, Any]) -> None:
         if isinstance(selector, FunctionSelector):
             selector.naming = self._names
+        if self.asynchronous:  # a node may be at work through any number of asks
+            selector.max_open = checks.MOST_WHOLE
         self.books = Books(selector, late="drop" if self.late == "drop" else "await", log=self.log)
         if len(self.claims.loss) < len(selector.clients):
             self.claims.grow(len(selector.clients) - len(self.claims.loss))
@@ -145,19 +151,37 @@ class FlowerFederation:
             more = Clients(count=len(fresh), feature_names=titles if "features" in self.wanted else (), **columns)
             self._begin(self.source.create(more))
         else:
-            self.books.join(_matching(self.selector.clients, described, self.nodes.names[-len(fresh) :]))
+            self.books.join(matching(self.selector.clients, described, self.nodes.names[-len(fresh) :]))
             self.claims.grow(len(fresh))
         return odd
 
     def choose(
-        self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float, enough: int | None = None
+        self,
+        online: Sequence[int],
+        busy: set[int],
+        k: int,
+        now: float,
+        deadline: float,
+        enough: int | None = None,
+        step: tuple[int, int] | None = None,
     ) -> Selection:
-        """Ask the selector for at most `k` of the nodes that are online and not busy; `enough` replies are awaited."""
+        """Ask the selector for at most `k` of the nodes that are online and not busy; `enough` replies are awaited.
+
+        `step` is given if nobody waits for these nodes as a set: the number of the server's step, and how many updates
+        make one. Whoever is asked in one step then counts as asked together.
+        """
         assert self.books is not None
         here = self.nodes.positions(online)
-        left_alone = self._left_alone(here, busy, k)
-        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=left_alone, enough=enough)
-        self.asked = [*self.asked, selection.clients][-WINDOW:]
+        left_alone = self._left_alone(here, busy, k if step is None else max(k, step[1]))
+        alone = step is not None
+        selection = self.books.ask(
+            here, k, now=now, deadline=deadline, busy=left_alone, enough=enough, asynchronous=alone
+        )
+        if step is not None and self.step == step[0] and self.asked:
+            self.asked[-1] = np.concatenate([self.asked[-1], selection.clients])
+        else:
+            self.asked = [*self.asked, selection.clients][-WINDOW:]
+        self.step = 0 if step is None else step[0]
         return selection
 
     def _left_alone(self, here: IntArray, busy: set[int], k: int) -> IntArray:
@@ -209,6 +233,54 @@ class FlowerFederation:
         times += [waited] * (len(selection) - len(replies))
         self.recent = [*self.recent, np.array(times)][-RECENT_ROUNDS:]
         self._identify(replies, online)
+
+    def ended(
+        self, entries: Sequence[tuple[Selection, Reply]], step: int, online: set[int], metrics: RoundMetrics
+    ) -> None:
+        """Tell how participations ended in a step of the server, while others of the same selections may go on."""
+        by_selection: dict[int, tuple[Selection, list[Reply]]] = {}
+        for picked, reply in entries:
+            by_selection.setdefault(picked.round, (picked, []))[1].append(reply)
+        if done := [reply for _, reply in entries if reply.completed]:
+            self._check_needs(done, step)
+        self._check_round(metrics, step)
+        for _, (picked, replies) in sorted(by_selection.items()):
+            self._tell(picked, replies, step, metrics)
+        self._identify([reply for _, reply in entries], online)
+        timed = [reply.latency for _, reply in entries if reply.outcome in (Outcome.COMPLETED, Outcome.LATE)]
+        self.recent = [*self.recent, np.array(timed, dtype=float)][-RECENT_ROUNDS:]
+
+    def _tell(self, selection: Selection, replies: Sequence[Reply], step: int, metrics: RoundMetrics) -> None:
+        """Tell final outcomes of some clients of a selection."""
+        assert self.books is not None
+        opening = self.selector.openings.get(selection.round)
+        if opening is None:
+            return
+        late = np.array([reply.outcome == Outcome.LATE for reply in replies])
+        columns = {"latency": np.where(late, [reply.latency for reply in replies], np.nan)}
+        places = np.array([place for place, reply in enumerate(replies) if reply.completed], dtype=np.int64)
+        if len(places):
+            _, believed = self._believed([replies[place] for place in places], selection.deadline)
+            for name, values in believed.items():
+                whole = columns.setdefault(name, np.full((len(replies), *values.shape[1:]), np.nan))
+                whole[places] = values
+        told = Feedback(
+            clients=[reply.client for reply in replies],
+            outcome=[reply.outcome for reply in replies],
+            censored=[reply.outcome == Outcome.LATE and not reply.reason for reply in replies],
+            rounds_late=[float(step - reply.round) for reply in replies],
+            **columns,
+        )
+        last = len(replies) == len(opening.pending)
+        self.books.tell(selection, told, metrics if last else None)
+
+    def release(self) -> None:
+        """Whoever was asked over a connection that is no more counts as dropped."""
+        for opening in [] if self.books is None else list(self.selector.openings.values()):
+            lost = opening.pending
+            if self.books is not None and len(lost):
+                told = Feedback(clients=lost, outcome=np.full(len(lost), Outcome.DROPPED))
+                self.books.tell(opening.selection, told)
 
     def arrived(self, number: int, replies: Sequence[Reply], rounds_late: float, online: set[int]) -> list[Reply]:
         """Tell of late replies to the selector's round `number`; returns those that still count."""
@@ -317,28 +389,3 @@ def _way_to_send(need: str) -> str:
         f"send '{keys.CLAIMS[need]}' in the ConfigRecord '{keys.RECORD}', as enlist.flower.client.reply(..., "
         f"{need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})"
     )
-
-
-def _without_ids(clients: Clients) -> Clients:
-    columns: dict[str, Any] = {name: value for name, value in clients.columns().items() if name != "ids"}
-    return Clients(count=len(clients), feature_names=clients.feature_names, **columns)
-
-
-def _matching(known: Clients, described: Sequence[Introduction], names: Sequence[str]) -> Clients:
-    """Newcomers with the columns that the others have; what they did not tell is the median of the others."""
-    columns: dict[str, Any] = {}
-    for name in known.columns():
-        if name == "ids":
-            assert known.ids is not None
-            numbered = known.ids.dtype.kind in "iu"
-            columns[name] = (
-                [int(known.ids.max()) + 1 + place for place in range(len(names))] if numbered else list(names)
-            )
-        elif name == "features":
-            middle = tuple(np.median(known.features, axis=0)) if known.features is not None else ()
-            columns[name] = [told.features or middle for told in described]
-        elif name in CLIENT_COLUMNS:
-            middle_value = float(np.median(getattr(known, name)))
-            values = [getattr(told, name, None) for told in described]
-            columns[name] = [middle_value if value is None else value for value in values]
-    return Clients(count=len(described), feature_names=known.feature_names, **columns)

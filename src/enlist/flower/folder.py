@@ -49,6 +49,9 @@ CHANGEABLE = (
     "clip",
     "most_often",
     "strategy",
+    "concurrency",
+    "buffer",
+    "max_staleness",
 )
 """Settings with which a run may be continued though it began with others."""
 

@@ -23,7 +23,7 @@ from enlist.flower.replies import Reply
 Model = Mapping[str, AnyArray]
 Weighting = str | Callable[[FloatArray], ArrayLike]
 
-WEIGHTINGS = ("equal", "dynsgd", "adasgd", "refl")
+WEIGHTINGS = ("equal", "dynsgd", "adasgd", "polynomial", "refl")
 
 MOST_ROUNDS = 5
 """A reply that is later than that teaches the selector, and is not merged: its model is no longer kept."""

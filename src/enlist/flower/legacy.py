@@ -38,7 +38,7 @@ DEADLINE = 3600.0
 """Seconds that the selector is told: the old API's `round_timeout` is known to the server alone."""
 
 NEW_API_ONLY = ["deadline", "overcommit", "late", "staleness", "min_replies", "stop_without_update", "identify"]
-NEW_API_ONLY += ["shadow", "on_round"]
+NEW_API_ONLY += ["shadow", "on_round", "mode"]
 
 
 def check(strategy: Any, terms: Terms) -> None:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
 from enlist._internal.typing import AnyArray, IntArray
+from enlist.clients import CLIENT_COLUMNS, Clients
 from enlist.errors import MissingColumnError, StateFileError
 from enlist.flower import keys
 from enlist.flower.grid import LOGGER, Messenger, NoNodesError
@@ -173,6 +174,40 @@ class NodeTable:
 
 def _provisional(node: int | None) -> str:
     return "" if node is None else f"node-{node}"
+
+
+def without_ids(clients: Clients) -> Clients:
+    """Clients without their names, which belong to the table of nodes.
+
+    >>> without_ids(Clients(ids=["a", "b"])).ids is None
+    True
+    """
+    columns: dict[str, Any] = {name: value for name, value in clients.columns().items() if name != "ids"}
+    return Clients(count=len(clients), feature_names=clients.feature_names, **columns)
+
+
+def matching(known: Clients, described: Sequence[Introduction], names: Sequence[str]) -> Clients:
+    """Newcomers with the columns that the others have; what they did not tell is the median of the others.
+
+    >>> matching(Clients(num_examples=[10, 30]), [Introduction("c")], ["c"]).num_examples
+    array([20.])
+    """
+    columns: dict[str, Any] = {}
+    for name in known.columns():
+        if name == "ids":
+            assert known.ids is not None
+            numbered = known.ids.dtype.kind in "iu"
+            columns[name] = (
+                [int(known.ids.max()) + 1 + place for place in range(len(names))] if numbered else list(names)
+            )
+        elif name == "features":
+            middle = tuple(np.median(known.features, axis=0)) if known.features is not None else ()
+            columns[name] = [told.features or middle for told in described]
+        elif name in CLIENT_COLUMNS:
+            middle_value = float(np.median(getattr(known, name)))
+            values = [getattr(told, name, None) for told in described]
+            columns[name] = [middle_value if value is None else value for value in values]
+    return Clients(count=len(described), feature_names=known.feature_names, **columns)
 
 
 class NodeManager:

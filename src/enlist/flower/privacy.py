@@ -55,6 +55,11 @@ def check(strategy: Any, terms: Terms) -> None:
     """
     for wrapper in wrappers(strategy):
         name, sampled = type(wrapper).__name__, getattr(wrapper, SAMPLED)
+        if terms.buffered:
+            raise InputError(
+                f"{name} clips and adds noise to updates of one version of the model, and mode='buffered' averages "
+                "updates of several; use mode='synchronous'."
+            )
         if sampled != terms.k and not terms.shadow:  # there Flower samples as it does without us
             raise InputError(
                 f"{name} adds noise for {SAMPLED}={sampled}, but {terms.number_to_ask} nodes would be asked for "

@@ -6,7 +6,7 @@ import collections
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
@@ -63,6 +63,13 @@ class Round:
     bytes_down: int = 0
     bytes_up: int = 0
     evaluations: dict[str, int] = dataclasses.field(default_factory=dict)
+    stepping: ClassVar[bool] = False
+    """Whether replies to earlier rounds belong to it, as to a step of a buffered server."""
+
+    def entries(self) -> list[tuple[int, Reply | None]]:
+        """Clients that were asked, each with its reply; None if it was silent."""
+        reported = {reply.client: reply for reply in self.reported}
+        return [(client, reported.get(client)) for client in self.selection.clients.tolist()]
 
     def examples(self) -> tuple[IntArray, FloatArray]:
         """Who has sent usable replies, and how many examples each claims."""
@@ -177,12 +184,12 @@ class UpdateMonitor:
             self._count(current)
             if self.idle % self.warn_after == 0:
                 LOGGER.warning("enlist: %s", self._sentence())
-        if not current.watching:
+        if not current.watching and not current.stepping:
             self._look_at_deadline(current)
 
     def _count(self, current: Round) -> None:
         self.outcomes.update(reply.outcome.name.lower() for reply in current.reported)
-        self.outcomes["late"] += len(current.selection) - len(current.reported)
+        self.outcomes["late"] += sum(reply is None for _, reply in current.entries())
         told = [reply.reason for reply in current.reported if reply.reason]
         self.reasons.update(reason[:LONGEST_QUOTE] for reason in told)
         while len(self.reasons) > 100:

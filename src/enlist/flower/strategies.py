@@ -266,6 +266,8 @@ def check(strategy: Any, terms: Terms) -> None:
         )
     if base.fraction_train == 0:
         raise InputError(f"{name} has fraction_train=0, so there is nobody to select for training; set it above 0.")
+    if terms.buffered and any_shape(strategy):
+        raise InputError(f"{name} merges trees, which have no differences to add up; use mode='synchronous'.")
     if isinstance(base, FedXgbCyclic) and terms.number_to_ask != 1:
         raise InputError(f"{name} trains one node per round, so it takes a selector with k=1, not k={terms.k}.")
     if terms.late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):

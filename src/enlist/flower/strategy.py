@@ -19,6 +19,7 @@ from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.flower import checkpoint, evaluations, privacy, strategies, tables
 from enlist.flower.arrays import Shapes
+from enlist.flower.buffered import BufferedTraining
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.folder import FederationFolder
 from enlist.flower.grid import LOGGER, BoundedGridView, Clock
@@ -69,7 +70,12 @@ class Selecting(strategies.Forwarding, Strategy):
         self.strategy = strategies.copied(strategy) if terms.shadow else strategies.prepared(strategy)
         self.initial = checkpoint.plain_settings(self.strategy)
         self.federation = FlowerFederation(
-            self.source, clients=self.clients, late=terms.late, quantile=terms.clip, most_often=terms.most_often
+            self.source,
+            clients=self.clients,
+            late="drop" if terms.buffered else terms.late,
+            quantile=terms.clip,
+            most_often=terms.most_often,
+            asynchronous=terms.buffered,
         )
         self.node_manager = NodeManager(self.federation, terms, *self._floors())
         self.update_monitor = UpdateMonitor(terms.warn_without_update, terms.stop_without_update)
@@ -89,7 +95,8 @@ class Selecting(strategies.Forwarding, Strategy):
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
-        self.training = Training(*parts, self.clock, self.timeout)
+        kind = BufferedTraining if self.terms.buffered else Training
+        self.training: Training = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
         """The strategies that have an attribute: the one that is used, and the one that it begins with next time.
@@ -137,6 +144,8 @@ class Selecting(strategies.Forwarding, Strategy):
         terms, name = self.terms, self.federation.source.name
         asked = terms.number_to_ask
         how = "watches Flower's sampling (shadow)" if terms.shadow else f"asks {asked} nodes for {terms.k} replies"
+        if terms.buffered:
+            how = f"keeps {terms.at_work} nodes at work, {terms.per_step} updates make a step"
         LOGGER.info("\t├──> Enlist: selector '%s' %s, late replies: %s", name, how, terms.late)
         for floor, own, wanted in strategies.undercut(self.original, terms):
             LOGGER.warning("enlist: %s counts, which is less than the strategy's %s=%d", own, floor, wanted)
@@ -219,9 +228,13 @@ class Selecting(strategies.Forwarding, Strategy):
             result.evaluate_metrics_serverapp[0] = first
 
     def _train(self, grid: Grid, number: int, result: Result, config: ConfigRecord) -> None:
-        messages = list(self.configure_train(number, result.arrays, config, grid))
-        self.training.exchange(grid, messages)
-        arrays, metrics = self.aggregate_train(number, ())
+        if isinstance(self.training, BufferedTraining):
+            online = self._ready(grid, number)
+            arrays, metrics = self.training.step(grid, number, result.arrays, config, online, self._now)
+        else:
+            messages = list(self.configure_train(number, result.arrays, config, grid))
+            self.training.exchange(grid, messages)
+            arrays, metrics = self.aggregate_train(number, ())
         if arrays is not None:
             result.arrays = arrays
         if metrics is not None:
@@ -255,15 +268,21 @@ class Selecting(strategies.Forwarding, Strategy):
         """Choose the nodes of a round, and let the strategy make its messages to them."""
         if self.current is not None:  # somebody else's loop, which does not say when a round is over
             self._settle(RoundMetrics())
+        online = self._ready(grid, server_round)
+        return self.training.configure(server_round, arrays, config, grid, online, self._now())
+
+    def _ready(self, grid: Grid, number: int) -> list[int]:
+        """Wait for nodes, unless some are at work, and begin to write down what becomes of them."""
         training = self.training
         training.clock = self.clock  # which may have been set since, if nobody has called start
-        online = self.node_manager.wait_for_nodes(grid, training.messenger, server_round, training.sort)
+        if isinstance(training, BufferedTraining) and training.at_work:
+            return list(grid.get_node_ids())
+        online = self.node_manager.wait_for_nodes(grid, training.messenger, number, training.sort)
         if self.federation.log is None:
             self.run_folder.follow(self.federation)
-            self.run_folder.describe(self.federation, server_round)
-        began = self._now()
-        self.run_folder.note(self.clock.time(), began, self.round)
-        return training.configure(server_round, arrays, config, grid, online, began)
+            self.run_folder.describe(self.federation, number)
+        self.run_folder.note(self.clock.time(), self._now(), self.round)
+        return online
 
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]

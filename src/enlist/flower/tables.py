@@ -130,15 +130,15 @@ def participations(current: Round, late: Sequence[Reply], federation: FlowerFede
     [(0, 'late', 9.0, None), (1, 'failed', 3.0, 'boom')]
     """
     found: list[Row] = []
-    reported = {reply.client: reply for reply in current.reported}
-    for client in current.selection.clients.tolist():
-        reply = reported.get(client)
-        row: Row = {"round": current.number, "selected_in": current.number}
+    for client, reply in current.entries():
+        row: Row = {"round": current.number, "selected_in": current.number if reply is None else reply.round}
         row["client"] = federation.nodes.order[client] if reply is None else _client(reply, federation)
         if reply is None:
             found.append({**row, "outcome": "late", "latency": current.waited, "censored": True})
-        else:
-            found.append({**row, **_reported(reply), "censored": False, "weight": reply.weight})
+            continue
+        given_up = reply.outcome == Outcome.LATE and not reply.reason
+        row |= {**_reported(reply), "censored": given_up, "weight": reply.weight}
+        found.append(row | ({"rounds_late": current.number - reply.round} if current.stepping else {}))
     for reply in late:
         row = {"round": current.number, "selected_in": reply.round, "client": _client(reply, federation)}
         row |= {**_reported(reply), "censored": False, "rounds_late": current.number - reply.round}
@@ -201,7 +201,7 @@ def round_row(current: Round, late: Sequence[Reply], end: float, measured: Mappi
         "available": len(current.online),
         "asked": len(current.selection),
         "completed": len(done),
-        "late": len(current.selection) - len(outcomes),
+        "late": sum(reply is None or reply.outcome == Outcome.LATE for _, reply in current.entries()),
         "dropped": outcomes.count(Outcome.DROPPED),
         "failed": outcomes.count(Outcome.FAILED),
         "arrived": sum(reply.completed for reply in late),

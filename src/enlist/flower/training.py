@@ -202,7 +202,7 @@ class Training:
         merged: list[Message] = []
         if self.terms.late == "merge":
             merged = self.late.merged(
-                number, current.late, current.usable, self.terms.staleness, self.weight_key, heaviest, self.forms
+                number, current.late, current.usable, self.terms.weighting, self.weight_key, heaviest, self.forms
             )
         usable = [reply.message for reply in current.usable if reply.message is not None]
         return self._aggregated(current, [*usable, *merged])

@@ -33,7 +33,7 @@ def with_selector(
     deadline: float | Policy | None = None,
     overcommit: float = 1.0,
     late: str = "feedback",
-    staleness: Weighting = "dynsgd",
+    staleness: Weighting | None = None,
     min_nodes: int | None = None,
     min_replies: int = 1,
     warn_without_update: int = 3,
@@ -51,6 +51,10 @@ def with_selector(
     accept_changes: bool = False,
     reasons: bool = True,
     on_round: Hook | None = None,
+    mode: str = "synchronous",
+    concurrency: int | None = None,
+    buffer: int | None = None,
+    max_staleness: int | None = None,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
@@ -67,8 +71,8 @@ def with_selector(
                 seconds); without one, the `timeout` of `start`, which it never exceeds
     overcommit  ask so many times k nodes, and stop at k replies
     late        what is done with replies that come after their round: "drop"; "feedback": the selector learns from
-                them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd", "adasgd", "refl", or a
-                function of the rounds they are late)
+                them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd" if not given, "adasgd",
+                "polynomial", "refl", or a function of the rounds they are late)
     min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
     min_replies
                 usable replies without which a round leaves the model as it is
@@ -95,6 +99,14 @@ def with_selector(
     reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
     on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied; of
                 a run that is continued, again for rounds after its last checkpoint
+    mode        "synchronous", or "buffered" (FedBuff): nodes are replaced as they reply, and a round is a step of the
+                server, made of the first `buffer` updates (k if not given), each shortened by `staleness` (then
+                "polynomial" if not given: 1 / sqrt(1 + steps)); `deadline` is that of a single node
+    concurrency
+                nodes at work at once, at most, in buffered mode; k times `overcommit` if not given
+    max_staleness
+                an update is counted and thrown away if the server has made more steps than this since its node was
+                asked; None keeps all
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -131,6 +143,10 @@ def with_selector(
         accept_changes=accept_changes,
         reasons=reasons,
         on_round=on_round,
+        mode=mode,
+        concurrency=concurrency,
+        buffer=buffer,
+        max_staleness=max_staleness,
     )
     old = hasattr(strategy, "configure_fit") and not strategies.is_strategy(strategy) and not isinstance(strategy, type)
     if old:
