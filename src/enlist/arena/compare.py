@@ -18,7 +18,7 @@ from enlist.arena.genie import Reward, make
 from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
-from enlist.engine import local
+from enlist.engine import AnyEngine, chosen
 from enlist.methods import Method
 from enlist.selectors import AnyMethods, methods
 
@@ -93,8 +93,13 @@ def run(comparison: Comparison, label: str, seed: int) -> Record:
     return play(player, world, comparison.rules, comparison.reward)
 
 
-def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int], None] | None = None) -> Results:
-    """All runs; the results do not depend on `jobs`.
+def compare(
+    comparison: Comparison,
+    jobs: int = 1,
+    progress: Callable[[str, int], None] | None = None,
+    engine: AnyEngine = None,
+) -> Results:
+    """All runs; the results do not depend on `jobs`, nor on the `engine`: "local", "ray", or "ray://host:10001".
 
     >>> settings = Comparison(("random", "cs-ucb"), "slow-minority", clients=10, k=2, rounds=50, seeds=2)
     >>> sorted(compare(settings))
@@ -106,10 +111,12 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
     tick = progress or (lambda selector, seed: None)
     keys, kinds = comparison.runs(), tuple(method.selector for method in comparison.methods.values())
     tasks = [(comparison, *key) for key in keys]
-    with contextlib.closing(local(jobs).map(run, tasks, role="a process of the arena", kinds=kinds)) as ends:
-        for number, record in ends:
-            results[keys[number]] = record
-            tick(*keys[number])
+    with chosen(engine, jobs) as where:
+        played = where.map(run, tasks, role="a process of the arena", kinds=kinds)
+        with contextlib.closing(played) as ends:
+            for number, record in ends:
+                results[keys[number]] = record
+                tick(*keys[number])
     return {key: results[key] for key in keys}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enlist.engine.children import Child, patience
+from enlist.engine.choosing import AnyEngine, chosen, on_ray
 from enlist.engine.interface import REPLACED, Actor, Context, Engine, Result, Task, Work
 from enlist.engine.leftovers import clean, temporary_folder
 from enlist.engine.local import Pool, ThisProcess, local
@@ -11,6 +12,7 @@ from enlist.engine.starting import context, have_children, keep_freed_memory, on
 __all__ = [
     "REPLACED",
     "Actor",
+    "AnyEngine",
     "Child",
     "Context",
     "Engine",
@@ -19,11 +21,13 @@ __all__ = [
     "Task",
     "ThisProcess",
     "Work",
+    "chosen",
     "clean",
     "context",
     "have_children",
     "keep_freed_memory",
     "local",
+    "on_ray",
     "one_core",
     "patience",
     "serve_parent",

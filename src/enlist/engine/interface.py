@@ -150,6 +150,12 @@ class Engine(abc.ABC):
 
     separate = True
     """Whether tasks are done in other processes, so that what they get and give is sent."""
+    shares_memory = True
+    """Whether they are on this machine, and can share memory and folders with this process."""
+
+    def slots(self) -> int:
+        """Tasks that can be done at once."""
+        return 1
 
     @abc.abstractmethod
     def run(
@@ -161,6 +167,10 @@ class Engine(abc.ABC):
         exception of the function is a result, and is not tried again. Where `share` fails, all tasks fail that share
         this. Closed, the generator ends all that is under way.
         """
+
+    def put(self, value: Any) -> Any:
+        """Place a value where actors and tasks that get it as an argument share it; here, it is where it should be."""
+        return value
 
     @abc.abstractmethod
     def actor(self, role: str, kind: Callable[..., Any], *arguments: Any, preload: str | None = None) -> Actor:

@@ -88,6 +88,9 @@ class Pool(LocalEngine):
     def __init__(self, jobs: int) -> None:
         self.jobs = jobs
 
+    def slots(self) -> int:
+        return self.jobs
+
     def run(
         self, work: Work, tasks: Sequence[Task], share: Share | None = None, progress: Progress | None = None
     ) -> Generator[Result, None, None]:

@@ -23,7 +23,7 @@ import safetensors.numpy
 from enlist import storage
 from enlist._internal import files
 from enlist._internal.typing import AnyArray
-from enlist.errors import InputError, StateFileError
+from enlist.errors import FolderInUseError, InputError, StateFileError
 from enlist.runs import checkpoints, digests, failures, trust
 from enlist.runs.appending import TableFile, cell, lines
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
@@ -122,7 +122,7 @@ class RunFolder:
         try:
             ours = files.claim(lock) and _is_at(lock, folder / "lock")
             if not ours:
-                raise InputError(f"{folder} is being written by another process; wait for it, or end it.")
+                raise FolderInUseError(f"{folder} is being written by another process; wait for it, or end it.")
             _examine(folder, tables)
             saved = folder / "config.json"
             there = files.has_file(saved)

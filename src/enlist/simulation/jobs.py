@@ -9,16 +9,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
+import os
 import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from enlist._internal import files
 from enlist.engine import Context, Engine, Task, Work, have_children, keep_freed_memory, local
-from enlist.errors import EnlistError, StateFileError
+from enlist.errors import EnlistError, FolderInUseError, StateFileError
+from enlist.runs import trust
 from enlist.runs.digests import check_finished
+from enlist.runs.elsewhere import Contents, Place, contents, signed, write_back
 from enlist.runs.folder import RunFolder
 from enlist.runs.starting import outgrown
 from enlist.simulation.callbacks import Callback, Recorder, tracker
@@ -42,6 +45,8 @@ Tick = Callable[..., None]
 Shared = tuple[Population, dict[str, Placed]]
 PULSE = 0.1
 """Seconds between two messages of a run about its progress."""
+LOCKED = 60.0
+"""Seconds that a run waits for a folder which a process of a lost node still holds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -149,14 +154,15 @@ def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: How, ended
     """Do these runs, and note how they ended."""
     by_key = {job.key: job for job in missing}
     configs = {job.people: job.config for job in missing}
-    shared = engine.separate or how.workers > 0
-    results = engine.run(
-        WORK,
-        [task_of(job, how, engine.separate) for job in missing],
-        share=lambda people: _built(configs[people], shared),
-        progress=lambda key, state: tick(*key, state),
-    )
-    with contextlib.closing(results):
+    with contextlib.ExitStack() as stack:
+        places = {} if engine.shares_memory else stack.enter_context(_places(missing))
+        results = engine.run(
+            WORK,
+            [task_of(job, how, engine.separate, places.get(job.key)) for job in missing],
+            share=lambda people: _built(configs[people], engine, how),
+            progress=lambda key, state: tick(*key, state),
+        )
+        stack.enter_context(contextlib.closing(results))
         for key, value, error in results:
             if error is not None:
                 if not engine.separate:
@@ -164,14 +170,36 @@ def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: How, ended
                 ended.failed[key] = str(error)
                 tick(*key, {"status": "failed"})
                 continue
-            ended.finished[key], run = value
+            ended.finished[key], run, sent = value
             if run is not None:
                 run.config = by_key[key].config
                 ended.runs[key] = run
+            if key in places:
+                _returned(by_key[key], sent)
             tick(*key, ended.finished[key])
 
 
-def task_of(job: Job, how: How, separate: bool) -> Task:
+@contextlib.contextmanager
+def _places(jobs: Sequence[Job]) -> Iterator[dict[Key, Place]]:
+    """Where runs that are kept find their folders on other machines."""
+    folders = {job.key: Path(os.path.abspath(job.folder)) for job in jobs if job.folder is not None}
+    if not folders:
+        yield {}
+        return
+    with signed(list(folders.values())) as (sign, content):
+        yield {key: Place(path, sign, content, contents(path)) for key, path in folders.items()}
+
+
+def _returned(job: Job, sent: Contents) -> None:
+    """Keep what a run on another machine gives; here it is this user's, whoever it was there."""
+    assert job.folder is not None
+    if sent:
+        write_back(job.folder, sent)
+    if job.config.code():
+        trust.vouch(job.folder, json.loads(json.dumps(job.config.recorded().model_dump(mode="json"))))
+
+
+def task_of(job: Job, how: How, separate: bool, place: Place | None = None) -> Task:
     """A run as the task of an engine; samples do not travel with it, because the clients that it shares have them.
 
     >>> task_of(Job(("random", 0), Config()), How(), separate=True).key
@@ -179,7 +207,7 @@ def task_of(job: Job, how: How, separate: bool) -> Task:
     """
     sent = dataclasses.replace(job, config=job.config.without_data()) if separate else job
     # A class of a notebook travels by value. None of it is ever written to disk.
-    return Task(job.key, (sent, how), shares=job.people, kinds=tuple(sent.config.objects()))
+    return Task(job.key, (sent, how, place), shares=job.people, kinds=tuple(sent.config.objects()))
 
 
 def finished(folder: Path, accept_changes: bool = False, config: Config | None = None) -> dict[str, Any] | None:
@@ -263,33 +291,60 @@ def shared_population(config: Config, shared: bool) -> Shared:
     return dataclasses.replace(population, samples={}), data
 
 
-def _built(config: Config, shared: bool) -> Shared:
-    """The clients of a configuration; why there are none is a sentence."""
+def _built(config: Config, engine: Engine, how: How) -> tuple[Population, dict[str, Any]]:
+    """The clients of a configuration, as an engine takes them; why there are none is a sentence."""
     try:
-        return shared_population(config, shared)
+        if engine.shares_memory:
+            return shared_population(config, shared=engine.separate or how.workers > 0)
+        population, data = shared_population(config, shared=False)
+        return population, {name: placed.sent() for name, placed in data.items()}
     except EnlistError:
         raise
     except Exception as error:
         raise EnlistError(_reason(error)) from error
 
 
-def _do(context: Context, job: Job, how: How) -> tuple[dict[str, Any], Run | None]:
-    """One run; its result, and the run itself if it has no folder."""
+def _do(
+    context: Context, job: Job, how: How, place: Place | None = None
+) -> tuple[dict[str, Any], Run | None, Contents]:
+    """One run: its result; the run itself if it has no folder; its files if its folder is on another machine."""
     population, data = context.shared
+    if any(isinstance(each, tuple) for each in data.values()):  # of an engine that shares no memory
+        data = {name: Placed.received(x, y, last, how.workers > 0) for name, (x, y, last) in data.items()}
+    settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
     try:
-        place = None if job.folder is None else files.inside(job.folder)
-        trackers = [tracker(name, place, job.name) for name in how.trackers]
-        callbacks: list[Callback] = [Pulse(context.report), *trackers]
-        settings: dict[str, Any] = {"population": population, "data": data}
-        settings |= {"device": how.device, "workers": how.workers}
         if job.folder is None:
-            run = in_memory(job.config, callbacks, **settings)
-            return dict(run.tables.result or {}), run
-        return run_in(job.folder, job.config, callbacks, accept_changes=how.accept_changes, **settings), None
+            run = in_memory(job.config, _companions(job, None, how, context), **settings)
+            return dict(run.tables.result or {}), run, {}
+        settings["accept_changes"] = how.accept_changes
+        if place is None:
+            return _kept(job, job.folder, how, context, settings), None, {}
+        with place.opened() as (folder, sent):
+            result = _kept(job, folder, how, context, settings, patience=LOCKED)
+        return result, None, sent
     except EnlistError:
         raise
     except Exception as error:  # told here, where the line of the user's code is known
         raise EnlistError(_reason(error)) from error
+
+
+def _kept(
+    job: Job, folder: Path, how: How, context: Context, settings: dict[str, Any], patience: float = 0.0
+) -> dict[str, Any]:
+    """A run in a folder; one that a process of a lost node still holds is free again when that process notices."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return run_in(folder, job.config, _companions(job, folder, how, context), **settings)
+        except FolderInUseError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def _companions(job: Job, folder: Path | None, how: How, context: Context) -> list[Callback]:
+    place = None if folder is None else files.inside(folder)
+    return [Pulse(context.report), *(tracker(name, place, job.name) for name in how.trackers)]
 
 
 def _begin() -> None:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from enlist.engine import local
 from enlist.errors import UnknownNameError
 from enlist.studies.results import Results, kept
 from enlist.studies.rules import Rule, arms_of, simple_rules
@@ -87,7 +88,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     given = parser.parse_args(arguments)
     study = studies.get(given.study)
     wanted = development(study, study.scale(given.scale, given.seeds))
-    for each, reason in performed([one for one in wanted if kept(given.output, one) is None], given.output, given.jobs):
+    for each, reason in performed(
+        [one for one in wanted if kept(given.output, one) is None], given.output, local(given.jobs)
+    ):
         print(f"{each.key}, seed {each.seed}: {reason or 'done'}", flush=True)
     found = {(each.key, each.seed): outcome for each in wanted if (outcome := kept(given.output, each)) is not None}
     results = Results.of([(each.key, each.settings, each.seed) for each in wanted], found)

@@ -71,6 +71,9 @@ class Crew:
             self.close()
             raise
 
+    def changed(self, slot: int) -> None:
+        """A model was put into a slot: workers see it there."""
+
     def attach(self, models: Vectors, updates: Vectors) -> None:
         """Hand over larger places for models and updates."""
         self.models, self.updates = models, updates

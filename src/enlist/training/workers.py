@@ -17,10 +17,12 @@ import torch
 
 from enlist._internal import checks
 from enlist.engine import Actor
+from enlist.engine import Engine as ProcessEngine
 from enlist.training.crew import Crew, Request, answered
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
+from enlist.training.remote import RemoteCrew
 
 STACK_BYTES = 5 * 2**20
 """Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
@@ -38,6 +40,7 @@ class Trainer:
     """Trains clients and evaluates models.
 
     workers    processes; 0 trains in this process
+    engine     whose actors the workers are; by default processes of this machine
 
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
     three times in a row, training fails with an error.
@@ -60,15 +63,21 @@ class Trainer:
     0.5
     """
 
-    def __init__(self, job: Job, workers: int = 0) -> None:
+    def __init__(self, job: Job, workers: int = 0, engine: ProcessEngine | None = None) -> None:
         checks.whole("workers", workers, minimum=0, maximum=MOST_WORKERS)
         self.job, self.layout = job, Layout.of(job.module)
         self.chain = job.chain()
-        self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
-        self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
+        remote = engine if engine is not None and not engine.shares_memory else None
+        self.shared = workers > 0 and remote is None
+        self.models = Vectors.zeros(self.layout, 1, shared=self.shared)
+        self.updates = Vectors.zeros(self.layout, 1, shared=self.shared)
         self.slots = [self.updates[0]]
         self.engine = Engine(job) if workers == 0 else None
-        self.crew = Crew(job, workers, self.models, self.updates) if workers else None
+        self.crew: Crew | RemoteCrew | None = None
+        if workers and remote is not None:
+            self.crew = RemoteCrew(job, workers, remote, self.models, self.updates)
+        elif workers:
+            self.crew = Crew(job, workers, self.models, self.updates)
 
     @property
     def workers(self) -> list[Actor]:
@@ -78,12 +87,14 @@ class Trainer:
     def put(self, slot: int, model: Vectors) -> None:
         """Copy a model into a slot, from which tasks may then start."""
         if slot >= len(self.models.parameters):
-            grown = Vectors.zeros(self.layout, 2 * slot, shared=self.crew is not None)
+            grown = Vectors.zeros(self.layout, 2 * slot, shared=self.shared)
             for old in range(len(self.models.parameters)):
                 grown[old].copy_(self.models[old])
             self.models = grown
             self._attach()
         self.models[slot].copy_(model)
+        if self.crew is not None:
+            self.crew.changed(slot)
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         """Train all tasks; an update is valid until the next one is taken."""
@@ -124,7 +135,7 @@ class Trainer:
 
     def _make_room(self, slots: int) -> None:
         if slots > len(self.updates.parameters):
-            self.updates = Vectors.zeros(self.layout, slots, shared=self.crew is not None)
+            self.updates = Vectors.zeros(self.layout, slots, shared=self.shared)
             self.slots = [self.updates[slot] for slot in range(slots)]
             self._attach()
 
