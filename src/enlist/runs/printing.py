@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -237,7 +237,9 @@ def joules(amount: float) -> str:
 
 
 def _reached(row: Row, name: str) -> str:
-    show, show_half = {"time_to": (duration, _about), "energy_to": (joules, joules)}.get(name, (_rounds, _rounds))
+    ways: dict[str, tuple[Callable[[float], str], Callable[[float], str]]]
+    ways = {"time_to": (duration, _about), "energy_to": (joules, joules)}
+    show, show_half = ways.get(name, (_rounds, _rounds))
     if not math.isfinite(row["target"]):
         return UNKNOWN
     if row["reached"] == 0:
