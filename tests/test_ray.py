@@ -20,6 +20,7 @@ from enlist.runs.elsewhere import Place
 from enlist.simulation import Config, Simulation, compare, simulate
 
 ray = pytest.importorskip("ray")
+os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve on a machine that is busy
 from enlist.engine import ray as engine_module  # noqa: E402
 from enlist.engine.ray import RayEngine  # noqa: E402
 

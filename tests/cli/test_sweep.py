@@ -131,3 +131,36 @@ def test_bars_of_many_points_are_shown_while_they_are_under_way() -> None:
     for seed in range(2):
         view.tick("rounds = 2", "random", seed, {"status": "finished", "rounds": 2, "time": 1.0, "accuracy": 0.5})
     assert (second.visible, second.completed, whole.fields["state"]) == (False, 4, f"2/{2 * BARS + 4} runs")
+
+
+def test_parts_fill_one_folder_and_give_what_the_whole_gives(call: Any, tmp_path: Path) -> None:
+    points = ("--set", "rounds.k=2,4", *SMALL[:-1])
+    for number in (2, 1, 3):
+        done = call(*points, "parts", "--shard", f"{number}/3")
+        assert done.exit_code == 0, done.output
+        assert "when all parts are done, see them with: enlist report parts" in done.stdout
+    whole = call(*points, "whole")
+    assert whole.exit_code == 0
+    kept = [sorted(path for path in (tmp_path / name).rglob("rounds.csv")) for name in ("parts", "whole")]
+    assert len(kept[0]) == 8
+    assert [path.read_bytes() for path in kept[0]] == [path.read_bytes() for path in kept[1]]
+    again = call(*points, "parts")  # nothing is left to run; the tables are written
+    assert again.exit_code == 0
+    assert (tmp_path / "parts" / "sweep.csv").read_bytes() == (tmp_path / "whole" / "sweep.csv").read_bytes()
+    joined = CliRunner().invoke(app, ["report", "parts", "--output", "joined"])
+    assert joined.exit_code == 0, joined.output
+
+
+def test_more_parts_than_runs_leave_some_with_nothing_to_do(call: Any, tmp_path: Path) -> None:
+    done = call("--set", "rounds.k=2", "--points", "none.csv", "--shard", "9/9")
+    assert done.exit_code != 0
+    done = call("--set", "rounds.k=2,3", "--selectors", "random", "--seeds", "1", "--output", "out", "--shard", "9/9")
+    assert done.exit_code == 0, done.output
+    assert "part 9/9: 0 runs finished in out." in done.stdout
+
+
+@pytest.mark.parametrize("given", ["0/4", "5/4", "4", "a/b"])
+def test_a_part_that_is_none(call: Any, given: str) -> None:
+    done = call("--set", "rounds.k=2,4", *SMALL, "--shard", given)
+    assert isinstance(done.exception, EnlistError)
+    assert f"--shard is '{given}'; give a part and the number of parts" in str(done.exception)

@@ -107,7 +107,14 @@ class Work:
 
 
 class Actor(abc.ABC):
-    """An object in a process of its own, which lives long and answers one call after another."""
+    """An object in a process of its own, which lives long and answers one call after another.
+
+    >>> from enlist.engine import local
+    >>> actor = local().actor("a list", list, [3, 4])
+    >>> local().ask([actor], "index", 4) == [actor], actor.answer(), actor.dead
+    (True, 1, False)
+    >>> actor.end()
+    """
 
     dead = False
     """Whether its process was found to have ended."""
@@ -146,6 +153,11 @@ class Engine(abc.ABC):
     """Does many tasks, and keeps actors.
 
     It ends what it has started: a `run` that is abandoned ends all tasks under way.
+
+    >>> from enlist.engine import local
+    >>> with local() as engine:
+    ...     list(engine.map(pow, [(2, 3), (3, 2)], role="a calculator"))
+    [(0, 8), (1, 9)]
     """
 
     separate = True

@@ -45,6 +45,9 @@ class RayEngine(Engine):
         Tasks at once; 0 for as many as the cluster has processors for.
     cpus, gpus : float, default 1 and 0
         What each task and each actor takes of a node. Fractions of a GPU are shared by several.
+
+    >>> RayEngine.separate, RayEngine.shares_memory
+    (True, False)
     """
 
     shares_memory = False
@@ -282,7 +285,11 @@ class _UnderWay:
 
 
 class RayActor(Actor):
-    """An object in a process of the cluster."""
+    """An object in a process of the cluster.
+
+    >>> RayActor.dead
+    False
+    """
 
     def __init__(self, engine: RayEngine, role: str, kind: Callable[..., Any], *arguments: Any) -> None:
         self.ray, self.role, self.reason, self._hopeless = engine.ray, role, "was lost", False

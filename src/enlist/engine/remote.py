@@ -132,7 +132,11 @@ def perform(
     wanted: Mapping[str, str],
     folder: str,
 ) -> tuple[str, Any]:
-    """One task: ("result", packed), or ("failure", an exception)."""
+    """One task: ("result", packed), or ("failure", an exception).
+
+    >>> perform(0, print, None, b"", None, None, {"torch": "0.4"}, "")[0]
+    'failure'
+    """
     try:
         refuse_others(wanted)
     except EnlistError as error:
@@ -146,7 +150,12 @@ def perform(
 
 
 class Host:
-    """Holds the object of an actor."""
+    """Holds the object of an actor.
+
+    >>> host = Host(versions(), "", list, [3, 4])
+    >>> host.call("index", 4), host.call("index", 5)
+    (1, EnlistError('ValueError: 5 is not in list'))
+    """
 
     def __init__(self, wanted: Mapping[str, str], folder: str, kind: Callable[..., Any], *arguments: Any) -> None:
         refuse_others(wanted)

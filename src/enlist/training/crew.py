@@ -58,6 +58,15 @@ class Crew:
 
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
     three times in a row, it is an error.
+
+    >>> from enlist.training.flat import Layout
+    >>> from enlist.training.local import LocalTraining
+    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
+    >>> places = Vectors.zeros(Layout.of(job.module), 1, shared=True)
+    >>> crew = Crew(job, 1, places, places)
+    >>> crew.run([])
+    []
+    >>> crew.close()
     """
 
     def __init__(self, job: Job, count: int, models: Vectors, updates: Vectors) -> None:
@@ -142,7 +151,16 @@ class Crew:
 
 
 class SharingWorker:
-    """What a worker of this machine is: an engine on models and updates that its master sees as well."""
+    """What a worker of this machine is: an engine on models and updates that its master sees as well.
+
+    >>> from enlist.training.flat import Layout
+    >>> from enlist.training.local import LocalTraining
+    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
+    >>> places, turns = Vectors.zeros(Layout.of(job.module), 1), Turns()
+    >>> SharingWorker(job, places, places, turns).work([], turns.deal(0))
+    []
+    >>> turns.close()
+    """
 
     def __init__(self, job: Job, models: Vectors, updates: Vectors, turns: Turns) -> None:
         yield_to_parent()

@@ -34,7 +34,20 @@ class RemoteCrew:
     """Workers of an engine's cluster that answer requests.
 
     A worker that is lost is replaced, and what it was doing is done again; a request that is lost three times is an
-    error.
+    error. Any engine will do:
+
+    >>> import numpy as np
+    >>> from enlist.data.dataset import Samples
+    >>> from enlist.engine import local
+    >>> from enlist.training.flat import Layout
+    >>> from enlist.training.local import LocalTraining
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {"test": data}, seed=1)
+    >>> places = Vectors.zeros(Layout.of(job.module), 1)
+    >>> crew = RemoteCrew(job, 1, local(), places, places)
+    >>> crew.run([("evaluate", (0, "test", 0, 4)), ("evaluate", (0, "test", 0, 1))])[1][1]
+    1
+    >>> crew.close()
     """
 
     def __init__(self, job: Job, count: int, engine: Engine, models: Vectors, updates: Vectors) -> None:
@@ -138,7 +151,13 @@ class RemoteCrew:
 
 
 class RemoteWorker:
-    """What a worker on another machine is: an engine, and places of its own for models."""
+    """What a worker on another machine is: an engine, and places of its own for models.
+
+    >>> from enlist.training.local import LocalTraining
+    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
+    >>> RemoteWorker(pickle.dumps(job), []).models.parameters.shape
+    torch.Size([1, 32])
+    """
 
     def __init__(self, content: bytes, parts: Sequence[tuple[str, bool]], *arrays: AnyArray) -> None:
         torch.set_num_threads(1)
