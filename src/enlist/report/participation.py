@@ -11,7 +11,8 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist.report.charts import Row
-from enlist.report.training import HEIGHT, WIDTH, names_of, selector_colour
+from enlist.report.kit import HEIGHT, WIDTH
+from enlist.report.training import names_of, selector_colour
 from enlist.runs.scores import OUTCOMES, requests, times_completed
 from enlist.runs.tables import RunTables
 

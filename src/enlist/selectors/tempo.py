@@ -21,8 +21,8 @@ MOST = 8.0
 """The exponent of waiting grows no further: then a client a hundred times as slow has half as many turns."""
 PRIOR = 8.0
 """Replies that the population's rate of finishing counts in a client's own."""
-FADING = 0.9
-"""What an earlier outcome still counts when the next one comes."""
+OUTCOMES = 100.0
+"""Outcomes that a client's rate of finishing rests on at most; beyond, older ones fade."""
 PARDONED = 3
 """Misses in a row that change nothing: bad luck, not a client that is gone."""
 BACK_OFF = 5
@@ -41,8 +41,6 @@ class TempoSettings:
         Turns per client after which even shares count as much as speed; before, speed counts more.
     loss : float, default 0.5
         Exponent of a client's loss relative to the others'; 0 leaves losses out.
-    memory : float, default 4.0
-        Replies that the estimate of a client's latency remembers.
 
     >>> TempoSettings().patience
     10.0
@@ -50,12 +48,10 @@ class TempoSettings:
 
     patience: float = 10.0
     loss: float = 0.5
-    memory: float = 4.0
 
     def __post_init__(self) -> None:
         checks.above_zero("patience", self.patience)
         checks.finite("loss", self.loss, 0.0, 10.0)
-        checks.finite("memory", self.memory, 0.0)
 
 
 @dataclasses.dataclass
@@ -85,8 +81,9 @@ class Tempo(Selector[TempoSettings, TempoState]):
     u_i                 chance that it finishes, and by the deadline if there is one
     T(S)                seconds until all of S that finish are expected to have replied
 
-    Latencies are log-normal, learned per client and, where features tell something, across clients (`LogLatency`);
-    the chance of finishing at all is a rate that forgets. The best S is sought among the sets of the k highest v_i u_i
+    Latencies are log-normal, learned per client and, where features tell something, across clients; all replies count
+    until a client changes (`LogLatency`). The chance of finishing at all is a rate over the last hundred outcomes, and
+    begins anew when a client that was gone is back. The best S is sought among the sets of the k highest v_i u_i
     within a limit of time, one after the other (64 limits where there are more): it lies there if latencies are
     certain, and it is near otherwise. T(S) is what all of S would take, though the round may end before, with enough
     replies or at the deadline: with the true end in its place slow clients look cheap, and it reaches less.
@@ -101,7 +98,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     clients that were asked, as an ask is for one or a few.
 
     Reference: this project's own; what it shares with BSFL is that the best set is found by one pass over latencies.
-    Needs latency alone; uses loss if it is told. O(n log n) per round; 57 bytes of state per client, and its features.
+    Needs latency alone; uses loss if it is told. O(n log n) per round; 65 bytes of state per client, and its features.
 
     >>> import enlist
     >>> latency = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
@@ -188,20 +185,23 @@ class Tempo(Selector[TempoSettings, TempoState]):
         self.state.last[selection.clients] = selection.round
 
     def learn(self, told: Told) -> FloatArray | None:
-        finishing, clients = self.state.finishing, told.clients
+        finishing, clients, misses = self.state.finishing, told.clients, self.state.misses[told.clients]
         lost = np.isin(told.outcome, (Outcome.DROPPED, Outcome.FAILED))
-        finishing.successes[clients] *= FADING
-        finishing.failures[clients] *= FADING
-        finishing.update(clients, np.where(lost, 0.0, 1.0))
         missed = lost | ((told.outcome == Outcome.LATE) & ~told.cut_off)
-        self.state.misses[clients] = np.where(missed, np.minimum(self.state.misses[clients], 100) + 1, 0)
+        known = finishing.successes[clients] + finishing.failures[clients]
+        kept = np.minimum(1.0, (OUTCOMES - 1.0) / np.maximum(known, 1.0))
+        kept[~missed & (misses > PARDONED)] = 0.0  # it is back, and a new client
+        finishing.successes[clients] *= kept
+        finishing.failures[clients] *= kept
+        finishing.update(clients, np.where(lost, 0.0, 1.0))
+        self.state.misses[clients] = np.where(missed, np.minimum(misses, 100) + 1, 0)
         self._hear(told)
-        return self.state.latency.learn(self.rows[clients], told, self.settings.memory)
+        return self.state.latency.learn(self.rows[clients], told)
 
     def amend(self, told: Told) -> None:
         self.state.misses[told.clients] = np.maximum(self.state.misses[told.clients] - 1, 0)
         self._hear(told)
-        self.state.latency.amend(self.rows[told.clients], told, self.settings.memory)
+        self.state.latency.amend(self.rows[told.clients], told)
 
     def _hear(self, told: Told) -> None:
         """Losses of replies, relative to the level of the round: half of what was known, half of what is new."""

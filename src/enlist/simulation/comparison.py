@@ -11,6 +11,7 @@ from typing import Any
 
 from enlist import selectors
 from enlist._internal import checks, files
+from enlist.engine import AnyEngine, chosen
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
 from enlist.runs.printing import plural
@@ -149,6 +150,7 @@ def compare(
     target: float | None = None,
     folder: str | PathLike[str] | None = None,
     jobs: int = 1,
+    engine: AnyEngine = None,
     workers: int = 0,
     device: str = "cpu",
     trackers: Sequence[str] = (),
@@ -181,6 +183,9 @@ def compare(
     jobs : int, default 1
         Processes. One means this process, so that classes of a notebook work as they are; with more, a class that
         cannot be imported there is sent to them. The results are the same.
+    engine : str or Engine, default "local"
+        Where runs are done: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` bounds
+        how many are done at once if it is above one. The results are the same; see docs/scaling.md.
     workers : int, default 0
         Processes that train each run.
     device : {"cpu", "cuda"}, default "cpu"
@@ -207,7 +212,10 @@ def compare(
     settings = configured(config, trust)
     comparison = Comparison(settings, methods, seeds, first_seed, protocols)
     baseline = comparison.reference if baseline is None else checks.one_of("baseline", baseline, comparison.labels)
-    ended = comparison.run(folder, jobs, tick, How(workers, device, tuple(trackers), accept_changes))
+    checks.whole("jobs", jobs, minimum=1)
+    with chosen(engine, jobs, cpus=max(workers, 1)) as where:
+        how = How(workers, device, tuple(trackers), accept_changes)
+        ended = comparison.run(folder, jobs, tick, how, engine=where)
     result = result_of(comparison, ended, folder, target, baseline)
     for line in result.failures():
         LOGGER.warning(line)

@@ -24,6 +24,7 @@ from enlist.devices import (
     Always,
     AnyAvailability,
     AnyDevices,
+    Energy,
     Failures,
     FeatureKnobs,
     NoDeadline,
@@ -31,7 +32,7 @@ from enlist.devices import (
 )
 from enlist.errors import InputError
 from enlist.methods import Method, parts_of
-from enlist.runs.columns import FAIRNESS, TABLES
+from enlist.runs.columns import ENERGY, FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.simulation.drift import AnyDrift
 from enlist.simulation.evaluation import Evaluation
@@ -54,7 +55,7 @@ class Config(GrownOptions):
     (5, 'digits')
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift", "energy"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
     selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
@@ -71,6 +72,7 @@ class Config(GrownOptions):
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
     drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
+    energy: Energy | None = pydantic.Field(None, description="What taking part costs in joules; None counts none.")
 
     @pydantic.field_validator("devices", "availability", mode="before")
     @classmethod
@@ -157,7 +159,12 @@ class Config(GrownOptions):
         'accuracy_spread'
         """
         fair = FAIRNESS if self.data.client_test else ()
-        return {**TABLES, "rounds.csv": (*TABLES["rounds.csv"], *fair, *self.evaluation.columns)}
+        joules = () if self.energy is None else (ENERGY,)
+        return {
+            **TABLES,
+            "rounds.csv": (*TABLES["rounds.csv"], *fair, *joules, *self.evaluation.columns),
+            "participations.csv": (*TABLES["participations.csv"], *joules),
+        }
 
     def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
         """The same run with another method, and another seed.

@@ -22,7 +22,7 @@ import numpy as np
 
 from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.contract import Selector
-from enlist.processes import one_core
+from enlist.engine import Engine, one_core
 from enlist.records import Outcome, Selection
 from enlist.runs.folder import Saves
 from enlist.selectors import AnyMethod
@@ -60,6 +60,7 @@ class Simulation:
 
     selector     who decides, in place of the configuration's: any form of a method
     workers      processes that train; 0 trains in this process
+    engine       whose actors the workers are; by default processes of this machine
     callbacks    what goes along: progress, run folder, TensorBoard
     population   takes the place of the one that the configuration describes
     data         the population's samples as tensors, if they are in shared memory already
@@ -78,6 +79,7 @@ class Simulation:
         selector: AnyMethod | None = None,
         *,
         workers: int = 0,
+        engine: Engine | None = None,
         callbacks: Sequence[Callback] = (),
         population: Population | None = None,
         data: dict[str, Placed] | None = None,
@@ -104,10 +106,12 @@ class Simulation:
             hostility=self.clients.hostility,
             watch=Watch(config.evaluation, regression=not classes),
             members=count - config.membership.joining,
+            batteries=None if config.energy is None else config.energy.batteries(count, streams),
         )
         check(config, self.selector, classes, self.population.samples or data or {})
-        data = placed(self.population, module, shared=workers > 0) if data is None else data
-        self.trainer = Trainer(make_job(config, self.selector, self.population, module, data, device), workers)
+        if data is None:
+            data = placed(self.population, module, shared=workers > 0 and (engine is None or engine.shares_memory))
+        self.trainer = Trainer(make_job(config, self.selector, self.population, module, data, device), workers, engine)
         self.state.models.trainer = self.trainer
         self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
         self.updates = Updates(self.clients, self.trainer, rule, self.state)
@@ -214,7 +218,7 @@ class Simulation:
 
         wanted = protocol.wanted(context)
         picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self._losses)
-        schedule = self.clients.schedule(picked)  # nobody is told
+        schedule = self._schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
 
         driver.give_up(waited.lost)
@@ -238,6 +242,14 @@ class Simulation:
         participations = rows.asked(merge.weights) + rows.arrived(merge.late_weights)
         reasons = picked.terms if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
+
+    def _schedule(self, picked: Selection) -> Schedule:
+        """What will become of the clients, and what their batteries have to give for it."""
+        batteries = self.state.batteries
+        schedule = self.clients.schedule(picked, None if batteries is None else batteries.at(picked.now))
+        if batteries is not None and schedule.energy is not None:
+            batteries.spend(picked.clients, schedule.energy, picked.now)
+        return schedule
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from enlist._internal import checks
-from enlist.processes import temporary_folder
+from enlist.engine import local, temporary_folder
 from enlist.studies.results import kept
 from enlist.studies.running import performed
 from enlist.studies.study import Experiment, Settings
@@ -45,7 +45,7 @@ def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> I
     checks.whole("rounds", rounds, minimum=1)
     short = [shortened(each, rounds) for each in kinds(experiments)]
     with temporary_folder("rehearsal") as folder:
-        for each, reason in performed(short, folder, min(jobs, len(short))):
+        for each, reason in performed(short, folder, local(min(jobs, len(short)))):
             outcome = kept(folder, each)
             yield Rehearsed(each.key, _trained(each.settings), outcome.seconds if outcome else math.nan, reason)
 
@@ -53,10 +53,9 @@ def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> I
 def kinds(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The first experiment of each kind: another function, data set, model, server or population is another kind.
 
-    >>> from enlist.studies.fedsuv.plan import experiments
-    >>> from enlist.studies.fedsuv.settings import SCALES
-    >>> [each.key for each in kinds(experiments(SCALES["paper"]))][:3]
-    ['cifar10-resnet18/averaging/fedavg', 'cifar10-resnet18/yogi/fedavg', 'cifar10-mobilenet/averaging/fedavg']
+    >>> from enlist.studies.fedsuv import STUDY
+    >>> [each.key for each in kinds(STUDY.experiments(STUDY.scale("paper")))][:2]
+    ['train/cifar10-resnet18/averaging/fedavg', 'train/cifar10-resnet18/yogi/fedavg']
     """
     found: dict[str, Experiment] = {}
     for each in experiments:

@@ -45,6 +45,7 @@ class SimulatedClients:
         count = len(population)
         self.hostility = Hostility(config.hostile, count, streams)
         self.drift = Drift(config.drift, count, streams)
+        self.power = None if config.energy is None else config.energy.draw(config.devices.kind, count, streams)
         self.gone = [
             (leave.round, checks.positions("membership.leaves", list(leave.clients), count))
             for leave in config.membership.leaves
@@ -75,20 +76,28 @@ class SimulatedClients:
         guess, wrong = generator.uniform(size=len(truth)), generator.uniform(size=len(truth)) >= accuracy
         return np.where(wrong, guess, truth)
 
-    def schedule(self, picked: Selection) -> Schedule:
-        """The future of the selected clients, which nobody is told."""
+    def schedule(self, picked: Selection, left: FloatArray | None = None) -> Schedule:
+        """The future of the selected clients, which nobody is told; `left` are the joules in everybody's battery."""
         clients, latency = picked.clients, self._latency(picked)
+        share = self._share(picked, latency)
+        online_until = self.population.availability.until(clients, picked.now)
+        worked = Latency(latency.download, share * latency.compute, latency.upload)
+        if self.power is not None and left is not None:
+            online_until = np.minimum(online_until, picked.now + self.power.lasts(clients, worked, left[clients]))
         crashed, fraction = self.config.failures.crashes(picked.round, self.streams, len(self))
-        return Schedule.of(
+        schedule = Schedule.of(
             now=picked.now,
             download=latency.download,
             compute=latency.compute,
             upload=latency.upload,
-            share=self._share(picked, latency),
-            online_until=self.population.availability.until(clients, picked.now),
+            share=share,
+            online_until=online_until,
             crashed=crashed[clients],
             fraction=fraction[clients],
         )
+        if self.power is not None:
+            schedule.energy = self.power.joules(clients, worked, schedule.times - picked.now)
+        return schedule
 
     def share(self, asked: Selection, client: int) -> float:
         """The share of its work that a client of a selection does."""

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from enlist._internal.typing import BoolArray, IntArray
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.books import Books, cut
 from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
@@ -131,8 +131,16 @@ class Driver:
             busy=busy | state.exclusion.now(free, state.round, self.rounds.k),
             enough=min(replies, wanted),
             asynchronous=at_work is not None,
+            context=self._context(),
         )
         return Asked(picked, looked_at, time.thread_time() - began - looking)
+
+    def _context(self) -> dict[str, FloatArray] | None:
+        """What is left in the batteries, for a selector that goes by it."""
+        batteries = self.state.batteries
+        if batteries is None or not self.state.selector.needs & {"clients.battery", "context.battery"}:
+            return None
+        return {"battery": batteries.at(self.state.now)[: self.state.members]}
 
     def _window(self) -> float:
         """Seconds that a round is expected to take."""
@@ -166,6 +174,8 @@ class Driver:
         values: dict[str, Any] = {name: [getattr(report, name) for report in told] for name in REPORTED}
         values |= {"num_examples": [report.samples for report in told], "upload_latency": schedule.upload[replied]}
         values |= _sketches(told)
+        if schedule.energy is not None:
+            values["energy"] = schedule.energy[replied]
         began = time.thread_time()
         self.books.reply(picked, picked.clients[replied], latency=latency, **values)
         for outcome in (Outcome.DROPPED, Outcome.FAILED):

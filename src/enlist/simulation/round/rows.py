@@ -91,6 +91,7 @@ class Rows:
         latency, download = schedule.latency.tolist(), schedule.download.tolist()
         compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
         outcomes = waited.outcome.tolist()
+        energy = None if schedule.energy is None else schedule.energy.tolist()
         for position, client in enumerate(self.picked.clients.tolist()):
             outcome = OUTCOMES[outcomes[position]]
             report = self.reports.get(client, NOTHING)
@@ -103,6 +104,8 @@ class Rows:
             }
             if users is not None:
                 row["user"] = str(users[client])
+            if energy is not None:
+                row["energy"] = energy[position]
             if outcome is Outcome.COMPLETED:
                 parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
                 row |= {**parts, "upload": upload[position], **reported(report), "weight": weights[client]}
@@ -164,6 +167,8 @@ class Rows:
             "bytes_up": model_bytes * models_up,
             **measured,
         }
+        if self.schedule.energy is not None:
+            found["energy"] = float(self.schedule.energy.sum())
         return cast("RoundRow", found)
 
 
