@@ -94,7 +94,7 @@ class Asynchronous:
             if queue.next_time > state.now:
                 again = self._fill(step)
                 later = min(queue.next_time, again)
-                if later > patience:
+                if not len(queue) and later > patience:
                     state.now, state.abandoned = patience, True
                     return
                 state.now = max(later, math.nextafter(state.now, math.inf))
