@@ -7,7 +7,6 @@ import pytest
 
 import enlist
 from enlist import Clients, Feedback, Outcome
-from enlist.errors import InputError
 from enlist.simulation import Config, Simulation, simulate
 
 
@@ -62,5 +61,13 @@ def test_it_is_told_of_batteries_by_the_simulator(tmp_path):
         simulate(shorter, "eafl", folder=tmp_path / "cut", workers=workers, resume=stop > 2)
     for name in ("rounds.csv", "participations.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
-    with pytest.raises(InputError, match=r"goes by energy, which this run does not count; add \[energy\]"):
-        Simulation(Config(data={"clients": 8}), "eafl")
+
+
+def test_where_energy_is_not_counted_it_is_told_of_phones_on_the_mains():
+    config = Config(data={"clients": 8}, model={"name": "logistic"}, rounds={"rounds": 2, "k": 3})
+    with Simulation(config, "eafl") as simulation:
+        record = simulation.step()
+        assert "energy" not in record.row
+        assert simulation.state.batteries is None
+        assert (simulation.selector.clients.battery == 40_000).all()
+        assert np.isfinite(simulation.selector.state.spent[record.selection.clients]).all()

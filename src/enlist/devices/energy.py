@@ -17,6 +17,13 @@ from enlist.streams import Streams
 WATTS = {"phones": (3.0, 1.0, 1.5), "trace": (3.0, 1.0, 1.5), "tiers": (10.0, 1.0, 1.5)}
 """Watts of computing, receiving and sending by kind of device; others count as phones. Assumptions: set your own."""
 
+PHONE = 40_000.0
+"""Joules of a phone's battery."""
+ENERGETIC = frozenset(
+    {"clients.energy_per_sample", "clients.energy_per_byte", "clients.battery", "context.battery", "energy"}
+)
+"""What a selector may need of energy."""
+
 
 class Energy(Options):
     """What a participation costs in joules: watts times the seconds of compute, download and upload.

@@ -90,6 +90,11 @@ class SelectorSection(GrownOptions):
         build_settings(found, self.preset, self.settings)
         return found
 
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the selector needs with these settings."""
+        return self.kind().needs_with(self.preset, **self.settings)
+
     def code(self) -> tuple[str, ...]:
         """Code of the user's that it names, as "module:Class"."""
         return (self.name,) if selectors.is_code(self.name) else ()

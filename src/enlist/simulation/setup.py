@@ -11,6 +11,8 @@ import torch
 from enlist._internal import checks
 from enlist.clients import Clients
 from enlist.contract import Selector
+from enlist.devices import Energy
+from enlist.devices.energy import ENERGETIC, PHONE
 from enlist.errors import InputError
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import check_watch
@@ -55,36 +57,27 @@ def described(config: Config, population: Population) -> Clients:
     ['features', 'num_examples', 'quality']
     """
     known = population.clients
-    needs = config.selector.kind().needs_with(config.selector.preset, **config.selector.settings)
+    needs = config.selector.needs
     more: dict[str, Any] = {}
     if "clients.label_counts" in needs:
         more["label_counts"] = population.counts
-    if needs & {"clients.energy_per_sample", "clients.energy_per_byte", "clients.battery", "context.battery", "energy"}:
+    if needs & ENERGETIC:
         more |= energetic(config, population)
     columns: dict[str, Any] = known.columns() | more
     return Clients(**columns, feature_names=known.feature_names) if more else known
 
 
 def energetic(config: Config, population: Population) -> dict[str, Any]:
-    """The columns of `Clients` about energy; refused if the configuration counts none.
+    """The columns of `Clients` about energy; those of phones on the mains if the configuration counts none.
 
     >>> from enlist.simulation.population import build
     >>> config = Config(data={"clients": 5}, energy={"battery": 40000.0})
     >>> sorted(energetic(config, build(config)))
     ['battery', 'energy_per_byte', 'energy_per_sample']
     """
-    if config.energy is None:
-        raise InputError(
-            f"selector '{config.selector.name}' goes by energy, which this run does not count; add [energy], "
-            "for example with battery = 40000."
-        )
-    count = len(population)
-    found: dict[str, Any] = dict(
-        config.energy.draw(config.devices.kind, count, Streams(config.seed)).columns(population.devices)
-    )
-    if config.energy.battery is not None:
-        found["battery"] = np.full(count, config.energy.battery)
-    return found
+    energy, count = config.energy or Energy(), len(population)
+    power = energy.draw(config.devices.kind, count, Streams(config.seed))
+    return {**power.columns(population.devices), "battery": np.full(count, energy.battery or PHONE)}
 
 
 def tells_accuracy(selector: Selector[Any, Any]) -> bool:

@@ -236,6 +236,8 @@ class Simulation:
         measured = evaluate(state, self.config, self.trainer, self.evaluator, last=self.finished)
         learning = driver.tell(picked, schedule, waited, received.reports, measured)
 
+        if self.config.energy is None:
+            schedule.energy = None  # it was for the selector alone
         rows = Rows(picked, schedule, waited, received.reports, received.late, self.population.users)
         models = (len(picked) + looked_at, len(received.reports) + len(received.late))
         row = rows.round(start, int(available.sum()), measured, self.clients.model_bytes, *models)

@@ -14,7 +14,8 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
-from enlist.devices import Latency
+from enlist.devices import Energy, Latency
+from enlist.devices.energy import ENERGETIC
 from enlist.records import Selection
 from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
@@ -45,7 +46,10 @@ class SimulatedClients:
         count = len(population)
         self.hostility = Hostility(config.hostile, count, streams)
         self.drift = Drift(config.drift, count, streams)
-        self.power = None if config.energy is None else config.energy.draw(config.devices.kind, count, streams)
+        energy = config.energy
+        if energy is None and config.selector.needs & ENERGETIC:
+            energy = Energy()
+        self.power = None if energy is None else energy.draw(config.devices.kind, count, streams)
         self.gone = [
             (leave.round, checks.positions("membership.leaves", list(leave.clients), count))
             for leave in config.membership.leaves
