@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from enlist._internal.statistics import Summary
-from enlist.processes import context
+from enlist.engine import context
 
 SEEDS = tuple(range(300, 305))
 SELECTORS = ("random", "oort", "bsfl", "fedsuv")

@@ -9,9 +9,9 @@ import enlist
 
 # Modules of _internal stand here without that word: they have an order among themselves.
 ORDER = ["errors", "typing", "text", "locks", "checks", "settings", "importing", "streams", "statistics", "files"]
-ORDER += ["archives", "options", "processes"]
+ORDER += ["archives", "options", "sending"]
 ORDER += ["clients", "privacy", "records", "state", "rounds", "storage", "methods", "contract"]
-ORDER += ["bandits", "selectors", "books", "testing", "arena", "runs", "report"]
+ORDER += ["bandits", "selectors", "books", "testing", "engine", "arena", "runs", "report"]
 ORDER += ["data", "devices", "training", "simulation", "ladder", "personal", "studies", "flower", "ui", "cli"]
 
 

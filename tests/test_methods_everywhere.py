@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 import enlist
 import enlist.testing
 from enlist import Method, selectors
+from enlist._internal.sending import packed
 from enlist.arena import Comparison as Match
 from enlist.arena import Reward, World, scenario
 from enlist.arena import compare as play
@@ -26,9 +27,8 @@ from enlist.cli.app import app
 from enlist.contract import Selector
 from enlist.errors import InputError, TrustError
 from enlist.flower import replay, with_selector
-from enlist.flower.choosers import Source
 from enlist.flower.fake import FakeGrid
-from enlist.processes import packed
+from enlist.flower.selector import SelectorSource as Source
 from enlist.runs.tables import read_run
 from enlist.selectors import Oort
 from enlist.simulation import Config, Simulation, load, simulate

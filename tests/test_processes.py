@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 import threadpoolctl
 
+from enlist.engine import Child, clean, local, one_core, patience, temporary_folder
+from enlist.engine.leftovers import started
 from enlist.errors import EnlistError, InputError
-from enlist.processes import Child, clean, in_processes, one_core, patience, temporary_folder
-from enlist.processes.leftovers import started
 from enlist.simulation import Config, Simulation
 from enlist.simulation.callbacks import Callback
 
@@ -60,7 +60,7 @@ if sys.argv[1] == "one":
 import numpy as np
 
 import enlist
-from enlist.processes import one_core
+from enlist.engine import one_core
 
 rng, count = np.random.default_rng(0), 2000
 selector = enlist.create("fedsuv", enlist.Clients(features=rng.normal(size=(count, 6))), seed=3)
@@ -88,7 +88,7 @@ def test_a_task_whose_process_dies_or_is_stopped_is_done_again(
 ) -> None:
     monkeypatch.setenv("ENLIST_PATIENCE", "2")
     tasks = [(str(tmp_path / "mark"), how, number) for number in range(5)]
-    found = dict(in_processes(once, tasks, 2, role="a helper"))
+    found = dict(local(2).map(once, tasks, role="a helper"))
     assert found == {number: 10 * number for number in range(5)}
     reason = "was killed by SIGKILL" if how == "kill" else "was stopped for 2 s and was killed"
     assert f"{reason}" in caplog.text
@@ -98,19 +98,19 @@ def test_a_task_whose_process_dies_or_is_stopped_is_done_again(
 
 def test_a_task_that_kills_every_process_is_an_error_that_says_so(tmp_path: Path) -> None:
     with pytest.raises(EnlistError, match=r"a helper \(process \d+\) was killed by SIGKILL.* use fewer --jobs"):
-        list(in_processes(once, [(str(tmp_path / "mark"), "always", 1)], 2, role="a helper"))
+        list(local(2).map(once, [(str(tmp_path / "mark"), "always", 1)], role="a helper"))
 
 
 def test_an_error_of_a_task_is_raised_as_it_is(tmp_path: Path) -> None:
     mark = tmp_path / "mark"
     mark.touch()
     with pytest.raises(InputError, match=r"-1 is below 0") as caught:
-        list(in_processes(once, [(str(mark), "kill", number) for number in (3, -1, 4)], 2, role="a helper"))
+        list(local(2).map(once, [(str(mark), "kill", number) for number in (3, -1, 4)], role="a helper"))
     assert "in once" in caught.value.__notes__[0]
 
 
 def test_children_end_with_whoever_leaves_them() -> None:
-    ends = in_processes(time.sleep, [(0.0,), (60.0,)], 2, role="a sleeper")
+    ends = local(2).map(time.sleep, [(0.0,), (60.0,)], role="a sleeper")
     next(ends)
     ends.close()
     child = Child("a listener", listen)
@@ -134,7 +134,7 @@ def short_folder() -> Iterator[Path]:
 
 LEAVING = """
 import os, sys, time
-from enlist.processes import in_processes, temporary_folder
+from enlist.engine import local, temporary_folder
 
 def nap(seconds):
     time.sleep(seconds)
@@ -143,7 +143,7 @@ if __name__ == "__main__":
     with temporary_folder("rehearsal") as folder:
         (folder / "half.csv").touch()
         open(f"/dev/shm/sem.loky-{os.getpid()}-test", "w").close()
-        for _ in in_processes(nap, [(0.0,), (600.0,)], 2, role="a sleeper"):
+        for _ in local(2).map(nap, [(0.0,), (600.0,)], role="a sleeper"):
             print("ready", flush=True)
 """
 

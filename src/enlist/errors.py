@@ -34,6 +34,14 @@ class InputError(EnlistError, ValueError):
     """
 
 
+class FolderInUseError(InputError):
+    """A folder is being written by another process.
+
+    >>> issubclass(FolderInUseError, InputError)
+    True
+    """
+
+
 class UnknownNameError(EnlistError, LookupError):
     """A selector, preset or parameter of that name does not exist; the message lists those that do.
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 from enlist import storage
+from enlist.engine import context
 from enlist.errors import InputError
 from enlist.personal import Config, run_in
-from enlist.processes import context
 from enlist.runs import RunFolder
 from enlist.simulation import Recorder, RoundRecord
 

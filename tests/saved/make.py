@@ -15,6 +15,7 @@ from typing import Any
 
 import enlist
 from enlist import studies
+from enlist.engine import local
 from enlist.personal.after import every_target
 from enlist.personal.config import parse as parse_personal
 from enlist.runs import RunFolder
@@ -75,7 +76,7 @@ def study(place: Path) -> None:
     found = studies.get("mabfl")
     with Reproduction.open(found, found.scale("smoke"), place) as work:
         work.experiments = work.experiments[:3]
-        work._perform(work.experiments, 1, lambda *state: None)
+        work._perform(work.experiments, local(), lambda *state: None)
 
 
 def personal(place: Path) -> None:

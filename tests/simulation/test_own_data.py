@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pickle
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pandas
 import pytest
 
+from enlist._internal.sending import packed
 from enlist.data import Dataset, FromMemory, Samples
+from enlist.engine import Context, local
+from enlist.engine.local import done
 from enlist.errors import InputError
 from enlist.simulation import Config, load, read, simulate
 from enlist.simulation import jobs as jobs_module
@@ -66,37 +67,21 @@ def test_a_folder_goes_on_with_the_same_data_only(tmp_path: Path) -> None:
         load(folder / "config.json").with_data(FRAME.assign(a=0.0))
 
 
-class Runner:
-    """A process of a comparison, played here: what is sent to it is answered at once."""
-
-    job: jobs_module.Job | None = None
-    people: str | None = None
-
-    def __init__(self) -> None:
-        self.given: list[tuple[str, Any]] = []
-        self.said: list[tuple[str, Any]] = []
-        self.connection = SimpleNamespace(send=self.given.append)
-
-    def answer(self) -> Any:
-        receive = iter(self.given)
-        jobs_module._serve(SimpleNamespace(recv=lambda: next(receive, None) or eof(), send=self.said.append))
-        return pickle.loads(self.said[-1][1])
-
-
-def eof() -> None:
-    raise EOFError
-
-
 def test_data_reach_other_processes_as_samples_only() -> None:
-    jobs = [jobs_module.Job(("random", 0), own())]
-    master = jobs_module._Elsewhere(jobs, lambda *state: None, jobs_module.Ended({}, {}), jobs_module.How())
-    runner = Runner()
-    master.give(runner)  # type: ignore[arg-type]
-    sent, _ = pickle.loads(runner.given[-1][1])
+    """A process of a comparison, played here: what is sent to it is answered at once."""
+    job = jobs_module.Job(("random", 0), own())
+    task = jobs_module.task_of(job, jobs_module.How(), separate=True)
+    content = packed((task.arguments, task.kinds), task.kinds)
+    (sent, _), _ = pickle.loads(content)
     assert sent.config.data.dataset._object is None
     assert sent.config.data.dataset.digest == own().data.dataset.digest
-    _, run = runner.answer()
-    master.hear(runner, *runner.said[-1])  # type: ignore[arg-type]
-    assert run.summary == simulate(own()).summary
-    assert master.ended.runs["random", 0].config.data.dataset._object is not None
+    people = jobs_module.shared_population(own(), shared=True)
+    kind, answer = done(jobs_module.WORK.function, Context(people, lambda state: None), content)
+    assert kind == "result"
+    assert pickle.loads(answer)[1].summary == simulate(own()).summary
     assert pickle.loads(pickle.dumps(own())) == own()
+
+
+def test_a_run_of_another_process_has_its_data_again() -> None:
+    ended = jobs_module.perform([jobs_module.Job(("random", 0), own())], local(2))
+    assert ended.runs["random", 0].config.data.dataset._object is not None

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from enlist.processes import context
+from enlist.engine import context
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Config, Recorder, Simulation
 

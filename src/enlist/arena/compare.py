@@ -7,7 +7,6 @@ import csv
 import dataclasses
 import functools
 import json
-import pickle
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -19,8 +18,8 @@ from enlist.arena.genie import Reward, make
 from enlist.arena.play import Record, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
+from enlist.engine import AnyEngine, chosen
 from enlist.methods import Method
-from enlist.processes import in_processes, packed
 from enlist.selectors import AnyMethods, methods
 
 
@@ -94,8 +93,13 @@ def run(comparison: Comparison, label: str, seed: int) -> Record:
     return play(player, world, comparison.rules, comparison.reward)
 
 
-def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int], None] | None = None) -> Results:
-    """All runs; the results do not depend on `jobs`.
+def compare(
+    comparison: Comparison,
+    jobs: int = 1,
+    progress: Callable[[str, int], None] | None = None,
+    engine: AnyEngine = None,
+) -> Results:
+    """All runs; the results do not depend on `jobs`, nor on the `engine`: "local", "ray", or "ray://host:10001".
 
     >>> settings = Comparison(("random", "cs-ucb"), "slow-minority", clients=10, k=2, rounds=50, seeds=2)
     >>> sorted(compare(settings))
@@ -105,23 +109,15 @@ def compare(comparison: Comparison, jobs: int = 1, progress: Callable[[str, int]
     checks.whole("jobs", jobs, minimum=1)
     results: Results = {}
     tick = progress or (lambda selector, seed: None)
-    if jobs <= 1:
-        for selector, seed in comparison.runs():
-            results[selector, seed] = run(comparison, selector, seed)
-            tick(selector, seed)
-        return results
-    keys = comparison.runs()
-    whole = packed(comparison, [method.selector for method in comparison.methods.values()])
-    tasks = [(whole, *key) for key in keys]
-    with contextlib.closing(in_processes(_run_packed, tasks, jobs, role="a process of the arena")) as ends:
-        for number, record in ends:
-            results[keys[number]] = record
-            tick(*keys[number])
+    keys, kinds = comparison.runs(), tuple(method.selector for method in comparison.methods.values())
+    tasks = [(comparison, *key) for key in keys]
+    with chosen(engine, jobs) as where:
+        played = where.map(run, tasks, role="a process of the arena", kinds=kinds)
+        with contextlib.closing(played) as ends:
+            for number, record in ends:
+                results[keys[number]] = record
+                tick(*keys[number])
     return {key: results[key] for key in keys}
-
-
-def _run_packed(whole: bytes, label: str, seed: int) -> Record:
-    return run(pickle.loads(whole), label, seed)  # of a process of ours, through a pipe of ours
 
 
 def summarise(results: Results, quantity: str) -> dict[str, Summary]:

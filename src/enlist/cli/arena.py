@@ -14,8 +14,10 @@ from enlist._internal import checks
 from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
 from enlist.cli.console import cores, new_folder, open_console, say_where, stopping
-from enlist.cli.run import Quiet
+from enlist.cli.run import EngineName, Quiet
 from enlist.cli.tables import Legend, show_table
+from enlist.engine import chosen, on_ray
+from enlist.engine.choosing import LOCAL
 from enlist.runs.printing import plural
 
 HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
@@ -73,6 +75,7 @@ def arena(
     delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
     late: Annotated[str, typer.Option(help="Late replies: 'drop' or 'await'.")] = "drop",
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
+    engine: EngineName = LOCAL,
     quiet: Quiet = False,
 ) -> None:
     """Measure regret without training: selectors x seeds in a world whose truth is known.
@@ -98,12 +101,12 @@ def arena(
     checks.whole("--jobs", jobs, minimum=0)
     console = open_console(quiet=quiet)
     with new_folder(output, "arena") as folder:
-        results = with_progress(console, [settings], jobs)[0]
+        results = with_progress(console, [settings], jobs, engine)[0]
         show_table(console, table(settings, results, regret), describe(settings), LEGEND, ("rollout", "seen", "Jain"))
         say_where(console, publish(folder, "Arena", [(settings, results)], regret))
 
 
-def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int) -> list[Results]:
+def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int, engine: str = LOCAL) -> list[Results]:
     """Run comparisons under one progress bar, quiet in pipes."""
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -116,11 +119,12 @@ def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int
         disable=not console.is_terminal,
     )
     results = []
-    with bar, stopping(console):
+    count = jobs if on_ray(engine) else jobs or cores()
+    with bar, stopping(console), chosen(engine, count) as where:
         tasks = [bar.add_task(describe(settings), total=len(settings.runs())) for settings in comparisons]
         for task, settings in zip(tasks, comparisons, strict=True):
             advance = lambda selector, seed, task=task: bar.advance(task)  # noqa: E731
-            results.append(compare(settings, jobs or cores(), advance))
+            results.append(compare(settings, max(count, 1), advance, where))
     return results
 
 
@@ -170,9 +174,9 @@ def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
 
 def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]], regret: str = "pseudo") -> Path:
     """Write tables, charts and the report page; returns the page's path."""
-    from enlist.report.charts import regret_chart, regret_rows
     from enlist.report.charts import save as save_chart
     from enlist.report.page import Section, write_page
+    from enlist.report.regret import regret_chart, regret_rows
 
     sections = []
     for settings, results in parts:

@@ -13,8 +13,9 @@ from rich.console import Console
 from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, say_where, warn
 from enlist.cli.report import WIDTH
-from enlist.cli.run import AcceptChanges, Changes, ConfigFile, Quiet, Trust, chosen_device, trackers
+from enlist.cli.run import AcceptChanges, Changes, ConfigFile, EngineName, Quiet, Trust, chosen_device, trackers
 from enlist.cli.tables import show_table
+from enlist.engine.choosing import LOCAL
 from enlist.runs.printing import plural
 
 Selectors = Annotated[
@@ -22,6 +23,11 @@ Selectors = Annotated[
     typer.Option(
         help="Methods, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as label=method."
     ),
+]
+
+Shard = Annotated[
+    str | None,
+    typer.Option(help="Run a part only, such as 3/16, the third of sixteen, into the same folder; for job arrays."),
 ]
 
 if TYPE_CHECKING:
@@ -35,6 +41,10 @@ def compare(
     selectors: Selectors = "random,oort,bsfl,fedsuv",
     seeds: Annotated[int, typer.Option(help="Runs per method; every method meets the same populations.")] = 5,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    protocols: Annotated[
+        str,
+        typer.Option(help="Run every method under each of these: synchronous,buffered,async. The file's if not given."),
+    ] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
     changes: Changes = None,
     target: Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")] = None,
@@ -49,11 +59,14 @@ def compare(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
     wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    engine: EngineName = LOCAL,
+    shard: Shard = None,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Compare methods on the same populations: time to accuracy, with intervals over seeds, and a report.
+    """Compare methods, also under several protocols, on the same populations: time to accuracy, with intervals over
+    seeds, and a report.
 
     CONFIG is a TOML file; docs/configuration.md lists every key.
 
@@ -64,7 +77,7 @@ def compare(
     from enlist.simulation.config import load
     from enlist.simulation.jobs import How
 
-    comparison = Comparison(load(config, changes or [], trust=trust), selectors, seeds, first_seed)
+    comparison = Comparison(load(config, changes or [], trust=trust), selectors, seeds, first_seed, protocols)
     comparison.check()
     if baseline is not None:
         checks.one_of("--baseline", baseline, comparison.labels)
@@ -74,13 +87,17 @@ def compare(
     words = ["enlist", "compare", str(config), "--selectors", selectors, "--seeds", str(seeds)]
     words += ["--first-seed", str(first_seed), "--output", str(folder)]
     words += [word for change in changes or [] for word in ("--set", change)]
+    words += ["--protocols", protocols] if protocols else []
     words += [] if target is None else ["--target", str(target)]
+    words += elsewhere(engine, shard)
     again = shlex.join([*words, "--trust"] if trust else words)
     how = How(workers, chosen_device(device), trackers(tensorboard, mlflow, wandb), accept_changes)
     warn(console, comparison.config.no_choice())
-    ended = with_view(console, comparison, folder, jobs, again, how)
+    ended = with_view(console, sharded(comparison, shard), folder, jobs, again, how, engine=engine)
+    if shard is not None:
+        finish_shard(console, ended, folder, shard)
     title = f"{config.stem}: {plural(len(comparison.labels), 'method')}, {plural(seeds, 'seed')}"
-    finish(console, comparison, ended, folder, target, title, baseline)
+    finish(console, comparison, ended, folder, target, title, baseline or comparison.reference)
 
 
 def with_view(
@@ -92,18 +109,43 @@ def with_view(
     how: How | None = None,
     noun: str = "seeds",
     lead: str = "",
+    engine: str = LOCAL,
 ) -> Ended:
     """Run under the live view, whose bars count `noun`, after a `lead`; Ctrl-C says how to go on."""
     from enlist.cli.live import View
+    from enlist.engine import chosen, on_ray
 
     view = View(console, plan, noun)
+    count = jobs if on_ray(engine) else jobs or cores()
     try:
-        with view.progress:
-            return plan.run(folder, jobs or cores(), view.tick, how, lambda: console.print(lead) if lead else None)
+        with chosen(engine, count, cpus=max(how.workers if how else 0, 1)) as where, view.progress:
+            ready = lambda: console.print(lead) if lead else None  # noqa: E731
+            return plan.run(folder, max(count, 1), view.tick, how, ready, where)
     except KeyboardInterrupt:
         kept = f"finished runs are kept. Go on with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
+
+
+def elsewhere(engine: str, shard: str | None) -> list[str]:
+    """The options that say where, and which part."""
+    return [*([] if engine == LOCAL else ["--engine", engine]), *([] if shard is None else ["--shard", shard])]
+
+
+def sharded(plan: Plan, shard: str | None) -> Plan:
+    """A part of a plan, or all of it."""
+    from enlist.simulation.shards import part
+
+    return plan if shard is None else part(plan, shard)
+
+
+def finish_shard(console: Console, ended: Ended, folder: Path, shard: str) -> None:
+    """Say how a part went, and how the whole is seen; the command ends here."""
+    for key, reason in ended.failed.items():
+        say(console, ("failed:", "bold red"), f" {', '.join(map(str, key))}: {reason}")
+    say(console, f"part {shard}: {plural(len(ended.finished), 'run')} finished in {folder}.")
+    say(console, f"when all parts are done, see them with: enlist report {folder}")
+    raise typer.Exit(1 if ended.failed else 0)
 
 
 def finish(

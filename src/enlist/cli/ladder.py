@@ -13,8 +13,9 @@ from enlist._internal import checks, files
 from enlist.cli.compare import Selectors, with_view
 from enlist.cli.console import needs_sim, numbered, open_console, say, say_where, writing_to
 from enlist.cli.report import WIDTH
-from enlist.cli.run import AcceptChanges, Quiet
+from enlist.cli.run import AcceptChanges, EngineName, Quiet
 from enlist.cli.tables import Legend, show_table
+from enlist.engine.choosing import LOCAL
 
 LEGEND: Legend = (
     (
@@ -50,6 +51,7 @@ def ladder(
         bool, typer.Option("--alone", help="Only what is run here, without known results of other methods.")
     ] = False,
     show: Annotated[bool, typer.Option("--show", help="Only say what the rungs are.")] = False,
+    engine: EngineName = LOCAL,
     quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
@@ -80,9 +82,10 @@ def ladder(
     words += ["--published"] if published else []
     words += [] if rungs is None else ["--rungs", rungs]
     words += ["--alone"] if alone else []
+    words += [] if engine == LOCAL else ["--engine", engine]
     how = How(accept_changes=accept_changes)
     with writing_to(folder):
-        ended = with_view(console, climbed, folder, jobs, shlex.join(words), how, "runs")
+        ended = with_view(console, climbed, folder, jobs, shlex.join(words), how, "runs", engine=engine)
         finish(console, climbed, ended, folder, alone)
 
 

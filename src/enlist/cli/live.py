@@ -111,7 +111,7 @@ class View:
             self.rounds.setdefault(job.key[0], {})[job.key] = job.config.rounds.rounds
         self.states: dict[str, dict[Key, dict[str, Any]]] = {name: {} for name in self.rounds}
         names = {name: printable(name, CELL) for name in self.rounds}
-        width, self.few = max(map(len, names.values())), len(names) <= BARS
+        width, self.few = max(map(len, names.values()), default=0), len(names) <= BARS
         self.whole: TaskID | None = None
         if not self.few:
             total = sum(sum(own.values()) for own in self.rounds.values())

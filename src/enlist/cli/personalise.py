@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -13,7 +13,9 @@ from rich.console import Console
 from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
-from enlist.cli.run import AcceptChanges, Quiet, Trust
+from enlist.cli.run import AcceptChanges, EngineName, Quiet, Trust
+from enlist.engine import chosen
+from enlist.engine.choosing import LOCAL
 
 if TYPE_CHECKING:
     from enlist.personal.config import Config
@@ -34,6 +36,7 @@ def personalise(
         str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
     ] = None,
     seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+    engine: EngineName = LOCAL,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
@@ -54,12 +57,15 @@ def personalise(
     words += [] if target is None else ["--target", target]
     words += [word for change in changes or [] for word in ("--set", change)]
     words += ["--trust"] if trust else []
+    words += [] if engine == LOCAL else ["--engine", engine]
     if resume:
         folder = to_resume(output, "personalise", "seed-*")
-        learn(console, settings, target, seeds, folder, words, resume=True, accept_changes=accept_changes)
+        learn(
+            console, settings, target, seeds, folder, words, resume=True, accept_changes=accept_changes, engine=engine
+        )
     else:
         with new_folder(output, "personalise") as folder:
-            learn(console, settings, target, seeds, folder, words, resume=False)
+            learn(console, settings, target, seeds, folder, words, resume=False, engine=engine)
 
 
 def learn(
@@ -71,6 +77,7 @@ def learn(
     words: Sequence[str],
     resume: bool,
     accept_changes: bool = False,
+    engine: str = LOCAL,
 ) -> None:
     """Run all seeds under a bar, then show what was learned; Ctrl-C says how to go on."""
     from enlist.cli.live import stopping_after_round
@@ -80,6 +87,11 @@ def learn(
 
     again = shlex.join([*words, "--output", str(folder), "--resume"])
     targets = None if target == ALL else [settings.target if target is None else target]
+    if engine != LOCAL:
+        along: dict[str, Any] = {"targets": targets, "resume": resume, "accept_changes": accept_changes}
+        _on_engine(console, settings, folder, seeds, engine, again, along)
+        show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
+        return
     bar = Bar(console, settings, seeds)
     workers = None
     try:
@@ -109,3 +121,30 @@ def learn(
         say(console, f"stopped; {kept}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
+
+
+def _on_engine(
+    console: Console,
+    settings: Config,
+    folder: Path,
+    seeds: int,
+    engine: str,
+    again: str,
+    along: dict[str, Any],
+) -> None:
+    """All seeds at once, as far as the engine can; one line for each that ends."""
+    from enlist.personal.seeds import every_seed
+
+    failed = 0
+    try:
+        with chosen(engine) as where:
+            for seed, error in every_seed(settings, folder, seeds, where, **along):
+                say(console, f"seed {seed}: {'finished' if error is None else f'failed: {error}'}")
+                failed += error is not None
+    except KeyboardInterrupt:
+        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        say(console, f"stopped; {kept}")
+        raise typer.Exit(130) from None
+    if failed:
+        say(console, f"{failed} of {seeds} seeds failed. Go on with: {again}")
+        raise typer.Exit(1)

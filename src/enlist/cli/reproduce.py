@@ -27,7 +27,10 @@ from enlist.cli.console import (
     to_resume,
     writing_to,
 )
-from enlist.cli.run import AcceptChanges, Quiet
+from enlist.cli.run import AcceptChanges, EngineName, Quiet
+from enlist.engine import chosen as engine_of
+from enlist.engine import on_ray
+from enlist.engine.choosing import LOCAL
 
 if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
@@ -61,6 +64,7 @@ def reproduce(
         Path | None,
         typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
     ] = None,
+    engine: EngineName = LOCAL,
     quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
@@ -89,12 +93,15 @@ def reproduce(
     words = ["enlist", "reproduce", study, "--scale", scale, "--seeds", str(plan.seeds)]
     words += [word for extra in plan.extras for word in ("--with", extra)]
     command = shlex.join(words)
-    again = shlex.join([*words, "--output", str(folder), "--resume"])
+    again = shlex.join(
+        [*words, "--output", str(folder), "--resume", *([] if engine == LOCAL else ["--engine", engine])]
+    )
     try:
         with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
             console.print(shown(_outlook(work, processes), LINE), highlight=False)
-            with _View(console, work) as view:
-                work.run(processes, view.tick)
+            at_once = jobs if on_ray(engine) else processes
+            with engine_of(engine, at_once) as where, _View(console, work) as view:
+                work.run(processes, view.tick, where)
             with writing_to(folder):
                 page = write(work, command, processes)
             _show(console, work)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 from pathlib import Path
@@ -12,6 +13,7 @@ import typer
 from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, to_resume, warn
 from enlist.cli.tables import Legend, show_table
+from enlist.engine.choosing import LOCAL
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -20,6 +22,13 @@ Trust = Annotated[
 ]
 AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Go on though files of the folder were changed in the meantime.")
+]
+EngineName = Annotated[
+    str,
+    typer.Option(
+        "--engine",
+        help="Where it runs: 'local', 'ray' (the cluster of RAY_ADDRESS), or 'ray://host:10001'; see docs/scaling.md.",
+    ),
 ]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 LEGEND: Legend = (
@@ -47,6 +56,7 @@ def run(
         Path | None,
         typer.Option(help="A file for all that the selector is asked and told; see 'Replaying' in docs/simulation.md."),
     ] = None,
+    engine: EngineName = LOCAL,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
@@ -61,6 +71,7 @@ def run(
     from enlist.books import cut
     from enlist.cli.live import Bar, stopping_after_round
     from enlist.data.describe import inputs
+    from enlist.engine import chosen as engine_of
     from enlist.runs import RunFolder
     from enlist.runs.printing import plural
     from enlist.simulation import Recorder, Simulation, load
@@ -79,18 +90,22 @@ def run(
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
     words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
     words += [] if log is None else ["--log", str(log)]
+    words += [] if engine == LOCAL else ["--engine", engine]
     again = shlex.join([*words, "--trust"] if trust else words)
     going_on: dict[str, Any] = {"resume": resume, "accept_changes": accept_changes, "growing": GROWING}
     going_on |= {"changed": settings.not_default(), "tables": settings.tables()}
     try:
-        with RunFolder.open(folder, values, code=code, **going_on) as opened:
+        with contextlib.ExitStack() as stack, RunFolder.open(folder, values, code=code, **going_on) as opened:
             if opened.finished():
                 say(console, f"{folder} is finished already; see it with: enlist report {folder}")
                 return
             recorder, bar = Recorder(opened), Bar(console, settings)
-            count = 0 if chosen != "cpu" else cores() if workers is None else workers
+            where = stack.enter_context(engine_of(engine, cores()))
+            default = cores() if where.shares_memory else where.slots()
+            count = 0 if chosen != "cpu" else default if workers is None else workers
             along: list[Callback] = [recorder, bar, *callbacks]
-            with Simulation(settings, workers=count, callbacks=along, device=chosen, log=log) as simulation:
+            options: dict[str, Any] = {"workers": count, "engine": where, "device": chosen, "log": log}
+            with Simulation(settings, callbacks=along, **options) as simulation:
                 population = simulation.population
                 say(console, f"inputs: {inputs(population.shape, population.input_names)}")
                 warn(console, settings.no_choice(len(simulation.population)))

@@ -9,11 +9,12 @@ from typing import Annotated
 import typer
 
 from enlist._internal import checks, files
-from enlist.cli.compare import Selectors, with_view
+from enlist.cli.compare import Selectors, Shard, elsewhere, finish_shard, sharded, with_view
 from enlist.cli.console import needs_sim, numbered, open_console, say, say_where
 from enlist.cli.report import WIDTH
-from enlist.cli.run import AcceptChanges, ConfigFile, Quiet, Trust, chosen_device, trackers
+from enlist.cli.run import AcceptChanges, ConfigFile, EngineName, Quiet, Trust, chosen_device, trackers
 from enlist.cli.tables import show_table
+from enlist.engine.choosing import LOCAL
 from enlist.errors import InputError
 
 
@@ -45,6 +46,8 @@ def sweep(
     tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
     mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
     wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    engine: EngineName = LOCAL,
+    shard: Shard = None,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
@@ -79,10 +82,13 @@ def sweep(
     words += ["--output", str(folder)]
     for option, value in (("--target", target), ("--baseline", baseline)):
         words += [] if value is None else [option, str(value)]
+    words += elsewhere(engine, shard)
     again = shlex.join([*words, "--trust"] if trust else words)
     how = How(workers, chosen_device(device), trackers(tensorboard, mlflow, wandb), accept_changes)
     say(console, f"{plan.title}: {len(plan.runs()):,} runs")
-    ended = with_view(console, plan, folder, jobs, again, how, "runs")
+    ended = with_view(console, sharded(plan, shard), folder, jobs, again, how, "runs", engine=engine)
+    if shard is not None:
+        finish_shard(console, ended, folder, shard)
 
     from enlist.report.groups import write_groups
     from enlist.runs.groups import group_rows

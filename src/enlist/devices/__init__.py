@@ -20,6 +20,7 @@ from enlist.devices.deadlines import (
 )
 from enlist.devices.described import Described
 from enlist.devices.devices import Devices, DirectDevices, Latency
+from enlist.devices.energy import Batteries, Energy, Power
 from enlist.devices.features import FEATURES, FeatureKnobs, feature_table, matched_order
 from enlist.devices.generators import DeviceOptions, Equal, Failures, Mixture, Phones, Tiers
 from enlist.devices.intervals import Intervals
@@ -43,6 +44,7 @@ __all__ = [
     "AvailabilityOptions",
     "AvailabilityTrace",
     "AverageDeadline",
+    "Batteries",
     "Bernoulli",
     "Deadline",
     "DeadlineOptions",
@@ -52,6 +54,7 @@ __all__ = [
     "Devices",
     "DirectDevices",
     "Diurnal",
+    "Energy",
     "Equal",
     "Everybody",
     "Failures",
@@ -66,6 +69,7 @@ __all__ = [
     "NoDeadline",
     "Percentile",
     "Phones",
+    "Power",
     "Slots",
     "Tiers",
     "feature_table",

@@ -11,6 +11,7 @@ from typing import Any
 
 from enlist import selectors, storage
 from enlist._internal import checks, files
+from enlist.engine import AnyEngine, chosen
 from enlist.errors import EnlistError, InputError
 from enlist.ladder.known import known_results, own_rungs
 from enlist.ladder.leaderboard import CEILING, Leaderboard
@@ -162,6 +163,7 @@ def ladder(
     published: bool = False,
     folder: str | PathLike[str] | None = None,
     jobs: int = 1,
+    engine: AnyEngine = None,
     known: bool = True,
     accept_changes: bool = False,
     tick: Tick | None = None,
@@ -183,6 +185,9 @@ def ladder(
         Where to keep the runs; what it holds already is not run again. Without one they stay in memory.
     jobs : int, default 1
         Processes. The results do not depend on it.
+    engine : str or Engine, default "local"
+        Where runs are done: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` bounds
+        how many are done at once if it is above one. The results are the same; see docs/scaling.md.
     known : bool, default True
         Whether the leaderboard shows, beside what was run, what is known of methods that were not: results of the same
         rungs and seeds that come with the package, marked.
@@ -203,7 +208,9 @@ def ladder(
     (['oort', 'random'], ['tiny'])
     """
     climbed = Ladder(methods, rungs, seeds, published)
-    ended = climbed.run(folder, jobs, tick, How(accept_changes=accept_changes))
+    checks.whole("jobs", jobs, minimum=1)
+    with chosen(engine, jobs) as where:
+        ended = climbed.run(folder, jobs, tick, How(accept_changes=accept_changes), engine=where)
     board = climbed.leaderboard(ended, folder, known=known)
     if folder is not None:
         board.write(folder)

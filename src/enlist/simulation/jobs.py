@@ -1,4 +1,4 @@
-"""Many runs: in this process, or in several, with the clients shared by runs that have the same ones.
+"""Many runs on an engine, with the clients shared by runs that have the same ones.
 
 A run whose process dies goes on in another one, from its last checkpoint if it has a folder; if that happens three
 times it is reported, and the others go on.
@@ -9,19 +9,19 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import json
-import logging
-import multiprocessing.connection
-import pickle
+import os
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist._internal import checks, files
-from enlist.errors import EnlistError, StateFileError
-from enlist.processes import REPLACED, Child, have_children, keep_freed_memory, packed
+from enlist._internal import files
+from enlist.engine import Context, Engine, Task, Work, have_children, keep_freed_memory, local
+from enlist.errors import EnlistError, FolderInUseError, StateFileError
+from enlist.runs import trust
 from enlist.runs.digests import check_finished
+from enlist.runs.elsewhere import Contents, Place, contents, signed, write_back
 from enlist.runs.folder import RunFolder
 from enlist.runs.starting import outgrown
 from enlist.simulation.callbacks import Callback, Recorder, tracker
@@ -45,8 +45,8 @@ Tick = Callable[..., None]
 Shared = tuple[Population, dict[str, Placed]]
 PULSE = 0.1
 """Seconds between two messages of a run about its progress."""
-ADVICE = "if memory is short, use fewer --jobs"
-LOGGER = logging.getLogger("enlist")
+LOCKED = 60.0
+"""Seconds that a run waits for a folder which a process of a lost node still holds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,14 +122,15 @@ class Ended:
         return Ended(finished, failed, runs, self.first_error)
 
 
-def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, how: How | None = None) -> Ended:
-    """Do the runs that are not finished yet; with one process in this one, so that nothing need be importable.
+def perform(
+    jobs: Sequence[Job], engine: Engine | None = None, tick: Tick | None = None, how: How | None = None
+) -> Ended:
+    """Do the runs that are not finished yet, on an engine; without one in this process.
 
     >>> ended = perform([Job(("random", 0), Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}))])
     >>> ended.finished["random", 0]["rounds"], ended.runs["random", 0].label
     (2, 'random')
     """
-    checks.whole("jobs", processes, minimum=1)
     tick, how, ended = tick or (lambda *state: None), how or How(), Ended({}, {})
     missing = []
     for job in jobs:
@@ -145,9 +146,68 @@ def perform(jobs: Sequence[Job], processes: int = 1, tick: Tick | None = None, h
             ended.finished[job.key] = result
             tick(*job.key, result)
     if missing:
-        kind = _Here if processes == 1 else _Elsewhere
-        kind(missing, tick, ended, how).done_by(min(processes, len(missing)))
+        _perform(missing, engine or local(), tick, how, ended)
     return ended
+
+
+def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: How, ended: Ended) -> None:
+    """Do these runs, and note how they ended."""
+    by_key = {job.key: job for job in missing}
+    configs = {job.people: job.config for job in missing}
+    with contextlib.ExitStack() as stack:
+        places = {} if engine.shares_memory else stack.enter_context(_places(missing))
+        results = engine.run(
+            WORK,
+            [task_of(job, how, engine.separate, places.get(job.key)) for job in missing],
+            share=lambda people: _built(configs[people], engine, how),
+            progress=lambda key, state: tick(*key, state),
+        )
+        stack.enter_context(contextlib.closing(results))
+        for key, value, error in results:
+            if error is not None:
+                if not engine.separate:
+                    ended.first_error = ended.first_error or error.__cause__ or error
+                ended.failed[key] = str(error)
+                tick(*key, {"status": "failed"})
+                continue
+            ended.finished[key], run, sent = value
+            if run is not None:
+                run.config = by_key[key].config
+                ended.runs[key] = run
+            if key in places:
+                _returned(by_key[key], sent)
+            tick(*key, ended.finished[key])
+
+
+@contextlib.contextmanager
+def _places(jobs: Sequence[Job]) -> Iterator[dict[Key, Place]]:
+    """Where runs that are kept find their folders on other machines."""
+    folders = {job.key: Path(os.path.abspath(job.folder)) for job in jobs if job.folder is not None}
+    if not folders:
+        yield {}
+        return
+    with signed(list(folders.values())) as (sign, content):
+        yield {key: Place(path, sign, content, contents(path)) for key, path in folders.items()}
+
+
+def _returned(job: Job, sent: Contents) -> None:
+    """Keep what a run on another machine gives; here it is this user's, whoever it was there."""
+    assert job.folder is not None
+    if sent:
+        write_back(job.folder, sent)
+    if job.config.code():
+        trust.vouch(job.folder, json.loads(json.dumps(job.config.recorded().model_dump(mode="json"))))
+
+
+def task_of(job: Job, how: How, separate: bool, place: Place | None = None) -> Task:
+    """A run as the task of an engine; samples do not travel with it, because the clients that it shares have them.
+
+    >>> task_of(Job(("random", 0), Config()), How(), separate=True).key
+    ('random', 0)
+    """
+    sent = dataclasses.replace(job, config=job.config.without_data()) if separate else job
+    # A class of a notebook travels by value. None of it is ever written to disk.
+    return Task(job.key, (sent, how, place), shares=job.people, kinds=tuple(sent.config.objects()))
 
 
 def finished(folder: Path, accept_changes: bool = False, config: Config | None = None) -> dict[str, Any] | None:
@@ -231,16 +291,65 @@ def shared_population(config: Config, shared: bool) -> Shared:
     return dataclasses.replace(population, samples={}), data
 
 
-def _do(job: Job, people: Shared, how: How, pulse: Pulse) -> tuple[dict[str, Any], Run | None]:
-    """One run; its result, and the run itself if it has no folder."""
-    population, data = people
-    place = None if job.folder is None else files.inside(job.folder)
-    callbacks: list[Callback] = [pulse, *(tracker(name, place, job.name) for name in how.trackers)]
+def _built(config: Config, engine: Engine, how: How) -> tuple[Population, dict[str, Any]]:
+    """The clients of a configuration, as an engine takes them; why there are none is a sentence."""
+    try:
+        if engine.shares_memory:
+            return shared_population(config, shared=engine.separate or how.workers > 0)
+        population, data = shared_population(config, shared=False)
+        return population, {name: placed.sent() for name, placed in data.items()}
+    except EnlistError:
+        raise
+    except Exception as error:
+        raise EnlistError(_reason(error)) from error
+
+
+def _do(
+    context: Context, job: Job, how: How, place: Place | None = None
+) -> tuple[dict[str, Any], Run | None, Contents]:
+    """One run: its result; the run itself if it has no folder; its files if its folder is on another machine."""
+    population, data = context.shared
+    if any(isinstance(each, tuple) for each in data.values()):  # of an engine that shares no memory
+        data = {name: Placed.received(x, y, last, how.workers > 0) for name, (x, y, last) in data.items()}
     settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
-    if job.folder is None:
-        run = in_memory(job.config, callbacks, **settings)
-        return dict(run.tables.result or {}), run
-    return run_in(job.folder, job.config, callbacks, accept_changes=how.accept_changes, **settings), None
+    try:
+        if job.folder is None:
+            run = in_memory(job.config, _companions(job, None, how, context), **settings)
+            return dict(run.tables.result or {}), run, {}
+        settings["accept_changes"] = how.accept_changes
+        if place is None:
+            return _kept(job, job.folder, how, context, settings), None, {}
+        with place.opened() as (folder, sent):
+            result = _kept(job, folder, how, context, settings, patience=LOCKED)
+        return result, None, sent
+    except EnlistError:
+        raise
+    except Exception as error:  # told here, where the line of the user's code is known
+        raise EnlistError(_reason(error)) from error
+
+
+def _kept(
+    job: Job, folder: Path, how: How, context: Context, settings: dict[str, Any], patience: float = 0.0
+) -> dict[str, Any]:
+    """A run in a folder; one that a process of a lost node still holds is free again when that process notices."""
+    until = time.monotonic() + patience
+    while True:
+        try:
+            return run_in(folder, job.config, _companions(job, folder, how, context), **settings)
+        except FolderInUseError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def _companions(job: Job, folder: Path | None, how: How, context: Context) -> list[Callback]:
+    place = None if folder is None else files.inside(folder)
+    return [Pulse(context.report), *(tracker(name, place, job.name) for name in how.trackers)]
+
+
+def _begin() -> None:
+    keep_freed_memory()
+    have_children()
 
 
 def _reason(error: Exception) -> str:
@@ -254,171 +363,10 @@ def _reason(error: Exception) -> str:
     return f"{type(error).__name__}: {error}{where}"
 
 
-class _Here:
-    """Runs in this process, one after the other."""
-
-    def __init__(self, missing: Sequence[Job], tick: Tick, ended: Ended, how: How) -> None:
-        self.waiting, self.tick, self.ended, self.how = list(missing), tick, ended, how
-
-    def done_by(self, processes: int) -> None:
-        """Do them all."""
-        people, known = "", None
-        for job in self.waiting:
-            try:
-                if job.people != people:
-                    known, people = shared_population(job.config, shared=self.how.workers > 0), job.people
-                assert known is not None
-                pulse = Pulse(lambda state, key=job.key: self.tick(*key, state))  # type: ignore[misc]
-                result, run = _do(job, known, self.how, pulse)
-            except Exception as error:
-                self.ended.first_error = self.ended.first_error or error
-                self.ended.failed[job.key] = _reason(error)
-                self.tick(*job.key, {"status": "failed"})
-                continue
-            self.ended.finished[job.key] = result
-            if run is not None:
-                self.ended.runs[job.key] = run
-            self.tick(*job.key, result)
-
-
-class _Runner(Child):
-    """A process that does one run after another, as its master sees it."""
-
-    def __init__(self) -> None:
-        self.job: Job | None = None
-        self.people: str | None = None
-        super().__init__("a process of the comparison", _serve, preload="enlist.simulation.jobs")
-
-
-class _Elsewhere:
-    """Runs that wait, the clients that some of them share, and the processes that do them."""
-
-    def __init__(self, missing: Sequence[Job], tick: Tick, ended: Ended, how: How) -> None:
-        self.waiting, self.tick, self.ended, self.how = list(missing), tick, ended, how
-        self.shared: dict[str, Shared] = {}
-        self.runners: list[_Runner] = []
-        self.deaths: dict[Key, int] = {}
-
-    def done_by(self, processes: int) -> None:
-        """Do all that waits in so many processes."""
-        self.runners = [_Runner() for _ in range(processes)]
-        try:
-            for runner in self.runners:
-                self.give(runner)
-            while busy := [runner for runner in self.runners if runner.job is not None]:
-                for runner, (kind, content) in _messages(busy):
-                    self.hear(runner, kind, content)
-        finally:
-            for runner in self.runners:
-                runner.end()
-
-    def give(self, runner: _Runner) -> None:
-        """Let a process begin with the next run, if there is one."""
-        job = runner.job = self.take()
-        if job is None:
-            return
-        fresh, runner.people = runner.people != job.people, job.people
-        with contextlib.suppress(OSError):  # a process that is dead already is reported by `_messages`
-            if fresh:
-                runner.connection.send(("people", self.shared[job.people]))
-            # A class of a notebook travels by value, and samples are there already. None of it is ever written to disk.
-            sent = dataclasses.replace(job, config=job.config.without_data())
-            runner.connection.send(("run", packed((sent, self.how), job.config.objects())))
-
-    def take(self) -> Job | None:
-        """The next run whose clients can be built; where they cannot, all runs with these clients fail."""
-        while self.waiting:
-            job = self.waiting.pop(0)
-            reason = self.build(job)
-            if not reason:
-                return job
-            for hopeless in [job, *(other for other in self.waiting if other.people == job.people)]:
-                self.fail(hopeless.key, reason)
-            self.waiting = [other for other in self.waiting if other.people != job.people]
-        return None
-
-    def build(self, job: Job) -> str:
-        """Have the clients of a run, and no longer those that nobody needs; returns why not."""
-        if job.people in self.shared:
-            return ""
-        try:
-            self.shared[job.people] = shared_population(job.config, shared=True)
-        except EnlistError as error:
-            return str(error)
-        needed = {job.people, *(runner.people for runner in self.runners), *(each.people for each in self.waiting)}
-        self.shared = {people: built for people, built in self.shared.items() if people in needed}
-        return ""
-
-    def hear(self, runner: _Runner, kind: str, content: Any) -> None:
-        """A message of a process: how its run stands, that it has ended, or that the process itself has."""
-        assert runner.job is not None
-        key = runner.job.key
-        if kind == "state":
-            self.tick(*key, content)
-            return
-        if kind == "died":
-            self.bury(runner)
-            return
-        if kind == "finished":
-            result, run = pickle.loads(content)  # of a process of ours, through a pipe of ours
-            self.ended.finished[key] = result
-            if run is not None:
-                run.config = runner.job.config
-                self.ended.runs[key] = run
-            self.tick(*key, result)
-        else:
-            self.fail(key, content)
-        self.give(runner)
-
-    def bury(self, runner: _Runner) -> None:
-        """Let another process go on with the run of a dead one; give the run up if that has been tried enough."""
-        assert runner.job is not None
-        key = runner.job.key
-        self.deaths[key] = deaths = self.deaths.get(key, 0) + 1
-        error = runner.died(ADVICE)
-        self.runners.remove(runner)
-        runner.end()
-        if deaths > REPLACED or runner.hopeless:
-            self.fail(key, str(error))
-        else:
-            LOGGER.warning("%s; another one takes its place and goes on with its run.", runner.fate())
-            self.waiting.insert(0, runner.job)
-        if self.waiting:
-            self.runners.append(_Runner())
-            self.give(self.runners[-1])
-
-    def fail(self, key: Key, reason: str) -> None:
-        """Note that a run failed."""
-        self.ended.failed[key] = reason
-        self.tick(*key, {"status": "failed"})
-
-
-def _messages(runners: Sequence[_Runner]) -> Iterator[tuple[_Runner, tuple[str, Any]]]:
-    ready = multiprocessing.connection.wait([runner.connection for runner in runners])
-    for runner in runners:
-        if runner.connection in ready:
-            try:
-                yield runner, runner.connection.recv()
-            except (EOFError, OSError):
-                yield runner, ("died", None)
-
-
-def _serve(connection: Any) -> None:
-    keep_freed_memory()
-    have_children()
-    people: Shared | None = None
-    while True:
-        try:
-            kind, content = connection.recv()
-        except (EOFError, OSError):
-            return
-        if kind == "people":
-            people = content
-            continue
-        try:
-            job, how = pickle.loads(content)
-            assert people is not None
-            pulse = Pulse(lambda state: connection.send(("state", state)))
-            connection.send(("finished", packed(_do(job, people, how, pulse), job.config.objects())))
-        except Exception as error:
-            connection.send(("failed", _reason(error)))
+WORK = Work(
+    _do,
+    role="a process of the comparison",
+    again="goes on with its run",
+    preload="enlist.simulation.jobs",
+    begin=_begin,
+)

@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 
 from enlist._internal import checks
+from enlist.engine import Engine, local
+from enlist.runs.failures import FAILURES, note_failures
 from enlist.runs.starting import missing_folders, undo
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 
@@ -43,11 +45,13 @@ class Plan(abc.ABC):
         tick: Tick | None = None,
         how: How | None = None,
         ready: Callable[[], None] | None = None,
+        engine: Engine | None = None,
     ) -> Ended:
         """Do the runs that are missing; in the folder `root`, if it is given.
 
         `ready` is called when nothing was found to be wrong, before the first run begins. `tick` is called with the
-        parts of a run's key and how that run stands. The results do not depend on `jobs`.
+        parts of a run's key and how that run stands. The results do not depend on `jobs`, nor on the `engine`, which is
+        one of local processes if none is given.
         Interrupted, it is called again with the same folder and goes on.
 
         >>> from enlist.simulation import Comparison, Config
@@ -55,19 +59,23 @@ class Plan(abc.ABC):
         >>> Comparison(config, "random", seeds=1).run().finished["random", 0]["rounds"]
         2
         """
-        checks.whole("jobs", jobs, minimum=1)
+        chosen = engine or local(checks.whole("jobs", jobs, minimum=1))
         self.check()
         begin = ready or (lambda: None)
         if root is None:
             begin()
-            return perform(self.jobs(), jobs, tick, how)
+            return perform(self.jobs(), chosen, tick, how)
         path = Path(root)
         new = {header: missing_folders(header.parent) for header in self.headers(path)}
         self.remember(path, bool(how and how.accept_changes))
         try:
             begin()
-            return perform(self.jobs(path), jobs, tick, how)
+            ended = perform(self.jobs(path), chosen, tick, how)
+            places = {job.key: job.folder for job in self.jobs(path)}
+            reasons = {places[key]: reason for key, reason in ended.failed.items()}
+            note_failures(path, {str(place and place.relative_to(path)): why for place, why in reasons.items()})
+            return ended
         finally:
             for header, made in new.items():  # new folders to which no run came go again
                 if made:
-                    undo(header.parent, [header.name], made)
+                    undo(header.parent, [header.name, FAILURES], made)

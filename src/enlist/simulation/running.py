@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Iterator, Sequence
 from os import PathLike
@@ -13,6 +14,7 @@ import torch
 
 from enlist import books, selectors
 from enlist._internal.typing import IntArray
+from enlist.engine import AnyEngine, chosen
 from enlist.errors import InputError
 from enlist.records import Selection
 from enlist.runs import checkpoints
@@ -39,6 +41,7 @@ def simulate(
     folder: str | PathLike[str] | None = None,
     resume: bool = False,
     workers: int = 0,
+    engine: AnyEngine = None,
     callbacks: Sequence[Callback] = (),
     device: str = "cpu",
     trust: bool = False,
@@ -61,6 +64,8 @@ def simulate(
         or virtual seconds than it had.
     workers : int, default 0
         Processes that train; 0 trains in this one. The results are the same.
+    engine : str or Engine, default "local"
+        Where the workers are: "local", or on a Ray cluster: "ray" or "ray://host:10001".
     callbacks : sequence of Callback
         What accompanies the run: progress, trackers, your own.
     device : {"cpu", "cuda"}, default "cpu"
@@ -85,18 +90,23 @@ def simulate(
         settings = settings.with_method(selector, seed)
     elif seed is not None:
         settings = settings.replace(seed=seed)
-    if folder is None:
-        return in_memory(settings, callbacks, workers=workers, device=device)
-    settings = settings.recorded()
-    values, code = settings.model_dump(mode="json"), settings.code()
-    options: dict[str, Any] = {"tables": settings.tables(), "changed": settings.not_default(), "growing": GROWING}
-    with RunFolder.open(folder, values, resume=resume, code=code, accept_changes=accept_changes, **options) as opened:
-        if not opened.finished():
-            recorder = Recorder(opened)
-            with Simulation(settings, workers=workers, callbacks=(recorder, *callbacks), device=device) as simulation:
-                if resume:
-                    recorder.restore(simulation)
-                simulation.run()
+    with contextlib.ExitStack() as stack:
+        place: dict[str, Any] = {"workers": workers, "device": device}
+        if workers and engine is not None:
+            place["engine"] = stack.enter_context(chosen(engine))
+        if folder is None:
+            return in_memory(settings, callbacks, **place)
+        settings = settings.recorded()
+        values, code = settings.model_dump(mode="json"), settings.code()
+        options: dict[str, Any] = {"tables": settings.tables(), "changed": settings.not_default(), "growing": GROWING}
+        options |= {"resume": resume, "code": code, "accept_changes": accept_changes}
+        with RunFolder.open(folder, values, **options) as opened:
+            if not opened.finished():
+                recorder = Recorder(opened)
+                with Simulation(settings, callbacks=(recorder, *callbacks), **place) as simulation:
+                    if resume:
+                        recorder.restore(simulation)
+                    simulation.run()
     return read(folder, settings)
 
 

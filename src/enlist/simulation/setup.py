@@ -8,12 +8,14 @@ from typing import Any
 import numpy as np
 import torch
 
+from enlist._internal import checks
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import check_watch
 from enlist.simulation.population import Population
+from enlist.simulation.sections import RoundsSection
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
 
@@ -32,9 +34,16 @@ def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
         known.kept(first) if membership.joins else known,
         seed=Streams(config.seed).number("selector") % 2**31,
         preset=config.selector.preset,
-        max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
+        max_open=_most_open(config.rounds),
         **config.selector.settings,
     )
+
+
+def _most_open(rounds: RoundsSection) -> int:
+    """Rounds after which a selection expires; never where clients may be at work through any number of asks."""
+    if rounds.asynchronous:
+        return checks.MOST_WHOLE
+    return rounds.max_lateness + 1 if rounds.uses_late else 100
 
 
 def described(config: Config, population: Population) -> Clients:
@@ -46,12 +55,36 @@ def described(config: Config, population: Population) -> Clients:
     ['features', 'num_examples', 'quality']
     """
     known = population.clients
-    if "clients.label_counts" not in config.selector.kind().needs_with(
-        config.selector.preset, **config.selector.settings
-    ):
-        return known
-    columns: dict[str, Any] = known.columns()
-    return Clients(**columns, feature_names=known.feature_names, label_counts=population.counts)
+    needs = config.selector.kind().needs_with(config.selector.preset, **config.selector.settings)
+    more: dict[str, Any] = {}
+    if "clients.label_counts" in needs:
+        more["label_counts"] = population.counts
+    if needs & {"clients.energy_per_sample", "clients.energy_per_byte", "clients.battery", "context.battery", "energy"}:
+        more |= energetic(config, population)
+    columns: dict[str, Any] = known.columns() | more
+    return Clients(**columns, feature_names=known.feature_names) if more else known
+
+
+def energetic(config: Config, population: Population) -> dict[str, Any]:
+    """The columns of `Clients` about energy; refused if the configuration counts none.
+
+    >>> from enlist.simulation.population import build
+    >>> config = Config(data={"clients": 5}, energy={"battery": 40000.0})
+    >>> sorted(energetic(config, build(config)))
+    ['battery', 'energy_per_byte', 'energy_per_sample']
+    """
+    if config.energy is None:
+        raise InputError(
+            f"selector '{config.selector.name}' goes by energy, which this run does not count; add [energy], "
+            "for example with battery = 40000."
+        )
+    count = len(population)
+    found: dict[str, Any] = dict(
+        config.energy.draw(config.devices.kind, count, Streams(config.seed)).columns(population.devices)
+    )
+    if config.energy.battery is not None:
+        found["battery"] = np.full(count, config.energy.battery)
+    return found
 
 
 def tells_accuracy(selector: Selector[Any, Any]) -> bool:

@@ -12,9 +12,11 @@ from typing import Any
 import altair as alt
 
 from enlist._internal import checks, files
+from enlist.engine import AnyEngine, chosen
 from enlist.errors import EnlistError, InputError, unknown
 from enlist.report.charts import styled
-from enlist.report.groups import group_curves, write_groups
+from enlist.report.group_charts import group_curves
+from enlist.report.groups import write_groups
 from enlist.runs.columns import SCORED
 from enlist.runs.groups import Group, Values, compared_rows, group_rows, ordered, run_frame, write_rows
 from enlist.runs.printing import as_html, as_text, comparison_table, plural, short_names, titled
@@ -139,6 +141,7 @@ def sweep(
     target: float | None = None,
     folder: str | PathLike[str] | None = None,
     jobs: int = 1,
+    engine: AnyEngine = None,
     workers: int = 0,
     device: str = "cpu",
     trackers: Sequence[str] = (),
@@ -171,6 +174,9 @@ def sweep(
         and seeds may be added later. Without a folder the runs stay in memory.
     jobs : int, default 1
         Processes. One means this process. The results are the same.
+    engine : str or Engine, default "local"
+        Where runs are done: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` bounds
+        how many are done at once if it is above one. The results are the same; see docs/scaling.md.
     workers : int, default 0
         Processes that train each run.
     device : {"cpu", "cuda"}, default "cpu"
@@ -195,7 +201,10 @@ def sweep(
     plan = Sweep(configured(config), points, methods, seeds, first_seed)
     if baseline is not None:
         checks.one_of("baseline", baseline, plan.labels)
-    ended = plan.run(folder, jobs, tick, How(workers, device, tuple(trackers), accept_changes))
+    checks.whole("jobs", jobs, minimum=1)
+    with chosen(engine, jobs, cpus=max(workers, 1)) as where:
+        how = How(workers, device, tuple(trackers), accept_changes)
+        ended = plan.run(folder, jobs, tick, how, engine=where)
     if not ended.finished:
         reasons = dict.fromkeys(ended.failed.values())
         raise EnlistError(f"every run failed: {'; '.join(reasons)}") from ended.first_error

@@ -9,7 +9,7 @@ from typing import Any
 import vl_convert
 
 from enlist import storage
-from enlist.processes import in_processes
+from enlist.engine import local
 
 
 def draw(drawings: Sequence[tuple[dict[str, Any], Path]], version: str, jobs: int = 1) -> None:
@@ -22,12 +22,8 @@ def draw(drawings: Sequence[tuple[dict[str, Any], Path]], version: str, jobs: in
     ...     sorted(path.name for path in Path(folder).iterdir())
     ['dots.png', 'dots.svg']
     """
-    if jobs <= 1 or len(drawings) < 2:
-        for specification, stem in drawings:
-            _draw(specification, stem, version)
-        return
     tasks = [(*drawing, version) for drawing in drawings]
-    for _ in in_processes(_draw, tasks, jobs, role="a process that draws charts"):
+    for _ in local(min(jobs, len(drawings))).map(_draw, tasks, role="a process that draws charts"):
         pass
 
 

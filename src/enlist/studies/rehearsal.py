@@ -13,7 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from enlist._internal import checks
-from enlist.processes import temporary_folder
+from enlist.engine import local, temporary_folder
 from enlist.studies.results import kept
 from enlist.studies.running import performed
 from enlist.studies.study import Experiment, Settings
@@ -45,7 +45,7 @@ def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> I
     checks.whole("rounds", rounds, minimum=1)
     short = [shortened(each, rounds) for each in kinds(experiments)]
     with temporary_folder("rehearsal") as folder:
-        for each, reason in performed(short, folder, min(jobs, len(short))):
+        for each, reason in performed(short, folder, local(min(jobs, len(short)))):
             outcome = kept(folder, each)
             yield Rehearsed(each.key, _trained(each.settings), outcome.seconds if outcome else math.nan, reason)
 

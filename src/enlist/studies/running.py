@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import os
 import sys
 import time
 import traceback
@@ -17,8 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from enlist._internal import checks, files
+from enlist.engine import Engine, keep_freed_memory, local, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
-from enlist.processes import in_processes, keep_freed_memory, one_core
+from enlist.runs.elsewhere import Contents, Place, contents, signed, write_back
 from enlist.runs.folder import RunFolder, accepting_changes
 from enlist.studies.claims import Judged, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
@@ -101,19 +103,22 @@ class Reproduction:
         ]
         return max(sum(lengths) / max(min(jobs, len(lengths)), 1), max(lengths, default=0.0))
 
-    def run(self, jobs: int = 1, tick: Tick | None = None) -> None:
-        """Run what is missing, judge the claims, run what unclear ones call for, and read it."""
-        checks.whole("jobs", jobs, minimum=1)
+    def run(self, jobs: int = 1, tick: Tick | None = None, engine: Engine | None = None) -> None:
+        """Run what is missing, judge the claims, run what unclear ones call for, and read it.
+
+        Experiments are done by an `engine`; without one, by so many local processes.
+        """
+        engine = engine or local(checks.whole("jobs", jobs, minimum=1))
         tick = tick or (lambda experiment, state: None)
         self._noted = time.monotonic()
         try:
-            self._perform(self.experiments, jobs, tick)
+            self._perform(self.experiments, engine, tick)
             found = [judge(claim, self.results()) for claim in self.study.claims]
             unclear = [judged.claim.further for judged in found if judged.needs_further]
             wanted = _once([each for further in unclear for each in further.experiments(self.scale)])
             self.further = [each for each in wanted if each not in self.experiments]
             self._read(self.further)
-            self._perform(self.further, jobs, tick)
+            self._perform(self.further, engine, tick)
             results = self.results()
             self.judged = [
                 read_further(judged, results, planned=not judged.claim.further.experiments(self.scale))
@@ -145,7 +150,7 @@ class Reproduction:
             if (found := kept(self.root, each)) is not None:
                 self.outcomes[each.key, each.seed] = found
 
-    def _perform(self, experiments: Sequence[Experiment], jobs: int, tick: Tick) -> None:
+    def _perform(self, experiments: Sequence[Experiment], engine: Engine, tick: Tick) -> None:
         waiting = []
         for each in experiments:
             if (each.key, each.seed) in self.outcomes:
@@ -153,7 +158,7 @@ class Reproduction:
             else:
                 waiting.append(each)
         with contextlib.closing(
-            performed(waiting, self.root, min(jobs, len(waiting)), self.study.preload, self.folder.accept_changes)
+            performed(waiting, self.root, engine, self.study.preload, self.folder.accept_changes)
         ) as ends:
             for each, reason in ends:
                 if reason:
@@ -165,26 +170,52 @@ class Reproduction:
 
 
 def performed(
-    experiments: Sequence[Experiment], root: Path, jobs: int, preload: str | None = None, accept_changes: bool = False
+    experiments: Sequence[Experiment],
+    root: Path,
+    engine: Engine,
+    preload: str | None = None,
+    accept_changes: bool = False,
 ) -> Generator[tuple[Experiment, str], None, None]:
     """Run experiments and keep what they give; yields each as it ends, with the reason if it failed.
 
     >>> import tempfile
     >>> from enlist.studies.example import COINS
+    >>> coins = COINS.experiments(COINS.scale("smoke"))[:1]
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     [(each.key, reason) for each, reason in performed(COINS.experiments(COINS.scale("smoke"))[:1], folder, 1)]
+    ...     [(each.key, reason) for each, reason in performed(coins, folder, local())]
     [('fair', '')]
     """
-    if jobs <= 1:
-        for each in experiments:
-            yield each, perform(each, root, accept_changes)
+    if not experiments:
         return
-    tasks = [(each, root, accept_changes) for each in experiments]
-    role = "a process that ran an experiment"
-    found = in_processes(perform, tasks, jobs, role=role, advice=ADVICE, preload=preload, begin=_begin)
-    with contextlib.closing(found) as ends:
-        for number, reason in ends:
+    with contextlib.ExitStack() as stack:
+        places: list[Place | None] = [None] * len(experiments)
+        if not engine.shares_memory:
+            folders = [Path(os.path.abspath(root), EXPERIMENTS, each.place) for each in experiments]
+            sign, content = stack.enter_context(signed(folders))
+            places = [Place(folder, sign, content, contents(folder)) for folder in folders]
+            root = Path(os.path.abspath(root))
+        tasks = [(each, root, accept_changes, place) for each, place in zip(experiments, places, strict=True)]
+        role = "a process that ran an experiment"
+        found = engine.map(_performed, tasks, role=role, advice=ADVICE, preload=preload, begin=_begin)
+        for number, (reason, sent) in stack.enter_context(contextlib.closing(found)):
+            place = places[number]
+            if place is not None and sent:
+                write_back(place.folder, sent)
             yield experiments[number], reason
+
+
+def _performed(
+    experiment: Experiment, root: str | PathLike[str], accept_changes: bool, place: Place | None
+) -> tuple[str, Contents]:
+    """Run one experiment; on a machine that does not see the folder, in another one, whose files are sent back."""
+    if place is None or place.visible:
+        return perform(experiment, root, accept_changes), {}
+    with temporary_folder("experiment") as scratch:
+        own = Path(scratch, EXPERIMENTS, experiment.place)
+        if place.held:
+            write_back(own, place.held)
+        reason = perform(experiment, scratch, accept_changes)
+        return reason, contents(own)
 
 
 def perform(experiment: Experiment, root: str | PathLike[str], accept_changes: bool = False) -> str:

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import math
 import pickle
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -17,8 +18,9 @@ import torch
 import torch.nn.functional as functional
 from torch import Tensor, nn
 
+from enlist._internal.sending import packed
+from enlist._internal.typing import AnyArray
 from enlist.data.dataset import Samples
-from enlist.processes import packed
 from enlist.streams import Streams
 from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together
@@ -54,6 +56,25 @@ class Placed:
         if shared:
             x, y = shared_copy(x), shared_copy(y)
         return cls(x, y, channels_last)
+
+    def sent(self) -> tuple[AnyArray, AnyArray, bool]:
+        """As arrays, which processes of another machine share there: see `received`."""
+        return self.x.numpy(), self.y.numpy(), self.channels_last
+
+    @classmethod
+    def received(cls, x: AnyArray, y: AnyArray, channels_last: bool, shared: bool = False) -> Placed:
+        """Samples that were sent as arrays, which may be read-only, and are not copied unless workers share them.
+
+        >>> placed = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+        >>> len(Placed.received(*placed.sent()))
+        4
+        """
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # that nobody must write into them
+            inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
+        if shared:
+            inputs, targets = shared_copy(inputs), shared_copy(targets)
+        return cls(inputs, targets, channels_last)
 
     def inputs(self, index: Tensor | slice) -> Tensor:
         """Model inputs at these positions."""

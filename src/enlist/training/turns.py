@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from enlist.processes import context
+from enlist.engine import context
 
 TICKET = struct.Struct("=I")
 ROOM = 4096

@@ -8,11 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 import math
-import multiprocessing.connection
-import pickle
-import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -20,12 +16,13 @@ import numpy as np
 import torch
 
 from enlist._internal import checks
-from enlist.errors import EnlistError
-from enlist.processes import REPLACED, Child, keep_freed_memory, yield_to_parent
+from enlist.engine import Actor
+from enlist.engine import Engine as ProcessEngine
+from enlist.training.crew import Crew, Request, answered
 from enlist.training.engine import EVALUATION_BATCH, Engine, Job
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, Task
-from enlist.training.turns import Turns
+from enlist.training.remote import RemoteCrew
 
 STACK_BYTES = 5 * 2**20
 """Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
@@ -37,17 +34,13 @@ SLOT_BYTES = 512 * 2**20
 EVALUATION_PART = 4 * EVALUATION_BATCH
 MOST_WORKERS = 4096
 """More processes than any machine has cores; a mistake rather than a wish."""
-PRELOAD = "enlist.training.workers"
-ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
-LOGGER = logging.getLogger("enlist")
-
-Request = tuple[str, tuple[Any, ...]]
 
 
 class Trainer:
     """Trains clients and evaluates models.
 
     workers    processes; 0 trains in this process
+    engine     whose actors the workers are; by default processes of this machine
 
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
     three times in a row, training fails with an error.
@@ -70,32 +63,38 @@ class Trainer:
     0.5
     """
 
-    def __init__(self, job: Job, workers: int = 0) -> None:
+    def __init__(self, job: Job, workers: int = 0, engine: ProcessEngine | None = None) -> None:
         checks.whole("workers", workers, minimum=0, maximum=MOST_WORKERS)
         self.job, self.layout = job, Layout.of(job.module)
         self.chain = job.chain()
-        self.models = Vectors.zeros(self.layout, 1, shared=workers > 0)
-        self.updates = Vectors.zeros(self.layout, 1, shared=workers > 0)
+        remote = engine if engine is not None and not engine.shares_memory else None
+        self.shared = workers > 0 and remote is None
+        self.models = Vectors.zeros(self.layout, 1, shared=self.shared)
+        self.updates = Vectors.zeros(self.layout, 1, shared=self.shared)
         self.slots = [self.updates[0]]
         self.engine = Engine(job) if workers == 0 else None
-        self.turns = Turns(PRELOAD) if workers else None
-        self.workers: list[_Worker] = []
-        try:
-            for _ in range(workers):
-                self.workers.append(self._hired())
-        except BaseException:
-            self.close()
-            raise
+        self.crew: Crew | RemoteCrew | None = None
+        if workers and remote is not None:
+            self.crew = RemoteCrew(job, workers, remote, self.models, self.updates)
+        elif workers:
+            self.crew = Crew(job, workers, self.models, self.updates)
+
+    @property
+    def workers(self) -> list[Actor]:
+        """The processes that train."""
+        return [] if self.crew is None else self.crew.workers
 
     def put(self, slot: int, model: Vectors) -> None:
         """Copy a model into a slot, from which tasks may then start."""
         if slot >= len(self.models.parameters):
-            grown = Vectors.zeros(self.layout, 2 * slot, shared=bool(self.workers))
+            grown = Vectors.zeros(self.layout, 2 * slot, shared=self.shared)
             for old in range(len(self.models.parameters)):
                 grown[old].copy_(self.models[old])
             self.models = grown
             self._attach()
         self.models[slot].copy_(model)
+        if self.crew is not None:
+            self.crew.changed(slot)
 
     def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         """Train all tasks; an update is valid until the next one is taken."""
@@ -136,7 +135,7 @@ class Trainer:
 
     def _make_room(self, slots: int) -> None:
         if slots > len(self.updates.parameters):
-            self.updates = Vectors.zeros(self.layout, slots, shared=bool(self.workers))
+            self.updates = Vectors.zeros(self.layout, slots, shared=self.shared)
             self.slots = [self.updates[slot] for slot in range(slots)]
             self._attach()
 
@@ -162,14 +161,8 @@ class Trainer:
 
     def close(self) -> None:
         """End the workers."""
-        for worker in self.workers:
-            worker.ask_to_end()
-        patience = time.monotonic() + 2.0
-        for worker in self.workers:
-            worker.end(max(0.0, patience - time.monotonic()))
-        self.workers = []
-        if self.turns is not None:
-            self.turns.close()
+        if self.crew is not None:
+            self.crew.close()
 
     def __enter__(self) -> Trainer:
         return self
@@ -178,95 +171,16 @@ class Trainer:
         self.close()
 
     def _attach(self) -> None:
-        for worker in self.workers:
-            worker.attach(self.models, self.updates)
+        if self.crew is not None:
+            self.crew.attach(self.models, self.updates)
 
     def _run(self, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests."""
-        if self.engine is not None:
-            with one_thread():
-                return [_answered(self.engine, self.models, self.updates, request) for request in requests]
-        answers: dict[int, Any] = {}
-        missing = list(range(len(requests)))
-        for _ in range(REPLACED + 1):
-            self._replace_the_dead()
-            for place, answer in self._shared_out([requests[number] for number in missing]):
-                answers[missing[place]] = answer
-            missing = [number for number in missing if number not in answers]
-            if not missing:
-                return [answers[number] for number in range(len(requests))]
-        raise next(worker for worker in self.workers if worker.dead).died(ADVICE)
-
-    def _shared_out(self, requests: Sequence[Request]) -> list[tuple[int, Any]]:
-        """The answers of all workers; those of one that dies are lacking.
-
-        Every worker gets the whole list and takes the next request that nobody has taken yet: the load is balanced,
-        and this process, which would steal a core from them, wakes only when a worker has found the list empty.
-        """
-        assert self.turns is not None
-        each = self.turns.deal(len(requests))
-        order = pickle.dumps(("work", (requests, each)), protocol=pickle.HIGHEST_PROTOCOL)
-        waiting = {worker.connection: worker for worker in self.workers if worker.give(order)}
-        found: list[tuple[int, Any]] = []
-        failure: Exception | None = None
-        while waiting:
-            for connection in multiprocessing.connection.wait(list(waiting)):
-                answers = waiting.pop(connection).take()
-                if isinstance(answers, Exception):
-                    failure = failure or answers
-                    self.turns.drop()  # nobody needs to begin with anything else
-                else:
-                    found += answers
-        if failure is not None:
-            raise EnlistError(f"training failed in a worker process: {failure}") from failure
-        return found
-
-    def _hired(self) -> _Worker:
-        return _Worker("a training worker", _work, self.job, self.models, self.updates, self.turns, preload=PRELOAD)
-
-    def _replace_the_dead(self) -> None:
-        for place, worker in enumerate(self.workers):
-            if not worker.dead:  # asking the system whether it is alive would take its time in every round
-                continue
-            if worker.hopeless:
-                raise worker.died(ADVICE)
-            worker.end()
-            LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
-            self.workers[place] = self._hired()
-
-
-class _Worker(Child):
-    """One process with an engine, as its master sees it."""
-
-    dead = False
-
-    def attach(self, models: Vectors, updates: Vectors) -> None:
-        """Hand over larger places for models and updates."""
-        try:
-            self.connection.send(("attach", (models, updates)))
-        except OSError:
-            self.dead = True
-
-    def give(self, order: bytes) -> bool:
-        """Hand over a list of requests; whether it was taken."""
-        try:
-            self.connection.send_bytes(order)
-        except OSError:
-            self.dead = True
-        return not self.dead
-
-    def take(self) -> Any:
-        """The requests that this worker took, by number, with its answers, or an exception; none if it is dead."""
-        try:
-            return self.connection.recv()
-        except (EOFError, OSError):
-            self.dead = True
-            return []
-
-    def ask_to_end(self) -> None:
-        """Ask the process to end after what it is doing."""
-        with contextlib.suppress(OSError):
-            self.connection.send(("end", ()))
+        if self.crew is not None:
+            return self.crew.run(requests)
+        assert self.engine is not None
+        with one_thread():
+            return [answered(self.engine, self.models, self.updates, request) for request in requests]
 
 
 def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[Task]]:
@@ -319,42 +233,5 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _answered(engine: Engine, models: Vectors, updates: Vectors, request: Request) -> Any:
-    """What an engine answers to a request."""
-    command, arguments = request
-    if command == "train":
-        return engine.train(arguments[0], models, updates)
-    if command == "reduce":
-        tasks, weights, slot = arguments
-        return engine.reduce(tasks, weights, models, updates[slot])
-    slot, part, start, stop = arguments
-    if command == "outputs":
-        return engine.outputs(models[slot], part, start, stop).numpy()
-    return engine.evaluate(models[slot], part, start, stop)
-
-
 def _in_slot(task: Task, slot: int) -> Task:
     return Task(task.client, task.start, task.stop, task.steps, task.round, task.model_slot, slot)
-
-
-def _work(connection: Any, job: Job, models: Vectors, updates: Vectors, turns: Turns) -> None:
-    yield_to_parent()
-    torch.set_num_threads(1)
-    keep_freed_memory()
-    engine = Engine(job)
-    while True:
-        try:
-            kind, content = connection.recv()
-        except (EOFError, OSError):
-            return
-        if kind == "end":
-            return
-        if kind == "attach":
-            models, updates = content
-            continue
-        requests, each = content
-        try:
-            taken = turns.taken(len(requests), each)
-            connection.send([(number, _answered(engine, models, updates, requests[number])) for number in taken])
-        except Exception as error:
-            connection.send(EnlistError(f"{type(error).__name__}: {error}"))

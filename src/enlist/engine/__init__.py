@@ -1,0 +1,36 @@
+"""Running many things: one interface, and behind it this process, a pool of local processes, or Ray."""
+
+from __future__ import annotations
+
+from enlist.engine.children import Child, patience
+from enlist.engine.choosing import AnyEngine, chosen, on_ray
+from enlist.engine.interface import REPLACED, Actor, Context, Engine, Result, Task, Work
+from enlist.engine.leftovers import clean, temporary_folder
+from enlist.engine.local import Pool, ThisProcess, local
+from enlist.engine.starting import context, have_children, keep_freed_memory, one_core, serve_parent, yield_to_parent
+
+__all__ = [
+    "REPLACED",
+    "Actor",
+    "AnyEngine",
+    "Child",
+    "Context",
+    "Engine",
+    "Pool",
+    "Result",
+    "Task",
+    "ThisProcess",
+    "Work",
+    "chosen",
+    "clean",
+    "context",
+    "have_children",
+    "keep_freed_memory",
+    "local",
+    "on_ray",
+    "one_core",
+    "patience",
+    "serve_parent",
+    "temporary_folder",
+    "yield_to_parent",
+]

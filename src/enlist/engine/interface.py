@@ -1,0 +1,226 @@
+"""What an engine is: tasks go in, results come out as they end; actors stay and hold state.
+
+    tasks = [Task(seed, (seed,)) for seed in range(10)]
+    for result in local(4).run(Work(train, role="a process that trains"), tasks):
+        print(result.key, result.value)
+
+Where tasks are done is the engine's business: in this process, in several processes, or on other machines. What they
+give does not depend on it.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+from collections.abc import Callable, Generator, Hashable, Sequence
+from typing import Any, NamedTuple
+
+REPLACED = 2
+"""Times that what a process was doing when it died is done again by another one; then its engine gives up."""
+ADVICE = "if memory is short, use fewer --jobs"
+
+Progress = Callable[[Any, Any], None]
+"""Called with the key of a task and what the task says of itself while it is done."""
+Share = Callable[[Any], Any]
+"""Makes what tasks have in common, from the word for it: called once by the engine, where the tasks come from."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Task:
+    """One thing to do.
+
+    Parameters
+    ----------
+    key : hashable
+        What tells it from the others; its result carries it.
+    arguments : tuple
+        What the function is called with.
+    shares : hashable, optional
+        The word for what it has in common with other tasks, which travels once to each process.
+    kinds : tuple
+        Classes and functions of the user's that are part of the arguments: where a process cannot import them, they
+        travel by value.
+
+    >>> Task(("oort", 3), (1, 2)).key
+    ('oort', 3)
+    """
+
+    key: Hashable
+    arguments: tuple[Any, ...] = ()
+    shares: Hashable = None
+    kinds: tuple[Any, ...] = ()
+
+
+class Result(NamedTuple):
+    """How a task ended: what the function returned, or the error that it raised or its process died of.
+
+    >>> Result(("oort", 3), error=ValueError("no")).value is None
+    True
+    """
+
+    key: Any
+    value: Any = None
+    error: Exception | None = None
+
+
+class Context(NamedTuple):
+    """What a function gets beside its arguments: what the task shares, and a call that reports progress.
+
+    >>> Context(None, print).report("half done")
+    half done
+    """
+
+    shared: Any
+    report: Callable[[Any], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Work:
+    """How tasks are done.
+
+    Parameters
+    ----------
+    function : callable
+        Called with a `Context` and the arguments of a task.
+    role : str
+        What a process is, in words, for messages.
+    advice : str
+        What to do if processes keep dying.
+    again : str
+        What a process does that takes the place of a dead one, in words.
+    preload : str, optional
+        A module that is imported before processes are started.
+    begin : callable, optional
+        Called in every process before anything else.
+
+    >>> Work(print, "a printer").advice
+    'if memory is short, use fewer --jobs'
+    """
+
+    function: Callable[..., Any]
+    role: str
+    advice: str = ADVICE
+    again: str = "begins its task anew"
+    preload: str | None = None
+    begin: Callable[[], None] | None = None
+
+
+class Actor(abc.ABC):
+    """An object in a process of its own, which lives long and answers one call after another."""
+
+    dead = False
+    """Whether its process was found to have ended."""
+
+    @abc.abstractmethod
+    def tell(self, method: str, *arguments: Any) -> None:
+        """Call a method, and want no answer."""
+
+    @abc.abstractmethod
+    def answer(self) -> Any:
+        """The answer to the oldest question that has none; an exception if it raised one; None if it is dead."""
+
+    @property
+    @abc.abstractmethod
+    def hopeless(self) -> bool:
+        """Whether another one in its place would die as well."""
+
+    @abc.abstractmethod
+    def fate(self) -> str:
+        """How its process ended, in words."""
+
+    @abc.abstractmethod
+    def died(self, advice: str) -> Exception:
+        """The error that says how its process ended, and what to do about it."""
+
+    @abc.abstractmethod
+    def ask_to_end(self) -> None:
+        """Let the process end after what it is doing."""
+
+    @abc.abstractmethod
+    def end(self, wait: float = 0.0) -> None:
+        """Make sure that the process has ended, after waiting for it a while."""
+
+
+class Engine(abc.ABC):
+    """Does many tasks, and keeps actors.
+
+    It ends what it has started: a `run` that is abandoned ends all tasks under way.
+    """
+
+    separate = True
+    """Whether tasks are done in other processes, so that what they get and give is sent."""
+    shares_memory = True
+    """Whether they are on this machine, and can share memory and folders with this process."""
+
+    def slots(self) -> int:
+        """Tasks that can be done at once."""
+        return 1
+
+    @abc.abstractmethod
+    def run(
+        self, work: Work, tasks: Sequence[Task], share: Share | None = None, progress: Progress | None = None
+    ) -> Generator[Result, None, None]:
+        """Do all tasks; yields results as they end.
+
+        A process that dies, or is stopped for too long, is replaced, and its task is done again: twice at most. An
+        exception of the function is a result, and is not tried again. Where `share` fails, all tasks fail that share
+        this. Closed, the generator ends all that is under way.
+        """
+
+    def put(self, value: Any) -> Any:
+        """Place a value where actors and tasks that get it as an argument share it; here, it is where it should be."""
+        return value
+
+    @abc.abstractmethod
+    def actor(self, role: str, kind: Callable[..., Any], *arguments: Any, preload: str | None = None) -> Actor:
+        """An object `kind(*arguments)` in a process of its own; `role` says in words what it is."""
+
+    @abc.abstractmethod
+    def ask(self, actors: Sequence[Actor], method: str, *arguments: Any) -> list[Actor]:
+        """Ask several actors the same; returns those that took it."""
+
+    @abc.abstractmethod
+    def ready(self, actors: Sequence[Actor]) -> list[Actor]:
+        """Wait until at least one of them has an answer or is dead; returns which."""
+
+    def map(
+        self,
+        function: Callable[..., Any],
+        arguments: Sequence[tuple[Any, ...]],
+        *,
+        role: str,
+        kinds: tuple[Any, ...] = (),
+        **how: Any,
+    ) -> Generator[tuple[int, Any], None, None]:
+        """Call `function(*each)` for all arguments; yields (number, result) as they end.
+
+        An exception of the function is raised here, and so is the death of a process that keeps dying. `kinds` are
+        those of every task; `role` and the others are those of `Work`.
+
+        >>> from enlist.engine import local
+        >>> sorted(local(2).map(pow, [(2, 3), (3, 2), (5, 1)], role="a calculator"))
+        [(0, 8), (1, 9), (2, 5)]
+        """
+        tasks = [Task(number, each, kinds=kinds) for number, each in enumerate(arguments)]
+        results = self.run(Work(functools.partial(_without_context, function), role, **how), tasks)
+        try:
+            for result in results:
+                if result.error is not None:
+                    raise result.error
+                yield result.key, result.value
+        finally:
+            results.close()
+
+    def close(self) -> None:  # noqa: B027
+        """Release what the engine holds beyond a run."""
+
+    def __enter__(self) -> Engine:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+
+def _without_context(function: Callable[..., Any], context: Context, *arguments: Any) -> Any:
+    return function(*arguments)

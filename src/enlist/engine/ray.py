@@ -1,0 +1,326 @@
+"""The engine of many machines: tasks and actors on a Ray cluster.
+
+    with RayEngine("ray://head:10001") as engine:
+        compare(config, "random,oort", folder="out", engine=engine)
+
+Ray places tasks where processors are free. What tasks share is put into its object store once, and travels once to each
+node. A task whose process or node dies is done again elsewhere, twice at most; one that raises is not.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import importlib.util
+import logging
+import os
+import pickle
+from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
+from typing import Any
+
+from enlist._internal import checks
+from enlist._internal.sending import packed
+from enlist.engine.interface import REPLACED, Actor, Engine, Progress, Result, Share, Task, Work
+from enlist.engine.remote import Host, Mailbox, perform, versions
+from enlist.errors import EnlistError, InputError, MissingExtraError
+
+LOGGER = logging.getLogger("enlist")
+LOOK = 5.0
+"""Seconds between two looks at how many processors the cluster has, if nothing else happens."""
+ENDING = 10.0
+"""Seconds to wait for tasks that were cancelled."""
+CONNECTING = 120.0
+"""Seconds that a node has to say what is installed there."""
+
+
+class RayEngine(Engine):
+    """Tasks and actors on a Ray cluster.
+
+    Parameters
+    ----------
+    address : str, optional
+        The cluster: "ray://host:10001" for a client outside of it, "host:6379" on a node of it. By default
+        RAY_ADDRESS, else a cluster that runs on this machine; without any, one is started here and stopped in the end.
+    jobs : int, default 0
+        Tasks at once; 0 for as many as the cluster has processors for.
+    cpus, gpus : float, default 1 and 0
+        What each task and each actor takes of a node. Fractions of a GPU are shared by several.
+    """
+
+    shares_memory = False
+
+    def __init__(self, address: str | None = None, *, jobs: int = 0, cpus: float = 1.0, gpus: float = 0.0) -> None:
+        if importlib.util.find_spec("ray") is None:
+            raise MissingExtraError("--engine ray", "ray")
+        self.jobs = checks.whole("jobs", jobs, minimum=0)
+        self.cpus, self.gpus = float(cpus), float(gpus)
+        self.versions, self.folder = versions(), os.getcwd()
+        import ray
+
+        self.ray: Any = ray
+        self._connected = not ray.is_initialized()
+        if self._connected:
+            self._connect(address)
+        try:
+            self._check_nodes()
+        except BaseException:
+            self.close()
+            raise
+
+    def _connect(self, address: str | None) -> None:
+        os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+        # What Ray wants to do in a later release; it warns as long as nobody has chosen.
+        os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        try:
+            self.ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
+        except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
+            given = address or os.environ.get("RAY_ADDRESS", "(none)")
+            raise InputError(
+                f"there is no Ray cluster at {given} that can be used ({_first_line(error)}); start one with `ray "
+                "start --head`, and name it in RAY_ADDRESS or with --engine ray://host:10001."
+            ) from None
+
+    def _check_nodes(self) -> None:
+        """Refuse a cluster of which a node has other versions; nodes that come later are checked by their tasks."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        asked = {}
+        for node in self._nodes():
+            there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
+            asked[node["NodeManagerAddress"]] = self._remote(versions, cpus=0.0, gpus=0.0, strategy=there).remote()
+        for name, answer in asked.items():
+            try:
+                found = self.ray.get(answer, timeout=CONNECTING)
+            except self.ray.exceptions.RayTaskError as error:
+                raise InputError(
+                    f"node {name} of the Ray cluster cannot import enlist ({_first_line(error)}); install it there."
+                ) from None
+            except self.ray.exceptions.RayError:  # it has gone, or is busy: its tasks are checked
+                continue
+            self._refuse(name, found)
+
+    def _refuse(self, name: str, found: dict[str, str]) -> None:
+        for package, ours in self.versions.items():
+            if found.get(package) != ours:
+                raise InputError(
+                    f"node {name} of the Ray cluster has {package} {found.get(package, '(none)')}, and here it is "
+                    f"{ours}; results would differ. Install the same versions everywhere."
+                )
+
+    def _nodes(self) -> list[dict[str, Any]]:
+        return [node for node in self.ray.nodes() if node["Alive"]]
+
+    def _remote(
+        self,
+        function: Any,
+        *,
+        cpus: float | None = None,
+        gpus: float | None = None,
+        strategy: Any = "SPREAD",
+        **more: Any,
+    ) -> Any:
+        resources = {"num_cpus": self.cpus if cpus is None else cpus, "num_gpus": self.gpus if gpus is None else gpus}
+        retries = {} if isinstance(function, type) else {"max_retries": 0}  # they are counted here
+        return self.ray.remote(scheduling_strategy=strategy, **resources, **retries, **more)(function)
+
+    def slots(self) -> int:
+        """Tasks that the cluster can do at once, as it is now."""
+        nodes = [node["Resources"] for node in self._nodes()]
+        wanted = {"CPU": self.cpus, "GPU": self.gpus}
+        fit = [min(int(node.get(name, 0) / each) for name, each in wanted.items() if each) for node in nodes]
+        if not sum(fit):
+            raise EnlistError(
+                f"no node of the Ray cluster has {self.cpus:g} processors and {self.gpus:g} GPUs for a task; ask for "
+                "less, or add nodes."
+            )
+        return min(sum(fit), self.jobs or sum(fit))
+
+    def run(
+        self, work: Work, tasks: Sequence[Task], share: Share | None = None, progress: Progress | None = None
+    ) -> Generator[Result, None, None]:
+        under_way = _UnderWay(self, work, tasks, share, progress or (lambda key, state: None))
+        try:
+            yield from under_way.results()
+        finally:
+            under_way.end()
+
+    def put(self, value: Any) -> Any:
+        """Place a value in the object store, from where it travels once to each node that needs it."""
+        return self.ray.put(value)
+
+    def actor(self, role: str, kind: Callable[..., Any], *arguments: Any, preload: str | None = None) -> Actor:
+        return RayActor(self, role, kind, *arguments)
+
+    def ask(self, actors: Sequence[Actor], method: str, *arguments: Any) -> list[Actor]:
+        for actor in actors:
+            assert isinstance(actor, RayActor)
+            actor.pending.append(actor.handle.call.remote(method, *arguments))
+        return list(actors)
+
+    def ready(self, actors: Sequence[Actor]) -> list[Actor]:
+        known = {actor.pending[0]: actor for actor in actors if isinstance(actor, RayActor) and actor.pending}
+        found, _ = self.ray.wait(list(known), num_returns=1)
+        found, _ = self.ray.wait(list(known), num_returns=len(known), timeout=0) if len(known) > 1 else (found, [])
+        return [known[reference] for reference in found]
+
+    def close(self) -> None:
+        if self._connected:
+            self._connected = False
+            self.ray.shutdown()
+
+
+class _UnderWay:
+    """Tasks that wait, what some of them share, and those that the cluster does."""
+
+    def __init__(
+        self, engine: RayEngine, work: Work, tasks: Sequence[Task], share: Share | None, tell: Progress
+    ) -> None:
+        from ray import exceptions
+
+        self.engine, self.ray, self.work, self.share, self.tell = engine, engine.ray, work, share, tell
+        self.tasks = tasks
+        self.waiting = collections.deque(range(len(tasks)))
+        self.flying: dict[Any, int] = {}
+        self.deaths: collections.Counter[int] = collections.Counter()
+        self.made: dict[Hashable, Any] = {}
+        self.deadly = (
+            exceptions.WorkerCrashedError,
+            exceptions.NodeDiedError,
+            exceptions.OutOfMemoryError,
+            exceptions.ObjectLostError,
+            exceptions.RayActorError,
+        )
+        self.mailbox: Any = None
+        self.mail: Any = None
+        self.perform = engine._remote(perform, name=work.role)
+
+    def results(self) -> Iterator[Result]:
+        """Results as they come, until nothing is left."""
+        self.open_mailbox()
+        while self.waiting or self.flying:
+            while self.waiting and len(self.flying) < self.engine.slots():
+                yield from self.submit(self.waiting.popleft())
+            found, _ = self.ray.wait([self.mail, *self.flying], num_returns=1, timeout=LOOK)
+            for reference in found:
+                if reference == self.mail:
+                    self.read_mail()
+                else:
+                    yield from self.hear(reference, self.flying.pop(reference))
+
+    def submit(self, number: int) -> Iterator[Result]:
+        """Let the cluster do a task; where what it shares cannot be made, all tasks fail that share this."""
+        task = self.tasks[number]
+        if task.shares is not None and task.shares not in self.made:
+            try:
+                made = None if self.share is None else self.share(task.shares)
+            except Exception as error:
+                alike = [number, *(each for each in self.waiting if self.tasks[each].shares == task.shares)]
+                self.waiting = collections.deque(each for each in self.waiting if each not in alike)
+                for each in alike:
+                    yield Result(self.tasks[each].key, error=error)
+                return
+            needed = {self.tasks[each].shares for each in (*self.waiting, *self.flying.values())}
+            self.made = {word: kept for word, kept in self.made.items() if word in needed}
+            self.made[task.shares] = self.ray.put(made)
+        content = packed((task.arguments, task.kinds), task.kinds)
+        shared = None if task.shares is None else self.made[task.shares]
+        given = (number, self.work.function, self.work.begin, content, shared, self.mailbox)
+        self.flying[self.perform.remote(*given, self.engine.versions, self.engine.folder)] = number
+
+    def hear(self, reference: Any, number: int) -> Iterator[Result]:
+        """How a task ended; if its process or node has died, it is done again, unless that happened often."""
+        key = self.tasks[number].key
+        try:
+            kind, content = self.ray.get(reference)
+        except self.deadly as error:
+            self.deaths[number] += 1
+            fate = f"{self.work.role} of the Ray cluster was lost ({type(error).__name__})"
+            if self.deaths[number] > REPLACED:
+                yield Result(key, error=EnlistError(f"{fate}; {self.work.advice}."))
+            else:
+                LOGGER.warning("%s; another one takes its place and %s.", fate, self.work.again)
+                self.waiting.appendleft(number)
+            return
+        except self.ray.exceptions.RayError as error:  # it could not even begin, and would not another time
+            yield Result(key, error=EnlistError(f"{self.work.role} of the Ray cluster failed: {_first_line(error)}"))
+            return
+        # Packed by a task of ours; whoever may write into the cluster's memory may run code there anyway.
+        yield Result(key, error=content) if kind == "failure" else Result(key, pickle.loads(content))
+
+    def open_mailbox(self) -> None:
+        """A mailbox on the node of the driver, or of the head for a client."""
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=True)
+        self.mailbox = self.engine._remote(Mailbox, cpus=0.0, gpus=0.0, strategy=here).remote()
+        self.mail = self.mailbox.take.remote()
+
+    def read_mail(self) -> None:
+        """Pass on what tasks have reported."""
+        try:
+            messages = self.ray.get(self.mail)
+        except self.deadly:
+            self.open_mailbox()  # tasks under way report no more; their results come all the same
+            return
+        self.mail = self.mailbox.take.remote()
+        for number, kind, content in messages:
+            if kind == "log":
+                LOGGER.log(content[0], "%s", content[1])
+            elif number in self.flying.values():
+                self.tell(self.tasks[number].key, content)
+
+    def end(self) -> None:
+        """Cancel whatever is under way, and wait until it has ended."""
+        with contextlib.suppress(self.ray.exceptions.RayError):
+            for reference in self.flying:
+                self.ray.cancel(reference, force=True)
+            if self.flying:
+                self.ray.wait(list(self.flying), num_returns=len(self.flying), timeout=ENDING)
+        if self.mailbox is not None:
+            with contextlib.suppress(self.ray.exceptions.RayError):
+                self.ray.kill(self.mailbox)
+
+
+class RayActor(Actor):
+    """An object in a process of the cluster."""
+
+    def __init__(self, engine: RayEngine, role: str, kind: Callable[..., Any], *arguments: Any) -> None:
+        self.ray, self.role, self.reason, self._hopeless = engine.ray, role, "was lost", False
+        self.handle = engine._remote(Host, max_restarts=0).remote(engine.versions, engine.folder, kind, *arguments)
+        self.pending: collections.deque[Any] = collections.deque()
+
+    def tell(self, method: str, *arguments: Any) -> None:
+        self.handle.call.remote(method, *arguments)
+
+    def answer(self) -> Any:
+        try:
+            return self.ray.get(self.pending.popleft())
+        except self.ray.exceptions.RayError as error:
+            self.dead = True
+            text = str(error)
+            self._hopeless = "creation task" in text
+            cause = [line for line in text.splitlines() if line.startswith("enlist.errors.")]
+            self.reason = cause[-1].partition(": ")[2] if cause else f"was lost ({type(error).__name__})"
+            return None
+
+    @property
+    def hopeless(self) -> bool:
+        return self._hopeless
+
+    def fate(self) -> str:
+        return f"{self.role} of the Ray cluster {self.reason}"
+
+    def died(self, advice: str) -> Exception:
+        return EnlistError(f"{self.fate()}; {advice}.")
+
+    def ask_to_end(self) -> None:
+        self.end()
+
+    def end(self, wait: float = 0.0) -> None:
+        with contextlib.suppress(self.ray.exceptions.RayError):
+            self.ray.kill(self.handle)
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
+    return lines[-1] if isinstance(error, Exception) and type(error).__name__ == "RayTaskError" else (lines or [""])[0]

@@ -1,0 +1,123 @@
+"""The folder of a run on another machine: the very same where both see it, else a copy that comes back in the end.
+
+Whether they do is tried out: the driver leaves a file with random content beside the folders, and a task that reads the
+same content there works in place. So a run on shared storage that is interrupted goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import secrets
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from enlist import storage
+from enlist._internal import files
+from enlist.engine import temporary_folder
+from enlist.runs.trust import ORIGIN
+
+LAST = ("digests.json", "result.json")
+"""Written last, because they say that a run is finished."""
+Contents = dict[str, bytes]
+"""Files of a folder, by their path in it."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Place:
+    """A folder of the driver, as a task finds it on its machine.
+
+    Parameters
+    ----------
+    folder : Path
+        The folder, with its whole path on the driver.
+    sign : Path
+        A file that shows whether a machine sees the driver's folders.
+    content : str
+        What it says.
+    held : dict
+        What the folder holds already, for a machine that does not see it.
+
+    >>> Place(Path("/no/such/run"), Path("/no/such/sign"), "7", {}).visible
+    False
+    """
+
+    folder: Path
+    sign: Path
+    content: str
+    held: Contents = dataclasses.field(default_factory=dict)
+
+    @property
+    def visible(self) -> bool:
+        """Whether this machine sees the driver's folder."""
+        try:
+            return self.sign.read_text(encoding="ascii", errors="replace") == self.content
+        except OSError:
+            return False
+
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[tuple[Path, Contents]]:
+        """The folder to work in; what comes to be in it is found in the dict afterwards, if it has to be sent back."""
+        found: Contents = {}
+        if self.visible:
+            yield self.folder, found
+            return
+        with temporary_folder("run") as scratch:
+            folder = scratch / self.folder.name
+            if self.held:
+                write_back(folder, self.held)
+            yield folder, found
+            found.update(contents(folder))
+
+
+@contextlib.contextmanager
+def signed(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
+    """A sign beside these folders, as long as tasks work on them: its path and what it says.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place, signed([Path(place, "runs", "0")]) as (sign, content):
+    ...     Place(Path(place), sign, content).visible, Place(Path(place), sign, "another").visible
+    (True, False)
+    """
+    together = Path(os.path.commonpath([os.path.abspath(folder) for folder in folders])).parent
+    while not together.is_dir():
+        together = together.parent
+    sign, content = together / f".enlist-{secrets.token_hex(8)}", secrets.token_hex(16)
+    try:
+        with contextlib.suppress(OSError):  # nobody then takes it for shared
+            sign.write_text(content, encoding="ascii")
+        yield sign, content
+    finally:
+        sign.unlink(missing_ok=True)
+
+
+def contents(folder: Path) -> Contents:
+    """The files of a folder that go to another machine; a note of who made it does not.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = Path(place, "rounds.csv").write_text("round\\n")
+    ...     contents(Path(place))
+    {'rounds.csv': b'round\\n'}
+    """
+    if not files.has_folder(folder):
+        return {}
+    files.check_tree(folder)
+    paths = [path for path in sorted(folder.rglob("*")) if path.is_file() and path.name != ORIGIN]
+    return {path.relative_to(folder).as_posix(): files.read(path) for path in paths}
+
+
+def write_back(folder: Path, found: Contents) -> None:
+    """Write files of a task into a folder, those last that say that it is finished.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     write_back(Path(place), {"result.json": b"{}", "checkpoint/state.json": b"{}"})
+    ...     sorted(path.name for path in Path(place).rglob("*.json"))
+    ['result.json', 'state.json']
+    """
+    for name in sorted(found, key=lambda name: (LAST.index(name) if name in LAST else -1, name)):
+        parts = Path(name).parts
+        place = files.make_folder(folder.parent, folder.name, *parts[:-1])
+        storage.replace(place / parts[-1], found[name])

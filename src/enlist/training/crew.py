@@ -1,0 +1,161 @@
+"""The workers that train: actors with an engine each, which share memory with their master.
+
+Models and updates lie in shared memory; only a few numbers per client pass through pipes.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from enlist.engine import REPLACED, Actor, keep_freed_memory, local, yield_to_parent
+from enlist.errors import EnlistError
+from enlist.training.engine import Engine, Job
+from enlist.training.flat import Vectors
+from enlist.training.turns import Turns
+
+PRELOAD = "enlist.training.crew"
+ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
+ENDING = 2.0
+"""Seconds that workers have to end by themselves."""
+LOGGER = logging.getLogger("enlist")
+
+Request = tuple[str, tuple[Any, ...]]
+"""What to do, and with what: see `answered`."""
+
+
+def answered(engine: Engine, models: Vectors, updates: Vectors, request: Request) -> Any:
+    """What an engine answers to a request.
+
+    >>> from enlist.data.dataset import Samples
+    >>> from enlist.training.engine import Placed
+    >>> from enlist.training.local import LocalTraining
+    >>> import numpy as np
+    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> engine = Engine(Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {"test": data}, seed=1))
+    >>> models = Vectors.zeros(engine.flat.layout, 1)
+    >>> answered(engine, models, models, ("evaluate", (0, "test", 0, 4)))[1]
+    2
+    """
+    command, arguments = request
+    if command == "train":
+        return engine.train(arguments[0], models, updates)
+    if command == "reduce":
+        tasks, weights, slot = arguments
+        return engine.reduce(tasks, weights, models, updates[slot])
+    slot, part, start, stop = arguments
+    if command == "outputs":
+        return engine.outputs(models[slot], part, start, stop).numpy()
+    return engine.evaluate(models[slot], part, start, stop)
+
+
+class Crew:
+    """Workers of this machine that answer requests.
+
+    A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
+    three times in a row, it is an error.
+    """
+
+    def __init__(self, job: Job, count: int, models: Vectors, updates: Vectors) -> None:
+        self.job, self.models, self.updates = job, models, updates
+        self.engine, self.turns = local(), Turns(PRELOAD)
+        self.workers: list[Actor] = []
+        try:
+            for _ in range(count):
+                self.workers.append(self._hired())
+        except BaseException:
+            self.close()
+            raise
+
+    def changed(self, slot: int) -> None:
+        """A model was put into a slot: workers see it there."""
+
+    def attach(self, models: Vectors, updates: Vectors) -> None:
+        """Hand over larger places for models and updates."""
+        self.models, self.updates = models, updates
+        for worker in self.workers:
+            worker.tell("attach", models, updates)
+
+    def run(self, requests: Sequence[Request]) -> list[Any]:
+        """Answers in the order of the requests."""
+        answers: dict[int, Any] = {}
+        missing = list(range(len(requests)))
+        for _ in range(REPLACED + 1):
+            self._replace_the_dead()
+            for place, answer in self._shared_out([requests[number] for number in missing]):
+                answers[missing[place]] = answer
+            missing = [number for number in missing if number not in answers]
+            if not missing:
+                return [answers[number] for number in range(len(requests))]
+        raise next(worker for worker in self.workers if worker.dead).died(ADVICE)
+
+    def close(self) -> None:
+        """End the workers."""
+        for worker in self.workers:
+            worker.ask_to_end()
+        patience = time.monotonic() + ENDING
+        for worker in self.workers:
+            worker.end(max(0.0, patience - time.monotonic()))
+        self.workers = []
+        self.turns.close()
+
+    def _shared_out(self, requests: Sequence[Request]) -> list[tuple[int, Any]]:
+        """The answers of all workers; those of one that dies are lacking.
+
+        Every worker gets the whole list and takes the next request that nobody has taken yet: the load is balanced,
+        and this process, which would steal a core from them, wakes only when a worker has found the list empty.
+        """
+        each = self.turns.deal(len(requests))
+        waiting = self.engine.ask(self.workers, "work", requests, each)
+        found: list[tuple[int, Any]] = []
+        failure: Exception | None = None
+        while waiting:
+            for worker in self.engine.ready(waiting):
+                waiting.remove(worker)
+                answers = worker.answer()
+                if isinstance(answers, Exception):
+                    failure = failure or answers
+                    self.turns.drop()  # nobody needs to begin with anything else
+                else:
+                    found += answers or []
+        if failure is not None:
+            raise EnlistError(f"training failed in a worker process: {failure}") from failure
+        return found
+
+    def _hired(self) -> Actor:
+        given = (self.job, self.models, self.updates, self.turns)
+        return self.engine.actor("a training worker", SharingWorker, *given, preload=PRELOAD)
+
+    def _replace_the_dead(self) -> None:
+        for place, worker in enumerate(self.workers):
+            if not worker.dead:  # asking the system whether it is alive would take its time in every round
+                continue
+            if worker.hopeless:
+                raise worker.died(ADVICE)
+            worker.end()
+            LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
+            self.workers[place] = self._hired()
+
+
+class SharingWorker:
+    """What a worker of this machine is: an engine on models and updates that its master sees as well."""
+
+    def __init__(self, job: Job, models: Vectors, updates: Vectors, turns: Turns) -> None:
+        yield_to_parent()
+        torch.set_num_threads(1)
+        keep_freed_memory()
+        self.engine, self.turns = Engine(job), turns
+        self.attach(models, updates)
+
+    def attach(self, models: Vectors, updates: Vectors) -> None:
+        """Take larger places for models and updates."""
+        self.models, self.updates = models, updates
+
+    def work(self, requests: Sequence[Request], each: int) -> list[tuple[int, Any]]:
+        """Answer the requests that nobody else has taken, by their numbers."""
+        taken = self.turns.taken(len(requests), each)
+        return [(number, answered(self.engine, self.models, self.updates, requests[number])) for number in taken]

@@ -1,0 +1,183 @@
+"""Workers on other machines: actors of an engine that shares no memory with them.
+
+Samples are placed once per node; a model travels once per node and round, and each worker copies it into a place of its
+own. What a worker sends back are sums of its groups where sums will do, else updates. Groups, and the order in which
+sums are added, are those of the workers of one machine: the bits do not depend on where they are.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+import logging
+import pickle
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from enlist._internal.typing import AnyArray
+from enlist.engine import REPLACED, Actor, Engine, keep_freed_memory
+from enlist.errors import EnlistError
+from enlist.training.crew import ADVICE, Request, answered
+from enlist.training.engine import Engine as TrainingEngine
+from enlist.training.engine import Job, Placed
+from enlist.training.flat import Vectors
+
+AHEAD = 2
+"""Requests that a worker has at hand, so that it need not wait for the next one."""
+LOGGER = logging.getLogger("enlist")
+Arrays = tuple[AnyArray, ...]
+
+
+class RemoteCrew:
+    """Workers of an engine's cluster that answer requests.
+
+    A worker that is lost is replaced, and what it was doing is done again; a request that is lost three times is an
+    error.
+    """
+
+    def __init__(self, job: Job, count: int, engine: Engine, models: Vectors, updates: Vectors) -> None:
+        self.engine, self.models, self.updates = engine, models, updates
+        self.content = pickle.dumps(dataclasses.replace(job, data={}))
+        self.parts = tuple((name, placed.channels_last) for name, placed in job.data.items())
+        self.data = [engine.put(array) for placed in job.data.values() for array in placed.sent()[:2]]
+        self.versions: collections.Counter[int] = collections.Counter()
+        self.placed: dict[int, Any] = {}
+        self.workers: list[Actor] = []
+        try:
+            for _ in range(count):
+                self.workers.append(self._hired())
+        except BaseException:
+            self.close()
+            raise
+
+    def changed(self, slot: int) -> None:
+        """A model was put into a slot."""
+        self.versions[slot] += 1
+        self.placed.pop(slot, None)
+
+    def attach(self, models: Vectors, updates: Vectors) -> None:
+        """Take larger places for models and updates; workers have places of their own."""
+        self.models, self.updates = models, updates
+
+    def run(self, requests: Sequence[Request]) -> list[Any]:
+        """Answers in the order of the requests."""
+        answers: dict[int, Any] = {}
+        lost: collections.Counter[int] = collections.Counter()
+        waiting = collections.deque(range(len(requests)))
+        given: dict[Actor, collections.deque[int]] = {worker: collections.deque() for worker in self.workers}
+        while len(answers) < len(requests):
+            for _ in range(AHEAD):
+                for worker in self.workers:
+                    if waiting and len(given[worker]) < AHEAD:
+                        given[worker].append(waiting.popleft())
+                        self._ask(worker, requests[given[worker][-1]])
+            for worker in self.engine.ready([worker for worker in self.workers if given[worker]]):
+                answer = worker.answer()
+                if worker.dead:
+                    waiting.extendleft(reversed(given.pop(worker)))
+                    lost.update(list(waiting)[:1])
+                    given[self._replaced(worker, lost)] = collections.deque()
+                    continue
+                number = given[worker].popleft()
+                if isinstance(answer, Exception):
+                    self._forget(given)
+                    raise EnlistError(f"training failed in a worker process: {answer}") from answer
+                answers[number] = self._taken(requests[number], answer)
+        return [answers[number] for number in range(len(requests))]
+
+    def close(self) -> None:
+        """End the workers, and free what was placed for them."""
+        for worker in self.workers:
+            worker.end()
+        self.workers, self.data = [], []
+        self.placed.clear()
+
+    def _ask(self, worker: Actor, request: Request) -> None:
+        command, arguments = request
+        slots = sorted({task.model_slot for task in arguments[0]}) if command in ("train", "reduce") else arguments[:1]
+        for slot in slots:
+            if slot not in self.placed:
+                self.placed[slot] = self.engine.put(_arrays(self.models[slot]))
+        known = tuple((slot, self.versions[slot]) for slot in slots)
+        self.engine.ask([worker], "answer", request, known, *(self.placed[slot] for slot in slots))
+
+    def _taken(self, request: Request, answer: tuple[Any, Arrays]) -> Any:
+        """Put what a worker has sent where its master looks for it; returns the rest of the answer."""
+        found, arrays = answer
+        command, arguments = request
+        slots: list[int] = []
+        if command == "train":
+            slots = [task.update_slot for task in arguments[0]]
+        elif command == "reduce":
+            slots = [arguments[2]]
+        for row, slot in enumerate(slots):
+            for place, array in zip(_tensors(self.updates[slot]), arrays, strict=True):
+                place.copy_(torch.tensor(array[row]))
+        return found
+
+    def _hired(self) -> Actor:
+        return self.engine.actor("a training worker", RemoteWorker, self.content, self.parts, *self.data)
+
+    def _replaced(self, worker: Actor, lost: collections.Counter[int]) -> Actor:
+        if worker.hopeless or max(lost.values(), default=0) > REPLACED:
+            raise worker.died(ADVICE)
+        worker.end()
+        LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
+        place = self.workers.index(worker)
+        self.workers[place] = self._hired()
+        return self.workers[place]
+
+    def _forget(self, given: dict[Actor, collections.deque[int]]) -> None:
+        """Take the answers to all that was asked, so that nobody takes them for answers to something else."""
+        for worker, numbers in given.items():
+            for _ in numbers:
+                if not worker.dead:
+                    worker.answer()
+
+
+class RemoteWorker:
+    """What a worker on another machine is: an engine, and places of its own for models."""
+
+    def __init__(self, content: bytes, parts: Sequence[tuple[str, bool]], *arrays: AnyArray) -> None:
+        torch.set_num_threads(1)
+        keep_freed_memory()
+        pairs = zip(arrays[::2], arrays[1::2], strict=True)
+        data = {name: Placed.received(*pair, last) for (name, last), pair in zip(parts, pairs, strict=True)}
+        job: Job = pickle.loads(content)  # of the driver, whose code runs here anyway
+        self.engine = TrainingEngine(dataclasses.replace(job, data=data))
+        self.layout = self.engine.flat.layout
+        self.models = Vectors.zeros(self.layout, 1)
+        self.held: dict[int, int] = {}
+
+    def answer(self, request: Request, known: Sequence[tuple[int, int]], *models: Arrays) -> tuple[Any, Arrays]:
+        """The answer to a request, and the updates or the sum that it leaves."""
+        for (slot, version), model in zip(known, models, strict=True):
+            if self.held.get(slot) != version:
+                self._hold(slot, model)
+                self.held[slot] = version
+        command, arguments = request
+        if command not in ("train", "reduce"):
+            return answered(self.engine, self.models, self.models, request), ()
+        tasks = [dataclasses.replace(task, update_slot=slot) for slot, task in enumerate(arguments[0])]
+        updates = Vectors.zeros(self.layout, len(tasks) if command == "train" else 1)
+        moved: tuple[Any, ...] = (tasks,) if command == "train" else (tasks, arguments[1], 0)
+        return answered(self.engine, self.models, updates, (command, moved)), _arrays(updates)
+
+    def _hold(self, slot: int, model: Arrays) -> None:
+        if slot >= len(self.models.parameters):
+            grown = Vectors.zeros(self.layout, slot + 1)
+            for old in range(len(self.models.parameters)):
+                grown[old].copy_(self.models[old])
+            self.models = grown
+        for place, array in zip(_tensors(self.models[slot]), model, strict=True):
+            place.copy_(torch.tensor(array))
+
+
+def _tensors(vectors: Vectors) -> tuple[torch.Tensor, ...]:
+    return vectors.parameters, vectors.buffers, vectors.counters
+
+
+def _arrays(vectors: Vectors) -> Arrays:
+    return tuple(tensor.numpy() for tensor in _tensors(vectors))
