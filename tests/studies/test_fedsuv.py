@@ -222,6 +222,8 @@ def test_a_run_keeps_no_checkpoint_and_counts_who_could_be_in_time(tmp_path: Pat
     found = one.run(one.settings, one.seed, tmp_path)
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
     assert found["selected"].sum() == 6 * 6
+    again = one.run(one.settings, one.seed, tmp_path)  # as after a kill before the outcome was written
+    assert all(np.array_equal(found[name], again[name], equal_nan=True) for name in found)
     population = build(parse(one.settings["config"], one.key).with_method(one.settings["selector"], one.seed))
     seconds = population.devices.expected(population.work, 4 * (64 * 64 + 64 + 64 * 10 + 10)).total
     able = (found["selected"] * (seconds <= 100.0)).sum() / found["selected"].sum()

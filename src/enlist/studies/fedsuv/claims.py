@@ -59,8 +59,8 @@ SUBLINEAR = 0.9
 NEAR = 0.8
 """Part of the paper's largest speed-up that counts as about as large."""
 SPREADS: Mapping[str, float] = {"rounds/averaging": 0.42, "accuracy/averaging/rivals": 0.03}
-"""Deviations of paired differences (of rounds: of logarithms; the largest over random selection and Oort) on the
-development seeds 150 and 151, 150 rounds, a deadline that three quarters meet. What is not listed was not measured."""
+"""Deviations of paired differences (of rounds: of logarithms; the larger of random and Oort) on development
+seeds 150 and 151, 150 rounds, a deadline that three quarters meet. What is not listed has not been measured."""
 
 
 def trained(task: str, aggregation: str, method: str) -> Arm:

@@ -33,6 +33,7 @@ from enlist.studies.fedsuv.settings import (
     MAIN,
     METHODS,
     NOISES,
+    PARTS,
     PHONES,
     PLAYERS,
     PRINTED,
@@ -169,6 +170,7 @@ def _playing(
     scale: Scale, part: str, key: str, method: str, noise: float, seeds: str, seconds: float
 ) -> Sequence[Experiment]:
     own = scale.settings[part]
+    seconds *= own["clients"] / PARTS[part]["clients"]
     settings = {"selector": METHODS[method].text, **{name: own[name] for name in ("clients", "rounds", "k")}}
     return over_seeds(
         key, played, {**settings, "noise": noise, "bounds": part == "long"}, _seeds(scale, own[seeds]), seconds
