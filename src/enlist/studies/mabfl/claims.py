@@ -71,8 +71,8 @@ from enlist.studies.mabfl.settings import (
     UCB_BINARY,
     explore_binary,
     fixed,
+    further_seeds,
     greedy,
-    seeds_of,
     step_name,
     thompson,
     together,
@@ -95,7 +95,7 @@ BASELINE = Arm(fixed(BEST).key, "0110 fixed")
 
 def few(scale: Scale) -> Sequence[Experiment]:
     """What is run again with fresh seeds: as many as the grid has."""
-    return [each for each in experiments(scale) if each.seed in seeds_of(scale)]
+    return [each for each in experiments(scale) if each.seed in further_seeds(scale)]
 
 
 def again(rule: Judging) -> Further:

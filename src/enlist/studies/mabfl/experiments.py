@@ -39,6 +39,7 @@ from enlist.studies.mabfl.settings import (
     TELECOM,
     TRAINING,
     fixed,
+    further_seeds,
     held,
     seeds_of,
 )
@@ -89,12 +90,12 @@ def further(*starts: str) -> Callable[[Scale], Sequence[Experiment]]:
 
     >>> from enlist.studies.mabfl.settings import SCALES
     >>> [each.key for each in further("further/long")(SCALES["smoke"])]
-    ['further/long-1100', 'further/long-1100']
+    ['further/long-1100']
     """
 
     def wanted(scale: Scale) -> Sequence[Experiment]:
         keys = [key for key in FURTHER if key.startswith(starts)]
-        return [each for key in keys for each in _sessions(scale, key, FURTHER[key], seeds_of(scale))]
+        return [each for key in keys for each in _sessions(scale, key, FURTHER[key], further_seeds(scale))]
 
     return wanted
 
