@@ -124,9 +124,9 @@ def test_figures_and_tables_cover_the_thesis():
 
 def test_no_panel_has_more_than_five_series():
     for figure in MABFL.figures(example_results()):
-        for name, rows in figure.chart.to_dict().get("datasets", {}).items():
-            if name.startswith("panel-"):
-                assert len({row["series"] for row in rows}) <= 5, figure.name
+        panels = figure.chart["datasets"]
+        for rows in panels.values() if isinstance(panels, dict) else []:
+            assert len({row["series"] for row in rows}) <= 5, figure.name
 
 
 def test_held_combinations():

@@ -71,8 +71,8 @@ from enlist.studies.mabfl.settings import (
     UCB_BINARY,
     explore_binary,
     fixed,
+    further_seeds,
     greedy,
-    seeds_of,
     step_name,
     thompson,
     together,
@@ -95,7 +95,7 @@ BASELINE = Arm(fixed(BEST).key, "0110 fixed")
 
 def few(scale: Scale) -> Sequence[Experiment]:
     """What is run again with fresh seeds: as many as the grid has."""
-    return [each for each in experiments(scale) if each.seed in seeds_of(scale)]
+    return [each for each in experiments(scale) if each.seed in further_seeds(scale)]
 
 
 def again(rule: Judging) -> Further:
@@ -166,6 +166,21 @@ def curves_of(epochs: int, prefix: str = "") -> list[Arm]:
 def by_step(step: float | None) -> Arm:
     """All settings of ε-greedy and UCB with one way to take means."""
     return together(step_name(step), *(greedy(e, step) for e in EPSILONS), *(ucb(c, step) for c in BONUSES))
+
+
+def by_epsilon(epsilon: float) -> Arm:
+    """ε-greedy with every way to take means."""
+    return together(f"ε = {epsilon:g}", *(greedy(epsilon, step) for step in STEPS))
+
+
+def by_bonus(c: float) -> Arm:
+    """UCB with every way to take means."""
+    return together(f"c = {c:g}", *(ucb(c, step) for step in STEPS))
+
+
+def by_memory(step: float) -> Arm:
+    """ε-greedy with ε = 0.1 and 0.2, and one way to take means."""
+    return together(step_name(step), greedy(0.1, step), greedy(0.2, step))
 
 
 def by_gamma(*gammas: float) -> Arm:
@@ -511,7 +526,7 @@ TUNING = (
             "greater",
             "range of the means of the highest test AUC",
             means_range,
-            [together("over c", *(ucb(c, step) for step in STEPS)) for c in BONUSES],
+            [by_bonus(c)._replace(name="over c") for c in BONUSES],
             [together("over α", *(ucb(c, step) for c in BONUSES)) for step in STEPS],
             "peak",
             0.002,
@@ -562,10 +577,8 @@ TUNING = (
         "Figures 23, 25: more oscillation",
         Parts(
             {
-                "ε": better(
-                    *(together(f"ε = {e:g}", *(greedy(e, s) for s in STEPS)) for e in (0.5, 0.1)), 0.002, CHANGE
-                ),
-                "c": better(*(together(f"c = {c:g}", *(ucb(c, s) for s in STEPS)) for c in (0.1, 0.01)), 0.002, CHANGE),
+                "ε": better(by_epsilon(0.5), by_epsilon(0.1), 0.002, CHANGE),
+                "c": better(by_bonus(0.1), by_bonus(0.01), 0.002, CHANGE),
             }
         ),
     ),
@@ -573,7 +586,7 @@ TUNING = (
         "ucb-settles: With c = 0.01 oscillation stops after 5 rounds",
         "UCB with the smallest bonus settles on one combination early.",
         "Figure 25: stops after 5 rounds",
-        itself(SETTLING, together("UCB, c = 0.01", *(ucb(0.01, step) for step in STEPS)), 0.002),
+        itself(SETTLING, by_bonus(0.01), 0.002),
     ),
     claim(
         "memory-calms: Longer memory gives less variance",
@@ -581,9 +594,7 @@ TUNING = (
         "Figures 23, 27: less variance",
         Parts(
             {
-                "ε-greedy": better(
-                    *(together(step_name(s), greedy(0.1, s), greedy(0.2, s)) for s in (0.75, 0.25)), 0.001, CHANGE
-                ),
+                "ε-greedy": better(by_memory(0.75), by_memory(0.25), 0.001, CHANGE),
                 "Thompson": better(by_gamma(0.5, 0.75), by_gamma(1.0), 0.001, CHANGE),
             }
         ),

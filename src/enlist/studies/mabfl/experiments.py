@@ -39,6 +39,7 @@ from enlist.studies.mabfl.settings import (
     TELECOM,
     TRAINING,
     fixed,
+    further_seeds,
     held,
     seeds_of,
 )
@@ -57,7 +58,7 @@ def experiments(scale: Scale) -> Sequence[Experiment]:
 
     >>> from enlist.studies.mabfl.settings import SCALES
     >>> len({experiment.key for experiment in experiments(SCALES["laptop"])})
-    99
+    95
     """
     return sorted(_all(scale), key=lambda each: each.seed)
 
@@ -78,7 +79,7 @@ def _all(scale: Scale) -> Iterator[Experiment]:
         # A model that has more to train on is at its peak after fewer rounds.
         own = {"rule": held(code), "amount": amount, "rounds": min(1.0, 5.0 / amount)}
         yield from _sessions(scale, f"sweep/x{amount:g}-{code}", own, seeds)
-    pictures = {f"pictures/{code}": {"rule": held(code)} for code in CODES}
+    pictures: dict[str, dict[str, Any]] = {f"pictures/{code}": {"rule": held(code)} for code in CODES}
     pictures |= {arm.key.replace("grid/", "pictures/"): GRID[arm.key] for arm in FINAL}
     for key, own in pictures.items():
         yield from _sessions(scale, key, {**own, "pictures": scale.settings["pictures"]}, core)
@@ -89,12 +90,12 @@ def further(*starts: str) -> Callable[[Scale], Sequence[Experiment]]:
 
     >>> from enlist.studies.mabfl.settings import SCALES
     >>> [each.key for each in further("further/long")(SCALES["smoke"])]
-    ['further/long-1100', 'further/long-1100']
+    ['further/long-1100']
     """
 
     def wanted(scale: Scale) -> Sequence[Experiment]:
         keys = [key for key in FURTHER if key.startswith(starts)]
-        return [each for key in keys for each in _sessions(scale, key, FURTHER[key], seeds_of(scale))]
+        return [each for key in keys for each in _sessions(scale, key, FURTHER[key], further_seeds(scale))]
 
     return wanted
 
