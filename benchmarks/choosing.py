@@ -7,7 +7,7 @@ from typing import Any
 
 from enlist.ladder import Leaderboard
 from enlist.ladder.leaderboard import CEILING
-from enlist.ladder.markdown import table
+from enlist.ladder.markdown import fewer, table
 from enlist.ladder.printing import ratio
 from enlist.runs.printing import plural
 from enlist.runs.scores import BASELINE
@@ -25,7 +25,7 @@ Row = Mapping[str, Any]
 
 TITLE = "# Which selector do I take?"
 ANSWER = """**Take `tempo`.** It needs to know who is available and when replies came, and no app must be changed for
-that. It uses losses if replies carry them, and what is known of devices if that tells something. It has three settings,
+that. It uses losses if replies carry them, and what is known of devices if that tells something. It has two settings,
 and you can leave them alone.
 
 ```python
@@ -94,7 +94,7 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
     near = [rung for rung in own if all(row["ratio_high"] >= NEAR for row in pairs if row["rung"] == rung)]
     wide = f" With {board.seeds} seeds they are wide, and little is certain." if board.seeds < FEW else ""
     lines = [
-        f"{board.title}; brackets are 95 % intervals over seeds.{wide}",
+        f"{board.title}; brackets are 95 % intervals over seeds.{wide}{fewer(board)}",
         f"* It reaches what random ends with {ratio(ours, 'speed_up')} times as fast, in the geometric mean over "
         f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
         f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as good.",
