@@ -78,7 +78,7 @@ def network() -> torch.nn.Module:
 
 
 def test_the_pages_code_runs(grid: FakeGrid) -> None:
-    first, function, clients, personal = blocks(PAGE)
+    first, function, buffered, clients, personal = blocks(PAGE)
     names: dict[str, Any] = {"FedAdam": FedAdam, "FedAvg": FedAvg, "grid": grid, "with_selector": with_selector}
     names["arrays"] = ArrayRecord([np.zeros(3)])
     exec(first, names)
@@ -86,6 +86,9 @@ def test_the_pages_code_runs(grid: FakeGrid) -> None:
     exec(function, names)
     names["strategy"].start(grid=grid, initial_arrays=names["arrays"], num_rounds=3)
     assert names["strategy"].selector.counts.selected.max() == 1
+    exec(buffered, names)
+    assert names["strategy"].round == 50
+    assert names["strategy"].selector.counts.observed.sum() == 250
     app = ClientApp()
     names = {"app": app, "np": np, "model": network(), "data": [1, 2], "fit": lambda model, data: [0.5, 1.5]}
     exec(clients, names)

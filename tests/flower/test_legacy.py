@@ -264,3 +264,22 @@ def test_trees_and_other_bytes_survive(tmp_path: Path) -> None:
     again = wrapped("random", Bytes(**given), k=2, folder=tmp_path / "run")
     assert again.initialize_parameters(population(11)).tensors == [b"tree"]
     again.close()
+
+
+def test_under_secure_aggregation_a_selector_that_looks_at_single_clients_is_refused() -> None:
+    """SecAgg+ gives all results the same parameters, the average."""
+
+    def aggregated(selector: str) -> None:
+        strategy: Any = wrapped(selector, k=3)
+        asked = strategy.configure_fit(1, beginning(), population(11, 12, 13, 14))
+        average = beginning()
+        metrics = {"loss_rms": 1.0, "seconds": 2.0}
+        strategy.aggregate_fit(1, [(proxy, FitRes(OK, average, 10, dict(metrics))) for proxy, _ in asked], [])
+
+    aggregated("random")
+    aggregated("tempo")
+    with pytest.raises(InputError, match=r"'oort' needs loss_rms of single clients, .* without: .*random"):
+        aggregated("oort")
+    with pytest.raises(InputError, match="secure aggregation hides"):
+        wrapped("oort", secure_aggregation=True)
+    wrapped("refl", secure_aggregation=True)

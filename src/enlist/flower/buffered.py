@@ -32,6 +32,7 @@ from enlist.flower.nodes import QUERY
 from enlist.flower.replies import Reply
 from enlist.flower.round import Round
 from enlist.flower.training import Aggregated, Training
+from enlist.flower.updates import check_weighable, weighted_messages
 from enlist.records import Outcome, RoundMetrics, Selection
 
 LOSSES = 10
@@ -44,6 +45,11 @@ NOBODY = np.zeros(0, dtype=np.int64)
 
 Ended = tuple[Selection, Reply]
 """How a participation has ended, with the selection that asked for it."""
+
+
+def _place(entry: Ended) -> tuple[int, int]:
+    """In the order of clients, whatever the order of arrival: sums then come out the same, to the last bit."""
+    return entry[1].client, entry[0].round
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -86,8 +92,10 @@ class Step(Round):
         shared = names.pop() if len(names) == 1 else ()
         terms = {name: np.concatenate([picked.terms[name] for picked in self.asked]) for name in shared}
         clients = np.concatenate([NOBODY, *(picked.clients for picked in self.asked)])
-        self.selection = dataclasses.replace(self.selection, clients=clients, terms=terms)
-        self.reported = [reply for _, reply in sorted(ended, key=lambda entry: (entry[1].client, entry[0].round))]
+        drawn = [picked.probabilities for picked in self.asked if picked.probabilities is not None]
+        probabilities = np.concatenate(drawn) if drawn and len(drawn) == len(self.asked) else None
+        self.selection = dataclasses.replace(self.selection, clients=clients, terms=terms, probabilities=probabilities)
+        self.reported = [reply for _, reply in sorted(ended, key=_place)]
 
 
 class BufferedTraining(Training):
@@ -214,7 +222,7 @@ class BufferedTraining(Training):
         if not nodes:
             self.federation.settle(picked, [], 0.0, manager.online)
             return
-        self._send(grid, current, picked, self._messages(current.number, arrays, config, grid, nodes))
+        self._send(grid, current, picked, self._messages(current.number, arrays, config, grid, nodes, picked))
 
     def _send(self, grid: Grid, current: Step, picked: Selection, messages: list[Message]) -> None:
         current.asked.append(picked)
@@ -305,20 +313,38 @@ class BufferedTraining(Training):
         now = self.versions[current.number - 1].model
         stale = [current.number - reply.round for reply in current.usable]
         factors = weights(self.terms.weighting, stale, [], [])
-        messages = []
+        given = self._given(current)
+        messages, shortened = [], []
         for reply, steps, factor in zip(current.usable, stale, factors, strict=True):
             assert reply.message is not None
             assert reply.sent is not None
             put_in_order(reply.arrays, list(now))
             reply.weight *= factor
-            if steps == 0 and factor == 1.0:  # as it came, so that nothing is rounded
+            as_it_came = steps == 0 and factor == 1.0  # so that nothing is rounded
+            if as_it_came and not given and not self.measures.wanted:
                 messages.append(reply.message)
                 continue
             moved = change(model_of(reply.arrays), self.versions[reply.round - 1].model)
+            self.measures.take(reply, moved)
             short = {name: values * factor if values.dtype.kind == "f" else values for name, values in moved.items()}
+            shortened.append(short)
             content = rebased(reply.message.content, short, now, 1.0, self.weight_key, self.heaviest())
-            messages.append(Message(content=content, reply_to=reply.sent.message))
-        return messages
+            made = Message(content=content, reply_to=reply.sent.message)
+            messages.append(reply.message if as_it_came else made)
+        return weighted_messages(current.usable, shortened, given, now, self.weight_key) if given else messages
+
+    def _given(self, current: Step) -> list[float]:
+        """Weights of a selector that weighs updates itself: each selection counts by its share of the buffer."""
+        origin = {id(reply): picked for picked, reply in self.ended}
+        found = []
+        for reply in current.usable:
+            picked = origin[id(reply)]
+            if picked.weights is None:
+                return []
+            check_weighable(self.strategy, self.federation.source.name, self.terms.late)
+            weight = picked.weights[np.searchsorted(picked.clients, reply.client)]
+            found.append(float(weight) * len(picked) / len(current.usable))
+        return found
 
     def close(self, metrics: RoundMetrics) -> Round:
         """Tell the selector how participations ended in the step, selection by selection."""
@@ -326,6 +352,7 @@ class BufferedTraining(Training):
         assert isinstance(current, Step)
         current.gather(self.ended)  # again: some may have come while the model was evaluated
         current.late, self.late.waiting = self.late.waiting, []
+        self.ended.sort(key=_place)
         self.federation.ended(self.ended, current.number, current.online, metrics)
         self.current, self.ended, self.number = None, [], current.number + 1
         self._forget(current.number)

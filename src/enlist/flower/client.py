@@ -100,6 +100,20 @@ def reply(
     return Message(content=RecordDict(records), reply_to=message)
 
 
+def work(message: Message) -> float:
+    """The share of its local work, such as epochs or samples, that this client is asked to do: 1 if nobody said less.
+
+    >>> from enlist.flower.fake import instruction
+    >>> work(instruction(node=7))
+    1.0
+    >>> work(instruction(node=7, content=RecordDict({"enlist": ConfigRecord({"work": 0.25})})))
+    0.25
+    """
+    asked: Any = message.content.get(keys.RECORD, {})
+    share = asked.get(keys.WORK, 1.0) if isinstance(asked, Mapping) else 1.0
+    return float(share) if isinstance(share, int | float) and 0 < share <= 1 else 1.0
+
+
 def introduction(
     message: Message,
     context: Context | None = None,
@@ -107,10 +121,16 @@ def introduction(
     client_id: str | int | None = None,
     num_examples: float | None = None,
     features: Mapping[str, float] | None = None,
+    label_counts: Any = None,
+    energy_per_sample: float | None = None,
+    energy_per_byte: float | None = None,
+    battery: float | None = None,
 ) -> Message:
     """The answer to "who are you?", which a server may ask a node that it has not seen before.
 
     `features` are what selectors such as FedSUV and CU-CS learn from, by name; all clients send the same names.
+    `label_counts` are the samples of each class, the same classes for all; joules per sample and per byte and the
+    battery are for selectors that save energy. Nothing of it is sent unless it is given.
 
     >>> from enlist.flower.fake import instruction
     >>> answer = introduction(instruction(node=7, kind="query.enlist"), client_id="phone-3", features={"cores": 8})
@@ -121,6 +141,16 @@ def introduction(
     if features:
         content[keys.FEATURES] = [float(value) for value in features.values()]
         content[keys.FEATURE_NAMES] = [str(name) for name in features]
+    if label_counts is not None:
+        content[keys.LABEL_COUNTS] = [float(count) for count in label_counts]
+    content |= {
+        keys.ENERGY[name]: value
+        for name, value in (
+            ("energy_per_sample", energy_per_sample),
+            ("energy_per_byte", energy_per_byte),
+            ("battery", battery),
+        )
+    }
     return Message(content=RecordDict({keys.RECORD: ConfigRecord(_plain(content))}), reply_to=message)
 
 

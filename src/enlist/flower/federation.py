@@ -19,7 +19,7 @@ from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
 from enlist.flower.deadlines import RECENT_ROUNDS
-from enlist.flower.nodes import NodeTable, matching, without_ids
+from enlist.flower.nodes import NodeTable, matching, other_classes, without_ids
 from enlist.flower.replies import REASON, Introduction, Reply
 from enlist.flower.selector import FunctionSelector, SelectorSource
 from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
@@ -141,6 +141,11 @@ class FlowerFederation:
         odd = [node for node, _, told in fresh if told.features is not None and titles and told.feature_names != titles]
         for node in odd:
             self.events.append(("refused", node, f"its features are not {', '.join(titles):.{REASON}}"))
+        counts = None if self.books is None else self.selector.clients.label_counts
+        if "label_counts" in self.wanted:
+            other = other_classes(counts, {node: told for node, _, told in fresh if node not in odd})
+            self.events += [("refused", node, text) for node, text in other.items()]
+            odd += other
         fresh = [entry for entry in fresh if entry[0] not in odd]
         if not fresh:
             return odd
@@ -312,12 +317,18 @@ class FlowerFederation:
                 continue
             self.claims.note(name, clients, values)
             columns[name] = self.claims.cut(name, values, self.quantile)
+        if "update_norm" in self.source.needs:
+            columns["update_norm"] = np.array([reply.update_norm for reply in done])
+        sketches = [reply.sketch for reply in done]
+        if known := [sketch for sketch in sketches if sketch is not None]:
+            unknown = np.full(len(known[0]), np.nan)
+            columns["update"] = np.stack([unknown if sketch is None else sketch for sketch in sketches])
         return clients, columns
 
     def lacking(self, reply: Reply) -> list[str]:
         """What a reply lacks of what the selector needs and nobody has sent yet, each with the way to send it."""
         unseen = sorted(self.source.needs & set(COLUMNS) - self.seen)
-        return [f"{need}; {_way_to_send(need)}" for need in unseen if need not in reply.claims]
+        return [f"{need}; {keys.way_to_send(need)}" for need in unseen if need not in reply.claims]
 
     def _check_needs(self, done: Sequence[Reply], number: int) -> None:
         for need in sorted(self.source.needs & set(COLUMNS) - self.seen):
@@ -326,7 +337,7 @@ class FlowerFederation:
                 continue
             raise MissingColumnError(
                 f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round {number} "
-                f"carries it; {_way_to_send(need)}."
+                f"carries it; {keys.way_to_send(need)}."
             )
 
     def _check_round(self, metrics: RoundMetrics | None, number: int) -> None:
@@ -382,10 +393,3 @@ class FlowerFederation:
         self.books = None
         if folder is not None:
             self._begin(self.source.load(folder))
-
-
-def _way_to_send(need: str) -> str:
-    return (
-        f"send '{keys.CLAIMS[need]}' in the ConfigRecord '{keys.RECORD}', as enlist.flower.client.reply(..., "
-        f"{need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})"
-    )

@@ -8,6 +8,7 @@ never by the node that they claim to come from: an error about a lost node comes
 from __future__ import annotations
 
 import copy
+import hashlib
 import logging
 import math
 import time
@@ -247,6 +248,17 @@ class Messenger:
                 pause = min(max(0.02 * waited, SHORTEST_POLL), self.longest_poll)
                 self.clock.sleep(min(pause, seconds - waited))
         return found
+
+
+def node_of(identity: str) -> int:
+    """A number for a client's connection, the same in every run: node ids are numbers, addresses are not.
+
+    >>> node_of("12"), node_of("ipv4:10.0.0.7:5000") == node_of("ipv4:10.0.0.7:5000")
+    (12, True)
+    """
+    if identity.isdecimal() and 0 < int(identity) < 2**64:
+        return int(identity)
+    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big") or 1
 
 
 class TimedClient:

@@ -10,6 +10,15 @@ PARTITION_ID = "partition-id"
 FEATURES = "features"
 FEATURE_NAMES = "feature-names"
 SECONDS = "seconds"
+WORK = "work"
+"""In a message to a node: the share of its local work that it is asked to do."""
+LABEL_COUNTS = "label-counts"
+ENERGY = {
+    "energy_per_sample": "energy-per-sample",
+    "energy_per_byte": "energy-per-byte",
+    "battery": "battery",
+}
+"""Column of `Clients` -> key of an introduction."""
 
 CLAIMS = {
     "num_examples": "num-examples",
@@ -35,3 +44,15 @@ ACCURACIES = (
 )
 LOSSES = ("loss", "eval_loss", "eval-loss", "test_loss", "test-loss")
 """Keys under which evaluations are looked for, in this order."""
+
+
+def way_to_send(need: str) -> str:
+    """How a client sends what a selector needs.
+
+    >>> way_to_send("loss")[:49]
+    "send 'loss' in the ConfigRecord 'enlist', as enli"
+    """
+    return (
+        f"send '{CLAIMS[need]}' in the ConfigRecord '{RECORD}', as enlist.flower.client.reply(..., "
+        f"{need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})"
+    )

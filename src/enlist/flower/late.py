@@ -72,10 +72,10 @@ def weights(
                 f"staleness gave {found}; it must give a finite weight >= 0 for each of {len(late)} replies."
             )
     elif weighting == "refl":
-        mean = None if not fresh else np.mean([_flat(change) for change in fresh], axis=0)
+        mean = None if not fresh else np.mean([flat(change) for change in fresh], axis=0)
         different = np.full(len(late), np.nan)
         if mean is not None and len(late):
-            different = staleness.deviation(mean, np.stack([_flat(change) for change in changes]), len(fresh))
+            different = staleness.deviation(mean, np.stack([flat(change) for change in changes]), len(fresh))
         found = staleness.refl_weights(late, different)
     else:
         found = getattr(staleness, weighting)(late)
@@ -119,7 +119,12 @@ def rebased(
     return RecordDict({**records})
 
 
-def _flat(moved: Model) -> FloatArray:
+def flat(moved: Model) -> FloatArray:
+    """The floating-point parameters of a change in one row.
+
+    >>> flat({"w": np.ones((2, 2)), "steps": np.array(3)})
+    array([1., 1., 1., 1.])
+    """
     parts = [values.ravel().astype(float) for values in moved.values() if values.dtype.kind == "f"]
     return np.concatenate([np.zeros(0), *parts])
 

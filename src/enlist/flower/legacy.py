@@ -7,7 +7,6 @@ tells how an app is brought there.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -20,12 +19,12 @@ from flwr.server.strategy import Strategy
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
-from enlist.flower import keys
+from enlist.flower import keys, privacy
 from enlist.flower.arrays import record_from, tensors_of
 from enlist.flower.checkpoint import plain_settings, saved_model, unpack_strategy
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.folder import FederationFolder
-from enlist.flower.grid import LOGGER, Clock, Messenger, NoNodesError, TimedClient
+from enlist.flower.grid import LOGGER, Clock, Messenger, NoNodesError, TimedClient, node_of
 from enlist.flower.replies import REASON, Reply, measured
 from enlist.flower.round import Round, UpdateMonitor
 from enlist.flower.selector import SelectorSource
@@ -73,17 +72,6 @@ def is_legacy(strategy: Any) -> bool:
     """
     names = ("configure_fit", "aggregate_fit", "configure_evaluate", "aggregate_evaluate")
     return not isinstance(strategy, type) and all(callable(getattr(strategy, name, None)) for name in names)
-
-
-def node_of(identity: str) -> int:
-    """A number for a client's connection, the same in every run: node ids are numbers, addresses are not.
-
-    >>> node_of("12"), node_of("ipv4:10.0.0.7:5000") == node_of("ipv4:10.0.0.7:5000")
-    (12, True)
-    """
-    if identity.isdecimal() and 0 < int(identity) < 2**64:
-        return int(identity)
-    return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big") or 1
 
 
 class ChosenClients(ClientManager):
@@ -276,6 +264,9 @@ class LegacySelecting(Forwarding, Strategy):
         return parameters, metrics
 
     def _note(self, current: Round, results: Mapping[int, Any], failures: Sequence[Any]) -> None:
+        models = {id(result.parameters) for result in results.values()}
+        if len(results) > 1 and len(models) == 1:  # SecAgg+: everybody's is the average
+            privacy.check_secure(self.source)
         told = {node_of(str(entry[0].cid)): entry[1].status.message for entry in failures if isinstance(entry, tuple)}
         unnamed = next((str(entry) for entry in failures if not isinstance(entry, tuple)), "no result")
         for node, client in sorted(current.nodes.items(), key=lambda entry: entry[1]):

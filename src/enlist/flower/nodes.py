@@ -8,6 +8,7 @@ never changes and is what the tables of a run call `client`; its position is its
 
 from __future__ import annotations
 
+import collections
 import dataclasses
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Message, RecordDict
 from flwr.serverapp import Grid
 
-from enlist._internal.typing import AnyArray, IntArray
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.clients import CLIENT_COLUMNS, Clients
 from enlist.errors import MissingColumnError, StateFileError
 from enlist.flower import keys
@@ -203,11 +204,27 @@ def matching(known: Clients, described: Sequence[Introduction], names: Sequence[
         elif name == "features":
             middle = tuple(np.median(known.features, axis=0)) if known.features is not None else ()
             columns[name] = [told.features or middle for told in described]
+        elif name == "label_counts":
+            usual = tuple(np.median(known.label_counts, axis=0)) if known.label_counts is not None else ()
+            columns[name] = [told.label_counts or usual for told in described]
         elif name in CLIENT_COLUMNS:
             middle_value = float(np.median(getattr(known, name)))
             values = [getattr(told, name, None) for told in described]
             columns[name] = [middle_value if value is None else value for value in values]
     return Clients(count=len(described), feature_names=known.feature_names, **columns)
+
+
+def other_classes(known: FloatArray | None, told: Mapping[int, Introduction]) -> dict[int, str]:
+    """Nodes that count other labels than the clients that are `known`, or than most newcomers: node -> why it is odd.
+
+    >>> other_classes(None, {11: Introduction(label_counts=(1, 2)), 12: Introduction(label_counts=(1, 2, 3))})
+    {12: 'it counts 3 labels, not 2'}
+    """
+    sizes = {node: len(one.label_counts) for node, one in told.items() if one.label_counts is not None}
+    if not sizes:
+        return {}
+    usual = collections.Counter(sizes.values()).most_common(1)[0][0] if known is None else known.shape[1]
+    return {node: f"it counts {size} labels, not {usual}" for node, size in sizes.items() if size != usual}
 
 
 class NodeManager:

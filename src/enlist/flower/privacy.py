@@ -7,15 +7,19 @@ was told once. If fewer are averaged, each of them counts for more, and the nois
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Collection, Iterator
 from typing import Any
 
 from flwr.serverapp.strategy import Strategy
 
-from enlist.errors import InputError
+from enlist import selectors
+from enlist.errors import EnlistError, InputError
 from enlist.flower.grid import LOGGER, NoNodesError
+from enlist.flower.selector import SelectorSource
 from enlist.flower.strategies import UNWEIGHED, innermost, levels
 from enlist.flower.terms import Terms
+from enlist.privacy import Privacy, needed_for, privacy_of
 
 SAMPLED = "num_sampled_clients"
 UNEVEN = 1.01
@@ -138,3 +142,35 @@ def unevenness(strategy: Strategy, weights: Collection[float]) -> float:
     if not wrappers(strategy) or isinstance(innermost(strategy), UNWEIGHED) or not weights or not sum(weights):
         return 1.0
     return max(weights) * len(weights) / sum(weights)
+
+
+def check_secure(source: SelectorSource) -> None:
+    """Refuse a selector that needs values of single clients, which secure aggregation is there to hide.
+
+    >>> check_secure(SelectorSource.of("tempo", None, None, seed=0))
+    >>> check_secure(SelectorSource.of("oort", None, None, seed=0))
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: selector 'oort' needs loss_rms of single clients, which secure aggregation hides from...
+    """
+    seen = sorted(column for column in source.needs if privacy_of(column) == Privacy.INDIVIDUAL)
+    if seen:
+        raise InputError(
+            f"selector '{source.name}' needs {' and '.join(seen)} of single clients, which secure aggregation hides "
+            f"from the server; choose one that does without: {', '.join(secure_names())}."
+        )
+
+
+@functools.cache
+def secure_names() -> tuple[str, ...]:
+    """Selectors that need nothing of single clients but when they reply.
+
+    >>> "random" in secure_names(), "oort" in secure_names()
+    (True, False)
+    """
+    found = []
+    for name in selectors.names():
+        with contextlib.suppress(EnlistError):
+            if needed_for(SelectorSource.of(name, None, None, 0).needs) < Privacy.INDIVIDUAL:
+                found.append(name)
+    return tuple(found)

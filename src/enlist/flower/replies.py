@@ -13,6 +13,7 @@ from typing import Any
 
 from flwr.app import ArrayRecord, Error, Message
 
+from enlist._internal.typing import FloatArray
 from enlist.flower import keys
 from enlist.flower.arrays import (
     ReplyRecords,
@@ -82,6 +83,8 @@ class Reply:
     doubts    claims that cannot be true and count as not made
     records   its records by kind; `shapes` are those of its arrays
     weight    what it counts in the average; NaN if that was never decided
+    update_norm, sketch
+              length of the update and a few numbers that stand for it, if the selector needs them
     message   Flower's message, and `sent` the instruction that it answers; the old API has neither
 
     >>> reply = Reply(node=11, round=1, latency=2.5, claims={"loss": 0.5})
@@ -103,6 +106,8 @@ class Reply:
     records: ReplyRecords = ReplyRecords({}, {}, {})
     shapes: Shapes = dataclasses.field(default_factory=dict)
     weight: float = math.nan
+    update_norm: float = math.nan
+    sketch: FloatArray | None = None
     message: Message | None = None
     sent: Instruction | None = None
 
@@ -268,6 +273,10 @@ class Introduction:
     num_examples: float | None = None
     features: tuple[float, ...] | None = None
     feature_names: tuple[str, ...] = ()
+    label_counts: tuple[float, ...] | None = None
+    energy_per_sample: float | None = None
+    energy_per_byte: float | None = None
+    battery: float | None = None
 
 
 def introduced(reply: Message) -> Introduction:
@@ -293,7 +302,19 @@ def introduced(reply: Message) -> Introduction:
         float(count) if known and count is not None else None,
         tuple(map(float, features or ())) if right else None,
         tuple(map(str, titles)) if right else (),
+        _counts(extra.get(keys.LABEL_COUNTS)),
+        **{name: _amount(extra.get(key)) for name, key in keys.ENERGY.items()},
     )
+
+
+def _counts(values: object) -> tuple[float, ...] | None:
+    amounts = [_amount(value) for value in values] if isinstance(values, list) else []
+    return tuple(value for value in amounts if value is not None) if amounts and None not in amounts else None
+
+
+def _amount(value: object) -> float | None:
+    known = isinstance(value, int | float) and not isinstance(value, bool)
+    return float(value) if known and 0 <= value <= RANGES["num_examples"][1] else None  # type: ignore[operator,arg-type]
 
 
 def measured(metrics: Mapping[str, Any] | None, names: Sequence[str]) -> float | None:

@@ -32,6 +32,10 @@ PROBE = {
     "quality": np.ones(4),
     "expected_latency": np.ones(4),
     "expected_upload": np.zeros(4),
+    "label_counts": np.arange(1.0, 9.0).reshape(4, 2),
+    "energy_per_sample": np.ones(4),
+    "energy_per_byte": np.ones(4),
+    "battery": np.ones(4),
 }
 """Columns of four made-up clients, to find out what a selector needs to know of its own."""
 

@@ -164,7 +164,9 @@ def reasons(current: Round, federation: FlowerFederation) -> list[Row]:
         _client(reported[client], federation) if client in reported else federation.nodes.order[client]
         for client in current.selection.clients.tolist()
     ]
-    return reason_rows(current.number, clients, current.selection.terms)
+    drawn = current.selection.probabilities
+    terms = {**current.selection.terms, **({} if drawn is None else {"probability": drawn})}
+    return reason_rows(current.number, clients, terms)
 
 
 def _client(reply: Reply, federation: FlowerFederation) -> int:

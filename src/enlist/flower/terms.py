@@ -58,6 +58,7 @@ class Terms:
     concurrency: int | None = None
     buffer: int | None = None
     max_staleness: int | None = None
+    secure_aggregation: bool = False
 
     def __post_init__(self) -> None:
         put = object.__setattr__

@@ -5,21 +5,23 @@ from __future__ import annotations
 import contextlib
 import math
 from collections.abc import Iterable, Sequence
+from typing import Any
 
-from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from enlist.errors import InputError
-from enlist.flower import deadlines, privacy, strategies
+from enlist.flower import deadlines, keys, privacy, strategies
 from enlist.flower.arrays import Shapes, in_types, shapes_of, templates_of, types_agreed
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.grid import LOGGER, BoundedGridView, Clock, GridView, Messenger, NoNodesError
-from enlist.flower.late import LateReplies
+from enlist.flower.late import LateReplies, Model, change, model_of
 from enlist.flower.nodes import QUERY, NodeManager
 from enlist.flower.replies import Reply
 from enlist.flower.round import Round
 from enlist.flower.terms import Terms
+from enlist.flower.updates import UpdateMeasures, check_weighable, weighted_messages
 from enlist.records import RoundMetrics, Selection
 
 Aggregated = tuple[ArrayRecord | None, MetricRecord | None]
@@ -58,6 +60,9 @@ class Training:
         self.current: Round | None = None
         self.forms: list[Shapes] = []
         self.looked = self.uneven = False
+        self.measures = UpdateMeasures(federation.source.needs, federation.source.seed)
+        self.base: Model | None = None
+        """The model of the round, if updates are measured or weighed by the selector."""
 
     @property
     def weight_key(self) -> str:
@@ -81,6 +86,10 @@ class Training:
         self.current = Round(number, selection, nodes, messages, expected, set(online), now, wanted, self.terms.shadow)
         self.current.templates = templates_of(arrays)
         self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
+        if selection.weights is not None:
+            check_weighable(self.strategy, self.federation.source.name, self.terms.late)
+        wanted_model = bool(self.measures.wanted) or selection.weights is not None
+        self.base = model_of(arrays) if wanted_model and not self.terms.shadow else None
         self.late.sent(number, nodes, arrays, selection.round)
         return messages
 
@@ -98,12 +107,12 @@ class Training:
         if not nodes:
             return [], selection, []
         privacy.check_asked(self.strategy, len(nodes))
-        return self._messages(number, arrays, config, grid, nodes), selection, []
+        return self._messages(number, arrays, config, grid, nodes, selection), selection, []
 
     def _messages(
-        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, nodes: list[int]
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, nodes: list[int], selection: Selection
     ) -> list[Message]:
-        """The strategy's messages to the nodes that were chosen, one to each."""
+        """The strategy's messages to the nodes that were chosen, one to each, with the share of work it is to do."""
         messages = list(self.strategy.configure_train(number, arrays, config, GridView(grid, nodes)))
         if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
             name = type(strategies.innermost(self.strategy)).__name__
@@ -111,6 +120,12 @@ class Training:
                 f"{name} was shown {len(nodes)} chosen nodes and made {len(messages)} messages that do not go to each "
                 "of them once; its configure_train has to respect fraction_train=1 and the like."
             )
+        if selection.work is not None:
+            shares = dict(zip(selection.clients.tolist(), selection.work.tolist(), strict=True))
+            for message in messages:
+                share = shares[self.federation.nodes.position(message.metadata.dst_node_id)]
+                records: dict[str, Any] = {**message.content, keys.RECORD: ConfigRecord({keys.WORK: share})}
+                message.content = RecordDict(records)
         return messages
 
     def _shadowed(
@@ -205,7 +220,21 @@ class Training:
                 number, current.late, current.usable, self.terms.weighting, self.weight_key, heaviest, self.forms
             )
         usable = [reply.message for reply in current.usable if reply.message is not None]
+        if self.base is not None:
+            usable = self._measured(current, usable, self.base)
         return self._aggregated(current, [*usable, *merged])
+
+    def _measured(self, current: Round, usable: list[Message], base: Model) -> list[Message]:
+        """Measure updates, and weigh them as the selector says, if it says so."""
+        fitting = [reply for reply in current.usable if set(reply.shapes) == set(base)]
+        changes = [change(model_of(reply.arrays), base) for reply in fitting]
+        for reply, moved in zip(fitting, changes, strict=True):
+            self.measures.take(reply, moved)
+        if current.selection.weights is None:
+            return usable
+        given = dict(zip(current.selection.clients.tolist(), current.selection.weights.tolist(), strict=True))
+        weights = [given[reply.client] for reply in fitting]
+        return weighted_messages(fitting, changes, weights, base, self.weight_key)
 
     def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
         """What the strategy makes of replies, with noise that fits them if it adds noise."""

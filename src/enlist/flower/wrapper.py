@@ -55,6 +55,7 @@ def with_selector(
     concurrency: int | None = None,
     buffer: int | None = None,
     max_staleness: int | None = None,
+    secure_aggregation: bool = False,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
@@ -107,6 +108,9 @@ def with_selector(
     max_staleness
                 an update is counted and thrown away if the server has made more steps than this since its node was
                 asked; None keeps all
+    secure_aggregation
+                refuse, before anything runs, a selector that needs values of single clients; under SecAgg+ of the old
+                API it is refused anyway, with the first results
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -147,6 +151,7 @@ def with_selector(
         concurrency=concurrency,
         buffer=buffer,
         max_staleness=max_staleness,
+        secure_aggregation=secure_aggregation,
     )
     old = hasattr(strategy, "configure_fit") and not strategies.is_strategy(strategy) and not isinstance(strategy, type)
     if old:
@@ -159,6 +164,8 @@ def with_selector(
     if terms.folder is not None:
         refuse_packed(terms.folder)
     source = SelectorSource.of(selector, settings, preset, seed)
+    if terms.secure_aggregation:
+        privacy.check_secure(source)
     if old:
         return cast(Selecting, legacy.LegacySelecting(strategy, source, terms, clients))
     return Selecting(strategy, source, terms, clients)

@@ -1,0 +1,139 @@
+"""What the contract has grown: weights, work and probabilities of a selection; updates, labels and energy."""
+
+from __future__ import annotations
+
+import csv
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from flwr.app import Message
+from flwr.serverapp.strategy import FedAvg, FedMedian
+
+from enlist.contract import Choice, Request, Selector, Told
+from enlist.errors import InputError
+from enlist.flower import client
+from enlist.flower.fake import FakeGrid, FakeReply
+
+sys.path.insert(0, str(Path(__file__).parent))
+from flower_helpers import behaving, node_of, reply, run, values
+
+NODES = range(11, 15)
+
+
+class Weighing(Selector):
+    """Chooses the first k, weighs them 0.1, 0.2, ..., and asks each for less work than the one before."""
+
+    name = "weighing"
+
+    def choose(self, request: Request) -> Choice:
+        picked = request.pick(np.arange(min(request.k, len(request.available))))
+        place = np.arange(1.0, len(picked.clients) + 1)
+        return Choice(picked.clients, weights=0.1 * place, probabilities=0.2 * place, work=1.0 / place)
+
+
+class Measuring(Selector):
+    """Needs lengths and sketches of updates."""
+
+    name = "measuring"
+    needs = frozenset({"update", "update_norm"})
+
+    def choose(self, request: Request) -> Choice:
+        return request.pick(np.arange(min(request.k, len(request.available))))
+
+    def learn(self, told: Told) -> None:
+        self.seen = told.column("update_norm"), told.feedback.update
+
+
+class Labelled(Selector):
+    """Needs label counts."""
+
+    name = "labelled"
+    needs = frozenset({"clients.label_counts"})
+
+    def choose(self, request: Request) -> Choice:
+        assert self.clients.label_counts is not None
+        return request.pick(np.arange(min(request.k, len(request.available))))
+
+
+def train(message: Message) -> FakeReply:
+    return FakeReply(1.0, reply(message, float(node_of(message))))
+
+
+def rows(folder: Path, table: str) -> list[dict[str, str]]:
+    with open(folder / table) as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "buffered", "concurrency": 3, "buffer": 3}])
+def test_the_model_moves_by_the_weighted_sum_of_updates(mode: dict[str, Any], tmp_path: Path) -> None:
+    grid = FakeGrid(NODES, behaving(train))
+    wrapped = run(grid, 1, Weighing, k=3, folder=tmp_path / "run", **mode)
+    expected = 0.1 * 11 + 0.2 * 12 + 0.3 * 13
+    assert values(wrapped.result.arrays)[0] == pytest.approx([expected] * 3)  # type: ignore[attr-defined]
+    found = rows(tmp_path / "run", "participations.csv")
+    assert [float(row["weight"]) for row in found] == pytest.approx([0.1, 0.2, 0.3])
+    reasons = rows(tmp_path / "run", "reasons.csv")
+    assert [float(row["probability"]) for row in reasons] == pytest.approx([0.2, 0.4, 0.6])
+
+
+def test_who_did_not_reply_does_not_count() -> None:
+    def lossy(message: Message) -> FakeReply:
+        return FakeReply(1.0, error=(2, "boom")) if node_of(message) == 12 else train(message)
+
+    wrapped = run(FakeGrid(NODES, behaving(lossy)), 1, Weighing, k=3)
+    assert values(wrapped.result.arrays)[0][0] == pytest.approx(0.1 * 11 + 0.3 * 13)  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "buffered", "concurrency": 3, "buffer": 3}])
+def test_work_reaches_the_client(mode: dict[str, Any]) -> None:
+    grid = FakeGrid(NODES, behaving(train))
+    run(grid, 1, Weighing, k=3, **mode)
+    shares = {node_of(message): client.work(message) for message in grid.sent[:3]}
+    assert shares == pytest.approx({11: 1.0, 12: 0.5, 13: 1 / 3})
+    plain = FakeGrid(NODES, behaving(train))
+    run(plain, 1, "random", k=3)
+    assert {client.work(message) for message in plain.sent} == {1.0}
+    assert all("enlist" not in message.content for message in plain.sent)
+
+
+def test_where_weights_cannot_be_used() -> None:
+    with pytest.raises(InputError, match="FedMedian does not average by weights"):
+        run(FakeGrid(NODES, behaving(train)), 1, Weighing, k=3, strategy=FedMedian(fraction_evaluate=0.0))
+    with pytest.raises(InputError, match="late reply has no weight"):
+        run(FakeGrid(NODES, behaving(train)), 1, Weighing, k=3, late="merge")
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "buffered", "concurrency": 4, "buffer": 4}])
+def test_updates_are_measured_if_the_selector_needs_them(mode: dict[str, Any]) -> None:
+    wrapped = run(FakeGrid(NODES, behaving(train)), 2, Measuring, k=4, **mode)
+    norms, sketches = wrapped.selector.seen
+    np.testing.assert_allclose(norms, [node * np.sqrt(7.0) for node in NODES])  # seven parameters, each moved by it
+    assert sketches.shape == (4, 64)
+    np.testing.assert_allclose(sketches / np.array(NODES)[:, None], np.tile(sketches[0] / 11.0, (4, 1)), atol=1e-9)
+
+
+def test_label_counts_and_energy_come_with_introductions() -> None:
+    told = {"label_counts": [3, 0, 7], "energy_per_sample": 0.5, "energy_per_byte": 1e-6, "battery": 0.8}
+    wrapped = run(FakeGrid(NODES, behaving(train, **told)), 1, Labelled, k=3)
+    np.testing.assert_array_equal(wrapped.selector.clients.label_counts, [[3, 0, 7]] * 4)
+
+
+def test_a_node_that_counts_other_labels_is_refused(tmp_path: Path) -> None:
+    def answer(message: Message) -> FakeReply:
+        if message.metadata.message_type == "query.enlist":
+            counts = [1, 2] if node_of(message) == 14 else [1, 2, 3]
+            return FakeReply(0.2, client.introduction(message, label_counts=counts).content)
+        return train(message)
+
+    wrapped = run(FakeGrid(NODES, answer), 1, Labelled, k=4, folder=tmp_path / "run", min_nodes=1)
+    assert len(wrapped.selector.clients) == 3
+    assert "it counts 2 labels, not 3" in (tmp_path / "run" / "events.csv").read_text()
+
+
+def test_plain_strategies_are_left_as_they_are() -> None:
+    """Without weights, work or measures nothing is rebased: what the strategy averages is what came."""
+    one = run(FakeGrid(NODES, behaving(train)), 3, "random", k=3, strategy=FedAvg(fraction_evaluate=0.0))
+    assert one.training.base is None
