@@ -30,7 +30,7 @@ from flwr.app import ArrayRecord, Message
 from flwr.serverapp.strategy import FedAvg, Strategy
 
 from enlist.flower import with_selector
-from enlist.flower.fake import Answer, FakeGrid, model_reply
+from enlist.flower.fake import FakeGrid, FakeReply, model_reply
 
 LIMIT = 20.0
 MODEL = [(64, 32), (32,), (32, 10), (10,)]
@@ -112,15 +112,15 @@ class Cost(NamedTuple):
     adapter: float
 
 
-def behaviour(seed: int = 1) -> Callable[[Message], Answer]:
+def behaviour(seed: int = 1) -> Callable[[Message], FakeReply]:
     """Nodes that reply after a while of their own, with losses of their own."""
     rng = np.random.default_rng(seed)
     seconds, loss = rng.lognormal(1.0, 0.8, 100_000), rng.uniform(0.1, 3.0, 100_000)
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         node = message.metadata.dst_node_id
         claims = {"loss": float(loss[node]), "loss_rms": float(1.1 * loss[node]), "accuracy_gain": 0.01}
-        return Answer(
+        return FakeReply(
             float(seconds[node]), model_reply(message, examples=20 + node % 50, client_id=f"phone-{node}", **claims)
         )
 

@@ -137,6 +137,15 @@ class OneByOne(Tempo):
         return request.pick(top_k(score, request.k, self.rng), value=value, chance=chance, seconds=np.exp(mean))
 
 
+class ShortMemory(Tempo):
+    """Estimates of latencies rest on about the last four replies, changes or not."""
+
+    def initial_state(self) -> TempoState:
+        state = super().initial_state()
+        state.latency.memory = 4.0
+        return state
+
+
 class NoBackOff(Tempo):
     """Who misses turn after turn waits no longer than the others."""
 
@@ -162,6 +171,7 @@ ABLATIONS: dict[str, tuple[str, Method[Any]]] = {
     "no evening out": ("the exponent of waiting stays 1", Method(NAME, settings={"patience": 1e9})),
     "no features": ("what is known of clients up front is left out", Method(_own("NoFeatures"))),
     "no chance": ("everybody is expected to finish", Method(_own("NoChance"))),
+    "short memory": ("latencies are estimated from the last four replies", Method(_own("ShortMemory"))),
     "no back-off": ("misses in a row change nothing", Method(_own("NoBackOff"))),
     "no deadline": ("the chance to meet the deadline is left out", Method(_own("NoDeadline"))),
     "exact end": (
@@ -179,7 +189,7 @@ def sensitivity() -> dict[str, Method[Any]]:
     """Label -> tempo with one setting halved or doubled.
 
     >>> list(sensitivity())
-    ['patience=5', 'patience=20', 'loss=0.25', 'loss=1', 'memory=2', 'memory=8']
+    ['patience=5', 'patience=20', 'loss=0.25', 'loss=1']
     """
     usual = dataclasses.asdict(TempoSettings())
     return {
@@ -351,8 +361,8 @@ In every round tempo takes the set S of k clients that brings the most per secon
 * A client that misses more than three turns in a row backs off: what it has waited counts half for each further one.
 * u_i is the chance that it finishes, and by the deadline if there is one.
 * T(S) is when all of S that finish are expected to have replied, even if the round may end before.
-* Latencies are log-normal, learned per client from its last replies (`memory`, {usual.memory:g}), and across clients
-  from features where these tell something; a reply that never came counts as later than the time waited.
+* Latencies are log-normal, learned per client, and across clients from features where these tell something. All replies
+  count until a client changes. A reply that never came counts as later than the time waited.
 * The best set is found in one pass over the clients, ordered by latency.
 """
 

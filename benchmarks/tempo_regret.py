@@ -25,6 +25,7 @@ from enlist._internal.statistics import Summary, bootstrap, paired_difference
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.arena import Scenario, World
 from enlist.bandits import round_end, sets_by_time
+from enlist.bandits.lognormal import MEMORY
 from enlist.contract import Choice, Request
 from enlist.engine import local
 from enlist.records import Feedback, Outcome
@@ -33,8 +34,9 @@ from enlist.selectors import Tempo
 CLIENTS, K = 100, 10
 ROUNDS, SEEDS = 1600, 5
 CHECKPOINTS = (50, 100, 200, 400, 800, 1600)
-MEMORIES = (4.0, 1000.0)
-"""Replies that an estimate remembers: as tempo's default, and all of them."""
+TEMPO, SHORT = "tempo", "last four replies"
+VARIANTS = {TEMPO: MEMORY, SHORT: 4.0}
+"""What is played -> replies that the estimate of a latency rests on at most."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,8 +75,8 @@ ADVERBS = {
     "unclear": "by an exponent that these seeds leave open",
 }
 
-Key = tuple[str, float, int]
-"""World, memory, seed."""
+Key = tuple[str, str, int]
+"""World, variant, seed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -134,10 +136,11 @@ def losses(
 
 def run(key: Key, rounds: int = ROUNDS) -> Curve:
     """One run of tempo through a world."""
-    name, memory, seed = key
+    name, variant, seed = key
     setting = WORLDS[name]
     world = World(setting.scenario, CLIENTS, rounds, seed)
-    selector = Watched(world.clients(), seed=seed, memory=memory).watch_over(world, seed)
+    selector = Watched(world.clients(), seed=seed).watch_over(world, seed)
+    selector.state.latency.memory = VARIANTS[variant]
     deadline = world.deadline if setting.deadline else math.inf
     for number in range(1, rounds + 1):
         picked = selector.ask(k=setting.asked, enough=K, deadline=deadline)
@@ -159,13 +162,13 @@ def happened(world: World, round: int, clients: IntArray, deadline: float) -> Fe
 
 def gather(path: Path, jobs: int, seeds: int = SEEDS, rounds: int = ROUNDS) -> dict[Key, Curve]:
     """All runs; those that the file holds already are not run again."""
-    keys: list[Key] = [(name, memory, seed) for name in WORLDS for memory in MEMORIES for seed in range(seeds)]
+    keys: list[Key] = [(name, variant, seed) for name in WORLDS for variant in VARIANTS for seed in range(seeds)]
     found: dict[Key, Curve] = {}
     for line in path.read_text().splitlines() if path.exists() else []:
         entry = json.loads(line)
         if len(entry["regret"]) == rounds:
-            name, memory, seed = entry["key"]
-            found[name, memory, seed] = Curve(entry["regret"], entry["random"])
+            name, variant, seed = entry["key"]
+            found[name, variant, seed] = Curve(entry["regret"], entry["random"])
     missing = [key for key in keys if key not in found]
     path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("a") as file:
@@ -179,9 +182,9 @@ def gather(path: Path, jobs: int, seeds: int = SEEDS, rounds: int = ROUNDS) -> d
     return {key: found[key] for key in keys}
 
 
-def of(curves: Mapping[Key, Curve], world: str, memory: float) -> list[Curve]:
-    """The runs of one world and memory, by seed."""
-    return [curve for (name, known, _), curve in curves.items() if (name, known) == (world, memory)]
+def of(curves: Mapping[Key, Curve], world: str, variant: str) -> list[Curve]:
+    """The runs of one world and variant, by seed."""
+    return [curve for (name, known, _), curve in curves.items() if (name, known) == (world, variant)]
 
 
 def at(curves: Iterable[Curve], round: int) -> Summary:
@@ -222,21 +225,16 @@ def verdict(curves: Sequence[Curve]) -> str:
     return "logarithmic" if high < 1.0 - NEAR else "unclear"
 
 
-def label(memory: float) -> str:
-    """What tables and charts call a memory."""
-    return f"memory {memory:g}" + (" (default)" if memory == MEMORIES[0] else "")
-
-
 def chart_rows(curves: Mapping[Key, Curve]) -> list[dict[str, Any]]:
-    """Cumulated regret over rounds with its 95 % interval: one row per world, memory and mark."""
+    """Cumulated regret over rounds with its 95 % interval: one row per world, variant and mark."""
     rows = []
     for world in WORLDS:
-        for memory in MEMORIES:
-            runs = of(curves, world, memory)
+        for variant in VARIANTS:
+            runs = of(curves, world, variant)
             for mark in np.unique(np.linspace(1, len(runs[0].regret), 60).astype(int)).tolist():
                 total = at(runs, mark)
                 low, high = (total.mean, total.mean) if math.isnan(total.low) else (max(total.low, 0.0), total.high)
-                row = {"world": world, "memory": label(memory), "round": mark}
+                row = {"world": world, "variant": variant, "round": mark}
                 rows.append({**row, "mean": total.mean, "low": low, "high": high})
     return rows
 
@@ -249,7 +247,7 @@ def chart(curves: Mapping[Key, Curve]) -> Any:
 
     base = alt.Chart().encode(
         x=alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=5)),
-        color=alt.Color("memory:N", scale=colours([label(memory) for memory in MEMORIES]), title=None),
+        color=alt.Color("variant:N", scale=colours(list(VARIANTS)), title=None),
     )
     band = base.mark_area(opacity=0.18).encode(y=alt.Y("low:Q", title="cumulated regret"), y2="high:Q")
     line = base.mark_line(strokeWidth=2.2).encode(y="mean:Q")
@@ -269,13 +267,13 @@ def table(curves: Mapping[Key, Curve]) -> list[list[str]]:
     """Cumulated regret at the checkpoints, the rate at the end, and how it grows; with a header."""
     rounds = len(next(iter(curves.values())).regret)
     marks = [mark for mark in CHECKPOINTS if mark <= rounds]
-    lines = [["world", "memory", *map(str, marks), "per round, last half", "exponent", "growth"]]
+    lines = [["world", "estimates", *map(str, marks), "per round, last half", "exponent", "growth"]]
     for world in WORLDS:
-        for memory in MEMORIES:
-            runs = of(curves, world, memory)
+        for variant in VARIANTS:
+            runs = of(curves, world, variant)
             cells = [_with_interval(at(runs, mark), 1.0, 1) for mark in marks]
             final = _with_interval(rate(runs), 100.0, 2, " %")
-            lines.append([world, f"{memory:g}", *cells, final, _exponent(growth(runs)), verdict(runs)])
+            lines.append([world, variant, *cells, final, _exponent(growth(runs)), verdict(runs)])
     return lines
 
 
@@ -296,27 +294,14 @@ def _exponent(value: Summary) -> str:
 def sentences(curves: Mapping[Key, Curve]) -> list[str]:
     """What the numbers say, in words."""
     said = [_of_world(curves, world) for world in WORLDS]
-    pairs = {world: [of(curves, world, memory) for memory in MEMORIES] for world in WORLDS}
-    forgetful = [
-        world
-        for world, (short, long) in pairs.items()
-        if verdict(short) == "linear" and not WORLDS[world].scenario.changes and apart(short, long).low > 0
-    ]
-    if forgetful:
-        said.append(
-            f"So with the default memory regret grows linearly even where nothing changes ({_listed(forgetful)}): an "
-            f"estimate that remembers {MEMORIES[0]:g} replies never becomes exact, and sets that are nearly as good as "
-            "each other are told apart wrongly for ever. Remembering everything makes that smaller, though not "
-            "nothing: the chance of finishing, for one, forgets whatever the memory."
-        )
-    for world, (short, long) in pairs.items():
-        changes = WORLDS[world].scenario.changes
+    for world, setting in WORLDS.items():
+        changes = setting.scenario.changes
         if changes:
-            first, each = zip(*(_per_change(runs, changes) for runs in (short, long)), strict=True)
+            pairs = (_per_change(of(curves, world, variant), changes) for variant in VARIANTS)
+            first, each = zip(*pairs, strict=True)
             said.append(
-                f"A short memory is for clients that change. In {_listed([world])} each change costs as much as "
-                f"{each[0]:.0f} rounds that bring nothing, where learning everything at first cost {first[0]:.0f}; "
-                f"remembering all replies, {each[1]:.0f}."
+                f"In {_listed([world])} each change costs as much as {each[0]:.0f} rounds that bring nothing, where "
+                f"learning everything at first cost {first[0]:.0f}; with the {SHORT} alone it costs {each[1]:.0f}."
             )
     return said
 
@@ -327,26 +312,24 @@ def _per_change(runs: Sequence[Curve], changes: int) -> tuple[float, float]:
     return begun, (at(runs, len(runs[0].regret)).mean - begun) / changes
 
 
-def apart(short: Sequence[Curve], long: Sequence[Curve]) -> Summary:
-    """Regret per round in the last half with the one memory minus that with the other, paired by seed."""
-    halves = [[float(np.mean(curve.regret[len(curve.regret) // 2 :])) for curve in runs] for runs in (short, long)]
+def apart(ours: Sequence[Curve], others: Sequence[Curve]) -> Summary:
+    """Regret per round in the last half with the one variant minus that with the other, paired by seed."""
+    halves = [[float(np.mean(curve.regret[len(curve.regret) // 2 :])) for curve in runs] for runs in (ours, others)]
     return paired_difference(*halves)
 
 
 def _of_world(curves: Mapping[Key, Curve], world: str) -> str:
-    short, long = (of(curves, world, memory) for memory in MEMORIES)
-    chance, difference = rate(short, "all", "random").mean, apart(short, long)
+    ours, short = (of(curves, world, variant) for variant in VARIANTS)
+    chance, difference = rate(ours, "all", "random").mean, apart(short, ours)
     begin = f"**{world.capitalize()}**: {WORLDS[world].about}. In the last half of the rounds tempo loses "
-    begin += (
-        f"{100 * rate(short).mean:.2f} % a round, where a random set would lose {100 * chance:.0f} %; regret grows "
-    )
-    begin += f"{ADVERBS[verdict(short)]}. Remembering all replies it loses {100 * rate(long).mean:.2f} %, growing "
-    begin += ADVERBS[verdict(long)]
+    begin += f"{100 * rate(ours).mean:.2f} % a round, where a random set would lose {100 * chance:.0f} %; regret grows "
+    begin += f"{ADVERBS[verdict(ours)]}. With the {SHORT} alone it loses {100 * rate(short).mean:.2f} %, growing "
+    begin += ADVERBS[verdict(short)]
     if not (difference.low > 0 or difference.high < 0):
         return f"{begin}; these seeds cannot tell the two apart."
     sign, verb = (1, "costs") if difference.low > 0 else (-1, "gains")
     ends = sorted((sign * 100 * difference.low, sign * 100 * difference.high))
-    return f"{begin}: the short memory {verb} {sign * 100 * difference.mean:.2f} [{ends[0]:.2f}, {ends[1]:.2f}] points."
+    return f"{begin}: a short memory {verb} {sign * 100 * difference.mean:.2f} [{ends[0]:.2f}, {ends[1]:.2f}] points."
 
 
 def _listed(names: Sequence[str]) -> str:

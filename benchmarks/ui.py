@@ -101,7 +101,7 @@ async def get(port: int, path: str) -> bytes:
 
 
 async def viewer(port: int, number: int, until: float, found: Measured) -> None:
-    """Watch, and ask for the view's data after every change."""
+    """Watcher, and ask for the view's data after every change."""
     path = "/data/runs" if number % 10 == 0 else "/data/run/place/live"
     last = 0
     await asyncio.sleep(random.random() * 5)

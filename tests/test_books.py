@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -488,3 +489,35 @@ def test_selections_are_found_as_long_as_they_are_open():
     picked = books.ask(k=2)
     assert books.selection(picked.round) is picked
     assert books.selection(picked.round + 1) is None
+
+
+def test_asynchronous_outcomes_are_told_one_by_one(tmp_path: Path) -> None:
+    """Metrics come with the last outcome; who is late is not awaited; the log replays."""
+    log = tmp_path / "log.jsonl"
+    books = Books(enlist.create("cs-ucb", Clients(count=6), seed=1, max_open=1000), log=log)
+    first = books.ask(k=3, asynchronous=True)
+    one, two, three = first.clients
+    books.tell(first, Feedback(clients=[two], latency=[2.0], rounds_late=[0]))
+    assert books.busy[[one, three]].all()
+    assert not books.busy[two]
+    second = books.ask(k=1, busy=[one, three], asynchronous=True)
+    books.tell(second, Feedback(latency=[1.0], rounds_late=[1]), RoundMetrics(duration=1.0))
+    outcome = [Outcome.LATE, Outcome.DROPPED]
+    books.tell(first, Feedback(clients=[one, three], outcome=outcome, latency=[9.0, math.nan]), RoundMetrics())
+    books.mark(1)
+    assert not books.selector.openings
+    assert not books.open
+    assert not books.busy.any()
+    third = books.ask(k=2, asynchronous=True)
+    again = list(replay(log, enlist.create("cs-ucb", Clients(count=6), seed=1, max_open=1000)))
+    assert [recorded.tolist() for _, recorded in again] == [each.clients.tolist() for each in (first, second, third)]
+
+
+def test_a_selection_may_expire_at_once() -> None:
+    selector = enlist.create("cs-ucb", Clients(count=4), seed=1)
+    picked = selector.ask(k=2)
+    selector.expire(picked)
+    selector.expire(picked)
+    assert not selector.openings
+    with pytest.raises(TellError, match="is finished"):
+        selector.tell(picked, Feedback(latency=[1.0, 2.0]))

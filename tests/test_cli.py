@@ -23,8 +23,9 @@ from enlist.cli.arena import HEADER, LEGEND, describe, interval, table
 from enlist.cli.console import new_folder, numbered, to_resume
 from enlist.cli.tables import show_table
 from enlist.errors import InputError
-from enlist.report.charts import colours, regret_chart, regret_rows, styled
+from enlist.report.charts import colours, styled
 from enlist.report.page import Section, write_page
+from enlist.report.regret import regret_chart, regret_rows
 
 SMALL = ["--clients", "10", "-k", "2", "--rounds", "8", "--seeds", "2", "--jobs", "1"]
 SCRIPT = Path(sys.executable).parent / ("enlist.exe" if os.name == "nt" else "enlist")

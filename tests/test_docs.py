@@ -112,6 +112,19 @@ def test_a_users_selector_is_found_and_passes_the_suite(tmp_path: Path) -> None:
     assert run(code, tmp_path, str(tmp_path)).strip() == "True"
 
 
+def test_a_selector_with_labels_sketches_and_weights_passes_the_suite(tmp_path: Path) -> None:
+    source = next(code for code in blocks("docs/write-a-selector.md", "python") if "class Rare" in code)
+    (tmp_path / "rare_selectors.py").write_text(source)
+    code = (
+        "import enlist.testing, rare_selectors\n"
+        "enlist.testing.run_all(rare_selectors.Rare)\n"
+        "from enlist.simulation import Config, simulate\n"
+        "run = simulate(Config(data={'clients': 8}, rounds={'rounds': 3, 'k': 3}), rare_selectors.Rare)\n"
+        "print(run.participations['weight'].notna().all())\n"
+    )
+    assert run(code, tmp_path, os.pathsep.join([str(tmp_path), *sys.path])).strip() == "True"
+
+
 def test_every_public_name_has_a_doctest() -> None:
     import importlib
     import inspect

@@ -27,8 +27,8 @@ from enlist.cli.app import app
 from enlist.contract import Selector
 from enlist.errors import InputError, TrustError
 from enlist.flower import replay, with_selector
-from enlist.flower.choosers import Source
 from enlist.flower.fake import FakeGrid
+from enlist.flower.selector import SelectorSource as Source
 from enlist.runs.tables import read_run
 from enlist.selectors import Oort
 from enlist.simulation import Config, Simulation, load, simulate

@@ -181,6 +181,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         busy: ArrayLike | None = None,
         enough: int | None = None,
         context: Mapping[str, ArrayLike] | None = None,
+        asynchronous: bool = False,
     ) -> Selection:
         """Choose at most `k` of the available clients for the next round.
 
@@ -193,6 +194,8 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         fresh       values measured just now for the clients that `candidates` named
         enough      replies that end the round, if it does not wait for all k (over-commitment); k if not given
         context     what changes from round to round, one number per client and name: battery, charging, bandwidth
+        asynchronous   True if clients are replaced as they finish: nobody waits for these k as a set, and a round of
+                    the selector is one ask
         """
         online = self.resolve_available(available)
         free = online
@@ -212,6 +215,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             forecast=None if forecast is None else checks.probabilities("forecast", forecast, len(self.clients)),
             fresh=None if fresh is None else self._checked_fresh(fresh),
             context=self._checked_context(context or {}),
+            asynchronous=bool(asynchronous),
         )
         self.validate(request)
         self._expire(before=request.round - self.max_open)
@@ -267,6 +271,14 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             self.learn_round(selection, selection.clients[done], round)
         if finished:
             del self.openings[selection.round]
+
+    @exclusive
+    def expire(self, selection: Selection) -> None:
+        """Close a selection now, as `max_open` rounds would: who has no outcome counts as dropped, who was late stays
+        late. Asynchronous drivers, whose clients may work through any number of asks, call it for late clients."""
+        number = self._checked_selection(selection, "expire").round
+        if number in self.openings:
+            self._close(number)
 
     @exclusive
     def observe(self, available: ArrayLike | None, now: float) -> None:
@@ -393,12 +405,15 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     def _expire(self, before: int) -> None:
         for number in [number for number in self.openings if number <= before]:
-            opening = self.openings.pop(number)
-            pending = opening.pending
-            if len(pending):
-                dropped = np.full(len(pending), Outcome.DROPPED)
-                feedback = Feedback(clients=pending, outcome=dropped).resolved(opening.selection)
-                self.learn(Told(opening.selection, feedback))
+            self._close(number)
+
+    def _close(self, number: int) -> None:
+        opening = self.openings.pop(number)
+        pending = opening.pending
+        if len(pending):
+            dropped = np.full(len(pending), Outcome.DROPPED)
+            feedback = Feedback(clients=pending, outcome=dropped).resolved(opening.selection)
+            self.learn(Told(opening.selection, feedback))
 
     def _opening(self, selection: Selection) -> Opening:
         selection = self._checked_selection(selection, "tell")

@@ -112,7 +112,8 @@ class Feedback:
     outcome       one `Outcome` per client; all COMPLETED if not given
     latency       seconds from selection to reply; NaN only for clients that DROPPED or FAILED
     censored      True where `latency` is only a lower bound: the server stopped waiting then
-    rounds_late   for ARRIVED: how many rounds after its own the reply came
+    rounds_late   for ARRIVED: how many rounds after its own the reply came; asynchronously, for every reply: the steps
+                  of the server since the client was asked (staleness)
     clients       positions; the whole selection, in its order, if not given
     num_examples     samples that the client trained on
     loss             mean loss over those samples in the first local epoch, before each step

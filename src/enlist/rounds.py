@@ -47,6 +47,7 @@ class Request:
     fresh       values of the candidates measured just now, or None
     context     what changes from round to round, for all clients, by name: battery (joules left), charging (0 or 1),
                 bandwidth (bytes per second), or what your driver knows
+    asynchronous   True if nobody waits for the k clients as a set: each is replaced when it has replied
 
     >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
     >>> request.pick(np.array([2, 0]), score=np.array([0.1, 0.2, 0.3])).clients
@@ -64,6 +65,7 @@ class Request:
     everybody_online: IntArray | None = None
     enough: int = checks.MOST_WHOLE
     context: Mapping[str, FloatArray] = dataclasses.field(default_factory=dict)
+    asynchronous: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "enough", min(self.enough, self.k))

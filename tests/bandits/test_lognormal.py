@@ -11,10 +11,9 @@ from scipy.stats import spearmanr, truncnorm
 
 from enlist import Clients, Feedback, Outcome, Selection
 from enlist.bandits import LogLatency, round_end
-from enlist.bandits.lognormal import SHORTEST, WINDOW, beyond
+from enlist.bandits.lognormal import MEMORY, SHORTEST, UNLIKELY, WINDOW, beyond
 from enlist.rounds import Told
 
-MEMORY = 4.0
 LATE, ARRIVED, DROPPED = int(Outcome.LATE), int(Outcome.ARRIVED), int(Outcome.DROPPED)
 
 
@@ -31,9 +30,9 @@ def plain(count=3):
     return latency, latency.rows(clients)
 
 
-def see(latency, rows, clients, seconds, memory=MEMORY):
+def see(latency, rows, clients, seconds):
     who = np.array(clients)
-    latency.observe(rows[who], who, np.log(np.array(seconds, dtype=float)), memory)
+    latency.observe(rows[who], who, np.log(np.array(seconds, dtype=float)))
 
 
 def test_two_first_replies_by_hand():
@@ -75,31 +74,67 @@ def test_a_second_reply_by_hand():
     assert latency.between_weight == 2.0
 
 
-def test_only_the_last_replies_are_remembered():
-    latency, rows = plain(1)
-    mean, weight = 0.0, 0.0
-    for reply in np.random.default_rng(1).normal(0.0, 0.05, 12):
-        see(latency, rows, [0], [math.exp(reply)])
-        weight = min(weight, MEMORY)
-        mean, weight = (weight * mean + reply) / (weight + 1.0), weight + 1.0
-    assert latency.mean[0] == pytest.approx(mean)
-    assert latency.weight[0] == weight == MEMORY + 1.0
-
-
-def test_no_memory_is_the_last_reply():
-    latency, rows = plain(1)
-    for seconds in (1.0, 1.2, 0.9):
-        see(latency, rows, [0], [seconds], memory=0.0)
-    assert latency.mean[0] == pytest.approx(math.log(0.9))
-    assert latency.weight[0] == 1.0
-
-
-def test_a_long_memory_is_the_mean_of_all():
+def test_every_reply_counts_alike():
     latency, rows = plain(1)
     replies = np.random.default_rng(2).normal(1.0, 0.1, 50)
     for reply in replies:
-        see(latency, rows, [0], [math.exp(reply)], memory=1000.0)
+        see(latency, rows, [0], [math.exp(reply)])
     assert latency.mean[0] == pytest.approx(replies.mean())
+    assert latency.weight[0] == 50.0
+
+
+def test_no_more_replies_than_the_memory_holds_are_counted():
+    latency, rows = plain(1)
+    latency.mean[0], latency.weight[0], latency.centre = 0.0, MEMORY + 1.0, 0.0
+    see(latency, rows, [0], [math.exp(0.1)])
+    assert latency.mean[0] == pytest.approx(0.1 / (MEMORY + 1.0))
+    assert latency.weight[0] == MEMORY + 1.0
+
+
+def test_a_trend_by_hand():
+    # The noise is 0.2. The second reply is 0.1 off a mean of one: z = 0.1 / (0.2 sqrt(2)), of which a fifth counts.
+    latency, rows = plain(1)
+    see(latency, rows, [0], [1.0])
+    assert latency.trend[0] == 0.0  # the first reply is off nothing
+    see(latency, rows, [0], [math.exp(0.1)])
+    first = 0.2 * 0.1 / (0.2 * math.sqrt(2.0))
+    assert latency.trend[0] == pytest.approx(first)
+    # within = (0.16 + 0.005) / 5 = 0.033; the third is 0.2 - 0.05 off a mean of two.
+    see(latency, rows, [0], [math.exp(0.2)])
+    assert latency.trend[0] == pytest.approx(0.8 * first + 0.2 * 0.15 / math.sqrt(0.033 * 1.5))
+    assert pytest.approx(1.1) == UNLIKELY  # 3.3 sqrt(0.2 / 1.8)
+
+
+def settled(noise, rng, count=1, replies=200):
+    latency, rows = plain(count)
+    for _ in range(replies):
+        see(latency, rows, np.arange(count), np.exp(rng.normal(0.0, noise, count)))
+    return latency, rows
+
+
+@pytest.mark.parametrize("shift", [-0.3, 0.3])
+def test_a_client_that_becomes_a_little_slower_or_faster_is_found_out(shift):
+    """No reply is far off by itself; a mean of 200 would need hundreds more to follow."""
+    rng = np.random.default_rng(3)
+    latency, rows = settled(0.1, rng)
+    for _ in range(12):
+        see(latency, rows, [0], [math.exp(shift + rng.normal(0.0, 0.1))])
+    assert latency.weight[0] <= 12.0
+    assert latency.mean[0] == pytest.approx(shift, abs=0.12)
+
+
+def test_chance_is_hardly_ever_taken_for_a_change():
+    latency, _ = settled(0.2, np.random.default_rng(4), count=200)
+    # One reply in a thousand looks like a change, so about a fifth of the clients had one in 200; few had one lately.
+    assert (latency.weight < 20.0).mean() < 0.05
+    assert latency.weight.mean() > 120.0
+
+
+def test_what_was_guessed_makes_no_trend():
+    latency, rows = settled(0.1, np.random.default_rng(5))
+    before = latency.trend[0]
+    latency.learn(rows, told([0], [1.0], [LATE]))
+    assert latency.trend[0] == before
 
 
 def test_one_that_changed_is_taken_at_its_word():
@@ -120,8 +155,8 @@ def test_noise_that_hardly_is_any_does_not_make_a_change_of_everything():
         see(latency, rows, [0], [1.0])
     assert latency.within < 0.001
     see(latency, rows, [0], [math.exp(0.44)])
-    assert latency.weight[0] == MEMORY + 1.0
-    assert latency.mean[0] == pytest.approx(0.44 / 5.0)
+    assert latency.weight[0] == 401.0
+    assert latency.mean[0] == pytest.approx(0.44 / 401.0)
 
 
 def test_variances_are_learned_and_forget():
@@ -132,10 +167,11 @@ def test_variances_are_learned_and_forget():
     for _ in range(6):
         for part in np.array_split(np.arange(500), 25):
             see(latency, rows, part, np.exp(own[part] + rng.normal(0.0, 0.3, len(part))))
-    # The variances remember 200 observations: their standard errors are a tenth of them.
-    assert math.sqrt(latency.between) == pytest.approx(math.hypot(0.7, 0.3), rel=0.15)
-    assert math.sqrt(latency.within) == pytest.approx(0.3, rel=0.15)
-    assert latency.between_weight == latency.within_weight == WINDOW
+    assert math.sqrt(latency.between) == pytest.approx(math.hypot(0.7, 0.3), rel=0.1)
+    assert math.sqrt(latency.within) == pytest.approx(0.3, rel=0.1)
+    for _ in range(6):
+        see(latency, rows, np.arange(500), np.exp(own + rng.normal(0.0, 0.3, 500)))
+    assert latency.within_weight == WINDOW
 
 
 def test_an_absurd_first_reply_moves_others_by_four_deviations_at_most():
@@ -150,13 +186,13 @@ def test_an_absurd_first_reply_moves_others_by_four_deviations_at_most():
 
 def test_no_time_at_all_has_a_logarithm():
     latency, rows = plain(1)
-    latency.learn(rows, told([0], [0.0]), MEMORY)
+    latency.learn(rows, told([0], [0.0]))
     assert latency.mean[0] == pytest.approx(math.log(SHORTEST))
 
 
 def test_who_was_lost_tells_nothing_of_latency():
     latency, rows = plain(2)
-    credited = latency.learn(rows, told([0, 1], [math.nan, 3.0], [DROPPED, 0]), MEMORY)
+    credited = latency.learn(rows, told([0, 1], [math.nan, 3.0], [DROPPED, 0]))
     assert np.isnan(credited[0])
     assert latency.weight.tolist() == [0.0, 1.0]
 
@@ -231,7 +267,7 @@ def test_a_late_reply_counts_as_what_is_expected_beyond_the_time_waited():
     see(latency, rows, [0, 1], [2.0, 2.0])
     mean, deviation = latency.predict(rows[:1], np.array([0]))
     within = latency.within
-    credited = latency.learn(rows[:1], told([0], [3.0], [LATE]), MEMORY)
+    credited = latency.learn(rows[:1], told([0], [3.0], [LATE]))
     standing = (math.log(3.0) - mean[0]) / deviation[0]
     assert credited[0] == pytest.approx(truncnorm.mean(standing, np.inf, mean[0], deviation[0]))
     assert latency.mean[0] == pytest.approx((math.log(2.0) + credited[0]) / 2.0)
@@ -243,7 +279,7 @@ def test_cut_off_early_a_client_does_not_become_faster():
     for _ in range(3):
         see(latency, rows, [0], [10.0])
     before = latency.predict(rows)[0][0]
-    credited = latency.learn(rows, told([0], [0.5], [LATE]), MEMORY)
+    credited = latency.learn(rows, told([0], [0.5], [LATE]))
     assert credited[0] == pytest.approx(before, abs=1e-6)
 
 
@@ -256,9 +292,9 @@ def test_amended_by_the_truth_it_is_as_if_it_had_come_in_time(times):
         for number in range(times):
             see(latency, rows, [0], [2.0 + 0.1 * number])
         if amended:
-            credited = latency.learn(rows, told([0], [2.2], [LATE]), MEMORY)
+            credited = latency.learn(rows, told([0], [2.2], [LATE]))
             assert credited[0] > math.log(2.2)
-            latency.amend(rows, told([0], [2.6], [ARRIVED], credited), MEMORY)
+            latency.amend(rows, told([0], [2.6], [ARRIVED], credited))
         else:
             see(latency, rows, [0], [2.6])
         both.append((latency.mean[0], latency.weight[0]))
@@ -267,7 +303,7 @@ def test_amended_by_the_truth_it_is_as_if_it_had_come_in_time(times):
 
 def test_amended_without_having_been_credited_it_counts_as_a_reply():
     latency, rows = plain(1)
-    latency.amend(rows, told([0], [7.0], [ARRIVED], [math.nan]), MEMORY)
+    latency.amend(rows, told([0], [7.0], [ARRIVED], [math.nan]))
     assert latency.mean[0] == pytest.approx(math.log(7.0))
     assert latency.weight[0] == 1.0
 

@@ -135,3 +135,25 @@ def test_selectors_are_listed_without_the_extra():
     assert "fedsuv" in done.stdout
     assert "no torch" in done.stdout
     assert done.stdout.rstrip().endswith("pip install 'enlist[sim]'")
+
+
+@pytest.mark.parametrize(
+    ("seen", "there", "not_there"),
+    [
+        ("outcome", {"random", "tempo", "cs-ucb"}, {"darts-ucb", "oort", "divfl"}),
+        ("secure-aggregation", {"random", "darts-ucb"}, {"oort", "divfl", "haccs"}),
+        ("individual", {"random", "oort", "divfl"}, set()),
+    ],
+)
+def test_who_works_where_little_is_seen(seen, there, not_there):
+    lines = called("selectors", "--privacy", seen).splitlines()
+    listed = {line.split()[0] for line in lines if line.strip()}
+    assert there <= listed
+    assert not not_there & listed
+
+
+def test_privacy_that_nobody_knows_is_refused():
+    with pytest.raises(UnknownNameError, match="secure-aggregation"):
+        called("selectors", "--privacy", "secret")
+    with pytest.raises(enlist.EnlistError, match="--privacy is for selectors, not for scenarios"):
+        called("scenarios", "--privacy", "outcome")

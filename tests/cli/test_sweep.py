@@ -39,7 +39,7 @@ SMALL = ["--selectors", "random,oort", "--seeds", "2", "--jobs", "1", "--output"
 def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Any:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "140")
-    monkeypatch.setattr("enlist.report.groups.save", lambda chart, stem, suffixes: [])
+    monkeypatch.setattr("enlist.report.page.save", lambda chart, stem, suffixes: [])
     (tmp_path / "small.toml").write_text(FILE)
 
     def run(*arguments: str) -> Any:

@@ -13,7 +13,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg, Strategy
 
 from enlist.flower import Selecting, client, with_selector
-from enlist.flower.fake import Answer, FakeGrid, model_reply
+from enlist.flower.fake import FakeGrid, FakeReply, model_reply
 
 logging.getLogger("flwr").setLevel(logging.ERROR)
 
@@ -42,18 +42,20 @@ def reply(message: Message, value: float | None = None, examples: float = 10, **
     return content
 
 
-def behaving(train: Callable[[Message], Answer] | None = None, **named: Any) -> Callable[[Message], Answer]:
+def behaving(train: Callable[[Message], FakeReply] | None = None, **named: Any) -> Callable[[Message], FakeReply]:
     """Nodes that tell their names, evaluate with accuracy 0.5, and train as `train` says (after 1 s if it does not)."""
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         kind = message.metadata.message_type
         if kind == "query.enlist":
-            return Answer(0.2, client.introduction(message, client_id=f"phone-{node_of(message)}", **named).content)
+            return FakeReply(0.2, client.introduction(message, client_id=f"phone-{node_of(message)}", **named).content)
         if kind == "evaluate":
-            return Answer(0.5, RecordDict({"metrics": MetricRecord({"num-examples": 5, "accuracy": 0.5, "loss": 1.5})}))
+            return FakeReply(
+                0.5, RecordDict({"metrics": MetricRecord({"num-examples": 5, "accuracy": 0.5, "loss": 1.5})})
+            )
         if train is not None:
             return train(message)
-        return Answer(1.0, reply(message, client_id=f"phone-{node_of(message)}", loss=0.5, loss_rms=0.6))
+        return FakeReply(1.0, reply(message, client_id=f"phone-{node_of(message)}", loss=0.5, loss_rms=0.6))
 
     return answer
 

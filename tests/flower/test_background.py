@@ -18,8 +18,9 @@ from flwr.app import Message
 import enlist
 from enlist import storage
 from enlist.errors import StateFileError
-from enlist.flower import Selecting, replaying
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower import Selecting
+from enlist.flower import decisions as replaying
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.runs import checkpoints
 from enlist.runs import folder as folders
 
@@ -55,7 +56,7 @@ def test_the_next_round_does_not_wait_for_the_disk(monkeypatch: pytest.MonkeyPat
     disk = Disk(monkeypatch, 2, lambda: going.wait(60.0) or pytest.fail("round 3 never began"))
     found: list[list[str]] = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if int(message.content["config"]["server-round"]) == 3 and not going.is_set():  # type: ignore[arg-type]
             found.append(rounds_on_disk(tmp_path / "run"))
             going.set()
@@ -234,7 +235,7 @@ def test_a_checkpoint_is_of_the_moment_at_which_it_was_made(monkeypatch: pytest.
         going.set()
         raise KeyboardInterrupt
 
-    grid = FakeGrid(NODES, behaving(lambda message: Answer(1.0, reply(message, loss_rms=1.0))))
+    grid = FakeGrid(NODES, behaving(lambda message: FakeReply(1.0, reply(message, loss_rms=1.0))))
     held["wrapped"] = selecting(grid, "oort", k=4, folder=tmp_path / "run", on_round=on_round)
     with pytest.raises(KeyboardInterrupt):
         held["wrapped"].start(grid=grid, initial_arrays=model(), num_rounds=3)

@@ -14,7 +14,7 @@ import pytest
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedAvgM
 
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.replies import REASON
 from enlist.runs.tables import read_run
 
@@ -110,7 +110,7 @@ def reasons(folder: Path) -> dict[tuple[int, int], tuple[str, str]]:
 def test_a_reply_that_cannot_be_used_ends_nothing(name: str, tmp_path: Path) -> None:
     spoil, reason = SPOILT[name]
     grid = FakeGrid(
-        [11, 12, 13], behaving(lambda message: Answer(1.0, answer(reply(message), node_of(message), spoil)))
+        [11, 12, 13], behaving(lambda message: FakeReply(1.0, answer(reply(message), node_of(message), spoil)))
     )
     wrapped = run(grid, 2, "cs-ucb", k=3, folder=tmp_path / "run")
     assert values(wrapped.result.arrays) == values(model(23.0))
@@ -126,9 +126,9 @@ def test_a_reply_that_cannot_be_used_ends_nothing(name: str, tmp_path: Path) -> 
 def test_nor_does_a_late_one_that_would_be_merged(name: str, tmp_path: Path) -> None:
     spoil, reason = SPOILT[name]
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         late = node_of(message) == BAD and message.content["config"]["server-round"] == 1
-        return Answer(
+        return FakeReply(
             15.0 if late else 8.0, answer(reply(message), node_of(message), spoil if late else lambda _: None)
         )
 
@@ -146,11 +146,11 @@ def test_nor_does_a_late_one_that_would_be_merged(name: str, tmp_path: Path) -> 
 def test_nor_does_an_evaluation(name: str, tmp_path: Path) -> None:
     spoil, reason = SPOILT[name]
 
-    def behave(message: Message) -> Answer:
+    def behave(message: Message) -> FakeReply:
         if message.metadata.message_type == "train":
-            return Answer(1.0, reply(message))
+            return FakeReply(1.0, reply(message))
         content = RecordDict({"metrics": MetricRecord({"num-examples": 5})})
-        return Answer(1.0, answer(content, node_of(message), spoil))
+        return FakeReply(1.0, answer(content, node_of(message), spoil))
 
     strategy = FedAvg(fraction_evaluate=1.0, min_available_nodes=3)
     wrapped = run(FakeGrid([11, 12, 13], behave), 2, "random", strategy=strategy, folder=tmp_path / "run")
@@ -161,11 +161,11 @@ def test_nor_does_an_evaluation(name: str, tmp_path: Path) -> None:
 
 
 def test_arrays_in_another_order_are_the_same_arrays() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         content = reply(message)
         if node_of(message) == 11:
             content["arrays"] = ArrayRecord({name: content["arrays"][name] for name in ("1", "0")})
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     strategy = FedAvgM(fraction_evaluate=0.0, min_available_nodes=1)
     wrapped = run(FakeGrid([11, 12, 13], behaving(train)), 2, "random", strategy=strategy, k=3)
@@ -188,12 +188,12 @@ class Unmoved(FedAvg):
 
 @pytest.mark.parametrize("late", [False, True])
 def test_one_that_sends_the_whole_model_where_others_send_a_part(late: bool) -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         number, content = message.content["config"]["server-round"], reply(message)
         bad = node_of(message) == BAD and number == 2
         if not bad:
             content["arrays"] = ArrayRecord({"adapter": Array(np.full(2, float(node_of(message))))})
-        return Answer(15.0 if bad and late else 8.0, content)
+        return FakeReply(15.0 if bad and late else 8.0, content)
 
     grid = FakeGrid([11, 12, 13], behaving(train))
     terms = {"late": "merge", "staleness": "refl"} if late else {}
@@ -206,10 +206,10 @@ def test_one_that_sends_the_whole_model_where_others_send_a_part(late: bool) -> 
 def test_nor_do_late_ones_if_nobody_was_in_time(name: str, tmp_path: Path) -> None:
     spoil, reason = SPOILT[name]
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         first = message.content["config"]["server-round"] == 1
         content = answer(reply(message), node_of(message), spoil if first else lambda _: None)
-        return Answer(15.0, content) if first else Answer(1.0, error=(2, "boom"))
+        return FakeReply(15.0, content) if first else FakeReply(1.0, error=(2, "boom"))
 
     grid = FakeGrid([11, 12, 13], behaving(train))
     wrapped = run(grid, 2, "cs-ucb", k=3, deadline=10.0, late="merge", folder=tmp_path / "run")
@@ -220,12 +220,12 @@ def test_nor_do_late_ones_if_nobody_was_in_time(name: str, tmp_path: Path) -> No
 
 
 def test_late_replies_of_a_model_with_truth_values() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         late = node_of(message) == BAD and message.content["config"]["server-round"] == 1
         sent = message.content["arrays"]
         content = reply(message, 1.0)
         content["arrays"] = ArrayRecord({"mask": sent["mask"], "w": Array(sent["w"].numpy() + 1.0)})
-        return Answer(15.0 if late else 8.0, content)
+        return FakeReply(15.0 if late else 8.0, content)
 
     grid = FakeGrid([11, 12, 13], behaving(train))
     wrapped = selecting(grid, "random", k=3, deadline=10.0, late="merge")
@@ -237,13 +237,13 @@ def test_late_replies_of_a_model_with_truth_values() -> None:
 HONEST, LIE = 0.0, 1000.0
 
 
-def liars(late: bool) -> Callable[[Message], Answer]:
+def liars(late: bool) -> Callable[[Message], FakeReply]:
     """Twenty nodes of which the first claims a million millions of examples, in time or a round late."""
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         liar, first = node_of(message) == 11, message.content["config"]["server-round"] == 1
         seconds = 15.0 if liar and late and first else 8.0
-        return Answer(seconds, reply(message, LIE if liar and first else HONEST, examples=10**12 if liar else 10))
+        return FakeReply(seconds, reply(message, LIE if liar and first else HONEST, examples=10**12 if liar else 10))
 
     return train
 
@@ -264,11 +264,11 @@ def test_a_liar_who_is_late_is_one_of_many(tmp_path: Path) -> None:
 
 
 def test_a_weight_that_is_cut_to_less_than_one_is_still_a_weight() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         number = message.content["config"]["server-round"]
         if number == 2 and node_of(message) != 11:
-            return Answer(1.0, error=(2, "boom"))
-        return Answer(1.0, reply(message, 1.0, examples=0.01 if number == 1 else 5))
+            return FakeReply(1.0, error=(2, "boom"))
+        return FakeReply(1.0, reply(message, 1.0, examples=0.01 if number == 1 else 5))
 
     wrapped = run(FakeGrid(range(11, 31), behaving(train)), 2, k=20)
     assert values(wrapped.result.arrays)[0][0] == pytest.approx(2.0)
@@ -284,11 +284,11 @@ def test_who_trusts_everybody_may(clip: float | None) -> None:
 def evaluated(count: int, folder: Path, selector: str = "random", **lies: float) -> Any:
     """A run whose nodes evaluate with accuracy 0.5, except the first, which tells `lies`."""
 
-    def behave(message: Message) -> Answer:
+    def behave(message: Message) -> FakeReply:
         if message.metadata.message_type == "train":
-            return Answer(1.0, reply(message))
+            return FakeReply(1.0, reply(message))
         metrics = {"num-examples": 5, "accuracy": 0.5, "loss": 2.0, **(lies if node_of(message) == 11 else {})}
-        return Answer(1.0, RecordDict({"metrics": MetricRecord(metrics)}))
+        return FakeReply(1.0, RecordDict({"metrics": MetricRecord(metrics)}))
 
     strategy = FedAvg(fraction_evaluate=1.0, min_available_nodes=count)
     grid = FakeGrid(range(11, 11 + count), behave)
@@ -314,11 +314,11 @@ def test_evaluations_are_claims(lies: dict[str, float], accuracy: float, loss: f
 
 
 def test_an_app_that_counts_in_percent_keeps_its_metrics(tmp_path: Path) -> None:
-    def behave(message: Message) -> Answer:
+    def behave(message: Message) -> FakeReply:
         if message.metadata.message_type == "train":
-            return Answer(1.0, reply(message))
+            return FakeReply(1.0, reply(message))
         metrics = {"num-examples": 5, "accuracy": 0.0 if node_of(message) == 11 else 60.0}
-        return Answer(1.0, RecordDict({"metrics": MetricRecord(metrics)}))
+        return FakeReply(1.0, RecordDict({"metrics": MetricRecord(metrics)}))
 
     strategy = FedAvg(fraction_evaluate=1.0, min_available_nodes=3)
     wrapped = run(FakeGrid([11, 12, 13], behave), 2, strategy=strategy, k=3, folder=tmp_path / "run")

@@ -20,10 +20,10 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 
 import enlist
 from enlist.flower import Selecting, client, keys, with_selector
-from enlist.flower.fake import Answer, FakeGrid, instruction
-from enlist.flower.records import FLOWER_TABLES
+from enlist.flower.fake import FakeGrid, FakeReply, instruction
 from enlist.flower.replies import read
-from enlist.flower.scribe import TOLD
+from enlist.flower.tables import FLOWER_TABLES
+from enlist.flower.tables import LOGGED as TOLD
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, node_of, reply
@@ -63,8 +63,8 @@ def test_every_key_is_explained() -> None:
 
 @pytest.fixture
 def grid(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> FakeGrid:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, reply(message, 0.0, client_id=f"phone-{node_of(message)}", loss_rms=1.0))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, 0.0, client_id=f"phone-{node_of(message)}", loss_rms=1.0))
 
     found = FakeGrid(range(11, 51), behaving(train))
     monkeypatch.setattr(Selecting, "clock", found.clock)
@@ -141,10 +141,10 @@ def test_the_migrations_client_runs() -> None:
 def test_the_migrations_quick_way() -> None:
     from flower_helpers import run
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         content = reply(message)
         content["metrics"] = MetricRecord({"num-examples": 10, "train_loss": 0.5})
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     assert 'keys={"loss_rms": "train_loss"}' in MIGRATION
     wrapped = run(FakeGrid(range(11, 16), behaving(train)), 2, "oort", k=5, keys={"loss_rms": "train_loss"})

@@ -12,7 +12,7 @@ from flwr.app import Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 
 from enlist.errors import MissingColumnError
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, listening, node_of, reply, run
@@ -23,16 +23,17 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(file))
 
 
-def evaluating(message: Message) -> Answer:
+def evaluating(message: Message) -> FakeReply:
     """Two nodes evaluate; the others raise, are lost, or never reply."""
     if message.metadata.message_type != "evaluate":
         return behaving()(message)
     node = node_of(message)
     if node in (11, 12):
-        return Answer(1.0, RecordDict({"metrics": MetricRecord({"num-examples": 5, "accuracy": 0.5})}))
-    return {13: Answer(1.0, error=(2, "CUDA out\nof memory")), 14: Answer(1.0, error=(5, "Node Unavailable"))}.get(
-        node, Answer(None)
-    )
+        return FakeReply(1.0, RecordDict({"metrics": MetricRecord({"num-examples": 5, "accuracy": 0.5})}))
+    return {
+        13: FakeReply(1.0, error=(2, "CUDA out\nof memory")),
+        14: FakeReply(1.0, error=(5, "Node Unavailable")),
+    }.get(node, FakeReply(None))
 
 
 class Counting(FedAvg):
@@ -68,11 +69,11 @@ def test_without_evaluations_there_is_nothing_to_count(tmp_path: Path) -> None:
     assert row["evaluate_asked"] == row["evaluate_failed"] == ""
 
 
-def silent(message: Message) -> Answer:
+def silent(message: Message) -> FakeReply:
     """Nodes whose mod breaks on a question."""
     if message.metadata.message_type == "query.enlist":
-        return Answer(0.5, error=(2, "<class 'KeyError'>:<'learning-rate'>"))
-    return Answer(1.0, reply(message))
+        return FakeReply(0.5, error=(2, "<class 'KeyError'>:<'learning-rate'>"))
+    return FakeReply(1.0, reply(message))
 
 
 def test_errors_of_introductions_are_quoted(caplog: pytest.LogCaptureFixture) -> None:

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from enlist.errors import InputError
 from enlist.flower import NoUpdateError, with_selector
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
@@ -26,16 +26,16 @@ def averaging(**floors: int) -> FedAvg:
 
 def after(seconds: dict[int, float | None]) -> Any:
     """Nodes that train so long, a second if it is not said."""
-    return behaving(lambda message: Answer(seconds.get(node_of(message), 1.0), reply(message)))
+    return behaving(lambda message: FakeReply(seconds.get(node_of(message), 1.0), reply(message)))
 
 
 def test_a_round_waits_for_as_many_free_nodes_as_the_strategy_wants(caplog: pytest.LogCaptureFixture) -> None:
     slow = dict.fromkeys((11, 12, 13, 14), 50.0)
     asked: list[tuple[int, int]] = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         asked.append((message.content["config"]["server-round"], node_of(message)))  # type: ignore[arg-type]
-        return Answer(slow.get(node_of(message), 1.0), reply(message))
+        return FakeReply(slow.get(node_of(message), 1.0), reply(message))
 
     grid = FakeGrid(range(11, 17), behaving(answer))
     with listening(caplog) as lines:
@@ -103,8 +103,8 @@ def test_too_few_replies_leave_the_model_as_it_is(tmp_path: Path, caplog: pytest
         with_selector(FedAvg(), "random", k=4, min_replies=5)
 
 
-def failing(message: Message) -> Answer:
-    return Answer(1.0, error=(2, "CUDA out of memory"))
+def failing(message: Message) -> FakeReply:
+    return FakeReply(1.0, error=(2, "CUDA out of memory"))
 
 
 def test_rounds_without_an_update_are_said(caplog: pytest.LogCaptureFixture) -> None:
@@ -130,9 +130,9 @@ def test_rounds_without_an_update_may_end_the_run(tmp_path: Path) -> None:
 
 
 def test_one_update_is_enough_to_go_on() -> None:
-    def every_third(message: Message) -> Answer:
+    def every_third(message: Message) -> FakeReply:
         good = int(message.content["config"]["server-round"]) % 3 == 0  # type: ignore[arg-type]
-        return Answer(1.0, reply(message)) if good else failing(message)
+        return FakeReply(1.0, reply(message)) if good else failing(message)
 
     assert run(FakeGrid(range(11, 15), behaving(every_third)), 9, k=3, stop_without_update=3).round == 9
 
@@ -154,9 +154,9 @@ def test_a_deadline_shorter_than_any_training_is_said(caplog: pytest.LogCaptureF
 def test_a_deadline_that_has_grown_beyond_a_training_is_not_called_too_short(caplog: pytest.LogCaptureFixture) -> None:
     """Nobody has met a deadline yet, but somebody would have met the present one."""
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         first = int(message.content["config"]["server-round"]) == 1  # type: ignore[arg-type]
-        return Answer(11.0 if first else 1000.0, reply(message))
+        return FakeReply(11.0 if first else 1000.0, reply(message))
 
     with listening(caplog) as lines:
         run(FakeGrid(range(11, 21), behaving(train)), 2, k=2, deadline=lambda number, recent: [5.0, 50.0][number - 1])

@@ -6,8 +6,11 @@ import pytest
 from flwr.app import RecordDict
 from flwr.serverapp import Grid
 
-from enlist.flower.fake import SUPERLINK, Answer, FakeGrid, instruction, model_reply
-from enlist.flower.grid import BoundedView, NoNodesError, Post, View
+from enlist.flower.fake import SUPERLINK, FakeGrid, FakeReply, instruction, model_reply
+from enlist.flower.grid import BoundedGridView as BoundedView
+from enlist.flower.grid import GridView as View
+from enlist.flower.grid import Messenger as Post
+from enlist.flower.grid import NoNodesError
 
 
 def sent_to(post: Post, grid: FakeGrid, *nodes: int, kind: str = "train", number: int = 1) -> list:
@@ -15,18 +18,18 @@ def sent_to(post: Post, grid: FakeGrid, *nodes: int, kind: str = "train", number
 
 
 def test_replies_are_matched_by_the_message_that_they_answer() -> None:
-    grid = FakeGrid([11, 12], lambda message: Answer(1.0, error=(5, "Node Unavailable")))
+    grid = FakeGrid([11, 12], lambda message: FakeReply(1.0, error=(5, "Node Unavailable")))
     post = Post(grid.clock)
     sent = sent_to(post, grid, 11, 12)
     found = post.wait(grid, sent, 10.0)
-    assert [arrival.reply.metadata.src_node_id for arrival in found] == [SUPERLINK, SUPERLINK]
+    assert [arrival.message.metadata.src_node_id for arrival in found] == [SUPERLINK, SUPERLINK]
     assert [arrival.sent.node for arrival in found] == [11, 12]
     assert not post.open
     assert not post.ignored
 
 
 def test_replies_out_of_order() -> None:
-    grid = FakeGrid([11, 12, 13], lambda message: Answer({11: 3.0, 12: 1.0, 13: 2.0}[message.metadata.dst_node_id]))
+    grid = FakeGrid([11, 12, 13], lambda message: FakeReply({11: 3.0, 12: 1.0, 13: 2.0}[message.metadata.dst_node_id]))
     post = Post(grid.clock)
     found = post.wait(grid, sent_to(post, grid, 11, 12, 13), 10.0)
     assert [arrival.sent.node for arrival in found] == [12, 13, 11]
@@ -34,7 +37,7 @@ def test_replies_out_of_order() -> None:
 
 
 def test_a_duplicate_is_ignored() -> None:
-    grid = FakeGrid([11, 12], lambda message: Answer(1.0, copies=3 if message.metadata.dst_node_id == 11 else 1))
+    grid = FakeGrid([11, 12], lambda message: FakeReply(1.0, copies=3 if message.metadata.dst_node_id == 11 else 1))
     post = Post(grid.clock)
     found = post.wait(grid, sent_to(post, grid, 11, 12), 10.0)
     assert [arrival.sent.node for arrival in found] == [11, 12]
@@ -42,7 +45,7 @@ def test_a_duplicate_is_ignored() -> None:
 
 
 def test_the_reply_of_a_node_that_was_not_asked_is_ignored_and_the_message_stays_open() -> None:
-    grid = FakeGrid([11, 12], lambda message: Answer(1.0, source=12))
+    grid = FakeGrid([11, 12], lambda message: FakeReply(1.0, source=12))
     post = Post(grid.clock)
     assert post.wait(grid, sent_to(post, grid, 11), 5.0) == []
     assert post.ignored == [(12, "message-1")]
@@ -50,7 +53,7 @@ def test_the_reply_of_a_node_that_was_not_asked_is_ignored_and_the_message_stays
 
 
 def test_a_reply_of_an_earlier_round_is_told_apart() -> None:
-    grid = FakeGrid([11, 12], lambda message: Answer(8.0 if message.metadata.dst_node_id == 11 else 1.0))
+    grid = FakeGrid([11, 12], lambda message: FakeReply(8.0 if message.metadata.dst_node_id == 11 else 1.0))
     post = Post(grid.clock)
     assert [a.sent.node for a in post.wait(grid, sent_to(post, grid, 11, 12), 5.0)] == [12]
     found = post.wait(grid, sent_to(post, grid, 12, number=2), 5.0)
@@ -62,7 +65,7 @@ def test_a_reply_of_an_earlier_round_is_told_apart() -> None:
 
 @pytest.mark.parametrize("skew", [-3600.0, -0.5, 0.0, 0.5, 3600.0])
 def test_a_wrong_clock_moves_the_latency_by_no_more_than_the_pause_between_polls(skew: float) -> None:
-    grid = FakeGrid([11], lambda message: Answer(7.3, skew=skew))
+    grid = FakeGrid([11], lambda message: FakeReply(7.3, skew=skew))
     post = Post(grid.clock)
     [found] = post.wait(grid, sent_to(post, grid, 11), 30.0)
     assert abs(found.latency - 7.3) <= 0.02 * 7.4
@@ -71,7 +74,7 @@ def test_a_wrong_clock_moves_the_latency_by_no_more_than_the_pause_between_polls
 
 
 def test_waits_are_bounded_and_the_last_look_is_at_the_end() -> None:
-    grid = FakeGrid([11, 12], lambda message: Answer(20.0 if message.metadata.dst_node_id == 11 else None))
+    grid = FakeGrid([11, 12], lambda message: FakeReply(20.0 if message.metadata.dst_node_id == 11 else None))
     post = Post(grid.clock, longest_poll=60.0)
     found = post.wait(grid, sent_to(post, grid, 11, 12), 20.0)
     assert [arrival.sent.node for arrival in found] == [11]
@@ -80,7 +83,7 @@ def test_waits_are_bounded_and_the_last_look_is_at_the_end() -> None:
 
 
 def test_waiting_stops_at_enough() -> None:
-    grid = FakeGrid(range(11, 31), lambda message: Answer(float(message.metadata.dst_node_id)))
+    grid = FakeGrid(range(11, 31), lambda message: FakeReply(float(message.metadata.dst_node_id)))
     post = Post(grid.clock)
     found = post.wait(grid, sent_to(post, grid, *range(11, 31)), 60.0, lambda found: len(found) >= 5)
     assert [arrival.sent.node for arrival in found] == [11, 12, 13, 14, 15]
@@ -88,7 +91,7 @@ def test_waiting_stops_at_enough() -> None:
 
 
 def test_waiting_does_not_wait_for_messages_of_others() -> None:
-    grid = FakeGrid([11, 12], lambda message: Answer(50.0 if message.metadata.dst_node_id == 11 else 1.0))
+    grid = FakeGrid([11, 12], lambda message: FakeReply(50.0 if message.metadata.dst_node_id == 11 else 1.0))
     post = Post(grid.clock)
     sent_to(post, grid, 11)
     post.wait(grid, sent_to(post, grid, 12, number=2), 30.0)
@@ -112,7 +115,7 @@ def test_messages_that_the_superlink_does_not_take_are_not_open() -> None:
 
 
 def test_one_open_message_of_a_kind_per_node() -> None:
-    grid = FakeGrid([11], lambda message: Answer(None))
+    grid = FakeGrid([11], lambda message: FakeReply(None))
     post = Post(grid.clock)
     for number in range(50):
         sent_to(post, grid, 11, number=number)
@@ -122,7 +125,7 @@ def test_one_open_message_of_a_kind_per_node() -> None:
 
 
 def test_open_messages_hold_no_model() -> None:
-    grid = FakeGrid([11], lambda message: Answer(None))
+    grid = FakeGrid([11], lambda message: FakeReply(None))
     message = instruction(11, content=RecordDict(model_reply(instruction(11))))
     post = Post(grid.clock)
     [sent] = post.send(grid, [message], "train", 1)
@@ -132,7 +135,7 @@ def test_open_messages_hold_no_model() -> None:
 
 
 def test_a_failure_says_which_node_failed() -> None:
-    grid = FakeGrid([11], lambda message: Answer(1.0, error=(5, "Node Unavailable")))
+    grid = FakeGrid([11], lambda message: FakeReply(1.0, error=(5, "Node Unavailable")))
     post = Post(grid.clock)
     [found] = post.wait(grid, sent_to(post, grid, 11), 5.0)
     failure = found.sent.failure(5, "Node Unavailable")

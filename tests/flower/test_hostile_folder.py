@@ -13,17 +13,17 @@ import pytest
 from enlist import storage
 from enlist.errors import InputError, StateFileError
 from enlist.flower import replay
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, node_of, reply, run
 
 
-def train(message: Any) -> Answer:
+def train(message: Any) -> FakeReply:
     node = node_of(message)
     if node == 13:
-        return Answer(1.0, error=(2, "boom"))
-    return Answer(0.1 * node, reply(message, 0.1 * node, client_id=f"phone-{node}", loss_rms=1.0 + node % 3))
+        return FakeReply(1.0, error=(2, "boom"))
+    return FakeReply(0.1 * node, reply(message, 0.1 * node, client_id=f"phone-{node}", loss_rms=1.0 + node % 3))
 
 
 def federation(folder: Path, rounds: int, **terms: Any) -> Any:

@@ -130,7 +130,7 @@ def test_continued_it_is_as_if_it_had_not_been_stopped(tmp_path: Path, monkeypat
     for rounds in (2, 4):
         strategy = wrapped("oort", Own(), k=4, seed=3, folder=tmp_path / "run")
         model = play(strategy, rounds, population(*range(11, 21), failing=(13,)))
-        strategy.keeper.close()
+        strategy.run_folder.close()
     whole = wrapped("oort", Own(), k=4, seed=3, folder=tmp_path / "whole")
     assert model == play(whole, 6, population(*range(11, 21), failing=(13,)))
     assert strategy.round == whole.round == 6

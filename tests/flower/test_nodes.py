@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enlist.errors import StateFileError
-from enlist.flower.nodes import NodeTable, told_name
+from enlist.flower.nodes import NodeTable
+from enlist.flower.replies import told_name
 
 
 def table() -> NodeTable:

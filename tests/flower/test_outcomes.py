@@ -17,7 +17,7 @@ from flwr.serverapp.strategy import FedAvg
 import enlist
 from enlist.errors import MissingColumnError
 from enlist.flower import NoNodesError
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.records import Outcome
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -44,18 +44,18 @@ def told(wrapped: Any, number: int = 1) -> dict[int, str]:
 
 
 FATES = {
-    11: Answer(2.0),
-    12: Answer(1.0, error=(2, "<class 'RuntimeError'>:<'boom'>")),
-    13: Answer(20.0, error=(8, "ClientApp stopped responding")),
-    14: Answer(9.0, error=(5, "Node Unavailable")),
-    15: Answer(None),
-    16: Answer(40.0),
+    11: FakeReply(2.0),
+    12: FakeReply(1.0, error=(2, "<class 'RuntimeError'>:<'boom'>")),
+    13: FakeReply(20.0, error=(8, "ClientApp stopped responding")),
+    14: FakeReply(9.0, error=(5, "Node Unavailable")),
+    15: FakeReply(None),
+    16: FakeReply(40.0),
 }
 
 
-def fated(message: Message) -> Answer:
+def fated(message: Message) -> FakeReply:
     fate = FATES[node_of(message)]
-    return fate if fate.error or fate.seconds is None else Answer(fate.seconds, reply(message, loss=1.0))
+    return fate if fate.error or fate.seconds is None else FakeReply(fate.seconds, reply(message, loss=1.0))
 
 
 def test_every_outcome_of_the_facts() -> None:
@@ -75,11 +75,11 @@ def test_every_outcome_of_the_facts() -> None:
     assert [message.metadata.src_node_id for message in seen if not message.has_error()] == [11]
     assert sorted(message.metadata.src_node_id for message in seen if message.has_error()) == [12, 13, 14]
     assert values(wrapped.result.arrays) == values(model(11.0))
-    assert wrapped.post.busy == {15, 16}
+    assert wrapped.training.messenger.busy == {15, 16}
 
 
 def test_the_latency_that_is_told_is_the_measured_one() -> None:
-    grid = FakeGrid([11, 12], behaving(lambda message: Answer(node_of(message) - 9.0, reply(message), skew=99.0)))
+    grid = FakeGrid([11, 12], behaving(lambda message: FakeReply(node_of(message) - 9.0, reply(message), skew=99.0)))
     wrapped = run(grid, 1, "cs-ucb", k=2)
     assert wrapped.selector.state.latency.mean.tolist() == pytest.approx([2.0, 3.0], abs=0.11)
 
@@ -88,7 +88,7 @@ def test_replies_in_any_order_and_twice_give_the_same() -> None:
     def play(copies: int, delays: list[float]) -> Any:
         grid = FakeGrid(
             [11, 12, 13],
-            behaving(lambda message: Answer(delays[node_of(message) - 11], reply(message, loss=1.0), copies=copies)),
+            behaving(lambda message: FakeReply(delays[node_of(message) - 11], reply(message, loss=1.0), copies=copies)),
         )
         wrapped = run(grid, 1, "afl", k=3)
         return values(wrapped.result.arrays), wrapped.selector.counts.observed.tolist()
@@ -97,8 +97,8 @@ def test_replies_in_any_order_and_twice_give_the_same() -> None:
 
 
 def test_a_reply_from_a_node_that_was_not_asked_changes_nothing() -> None:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, reply(message), source=99 if node_of(message) == 12 else None)
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message), source=99 if node_of(message) == 12 else None)
 
     grid = FakeGrid([11, 12], behaving(train))
     wrapped = run(grid, 1, "cs-ucb", k=2, deadline=10.0)
@@ -106,7 +106,7 @@ def test_a_reply_from_a_node_that_was_not_asked_changes_nothing() -> None:
     assert values(wrapped.result.arrays) == values(model(11.0))
 
 
-def spoilt(message: Message) -> Answer:
+def spoilt(message: Message) -> FakeReply:
     content = reply(message)
     arrays = content["arrays"]
     node = node_of(message)
@@ -124,7 +124,7 @@ def spoilt(message: Message) -> Answer:
         content["more"] = ArrayRecord([np.zeros(1)])
     elif node == 18:
         arrays["0"] = Array("float64", (3,), "numpy.ndarray", b"nonsense")
-    return Answer(1.0, content)
+    return FakeReply(1.0, content)
 
 
 def test_replies_that_cannot_be_used_are_refused_and_the_strategy_never_sees_them(tmp_path: Path) -> None:
@@ -142,12 +142,12 @@ def test_replies_that_cannot_be_used_are_refused_and_the_strategy_never_sees_the
 
 
 def test_an_app_that_replies_with_other_arrays_than_it_was_sent() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         content = reply(message)
         content["arrays"] = ArrayRecord({"adapter": Array(np.full(2, float(node_of(message))))})
         if node_of(message) == 13:
             content["arrays"] = ArrayRecord({"other": Array(np.zeros(2))})
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     grid = FakeGrid([11, 12, 13], behaving(train))
     wrapped = run(grid, 2, "random", k=3)
@@ -156,10 +156,10 @@ def test_an_app_that_replies_with_other_arrays_than_it_was_sent() -> None:
 
 
 def test_a_single_reply_with_wrong_shapes_is_refused() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         content = reply(message)
         content["arrays"] = ArrayRecord([np.zeros(7)])
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     wrapped = run(FakeGrid([11, 12], behaving(train)), 2, "random", k=1)
     assert values(wrapped.result.arrays) == values(model())
@@ -167,16 +167,16 @@ def test_a_single_reply_with_wrong_shapes_is_refused() -> None:
 
 
 def test_nobody_completes_and_the_model_stays() -> None:
-    grid = FakeGrid([11, 12], behaving(lambda message: Answer(1.0, error=(2, "boom"))))
+    grid = FakeGrid([11, 12], behaving(lambda message: FakeReply(1.0, error=(2, "boom"))))
     wrapped = run(grid, 3, "oort", k=2)
     assert wrapped.round == 3
     assert values(wrapped.result.arrays) == values(model())
 
 
 def test_an_absurd_number_of_examples_does_not_take_over_the_average() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         liar = node_of(message) == 11 and message.content["config"]["server-round"] > 1
-        return Answer(1.0, reply(message, 100.0 if liar else 0.0, examples=10**11 if liar else 10))
+        return FakeReply(1.0, reply(message, 100.0 if liar else 0.0, examples=10**11 if liar else 10))
 
     grid = FakeGrid(range(11, 31), behaving(train))
     wrapped = run(grid, 2, "random", k=20)
@@ -185,8 +185,8 @@ def test_an_absurd_number_of_examples_does_not_take_over_the_average() -> None:
 
 
 def test_missing_values_do_not_end_the_run() -> None:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, reply(message, loss_rms=1.0) if node_of(message) < 14 else reply(message))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, loss_rms=1.0) if node_of(message) < 14 else reply(message))
 
     wrapped = run(FakeGrid(range(11, 17), behaving(train)), 5, "oort", k=6)
     assert np.isnan(wrapped.selector.state.utility).tolist() == [False] * 3 + [True] * 3
@@ -196,7 +196,7 @@ def test_missing_values_do_not_end_the_run() -> None:
     ("selector", "key"), [("oort", "loss-rms"), ("ucb", "accuracy-gain"), ("afl", "loss"), ("tifl", "accuracy")]
 )
 def test_a_selector_that_needs_what_clients_do_not_send_says_which_key(selector: str, key: str) -> None:
-    grid = FakeGrid([11, 12, 13], behaving(lambda message: Answer(1.0, reply(message))))
+    grid = FakeGrid([11, 12, 13], behaving(lambda message: FakeReply(1.0, reply(message))))
     column = key.replace("-", "_")
     with pytest.raises(MissingColumnError) as caught:
         run(grid, 5, selector, k=2)
@@ -207,10 +207,10 @@ def test_a_selector_that_needs_what_clients_do_not_send_says_which_key(selector:
 
 
 def test_the_app_may_have_keys_of_its_own() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         content = reply(message)
         content["metrics"] = MetricRecord({"num-examples": 10, "train_loss": 0.5})
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     wrapped = run(FakeGrid([11, 12], behaving(train)), 1, "oort", k=2, keys={"loss_rms": "train_loss"})
     assert wrapped.selector.state.utility.tolist() == [5.0, 5.0]
@@ -236,11 +236,11 @@ def test_a_selector_that_needs_the_accuracy_says_where_it_comes_from() -> None:
 
 @pytest.mark.parametrize("selector", ["fedsuv", "cu-cs", "size-proportional"])
 def test_a_selector_that_needs_to_know_its_clients_asks_them(selector: str) -> None:
-    silent = FakeGrid([11, 12], lambda message: Answer(1.0, error=(2, "No query function registered")))
+    silent = FakeGrid([11, 12], lambda message: FakeReply(1.0, error=(2, "No query function registered")))
     with pytest.raises(MissingColumnError, match=r'let the ClientApp answer with @app.query\("enlist"\)'):
         run(silent, 1, selector, k=1)
     train = behaving(
-        lambda message: Answer(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1)),
+        lambda message: FakeReply(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1)),
         num_examples=20,
         features={"cores": 4.0, "bandwidth": 2.0},
     )
@@ -253,7 +253,7 @@ def test_a_selector_that_needs_to_know_its_clients_asks_them(selector: str) -> N
 
 
 def test_strangers_of_whom_too_little_is_known_are_not_waited_for_as_if_they_were_busy() -> None:
-    silent = FakeGrid([11, 12], lambda message: Answer(1.0, error=(2, "No query function registered")))
+    silent = FakeGrid([11, 12], lambda message: FakeReply(1.0, error=(2, "No query function registered")))
     known = enlist.Clients(ids=["phone-99"], num_examples=[10])
     with pytest.raises(MissingColumnError, match="needs num_examples of clients before it can choose"):
         run(silent, 1, "size-proportional", k=1, clients=known, patience=30.0)
@@ -285,7 +285,7 @@ def test_patience_ends_whenever_it_began() -> None:
 
 
 def test_everybody_is_busy() -> None:
-    grid = FakeGrid([11, 12], behaving(lambda message: Answer(None)))
+    grid = FakeGrid([11, 12], behaving(lambda message: FakeReply(None)))
     with pytest.raises(NoNodesError, match="all 2 connected nodes are still busy with earlier rounds after 60 s"):
         run(grid, 5, k=2, deadline=10.0, patience=60.0)
     assert grid.clock.now == pytest.approx(70.0, abs=2.5)
@@ -321,7 +321,7 @@ def test_messages_that_could_not_be_sent() -> None:
     grid = FakeGrid([11, 12, 13], behaving(), push=lambda message: node_of(message) != 12)
     wrapped = run(grid, 1, "cs-ucb", k=3)
     assert wrapped.selector.counts.observed.tolist() == [1, 0, 1]
-    assert not wrapped.post.open
+    assert not wrapped.training.messenger.open
     with pytest.raises(NoNodesError, match="took none of the 3 messages"):
         run(FakeGrid([11, 12, 13], behaving(), push=lambda message: False), 1, "cs-ucb", k=3)
 
@@ -329,14 +329,14 @@ def test_messages_that_could_not_be_sent() -> None:
 def test_evaluation_leaves_busy_nodes_alone_and_survives_odd_replies() -> None:
     asked: list[int] = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "train":
-            return Answer(None if node_of(message) == 11 else 1.0, reply(message))
+            return FakeReply(None if node_of(message) == 11 else 1.0, reply(message))
         asked.append(node_of(message))
         metrics = {"num-examples": 5, "eval_acc": 0.25} if node_of(message) != 14 else {"num-examples": 5}
         content = reply(message)
         content["metrics"] = MetricRecord(metrics)
-        return Answer(1.0, content) if node_of(message) != 15 else Answer(1.0, error=(2, "boom"))
+        return FakeReply(1.0, content) if node_of(message) != 15 else FakeReply(1.0, error=(2, "boom"))
 
     grid = FakeGrid(range(11, 17), answer)
     strategy = FedAvg(fraction_evaluate=1.0, min_evaluate_nodes=6, min_available_nodes=6)
@@ -347,8 +347,8 @@ def test_evaluation_leaves_busy_nodes_alone_and_survives_odd_replies() -> None:
 
 
 def test_an_evaluation_that_nobody_answers_ends_at_the_deadline() -> None:
-    def answer(message: Message) -> Answer:
-        return Answer(1.0, reply(message)) if message.metadata.message_type == "train" else Answer(None)
+    def answer(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message)) if message.metadata.message_type == "train" else FakeReply(None)
 
     grid = FakeGrid([11, 12], answer)
     wrapped = run(grid, 1, "random", strategy=FedAvg(min_available_nodes=1), k=2, deadline=20.0)
@@ -357,7 +357,7 @@ def test_an_evaluation_that_nobody_answers_ends_at_the_deadline() -> None:
 
 
 def test_both_evaluations_busy_means_nobody_evaluates() -> None:
-    grid = FakeGrid([11, 12], behaving(lambda message: Answer(200.0, reply(message))))
+    grid = FakeGrid([11, 12], behaving(lambda message: FakeReply(200.0, reply(message))))
     wrapped = run(grid, 1, "random", strategy=FedAvg(min_available_nodes=1), k=2, deadline=20.0)
     assert wrapped.result.evaluate_metrics_clientapp == {}
 
@@ -375,10 +375,10 @@ class Timed(logging.Handler):
 
 
 def test_keys_that_are_missing_are_named_with_the_first_reply(caplog: pytest.LogCaptureFixture) -> None:
-    def stock(message: Message) -> Answer:
+    def stock(message: Message) -> FakeReply:
         content = reply(message)
         del content["enlist"]
-        return Answer(2.0 if node_of(message) == 11 else 500.0, content)
+        return FakeReply(2.0 if node_of(message) == 11 else 500.0, content)
 
     grid = FakeGrid([11, 12, 13], behaving(stock))
     timed = Timed(grid)
@@ -398,9 +398,9 @@ def test_keys_that_are_missing_are_named_with_the_first_reply(caplog: pytest.Log
 
 
 def test_a_first_reply_that_says_less_than_others_is_no_reason_to_fail(caplog: pytest.LogCaptureFixture) -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         node = node_of(message)
-        return Answer(1.0, reply(message)) if node == 11 else Answer(5.0, reply(message, loss_rms=1.0))
+        return FakeReply(1.0, reply(message)) if node == 11 else FakeReply(5.0, reply(message, loss_rms=1.0))
 
     with listening(caplog) as lines:
         wrapped = run(FakeGrid([11, 12, 13], behaving(train)), 3, "oort", k=3)

@@ -16,8 +16,9 @@ from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAdam, FedAvg, FedXgbBagging, Strategy
 
 from enlist.errors import InputError
-from enlist.flower import RoundResult, with_selector, wrapping
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower import RoundResult, with_selector
+from enlist.flower import strategies as wrapping
+from enlist.flower.fake import FakeGrid, FakeReply
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, listening, model, reply, run, selecting, values
@@ -245,11 +246,11 @@ def test_trees_raise_no_false_alarm(tmp_path: Path, caplog: pytest.LogCaptureFix
 
 
 def test_on_round_is_told_of_every_round(tmp_path: Path) -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         number = int(message.content["config"]["server-round"])  # type: ignore[arg-type]
         content = reply(message)
         content["metrics"] = MetricRecord({"num-examples": 10, "train_loss": 1.0 / number})
-        return Answer(1.0, content) if number != 2 else Answer(1.0, error=(2, "boom"))
+        return FakeReply(1.0, content) if number != 2 else FakeReply(1.0, error=(2, "boom"))
 
     told: list[RoundResult] = []
 

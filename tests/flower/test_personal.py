@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 from enlist.cli.app import app
 from enlist.errors import InputError
 from enlist.flower import NoNodesError, client
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
+from enlist.flower.late import record_of
 from enlist.flower.personal import Personalising
 from enlist.personal.rewards import Binary, Increment
 from enlist.personal.rules import ExtremeExploreRule, FixedRule, ThompsonRule, UCBRule
@@ -38,16 +39,16 @@ def value_of(arrays: ArrayRecord) -> float:
     return float(next(iter(arrays.values())).numpy()[0])
 
 
-def answer(message: Message) -> Answer:
+def answer(message: Message) -> FakeReply:
     name, kind = NAMES[node_of(message) % 100], message.metadata.message_type
     if kind == "query.enlist":
-        return Answer(0.2, client.introduction(message, client_id=name, num_examples=10).content)
+        return FakeReply(0.2, client.introduction(message, client_id=name, num_examples=10).content)
     held = value_of(message.content["arrays"])
     if kind == "evaluate":
         scores = {"accuracy": 1.0 - 0.1 * abs(held - 1.2), "test-accuracy": 1.0 - 0.1 * abs(held - 1.25)}
-        return Answer(0.3, RecordDict({"metrics": MetricRecord({"num-examples": 5, **scores})}))
+        return FakeReply(0.3, RecordDict({"metrics": MetricRecord({"num-examples": 5, **scores})}))
     arrays = model(held + 0.5 * (WISHES[name] - held))
-    return Answer(1.0, RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10})}))
+    return FakeReply(1.0, RecordDict({"arrays": arrays, "metrics": MetricRecord({"num-examples": 10})}))
 
 
 def play(grid: FakeGrid, rounds: int = 12, rule: Any = None, **terms: Any) -> Personalising:
@@ -95,9 +96,9 @@ def test_only_the_combination_is_asked() -> None:
 
 
 def test_a_partner_that_is_away_is_not_played_and_one_that_fails_is_not_credited(tmp_path: Path) -> None:
-    def failing(message: Message) -> Answer:
+    def failing(message: Message) -> FakeReply:
         if node_of(message) == 13 and message.metadata.message_type == "train":
-            return Answer(1.0, error=(2, "boom"))
+            return FakeReply(1.0, error=(2, "boom"))
         return answer(message)
 
     strategy = play(FakeGrid(list(NAMES), failing), 9, folder=tmp_path / "failing")
@@ -126,9 +127,9 @@ def test_the_target_away_or_failing_teaches_nothing() -> None:
     assert strategy.decision.count().sum() == 2
     assert np.isfinite(before)
 
-    def failing(message: Message) -> Answer:
+    def failing(message: Message) -> FakeReply:
         broken = node_of(message) == 11 and message.metadata.message_type == "train"
-        return Answer(1.0, error=(2, "boom")) if broken else answer(message)
+        return FakeReply(1.0, error=(2, "boom")) if broken else answer(message)
 
     broken = play(FakeGrid(list(NAMES), failing), 3)
     assert broken.decision is not None
@@ -145,14 +146,14 @@ def test_all_partners_away_and_the_target_trains_alone() -> None:
     strategy.start(grid=grid, initial_arrays=model(), num_rounds=5)
     assert strategy.decision is not None
     assert strategy.decision.count().sum() == 1
-    assert value_of(strategy._record(strategy.model)) == pytest.approx(1.0, abs=0.3)
+    assert value_of(record_of(strategy.model)) == pytest.approx(1.0, abs=0.3)
 
 
 def test_spoilt_models_are_refused() -> None:
-    def spoilt(message: Message) -> Answer:
+    def spoilt(message: Message) -> FakeReply:
         if node_of(message) == 13 and message.metadata.message_type == "train":
             content = RecordDict({"arrays": model(float("nan")), "metrics": MetricRecord({"num-examples": 10})})
-            return Answer(1.0, content)
+            return FakeReply(1.0, content)
         return answer(message)
 
     strategy = play(FakeGrid(list(NAMES), spoilt), 6)
@@ -162,8 +163,8 @@ def test_spoilt_models_are_refused() -> None:
 
 
 def test_an_evaluation_that_does_not_come() -> None:
-    def mute(message: Message) -> Answer:
-        return Answer(None) if message.metadata.message_type == "evaluate" else answer(message)
+    def mute(message: Message) -> FakeReply:
+        return FakeReply(None) if message.metadata.message_type == "evaluate" else answer(message)
 
     strategy = play(FakeGrid(list(NAMES), mute), 2, patience=40.0)
     assert strategy.decision is not None

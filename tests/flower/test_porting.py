@@ -15,7 +15,7 @@ from flwr.common import parameters_to_ndarrays
 from flwr.server import Server, SimpleClientManager
 
 from enlist.flower import Selecting, keys, legacy, with_selector
-from enlist.flower.fake import Answer, FakeGrid, instruction
+from enlist.flower.fake import FakeGrid, FakeReply, instruction
 from enlist.flower.legacy import NEW_API_ONLY
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -75,9 +75,9 @@ def test_before_and_after(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(client_manager=manager, strategy=components.strategy)
     server.fit(2, None)
 
-    def train(message: Any) -> Answer:
+    def train(message: Any) -> FakeReply:
         assert message.content["config"]["lr"] == 0.1
-        return Answer(1.0, reply(message, examples=10 * message.metadata.dst_node_id))
+        return FakeReply(1.0, reply(message, examples=10 * message.metadata.dst_node_id))
 
     grid = FakeGrid(range(11, 31), behaving(train))
     monkeypatch.setattr(Selecting, "clock", grid.clock)

@@ -16,10 +16,11 @@ from flwr.serverapp import strategy as flower
 from flwr.serverapp.strategy import FedAvg
 
 import enlist
-from enlist.errors import InputError
+from enlist.errors import InputError, MissingColumnError
 from enlist.flower import NoNodesError, with_selector
-from enlist.flower.choosers import Source
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
+from enlist.flower.selector import SelectorSource as Source
+from enlist.testing import population
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, listening, node_of, reply, run, selecting
@@ -42,8 +43,8 @@ def private(name: str, k: int) -> Any:
 def noise(name: str, k: int, nodes: dict[int, float | None], **terms: Any) -> tuple[float, float, float]:
     """The noise after one round of nodes that reply after so many seconds: its deviation, multiplier and norm."""
 
-    def hardly(message: Message) -> Answer:
-        return Answer(nodes[node_of(message)], reply(message, 1e-9))
+    def hardly(message: Message) -> FakeReply:
+        return FakeReply(nodes[node_of(message)], reply(message, 1e-9))
 
     grid = FakeGrid(sorted(nodes), behaving(hardly))
     wrapped = selecting(grid, "random", strategy=private(name, k), k=k, deadline=10.0, patience=5.0, **terms)
@@ -84,8 +85,8 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", WRAPPERS)
 def test_a_round_that_is_skipped_is_said(name: str, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, error=(2, "boom")) if node_of(message) == 11 else Answer(1.0, reply(message))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, error=(2, "boom")) if node_of(message) == 11 else FakeReply(1.0, reply(message))
 
     grid = FakeGrid(range(11, 14), behaving(train))
     wrapped = selecting(grid, "random", strategy=private(name, 3), k=3, folder=tmp_path / "run")
@@ -99,8 +100,8 @@ def test_a_round_that_is_skipped_is_said(name: str, tmp_path: Path, caplog: pyte
 
 
 def test_weights_that_the_noise_does_not_cover_are_said(caplog: pytest.LogCaptureFixture) -> None:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, reply(message, examples=90 if node_of(message) == 11 else 10))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, examples=90 if node_of(message) == 11 else 10))
 
     strategy = private("DifferentialPrivacyClientSideFixedClipping", 4)
     grid = FakeGrid(range(11, 15), behaving(train))
@@ -117,7 +118,7 @@ ADAPTING = ("DifferentialPrivacyServerSideAdaptiveClipping", "DifferentialPrivac
 
 @pytest.mark.parametrize("name", [*WRAPPERS, ADAPTING[1]])
 def test_a_round_in_which_nobody_replies_does_not_end_the_run(name: str) -> None:
-    late = behaving(lambda message: Answer(20.0, reply(message)))
+    late = behaving(lambda message: FakeReply(20.0, reply(message)))
     arguments = (8, NORM) if name in ADAPTING else (NORM, 8)
     strategy = getattr(flower, name)(FedAvg(fraction_evaluate=0.0), MULTIPLIER, *arguments)
     wrapped = run(FakeGrid(range(11, 19), late), 2, strategy=strategy, k=8, deadline=5.0)
@@ -147,9 +148,9 @@ def accounted(count: int) -> Any:
 
 @pytest.mark.skipif(not ACCOUNTANTS, reason="this version of Flower has no accountants")
 def test_an_accountant_gets_as_many_nodes_as_it_was_told() -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         slow = node_of(message) == 11 and message.content["config"]["server-round"] == 1
-        return Answer(12.0 if slow else 1.0, reply(message))
+        return FakeReply(12.0 if slow else 1.0, reply(message))
 
     strategy = accounted(4)
     wrapped = run(FakeGrid(range(11, 15), behaving(train)), 4, strategy=strategy, k=4, deadline=5.0)
@@ -172,7 +173,19 @@ WORDS = {
     "loss_rms": "loss",
     "accuracy_gain": "accuracy",
     "round.accuracy": "accuracy",
+    "clients.label_counts": "labels",
+    "clients.battery": "batteries",
+    "update": "sketches",
+    "update_norm": "lengths",
+    "contribution": "contributions",
 }
+
+
+def needed(name: str) -> frozenset[str]:
+    try:
+        return Source.of(name, None, None, 0).needs
+    except MissingColumnError:  # nodes do not tell it yet
+        return enlist.create(name, population(4)).needs
 
 
 def test_the_page_says_what_selectors_learn_from() -> None:
@@ -180,9 +193,10 @@ def test_the_page_says_what_selectors_learn_from() -> None:
     told = {name: text for names, text in rows for name in re.findall(r"`([a-z0-9-]+)`", names)}
     assert told.keys() == set(enlist.names())
     for name, text in told.items():
-        needs = {WORDS.get(need, need) for need in Source.of(name, None, None, 0).needs}
+        needs = {WORDS.get(need, need) for need in needed(name)}
         must, _, _ = text.partition(";")
-        assert {word for word in ("features", "examples", "loss", "accuracy", "latency") if word in must} == needs, name
+        words = ("features", "examples", "loss", "accuracy", "latency", *list(WORDS.values())[-5:], "energy")
+        assert {word for word in words if word in must} == needs, name
 
 
 def test_the_pages_code_runs() -> None:

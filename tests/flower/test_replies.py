@@ -14,7 +14,8 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 
 from enlist.errors import InputError
 from enlist.flower import client, keys
-from enlist.flower.contents import examined, misshapen, outliers, parts_of, templates_of, unweighed
+from enlist.flower.arrays import examined, misshapen, outliers, templates_of, unweighed
+from enlist.flower.arrays import records_of as parts_of
 from enlist.flower.fake import instruction, model_reply
 from enlist.flower.replies import introduced, measured, read
 from enlist.records import Outcome

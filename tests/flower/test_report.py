@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.report.federation import client_rows, shadow, standing
 from enlist.runs import read_run
 from enlist.runs.federation import by_client, events, starts, state
@@ -26,15 +26,15 @@ from flower_helpers import behaving, model, node_of, reply, run, selecting
 NODES = range(11, 21)
 
 
-def train(message: Message) -> Answer:
+def train(message: Message) -> FakeReply:
     """One node is slow, one raises, one is lost every other round, one sends what cannot be used."""
     node, number = node_of(message), int(message.content["config"]["server-round"])  # type: ignore[arg-type]
     told = {"client_id": f"clinic-{node}", "loss_rms": 1.0}
     if node == 14:
-        return Answer(3.0, error=(2, "CUDA out of memory"))
+        return FakeReply(3.0, error=(2, "CUDA out of memory"))
     if node == 15 and number % 2:
-        return Answer(5.0, error=(5, "Node Unavailable"))
-    return Answer(40.0 if node == 13 else 2.0, reply(message, float("nan") if node == 16 else None, **told))
+        return FakeReply(5.0, error=(5, "Node Unavailable"))
+    return FakeReply(40.0 if node == 13 else 2.0, reply(message, float("nan") if node == 16 else None, **told))
 
 
 def federation(folder: Path, rounds: int = 6, **terms: Any) -> Any:
@@ -71,8 +71,8 @@ def test_the_table_of_clients_comes_first(tmp_path: Path) -> None:
 
 
 def test_a_client_that_was_never_heard_of(tmp_path: Path) -> None:
-    def silent(message: Message) -> Answer:
-        return Answer(None) if node_of(message) == 11 else Answer(1.0, reply(message))
+    def silent(message: Message) -> FakeReply:
+        return FakeReply(None) if node_of(message) == 11 else FakeReply(1.0, reply(message))
 
     run(FakeGrid([11, 12, 13], behaving(silent)), 2, k=3, folder=tmp_path / "run")
     tables = read_run(tmp_path / "run")

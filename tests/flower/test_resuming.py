@@ -23,7 +23,7 @@ import enlist
 from enlist import storage
 from enlist.errors import InputError, StateFileError
 from enlist.flower import Selecting, replay
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.runs import folder as folders
 from enlist.runs import read_run
 
@@ -44,11 +44,11 @@ class Kill(BaseException):
     """The process ends here."""
 
 
-def train(message: Message) -> Answer:
+def train(message: Message) -> FakeReply:
     node = node_of(message)
     if node == 13:
-        return Answer(1.0, error=(2, "boom"))
-    return Answer(0.1 * node, reply(message, 0.1 * node, client_id=f"phone-{node}", loss_rms=1.0 + node % 3))
+        return FakeReply(1.0, error=(2, "boom"))
+    return FakeReply(0.1 * node, reply(message, 0.1 * node, client_id=f"phone-{node}", loss_rms=1.0 + node % 3))
 
 
 def federation(folder: Path, rounds: int, grid: FakeGrid | None = None, **terms: Any) -> Selecting:
@@ -172,7 +172,7 @@ def test_the_round_goes_on_where_flower_would_count_from_one(tmp_path: Path) -> 
     numbers: list[int] = []
     evaluated: list[int] = []
 
-    def look(message: Message) -> Answer:
+    def look(message: Message) -> FakeReply:
         numbers.append(message.content["config"]["server-round"])
         return train(message)
 
@@ -309,13 +309,13 @@ def test_attributes_of_a_strategy_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_names_survive_though_every_node_id_is_new(tmp_path: Path) -> None:
-    def named(message: Message) -> Answer:
+    def named(message: Message) -> FakeReply:
         name = f"phone-{node_of(message) % 100}"
         if message.metadata.message_type == "query.enlist":
             from enlist.flower import client
 
-            return Answer(0.5, client.introduction(message, client_id=name).content)
-        return Answer(1.0, reply(message, client_id=name, loss_rms=1.0))
+            return FakeReply(0.5, client.introduction(message, client_id=name).content)
+        return FakeReply(1.0, reply(message, client_id=name, loss_rms=1.0))
 
     folder = tmp_path / "run"
     first = run(FakeGrid(range(111, 121), named), 8, "oort", k=5, folder=folder)
@@ -374,7 +374,7 @@ def rates(folder: Path, *parts: int, **changes: Any) -> list[tuple[Any, ...]]:
     """The configuration that each round's clients were sent, of a run that is stopped and continued."""
     seen: dict[int, tuple[Any, ...]] = {}
 
-    def note(message: Message) -> Answer:
+    def note(message: Message) -> FakeReply:
         sent = message.content["config"]
         seen[int(sent["server-round"])] = (sent["lr"], sent["key"], sent.get("warm-up"), sent["epochs"])
         return train(message)
@@ -408,10 +408,10 @@ def test_another_model_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_run_whose_replies_hold_a_part_of_the_model_goes_on(tmp_path: Path) -> None:
-    def part(message: Message) -> Answer:
+    def part(message: Message) -> FakeReply:
         content = reply(message)
         content["arrays"] = ArrayRecord({"0": content["arrays"]["0"]})
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     for rounds in (1, 3):
         wrapped = run(FakeGrid(NODES, behaving(part)), rounds, k=4, folder=tmp_path / "run")
@@ -540,7 +540,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def test_disk_use_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from enlist.flower import replaying
+    from enlist.flower import decisions as replaying
 
     monkeypatch.setattr(replaying, "LONGEST_SEGMENT", 5_000)
     folder = tmp_path / "run"
@@ -583,12 +583,12 @@ def large(kind: np.dtype[Any], size: int) -> ArrayRecord:
 
 @pytest.mark.parametrize("make", MOMENTS)
 def test_a_checkpoint_is_at_most_three_times_the_model(make: Any, tmp_path: Path) -> None:
-    def noisy(message: Message) -> Answer:
+    def noisy(message: Message) -> FakeReply:
         content = reply(message, 0.0)
         sent = message.content["arrays"]["weight"].numpy()
         step = (0.01 * node_of(message) * np.cos(np.arange(len(sent)))).astype(sent.dtype)
         content["arrays"] = ArrayRecord({"weight": Array(sent + step)})
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     def go(folder: Path, *parts: int) -> Any:
         for rounds in parts:
@@ -614,11 +614,11 @@ def test_a_model_of_double_precision_stays_one(tmp_path: Path) -> None:
 
 
 def test_a_model_sent_in_half_precision_learns_in_that_of_the_replies() -> None:
-    def single(message: Message) -> Answer:
+    def single(message: Message) -> FakeReply:
         content = reply(message, 0.0)
         sent = message.content["arrays"]["0"].numpy()
         content["arrays"] = ArrayRecord([sent.astype(np.float32) + np.float32(1e-4)])
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     grid = FakeGrid(NODES, behaving(single))
     wrapped = selecting(grid, k=4)

@@ -15,7 +15,7 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 import enlist
 from enlist.errors import InputError
 from enlist.flower import MovingAverage, Percentile, Selecting, client, deadlines
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.federation import ORPHANS
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -23,7 +23,7 @@ from flower_helpers import behaving, model, node_of, reply, run, selecting, valu
 
 
 def taking(seconds: Any, **claims: Any) -> Any:
-    return behaving(lambda message: Answer(seconds(node_of(message)), reply(message, **claims)))
+    return behaving(lambda message: FakeReply(seconds(node_of(message)), reply(message, **claims)))
 
 
 def asked(grid: FakeGrid, number: int | None = None) -> list[int]:
@@ -52,12 +52,12 @@ def test_overcommitment_stops_at_k_and_the_rest_is_late() -> None:
     assert (outcome == enlist.Outcome.COMPLETED).sum() == 10
     assert (outcome == enlist.Outcome.LATE).sum() == 5
     assert grid.clock.now < 17.0
-    assert len(wrapped.post.busy) == 5
+    assert len(wrapped.training.messenger.busy) == 5
 
 
 def test_a_failure_is_no_reply_to_stop_at() -> None:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, error=(2, "boom")) if node_of(message) < 14 else Answer(5.0, reply(message))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, error=(2, "boom")) if node_of(message) < 14 else FakeReply(5.0, reply(message))
 
     grid = FakeGrid(range(11, 17), behaving(train))
     wrapped = run(grid, 1, "random", k=3, overcommit=2.0)
@@ -84,10 +84,10 @@ def test_late_replies_teach() -> None:
 
 
 def test_a_late_reply_that_comes_during_the_evaluation_teaches_too() -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "evaluate":
-            return Answer(5.0, behaving()(message).content)
-        return Answer(12.0 if node_of(message) == 11 else 1.0, reply(message))
+            return FakeReply(5.0, behaving()(message).content)
+        return FakeReply(12.0 if node_of(message) == 11 else 1.0, reply(message))
 
     grid = FakeGrid(range(11, 14), answer)
     strategy = FedAvg(min_available_nodes=1)
@@ -99,9 +99,9 @@ def test_a_late_reply_that_comes_during_the_evaluation_teaches_too() -> None:
 def late_run(**terms: Any) -> Any:
     """Node 11 gives +11 a round late; others give +1; round 1 asks all, round 2 all but the busy one."""
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         slow = node_of(message) == 11
-        return Answer(12.0 if slow else 3.0, reply(message, 11.0 if slow else 1.0))
+        return FakeReply(12.0 if slow else 3.0, reply(message, 11.0 if slow else 1.0))
 
     grid = FakeGrid(range(11, 14), behaving(train))
     return run(grid, 2, "cs-ucb", k=3, deadline=10.0, most_often=None, **terms), grid
@@ -150,13 +150,13 @@ def test_merging_keeps_few_models() -> None:
     grid = FakeGrid(range(11, 31), taking(lambda node: 1000.0 if node < 20 else 1.0))
     wrapped = run(grid, 20, "random", k=5, deadline=10.0, late="merge")
     assert len(wrapped.late.models) <= 5
-    assert len(wrapped.post.open) <= 9
-    assert set(wrapped.late.asked) <= {sent.round for sent in wrapped.post.open.values()}
+    assert len(wrapped.training.messenger.open) <= 9
+    assert set(wrapped.late.asked) <= {sent.round for sent in wrapped.training.messenger.open.values()}
 
 
 def test_merging_with_a_server_optimiser() -> None:
-    def train(message: Message) -> Answer:
-        return Answer(12.0 if node_of(message) == 11 else 3.0, reply(message, 1.0))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(12.0 if node_of(message) == 11 else 3.0, reply(message, 1.0))
 
     grid = FakeGrid(range(11, 14), behaving(train))
     wrapped = run(grid, 3, "random", strategy=FedAdam(fraction_evaluate=0.0), k=3, deadline=10.0, late="merge")
@@ -164,12 +164,12 @@ def test_merging_with_a_server_optimiser() -> None:
 
 
 def test_a_late_reply_that_is_an_error_or_spoilt_is_written_down(tmp_path: Path) -> None:
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         if node_of(message) == 11:
-            return Answer(12.0, error=(5, "Node Unavailable"))
+            return FakeReply(12.0, error=(5, "Node Unavailable"))
         if node_of(message) == 12:
-            return Answer(12.0, reply(message, float("nan")))
-        return Answer(3.0, reply(message, 1.0))
+            return FakeReply(12.0, reply(message, float("nan")))
+        return FakeReply(3.0, reply(message, 1.0))
 
     grid = FakeGrid(range(11, 15), behaving(train))
     wrapped = run(grid, 2, "random", k=4, deadline=10.0, late="merge", folder=tmp_path / "run")
@@ -180,7 +180,9 @@ def test_a_late_reply_that_is_an_error_or_spoilt_is_written_down(tmp_path: Path)
 
 
 def test_the_deadline_never_exceeds_the_timeout() -> None:
-    grid = FakeGrid([11, 12], behaving(lambda message: Answer(None if node_of(message) == 12 else 1.0, reply(message))))
+    grid = FakeGrid(
+        [11, 12], behaving(lambda message: FakeReply(None if node_of(message) == 12 else 1.0, reply(message)))
+    )
     wrapped = selecting(grid, "random", k=2, deadline=500.0)
     wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1, timeout=40.0)
     assert grid.clock.now == pytest.approx(40.0, abs=0.1)
@@ -215,7 +217,7 @@ def test_the_moving_average() -> None:
 
 
 def test_a_function_as_deadline() -> None:
-    grid = FakeGrid(range(11, 15), behaving(lambda message: Answer(None)))
+    grid = FakeGrid(range(11, 15), behaving(lambda message: FakeReply(None)))
     run(grid, 2, "random", k=2, deadline=lambda number, recent: 5.0 * number)
     assert grid.clock.now == pytest.approx(15.0, abs=0.2)
     for wrong in (0.0, float("nan"), "soon", None, True):
@@ -244,8 +246,8 @@ def test_joining_leaving_and_coming_back() -> None:
 
 
 def test_a_client_that_comes_back_under_another_node_keeps_what_was_learned() -> None:
-    def train(message: Message) -> Answer:
-        return Answer(
+    def train(message: Message) -> FakeReply:
+        return FakeReply(
             1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}", loss_rms=float(node_of(message)))
         )
 
@@ -260,12 +262,12 @@ def test_a_client_that_comes_back_under_another_node_keeps_what_was_learned() ->
 def test_a_stranger_is_asked_who_it_is_if_somebody_is_missing() -> None:
     questions = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         name = f"clinic-{node_of(message) % 10}"
         if message.metadata.message_type == "query.enlist":
             questions.append(node_of(message))
-            return Answer(2.0, client.introduction(message, client_id=name).content)
-        return Answer(1.0, reply(message, client_id=name, loss_rms=1.0))
+            return FakeReply(2.0, client.introduction(message, client_id=name).content)
+        return FakeReply(1.0, reply(message, client_id=name, loss_rms=1.0))
 
     grid = FakeGrid([11, 12, 13], answer)
     wrapped = changing(grid, 5, {4: [12, 13, 21]}, "oort", k=3)
@@ -277,11 +279,11 @@ def test_a_stranger_is_asked_who_it_is_if_somebody_is_missing() -> None:
 def test_who_cannot_answer_is_not_asked_again() -> None:
     questions = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "query.enlist":
             questions.append(node_of(message))
-            return Answer(1.0, error=(2, "No query function registered with name 'enlist'"))
-        return Answer(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}"))
+            return FakeReply(1.0, error=(2, "No query function registered with name 'enlist'"))
+        return FakeReply(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}"))
 
     grid = FakeGrid([11, 12, 13], answer)
     changing(grid, 8, {3: [12, 13, 21], 5: [12, 13, 31], 7: [12, 13, 41]}, "random", k=3)
@@ -292,9 +294,9 @@ def test_who_cannot_answer_is_not_asked_again() -> None:
 
 
 def test_an_introduction_that_never_comes_is_not_waited_for_longer_than_agreed() -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         silent = message.metadata.message_type == "query.enlist" and node_of(message) == 12
-        return Answer(None) if silent else behaving()(message)
+        return FakeReply(None) if silent else behaving()(message)
 
     grid = FakeGrid([11, 12, 13], answer)
     wrapped = run(grid, 2, "random", k=3, identify="always")
@@ -306,11 +308,11 @@ def test_an_introduction_that_never_comes_is_not_waited_for_longer_than_agreed()
 def test_a_lost_node_is_asked_again_who_it_is() -> None:
     times = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "query.enlist" and node_of(message) == 12:
             times.append(node_of(message))
             if len(times) == 1:
-                return Answer(1.0, error=(5, "Node Unavailable"))
+                return FakeReply(1.0, error=(5, "Node Unavailable"))
         return behaving(num_examples=5)(message)
 
     grid = FakeGrid([11, 12], answer)
@@ -320,7 +322,7 @@ def test_a_lost_node_is_asked_again_who_it_is() -> None:
 
 
 def test_two_nodes_with_one_name_are_both_used_and_it_is_written_down(tmp_path: Path) -> None:
-    grid = FakeGrid([11, 12, 13], behaving(lambda message: Answer(1.0, reply(message, client_id="same"))))
+    grid = FakeGrid([11, 12, 13], behaving(lambda message: FakeReply(1.0, reply(message, client_id="same"))))
     wrapped = run(grid, 4, "random", k=3, folder=tmp_path / "run")
     assert wrapped.nodes.names == ["same", "node-12", "node-13"]
     assert wrapped.selector.counts.selected.tolist() == [4, 4, 4]
@@ -330,21 +332,21 @@ def test_two_nodes_with_one_name_are_both_used_and_it_is_written_down(tmp_path: 
 
 
 def test_two_nodes_with_one_name_in_their_introductions() -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "query.enlist":
-            return Answer(0.2, client.introduction(message, client_id="same").content)
-        return Answer(1.0, reply(message))
+            return FakeReply(0.2, client.introduction(message, client_id="same").content)
+        return FakeReply(1.0, reply(message))
 
     wrapped = run(FakeGrid([11, 12], answer), 1, "random", k=2, identify="always")
     assert sorted(wrapped.nodes.names) == ["node-12", "same"]
 
 
 def test_a_name_that_is_told_between_two_rounds_is_not_taken_from_a_node_that_is_online(tmp_path: Path) -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "query.enlist":
             impostor = node_of(message) == 12  # and slower than the server waits for introductions
-            return Answer(125.0 if impostor else 0.2, client.introduction(message, client_id="clinic").content)
-        return Answer(1.0, reply(message))
+            return FakeReply(125.0 if impostor else 0.2, client.introduction(message, client_id="clinic").content)
+        return FakeReply(1.0, reply(message))
 
     grid = FakeGrid([11, 12], answer)
     strategy = FedAvg(fraction_evaluate=0.0, min_available_nodes=1, min_train_nodes=1)
@@ -359,25 +361,25 @@ def test_a_name_that_is_told_between_two_rounds_is_not_taken_from_a_node_that_is
 
 
 def test_features_that_differ_are_refused() -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "query.enlist":
             odd = node_of(message) == 13
             features = {"other": 1.0} if odd else {"cores": float(node_of(message))}
-            return Answer(0.2, client.introduction(message, client_id=node_of(message), features=features).content)
-        return Answer(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1))
+            return FakeReply(0.2, client.introduction(message, client_id=node_of(message), features=features).content)
+        return FakeReply(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1))
 
     wrapped = run(FakeGrid([11, 12, 13], answer), 3, "fedsuv", k=2)
     assert wrapped.nodes.names == ["11", "12"]
 
 
 def test_the_features_of_most_count_whatever_one_calls_itself(tmp_path: Path) -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         node = node_of(message)
         if message.metadata.message_type == "query.enlist":
             features = {"speed": 1.0} if node == 20 else {"cores": float(node), "bandwidth": 5.0}
             name = "0-odd" if node == 20 else f"phone-{node}"
-            return Answer(0.2, client.introduction(message, client_id=name, features=features).content)
-        return Answer(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1))
+            return FakeReply(0.2, client.introduction(message, client_id=name, features=features).content)
+        return FakeReply(1.0, reply(message, loss_rms=1.0, accuracy_gain=0.1))
 
     wrapped = run(FakeGrid(range(11, 21), answer), 2, "fedsuv", k=3, folder=tmp_path / "run")
     assert wrapped.nodes.names == [f"phone-{node}" for node in range(11, 20)]
@@ -387,8 +389,8 @@ def test_the_features_of_most_count_whatever_one_calls_itself(tmp_path: Path) ->
 
 
 def test_clients_that_nobody_can_be_again_are_forgotten() -> None:
-    def train(message: Message) -> Answer:
-        return Answer(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}"))
+    def train(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}"))
 
     grid = FakeGrid([11, 12, 13], train)
     generations = {number: [10 * number + place for place in (1, 2, 3)] for number in range(2, ORPHANS)}
@@ -433,12 +435,12 @@ def test_evaluations_of_both_kinds_are_kept() -> None:
 
 
 def test_an_evaluation_that_comes_a_round_too_late_does_not_count() -> None:
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "train":
-            return Answer(1.0, reply(message))
+            return FakeReply(1.0, reply(message))
         late = node_of(message) == 11
         metrics = MetricRecord({"num-examples": 5, "accuracy": 0.0 if late else 1.0})
-        return Answer(15.0 if late else 1.0, RecordDict({"metrics": metrics}))
+        return FakeReply(15.0 if late else 1.0, RecordDict({"metrics": metrics}))
 
     grid = FakeGrid(range(11, 15), answer)
     wrapped = run(grid, 4, "random", strategy=FedAvg(min_available_nodes=1), k=4, deadline=10.0, most_often=None)
@@ -449,7 +451,7 @@ def test_an_evaluation_that_comes_a_round_too_late_does_not_count() -> None:
 def test_contents_of_introductions_are_small() -> None:
     seen: list[RecordDict] = []
 
-    def answer(message: Message) -> Answer:
+    def answer(message: Message) -> FakeReply:
         if message.metadata.message_type == "query.enlist":
             seen.append(message.content)
         return behaving()(message)

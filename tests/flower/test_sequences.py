@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from enlist.contract import Selector
 from enlist.flower import NoNodesError, replay
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.records import Outcome
 from enlist.runs.tables import read_table
 
@@ -63,17 +63,17 @@ class Watched:
 def test_everybody_who_was_asked_has_exactly_one_outcome(plan: dict[str, Any]) -> None:
     fates = iter(plan["fates"] * 100)
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         kind, seconds, number = next(fates)
         if kind == "silent":
-            return Answer(None)
+            return FakeReply(None)
         if kind == "error":
-            return Answer(seconds, error=(number, "as fate has it"))
+            return FakeReply(seconds, error=(number, "as fate has it"))
         if kind == "foreign":
-            return Answer(seconds, reply(message, loss_rms=1.0), source=99)
+            return FakeReply(seconds, reply(message, loss_rms=1.0), source=99)
         value = float("nan") if kind == "spoilt" else None
         content = reply(message, value, loss_rms=1.0, client_id=f"phone-{node_of(message)}")
-        return Answer(seconds, content, copies=max(number, 1))
+        return FakeReply(seconds, content, copies=max(number, 1))
 
     grid = FakeGrid(sorted(plan["online"][0]), behaving(train))
     watched = Watched()
@@ -99,7 +99,7 @@ def test_everybody_who_was_asked_has_exactly_one_outcome(plan: dict[str, Any]) -
             asked.update((number, client) for client in wrapped.current.selection.clients.tolist())
             selector = wrapped.selector
             selector.tell = lambda *told: watched.tell(selector, *told)  # type: ignore[method-assign]
-            assert len(wrapped.post.open) <= len(NODES)
+            assert len(wrapped.training.messenger.open) <= len(NODES)
             assert len(wrapped.late.models) <= 6
             assert len(wrapped.late.asked) <= len(NODES) + 1
 

@@ -13,7 +13,7 @@ from flwr.serverapp.strategy import FedAdam
 
 import enlist
 from enlist.flower import Selecting, replay
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.runs import read_run
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -22,10 +22,10 @@ from flower_helpers import behaving, model, node_of, reply, run, selecting, valu
 NODES = [11, 12, 13]
 
 
-def slow(message: Message) -> Answer:
+def slow(message: Message) -> FakeReply:
     """Node 11 takes 12 s, which is too late, the others one."""
     node = node_of(message)
-    return Answer(12.0 if node == 11 else 1.0, reply(message, 1.0, client_id=f"phone-{node}"))
+    return FakeReply(12.0 if node == 11 else 1.0, reply(message, 1.0, client_id=f"phone-{node}"))
 
 
 def warmed(rounds: int) -> Any:
@@ -86,9 +86,9 @@ def failing_at(round: int) -> Any:
     return evaluate
 
 
-def prompt(message: Message) -> Answer:
+def prompt(message: Message) -> FakeReply:
     node = node_of(message)
-    return Answer(0.1 * node, reply(message, 0.1 * node, client_id=f"phone-{node}", loss_rms=1.0 + node % 3))
+    return FakeReply(0.1 * node, reply(message, 0.1 * node, client_id=f"phone-{node}", loss_rms=1.0 + node % 3))
 
 
 def federation(**terms: Any) -> tuple[Selecting, FakeGrid]:

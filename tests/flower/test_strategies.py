@@ -16,7 +16,7 @@ import enlist
 from enlist.contract import Selector
 from enlist.errors import InputError, UnknownNameError
 from enlist.flower import Selecting, with_selector
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, model, node_of, reply, run, selecting, values
@@ -44,10 +44,10 @@ KINDS = {
 }
 
 
-def train(message: Message) -> Answer:
+def train(message: Message) -> FakeReply:
     content = reply(message, 0.001 * node_of(message) ** 2, examples=node_of(message))
     content["metrics"] = MetricRecord({"num-examples": node_of(message), "train_loss": 0.5})
-    return Answer(0.1 * node_of(message), content)
+    return FakeReply(0.1 * node_of(message), content)
 
 
 def make(name: str, **more: Any) -> Strategy:
@@ -86,7 +86,7 @@ def test_the_users_strategy_is_not_changed() -> None:
 def test_fedprox_and_configs_reach_the_clients() -> None:
     configs = []
 
-    def look(message: Message) -> Answer:
+    def look(message: Message) -> FakeReply:
         configs.append(dict(message.content["config"]))
         return train(message)
 
@@ -97,10 +97,10 @@ def test_fedprox_and_configs_reach_the_clients() -> None:
     assert configs == [{**shared, "server-round": number} for number in (1, 1, 2, 2)]
 
 
-def trees(message: Message) -> Answer:
+def trees(message: Message) -> FakeReply:
     content = reply(message)
     content["arrays"] = ArrayRecord([np.frombuffer(b"x" * node_of(message), dtype=np.uint8)])
-    return Answer(1.0, content)
+    return FakeReply(1.0, content)
 
 
 def test_cyclic_trees_take_one_node_per_round() -> None:
@@ -300,19 +300,19 @@ def test_somebody_elses_loop() -> None:
 
 
 def test_late_replies_in_somebody_elses_loop() -> None:
-    grid = FakeGrid(range(11, 14), behaving(lambda message: Answer(50.0 if node_of(message) == 11 else 1.0,
+    grid = FakeGrid(range(11, 14), behaving(lambda message: FakeReply(50.0 if node_of(message) == 11 else 1.0,
                                                                      reply(message))))  # fmt: skip
     wrapped = selecting(grid, "cs-ucb", k=3, deadline=None)
     Strategy.start(wrapped, grid, model(), num_rounds=3, timeout=10.0)
-    assert wrapped.post.busy == {11}
+    assert wrapped.training.messenger.busy == {11}
     assert wrapped.selector.counts.selected.tolist() == [1, 3, 3]
 
 
 def test_the_default_selector_works_on_an_app_that_was_never_changed() -> None:
-    def stock(message: Message) -> Answer:
+    def stock(message: Message) -> FakeReply:
         content = reply(message)
         del content["enlist"]
-        return Answer(1.0 if node_of(message) % 2 else 20.0, content)
+        return FakeReply(1.0 if node_of(message) % 2 else 20.0, content)
 
     grid = FakeGrid(range(11, 31), behaving(stock))
     wrapped = with_selector(FedAvg(fraction_evaluate=0.0), k=4, deadline=10.0)

@@ -18,8 +18,8 @@ import enlist
 from enlist.cli.app import app
 from enlist.errors import InputError
 from enlist.flower import NoNodesError, replay
-from enlist.flower.fake import Answer, FakeGrid
-from enlist.flower.records import FLOWER_TABLES
+from enlist.flower.fake import FakeGrid, FakeReply
+from enlist.flower.tables import FLOWER_TABLES
 from enlist.report.flower import shadow_sections, shadow_table
 from enlist.runs import read_run
 from enlist.runs.scores import run_scores, times_selected
@@ -32,16 +32,16 @@ from flower_helpers import behaving, model, node_of, reply, run, selecting
 NODES = range(11, 41)
 
 
-def train(message: Message) -> Answer:
+def train(message: Message) -> FakeReply:
     node = node_of(message)
     if node % 10 == 3:
-        return Answer(2.0, error=(2, "<class 'ValueError'>:<'a, b'>"))
+        return FakeReply(2.0, error=(2, "<class 'ValueError'>:<'a, b'>"))
     if node % 10 == 4:
-        return Answer(40.0, reply(message, client_id=f"phone-{node}", loss=1.0, loss_rms=1.0))
+        return FakeReply(40.0, reply(message, client_id=f"phone-{node}", loss=1.0, loss_rms=1.0))
     if node % 10 == 5:
-        return Answer(5.0, error=(5, "Node Unavailable"))
+        return FakeReply(5.0, error=(5, "Node Unavailable"))
     claims = {"loss": 0.5, "loss_rms": 0.1 * (node % 10), "accuracy": 0.25, "accuracy_gain": 0.01, "seconds": 99.0}
-    return Answer(0.1 * node, reply(message, examples=node, client_id=f"phone-{node}", **claims))
+    return FakeReply(0.1 * node, reply(message, examples=node, client_id=f"phone-{node}", **claims))
 
 
 def federation(folder: Path, rounds: int = 8, selector: Any = "oort", **terms: Any) -> Any:
@@ -170,12 +170,12 @@ def test_in_the_shadow_flower_chooses_and_the_selector_watches(tmp_path: Path) -
 
 @pytest.mark.parametrize("make", [FedAvg, FedAdam])
 def test_in_the_shadow_the_model_is_flowers(make: Any) -> None:
-    def uneven(message: Message) -> Answer:
+    def uneven(message: Message) -> FakeReply:
         node = node_of(message)
         content = reply(message, 0.0, examples=10_000 if node == 11 else node)
         sent = message.content["arrays"]["0"].numpy()
         content["arrays"] = ArrayRecord([sent + (0.01 * node * np.cos(np.arange(5))).astype(sent.dtype)])
-        return Answer(1.0, content)
+        return FakeReply(1.0, content)
 
     found = []
     for shadow in (False, True):
@@ -193,8 +193,8 @@ def test_in_the_shadow_nobody_is_wanted_more_often_than_it_would_be_asked(tmp_pa
     def first(table: Any, k: int) -> Any:
         return np.arange(k)
 
-    def prompt(message: Message) -> Answer:
-        return Answer(1.0, reply(message))
+    def prompt(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message))
 
     found = {}
     for shadow, column in ((False, "asked"), (True, "wanted")):
@@ -288,8 +288,8 @@ def test_a_replay_across_clients_that_were_forgotten(tmp_path: Path, monkeypatch
 
     monkeypatch.setattr(module, "ORPHANS", 4)
 
-    def moving(message: Message) -> Answer:
-        return Answer(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}", loss_rms=1.0))
+    def moving(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, client_id=f"clinic-{node_of(message) % 10}", loss_rms=1.0))
 
     grid = FakeGrid([11, 12, 13], moving)
     wrapped = selecting(grid, "oort", k=2, folder=tmp_path / "run", identify="never")
@@ -335,12 +335,12 @@ def test_replaying_a_class_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_events_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from enlist.flower import state
+    from enlist.flower import folder as state
 
     monkeypatch.setattr(state, "MOST_EVENTS", 5)
 
-    def odd(message: Message) -> Answer:
-        return Answer(1.0, reply(message, loss=math.nan, client_id=f"c{node_of(message)}"))
+    def odd(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, loss=math.nan, client_id=f"c{node_of(message)}"))
 
     run(FakeGrid(NODES, behaving(odd)), 6, "random", k=10, folder=tmp_path / "run")
     events = (tmp_path / "run" / "events.csv").read_text().splitlines()

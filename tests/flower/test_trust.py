@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enlist import Clients
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.trust import WINDOW, Claims, resting
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -64,11 +64,13 @@ def federation(selector: str, **terms: Any) -> float:
     rng = np.random.default_rng(5)
     loss, size, seconds = rng.uniform(0.5, 2.0, COUNT), rng.integers(20, 200, COUNT), rng.uniform(5.0, 30.0, COUNT)
 
-    def train(message: Message) -> Answer:
+    def train(message: Message) -> FakeReply:
         node = node_of(message) - 100
         if node < LIARS:
             lies = {"loss": 1e9, "loss_rms": 1e9, "accuracy_gain": 1.0, "accuracy": 0.0, "seconds": 0.0}
-            return Answer(0.0, reply(message, 0.0, examples=10**12, client_id=f"phone-{node + 100}", **lies), skew=-1e6)
+            return FakeReply(
+                0.0, reply(message, 0.0, examples=10**12, client_id=f"phone-{node + 100}", **lies), skew=-1e6
+            )
         honest: dict[str, Any] = {
             "loss": loss[node],
             "loss_rms": 1.1 * loss[node],
@@ -76,7 +78,7 @@ def federation(selector: str, **terms: Any) -> float:
             "accuracy": 0.5,
         }
         honest["client_id"] = f"phone-{node + 100}"
-        return Answer(float(seconds[node]), reply(message, 0.0, examples=int(size[node]), **honest))
+        return FakeReply(float(seconds[node]), reply(message, 0.0, examples=int(size[node]), **honest))
 
     grid = FakeGrid(range(100, 100 + COUNT), behaving(train))
     table = Clients(

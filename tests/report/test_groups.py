@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from enlist.cli.report import report
 from enlist.report import sentences
-from enlist.report.groups import PANELS, group_curves, shown_methods, trend_chart
+from enlist.report.group_charts import PANELS, group_curves, shown_methods, trend_chart
 from enlist.report.runs import write_report
 from enlist.runs.example import example_run, write_run
 from enlist.runs.groups import group_rows, grouped, ordered
@@ -35,8 +35,7 @@ def rows_of(specification):
 
 @pytest.fixture
 def _no_files(monkeypatch):
-    for module in ("runs", "groups"):
-        monkeypatch.setattr(f"enlist.report.{module}.save", lambda chart, stem, suffixes: [])
+    monkeypatch.setattr("enlist.report.page.save", lambda chart, stem, suffixes: [])
 
 
 def test_a_page_of_runs_that_differ_in_a_key(tmp_path):
@@ -92,7 +91,7 @@ def test_a_grid_has_an_axis_and_panels_and_loose_points_have_places():
 def test_an_accuracy_has_no_interval_beyond_one():
     groups = grouped(made((3, 6), seeds=2))
     values = rows_of(trend_chart(groups, group_rows(groups), "final", "t").to_dict())
-    assert all(0 <= row["low"] <= row["value"] <= row["high"] <= 1 for row in values)
+    assert all(0 <= row["low"] <= row["mean"] <= row["high"] <= 1 for row in values)
 
 
 @pytest.mark.usefixtures("_no_files")

@@ -17,9 +17,10 @@ from enlist.arena import Comparison
 from enlist.cli.arena import publish as publish_arena
 from enlist.cli.describe import describe
 from enlist.cli.profile import publish as publish_profile
-from enlist.report.charts import regret_chart, save
+from enlist.report.charts import save
 from enlist.report.page import Section, write_page
 from enlist.report.personal import write_personal_report
+from enlist.report.regret import regret_chart
 from enlist.report.runs import write_report
 from enlist.runs.example import example_run, write_run
 from enlist.runs.personal import read_personal
@@ -38,7 +39,7 @@ SHOWN = f"<img src=x onerror={SET}>"
 @pytest.fixture
 def _no_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pictures in files have a test of their own."""
-    for module in ("charts", "runs", "personal"):
+    for module in ("charts", "page"):
         monkeypatch.setattr(f"enlist.report.{module}.save", lambda chart, stem, suffixes=(): [])
 
 

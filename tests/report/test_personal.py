@@ -11,19 +11,14 @@ import pytest
 from enlist.errors import InputError
 from enlist.report.personal import lead, learned, personal_table, verdict, write_personal_report
 from enlist.report.personal_charts import (
-    OTHERS,
-    action_rows,
-    arm_colours,
-    band_chart,
     estimate_rows,
     increase_chart,
-    journey_chart,
-    partner_chart,
     possible,
     score_rows,
+    series_chart,
     series_colours,
-    shown_arms,
 )
+from enlist.report.personal_choices import OTHERS, action_rows, arm_colours, journey_chart, partner_chart, shown_arms
 from enlist.runs.personal import gain_scores
 from enlist.runs.personal_example import example_personal
 
@@ -180,9 +175,9 @@ def test_poisonous_workers_are_marked():
 
 def test_axes_of_auc_and_their_bands_show_nothing_impossible() -> None:
     rows = [{"series": "personalised", "at": float(at), "mean": 0.98, "low": 0.0, "high": 1.0} for at in range(3)]
-    chart = band_chart(rows, "Over rounds", "round", "test AUC", series_colours(rows), limits=(0.0, 1.0)).to_dict()
+    chart = series_chart(rows, "Over rounds", "round", "test AUC", series_colours(rows), limits=(0.0, 1.0)).to_dict()
     assert _domain(chart) == [0.0, 1.0]
-    assert _domain(band_chart(rows, "Gain", "round", "increase", series_colours(rows)).to_dict()) == [-0.05, 1.05]
+    assert _domain(series_chart(rows, "Gain", "round", "increase", series_colours(rows)).to_dict()) == [-0.05, 1.05]
     path = [{"round": 1, "test": value, "arm": "2", "seed": "0", "mean": value} for value in (0.5, 1.0)]
     assert _domain(journey_chart(path, "Scores", "AUC", series_colours(rows), (0.0, 1.0)).to_dict())[1] == 1.0
     runs = [example_personal(seed) for seed in range(2)]

@@ -29,7 +29,7 @@ OUTSIDE = re.compile(r"""(?:\bsrc|\bhref)\s*=\s*["']?\s*(?:https?:)?//""", re.IG
 @pytest.fixture
 def _no_files(monkeypatch):
     """Charts in files are tested with the first page."""
-    monkeypatch.setattr("enlist.report.runs.save", lambda chart, stem, suffixes: [])
+    monkeypatch.setattr("enlist.report.page.save", lambda chart, stem, suffixes: [])
 
 
 @pytest.fixture(scope="module")

@@ -10,6 +10,7 @@ import pytest
 from enlist.errors import InputError
 from enlist.report import skew
 from enlist.report.charts import save, styled
+from enlist.report.sizes import size_histogram, skew_scatter
 
 COUNTS = np.array([[3, 1, 0], [0, 5, 5], [2, 2, 2]])
 
@@ -45,9 +46,7 @@ def test_pies_tell_the_size_in_the_heading():
 def test_a_few_clients_have_their_counts_written():
     cells, numbers = rows(skew.class_heatmap(COUNTS, "Title"))
     assert len(cells) == 9
-    assert [row["text"] for row in numbers][:3] == ["3", "1", "0"]
-    spec = skew.class_heatmap(COUNTS, "Title").to_dict()
-    assert spec["layer"][1]["transform"] == [{"filter": "datum.samples > 0"}]
+    assert [row["text"] for row in numbers][:3] == ["3", "1", ""]
 
 
 def test_large_counts_are_written_in_thousands():
@@ -106,7 +105,7 @@ def test_beyond_a_hundred_classes_neighbours_are_put_together():
     ],
 )
 def test_every_client_is_in_one_bar(sizes):
-    bars = rows(skew.size_histogram(sizes, "Title"))[0]
+    bars = rows(size_histogram(sizes, "Title"))[0]
     assert sum(row["clients"] for row in bars) == len(sizes)
     assert len(bars) <= 60
     for row in bars:
@@ -115,13 +114,13 @@ def test_every_client_is_in_one_bar(sizes):
 
 
 def test_the_median_is_marked():
-    middle = rows(skew.size_histogram([1, 2, 4, 8], "Title"))[1]
-    assert middle == [{"median": 3.0, "text": "median 3"}]
+    middle = rows(size_histogram([1, 2, 4, 8], "Title"))[1]
+    assert middle == [{"at": 3.0, "text": "median 3"}]
 
 
 def test_sizes_that_span_decades_get_a_logarithmic_axis():
     def kind(sizes):
-        return skew.size_histogram(sizes, "Title").to_dict()["layer"][0]["encoding"]["x"]["scale"]["type"]
+        return size_histogram(sizes, "Title").to_dict()["layer"][0]["encoding"]["x"]["scale"]["type"]
 
     assert kind([90, 100, 110, 500]) == "linear"
     assert kind([1, 10, 100, 1000, 10_000]) == "log"
@@ -129,7 +128,7 @@ def test_sizes_that_span_decades_get_a_logarithmic_axis():
 
 
 def test_a_dot_for_each_client_that_has_a_value():
-    (dots,) = rows(skew.skew_scatter([3, 5, 8], [0.1, np.nan, 0.3], "Title"))
+    (dots,) = rows(skew_scatter([3, 5, 8], [0.1, np.nan, 0.3], "Title"))
     assert dots == [{"samples": 3.0, "value": 0.1}, {"samples": 8.0, "value": 0.3}]
 
 
@@ -137,7 +136,7 @@ def test_many_clients_are_counted_in_cells():
     rng = np.random.default_rng(1)
     sizes, values = np.ceil(rng.lognormal(4, 1, 20_000)), rng.uniform(size=20_000)
     values[:2] = 0.0, 1.0
-    (cells,) = rows(skew.skew_scatter(sizes, values, "Title"))
+    (cells,) = rows(skew_scatter(sizes, values, "Title"))
     assert sum(row["clients"] for row in cells) == 20_000
     assert len(cells) < 2000
 
@@ -154,11 +153,11 @@ def test_what_cannot_be_shown_is_refused():
     with pytest.raises(InputError, match="not negative"):
         skew.class_heatmap([[1, -1]], "Title")
     with pytest.raises(InputError, match="at least one client"):
-        skew.size_histogram([], "Title")
+        size_histogram([], "Title")
     with pytest.raises(InputError, match="one number for each of 2 clients"):
-        skew.skew_scatter([1, 2], [0.5], "Title")
+        skew_scatter([1, 2], [0.5], "Title")
     with pytest.raises(InputError, match="no client has a value"):
-        skew.skew_scatter([1], [np.nan], "Title")
+        skew_scatter([1], [np.nan], "Title")
 
 
 @pytest.mark.parametrize(
@@ -168,9 +167,9 @@ def test_what_cannot_be_shown_is_refused():
         skew.class_pies(COUNTS, "Title"),
         skew.class_heatmap(COUNTS, "Title"),
         skew.class_heatmap(np.ones((300, 3)), "Title"),
-        skew.size_histogram([1, 3, 9], "Title"),
-        skew.skew_scatter([1, 3], [0.2, 0.4], "Title"),
-        skew.skew_scatter(np.arange(1, 5001), np.linspace(0, 1, 5000), "Title"),
+        size_histogram([1, 3, 9], "Title"),
+        skew_scatter([1, 3], [0.2, 0.4], "Title"),
+        skew_scatter(np.arange(1, 5001), np.linspace(0, 1, 5000), "Title"),
     ],
     ids=["bars", "pies", "written", "sorted", "sizes", "dots", "cells"],
 )

@@ -227,7 +227,7 @@ def test_a_full_disk_leaves_a_good_checkpoint(
 def test_a_full_disk_while_a_table_is_written_is_a_clear_error(tmp_path: Path) -> None:
     """/dev/full answers every write with ENOSPC; the buffered rows fail again when the file is closed."""
     run = opened(tmp_path)
-    run._files["rounds.csv"] = open("/dev/full", "w")  # noqa: SIM115
+    run.tables["rounds.csv"]._file = open("/dev/full", "w")  # noqa: SIM115
 
     def record() -> None:
         with run:

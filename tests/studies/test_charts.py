@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from enlist import studies
-from enlist.studies.charts import Look, bands, boxes, curves, intervals, lines, points, splines, tiles
+from enlist.studies.charts import Look, bands, boxes, curves, intervals, lines, points, tiles
 
 VALUES = np.array([[0.5, 0.6, 0.7], [0.6, 0.6, 0.9]])
 
@@ -26,13 +26,6 @@ def test_bands_leave_out_what_nobody_knows() -> None:
     values = np.array([[np.nan, 0.6], [np.nan, 0.8]])
     assert [row["at"] for row in bands(values, series="a")] == [2]
     assert len(lines(values, series="a")) == 2
-
-
-def test_splines_follow_a_straight_line_and_short_curves() -> None:
-    straight = np.tile(np.arange(10.0), (2, 1))
-    rows = splines(straight, series="a")
-    assert all(row["mean"] == pytest.approx(row["at"] - 1, abs=1e-6) for row in rows)
-    assert [row["mean"] for row in splines(np.array([[0.0, 1.0]]), series="a")] == [0.0, 0.25, 0.5, 0.75, 1.0]
 
 
 def test_panels_are_small_multiples_of_their_own_rows() -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from enlist._internal.statistics import smallest_difference
+from enlist.errors import InputError, UnknownNameError
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, counted, trials_for
 from enlist.studies.measures import (
     EVENNESS,
@@ -20,7 +21,18 @@ from enlist.studies.measures import (
     final_accuracy,
 )
 from enlist.studies.results import Group, Outcome, Results
-from enlist.studies.rules import Arm, AsPrinted, Limit, Parts, Rule, Share, Untestable, simple_rules
+from enlist.studies.rules import (
+    Arm,
+    AsPrinted,
+    Everywhere,
+    Limit,
+    Parts,
+    Rule,
+    Share,
+    Untestable,
+    simple_rules,
+    with_spreads,
+)
 
 OURS, BASE, OTHER = Arm("ours", "ours"), Arm("base", "random"), Arm("other", "the other")
 NUMBER = Measure("the number", lambda outcome, base: Value(outcome["number"], bool(outcome["open"])))
@@ -205,6 +217,30 @@ def test_a_share_of_cases(heads, kind):
     assert rule.words() == "share of the runs in which it is so, with Wilson's interval: at least 0.9"
 
 
+def test_experiments_without_a_case_do_not_count_and_none_at_all_is_no_test():
+    rule = Share("it is so", lambda outcome: outcome["cases"], Arm("ours", "cases"), 0.9)
+
+    def of(*cases):
+        return Results(
+            {"ours": Group("ours", {}, {n: Outcome({"cases": each}, {}, 1.0) for n, each in enumerate(cases)})}
+        )
+
+    assert rule(of([True] * 40, [])).ours.endswith("of the 40 cases")
+    assert rule(of([], []))[::2] == (UNTESTABLE, "there was no case of it")
+
+
+def test_the_same_rule_wherever_it_was_run():
+    found = results(ours=[3.0, 3.1, 3.2], base=[1.0, 1.0, 1.0])
+    here = Rule("greater", NUMBER, OURS, [BASE], 0.5)
+    there = dataclasses.replace(here, of=Arm("there/ours", "ours"))
+    assert Everywhere({"here": here, "there": there})(found).ours == "here: +2.10 [+1.85, +2.35]"
+    assert list(simple_rules(Everywhere({"here": here, "there": there}), "faster")) == ["faster/here", "faster/there"]
+    with pytest.raises(UnknownNameError, match="there/ours"):
+        Everywhere({"there": there})(found)
+    with pytest.raises(InputError, match="use Parts"):
+        Everywhere({"here": here, "there": dataclasses.replace(here, margin=1.0)}).words()
+
+
 def test_reasons_that_parts_share_are_said_once():
     found = results(ours=[3.0, 3.1, 3.2], base=[1.0, 1.0, 1.0])
     good = Rule("greater", NUMBER, OURS, [BASE], 0.5)
@@ -258,3 +294,29 @@ def test_less_loss_is_better():
         for key, curve in curves.items()
     }
     assert Rule("greater", FINAL_LOSS, OURS, [BASE], 0.1)(Results(groups)).ours == "+0.250 [+0.250, +0.250]"
+
+
+def test_keys_that_are_looked_at_together_are_one_outcome_per_common_seed():
+    mean = Measure("mean of both", lambda outcome, base: Value(float(np.mean(outcome["number"]))))
+    numbers = {"one": {0: 1.0, 1: 2.0, 2: 9.0}, "two": {0: 3.0, 1: 6.0}, "base": {0: 1.0, 1: 1.0, 2: 1.0}}
+    found = Results(
+        {
+            key: Group(key, {}, {seed: Outcome({"number": number}, {}, 1.0) for seed, number in own.items()})
+            for key, own in numbers.items()
+        }
+    )
+    both = Arm("one", "both", ("two",))
+    rule = Rule("greater", mean, both, [Arm("base", "base")], 1.0)
+    # Seed 0: (1 + 3) / 2 - 1 = 1; seed 1: (2 + 6) / 2 - 1 = 3; seed 2 has no second key.
+    assert rule.differences(found, both, rule.against[0])[0].tolist() == [1.0, 3.0]
+    assert Limit("at least", mean, both, 3.0)(found).ours.startswith("3.00")
+    assert Share("it is large", lambda outcome: max(outcome["number"]) > 3, both, 0.5)(found).ours.endswith(
+        "of the 2 both"
+    )
+
+
+def test_spreads_are_found_by_claim_and_part():
+    plain = Rule("greater", NUMBER, OURS, [BASE], 0.5)
+    rule = with_spreads(Parts({"a": plain, "b": AsPrinted(plain, [])}), {"claim/a": 0.1, "claim/b": 0.2}, "claim")
+    assert [each.spread for each in simple_rules(rule).values()] == [0.1, 0.2]
+    assert with_spreads(Untestable("no"), {}, "claim") == Untestable("no")

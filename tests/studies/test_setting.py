@@ -70,3 +70,12 @@ def test_it_stands_above_the_verdicts(tmp_path):
     table = "| what | here |\n|---|---|\n| seeds | 0 to 2 |\n"
     assert text.index("**What was run.**") < text.index(table) < text.index("## Smoke run")
     assert "What was run" in page.read_text()
+
+
+def test_epochs_rules_of_arms_and_what_only_the_paper_says():
+    settings = {"rounds": {"epochs": 6}, "rule": {"kind": "ucb", "c": 0.05}, "model": {"name": "x", "at": [0.5, -1.0]}}
+    rows = {row[0]: row[1:] for row in setting_rows({"a": {"settings": settings, "seeds": [0]}}, {"clients": "4"})}
+    assert rows["epochs per round"] == ["6", "–"]
+    assert rows["methods"] == ["ucb, c 0.05", "–"]
+    assert rows["clients"] == ["–", "4"]
+    assert rows["network"][0] == "x, at 0.5/-1"

@@ -15,7 +15,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
 
 from flower_helpers import behaving, reply, run
 
-from enlist.flower.fake import Answer, FakeGrid
+from enlist.flower.fake import FakeGrid, FakeReply
 
 ROUNDS = 6
 
@@ -23,8 +23,8 @@ ROUNDS = 6
 def train(message):
     node = message.metadata.dst_node_id
     if node == 13:
-        return Answer(1.0, error=(1, "its disk is full"))
-    return Answer(0.5 * (node - 10), reply(message, client_id=f"phone-{node}", loss=0.5, loss_rms=0.6))
+        return FakeReply(1.0, error=(1, "its disk is full"))
+    return FakeReply(0.5 * (node - 10), reply(message, client_id=f"phone-{node}", loss=0.5, loss_rms=0.6))
 
 
 def test_a_federation_is_followed_round_by_round(tmp_path):
@@ -60,7 +60,7 @@ def test_a_federation_is_followed_round_by_round(tmp_path):
             seen.append((rows["lab/clinic"]["state"], figures["rounds finished"]))
             steps[number - 1].set()
         running.join(60)
-        client.application.desk._scanned = -1e9
+        client.application.catalogue._scanned = -1e9
         time.sleep(0.5)
         last = client.get("/data/federation/lab/clinic").json()
         assert last["state"]["state"] == "finished"

@@ -7,7 +7,7 @@ import shutil
 from ui_helpers import Server, unfinished
 
 from enlist.runs.example import example_run, write_run
-from enlist.ui.desk import Desk
+from enlist.ui.catalogue import Catalogue
 
 LARGEST = 1_000_000
 
@@ -23,14 +23,14 @@ def test_a_large_run_is_sent_in_small_pieces(tmp_path):
                 chart = client.get(f"/chart/{name}/{view}", headers={"Accept-Encoding": "identity"})
                 assert "cannot be drawn" not in chart.text
                 assert len(chart.content) < LARGEST, name
-        shelf = client.application.desk.shelf
+        tables = client.application.catalogue.tables
         path = tmp_path / "all" / "large" / "participations.csv"
-        following = next(each for (name, _), (each, _) in shelf._tables.items() if name == str(path))
+        following = next(each for (name, _), (each, _) in tables._tables.items() if name == str(path))
         with path.open("a") as file:
             file.write(path.read_text().splitlines()[-1] + "\n")
         client.get("/data/run/all/large?round=701")
         assert 0 < following.fresh < 200  # bytes: one row of 50,000
-        assert shelf.size < 60_000_000
+        assert tables.size < 60_000_000
 
 
 def test_an_overview_of_hundreds_of_runs_is_small(tmp_path):
@@ -41,16 +41,16 @@ def test_an_overview_of_hundreds_of_runs_is_small(tmp_path):
         found = client.get("/data/runs", headers={"Accept-Encoding": "identity"})
         assert len(found.json()["rows"]) == 600
         assert len(found.content) < LARGEST
-        assert client.application.desk.shelf.size == 0
+        assert client.application.catalogue.tables.size == 0
 
 
 def test_finished_runs_are_not_read_again(tmp_path, monkeypatch):
     for number in range(20):
         write_run(example_run("oort", number), tmp_path / "all" / str(number))
-    desk = Desk([tmp_path / "all"])
-    desk.look()
+    catalogue = Catalogue([tmp_path / "all"])
+    catalogue.refresh()
     read = []
-    monkeypatch.setattr("enlist.ui.shelf.brief", lambda *given: read.append(given))
-    desk._scanned = -1e9
-    assert desk.look() == set()
+    monkeypatch.setattr("enlist.ui.cache.summarise", lambda *given: read.append(given))
+    catalogue._scanned = -1e9
+    assert catalogue.refresh() == set()
     assert read == []

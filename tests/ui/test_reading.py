@@ -17,9 +17,9 @@ from enlist.errors import InputError
 from enlist.runs.example import example_run, write_run
 from enlist.runs.scores import run_summary
 from enlist.runs.tables import read_run
+from enlist.ui.cache import TableCache, version
 from enlist.ui.index import Index, Item, check_roots
-from enlist.ui.shelf import Shelf, version
-from enlist.ui.standing import brief
+from enlist.ui.status import summarise
 
 
 def item_of(folder: Path, kind: str = "run") -> Item:
@@ -71,15 +71,15 @@ def test_a_folder_that_becomes_a_link_later_is_refused(tmp_path):
     shutil.rmtree(tmp_path / "given" / "run")
     (tmp_path / "given" / "run").symlink_to(tmp_path / "secret")
     with pytest.raises(InputError, match="leads out of the folder"):
-        Shelf().run(item)
-    assert Shelf().brief(item).standing.state == "damaged"
+        TableCache().run(item)
+    assert TableCache().summary(item).status.state == "damaged"
 
 
 def test_a_link_that_the_user_typed_is_followed(tmp_path):
     write_run(example_run(), tmp_path / "real" / "run")
     (tmp_path / "typed").symlink_to(tmp_path / "real")
     item = Index.of([tmp_path / "typed"]).items["real/run"]
-    assert Shelf().brief(item).standing.state == "finished"
+    assert TableCache().summary(item).status.state == "finished"
 
 
 def test_folders_of_one_name_are_told_apart_and_one_folder_is_shown_once(tmp_path):
@@ -95,11 +95,11 @@ def test_what_is_no_folder_is_refused(tmp_path):
         check_roots([tmp_path / "file"])
 
 
-def test_a_brief_has_the_numbers_of_the_run(tmp_path):
+def test_a_summary_has_the_numbers_of_the_run(tmp_path):
     folder = write_run(example_run("oort", 3, clients=40, rounds=30), tmp_path / "run")
-    found, summary = brief(item_of(folder)), run_summary(read_run(folder))
-    assert (found.method, found.seed, found.standing.rounds) == ("oort", 3, 30)
-    assert (found.last, found.final) == (summary["last"], summary["final"])
+    found, scores = summarise(item_of(folder)), run_summary(read_run(folder))
+    assert (found.method, found.seed, found.status.rounds) == ("oort", 3, 30)
+    assert (found.last, found.final) == (scores["last"], scores["final"])
     assert found.values["selector.name"] == "oort"
     assert len(found.spark) <= 40
 
@@ -108,7 +108,7 @@ def test_a_run_that_was_killed_has_stalled(tmp_path):
     folder = unfinished(tmp_path / "run", rounds=3, of=10)
     os.utime(folder / "rounds.csv", (time.time() - 500,) * 2)
     os.utime(folder / "config.json", (time.time() - 500,) * 2)
-    found = brief(item_of(folder)).standing
+    found = summarise(item_of(folder)).status
     assert (found.state, found.rounds, found.of, found.progress) == ("stalled", 3, 10, 0.3)
     assert "--resume" in found.why
     assert 400 < time.time() - found.since < 600
@@ -128,9 +128,9 @@ def test_a_run_whose_lock_is_held_is_running_and_says_how_long_still(tmp_path):
     (folder / "wall.csv").write_text("round,seconds,selecting\n" + "".join(f"{n},2.0,\n" for n in range(1, 5)))
     with subprocess.Popen([sys.executable, "-c", HOLD, str(folder / "lock")], stdout=subprocess.PIPE) as holder:
         assert holder.stdout.readline() == b"held\n"
-        found = brief(item_of(folder), now=time.time() + 20).standing
+        found = summarise(item_of(folder), now=time.time() + 20).status
         assert (found.state, found.left) == ("running", 12.0)
-        late = brief(item_of(folder), now=time.time() + 900).standing
+        late = summarise(item_of(folder), now=time.time() + 900).status
         assert (late.state, late.why) == ("stalled", "it is running, but no round has ended")
         holder.kill()
 
@@ -142,7 +142,7 @@ def test_a_federation_that_was_stopped_has_failed_and_says_why(tmp_path):
         file.write("2026-11-17 03:10:00,9.0,4,stopped: the disk is full\n")
     for path in folder.iterdir():
         os.utime(path, (time.time() - 500,) * 2)
-    found = brief(item_of(folder, "federation")).standing
+    found = summarise(item_of(folder, "federation")).status
     assert (found.state, found.why) == ("failed", "the disk is full")
 
 
@@ -165,23 +165,23 @@ DAMAGE = {
 def test_a_damaged_run_is_shown_as_such_and_hides_nothing_else(tmp_path, damage):
     comparison(tmp_path / "all", seeds=1)
     DAMAGE[damage](tmp_path / "all" / "runs" / "oort" / "0")
-    shelf, found = Shelf(), Index.of([tmp_path / "all"])
-    briefs = {id: shelf.brief(item) for id, item in found.items.items() if item.kind == "run"}
-    assert briefs["all/runs/oort/0"].standing.state == "damaged"
-    assert briefs["all/runs/oort/0"].standing.why
-    assert str(tmp_path) not in briefs["all/runs/oort/0"].standing.why
-    assert briefs["all/runs/random/0"].standing.state == "finished"
+    tables, found = TableCache(), Index.of([tmp_path / "all"])
+    summaries = {id: tables.summary(item) for id, item in found.items.items() if item.kind == "run"}
+    assert summaries["all/runs/oort/0"].status.state == "damaged"
+    assert summaries["all/runs/oort/0"].status.why
+    assert str(tmp_path) not in summaries["all/runs/oort/0"].status.why
+    assert summaries["all/runs/random/0"].status.state == "finished"
 
 
 def test_half_a_line_is_not_read_until_it_is_whole(tmp_path):
     folder = unfinished(tmp_path / "run", rounds=4, of=8)
-    shelf, item = Shelf(), item_of(folder)
+    tables, item = TableCache(), item_of(folder)
     whole = (folder / "rounds.csv").read_text()
     (folder / "rounds.csv").write_text(whole[:-7])
-    assert shelf.brief(item).standing.rounds == 3
+    assert tables.summary(item).status.rounds == 3
     (folder / "rounds.csv").write_text(whole)
-    assert shelf.brief(item).standing.rounds == 4
-    assert len(shelf.run(item).rounds["round"]) == 4
+    assert tables.summary(item).status.rounds == 4
+    assert len(tables.run(item).rounds["round"]) == 4
 
 
 def test_versions_change_with_the_files(tmp_path):
@@ -195,29 +195,29 @@ def test_versions_change_with_the_files(tmp_path):
 
 def test_memory_is_bounded_however_many_runs_are_looked_at(tmp_path):
     comparison(tmp_path / "all", methods=[f"m{n}" for n in range(12)], seeds=2, clients=50, rounds=40)
-    shelf, found = Shelf(room=200_000), Index.of([tmp_path / "all"])
+    tables, found = TableCache(room=200_000), Index.of([tmp_path / "all"])
     for item in found.runs_of(found.items["all"]):
-        shelf.run(item, reasons=True)
-        assert shelf.size <= 200_000
-    assert len(shelf.run(item).rounds["round"]) == 40
+        tables.run(item, reasons=True)
+        assert tables.size <= 200_000
+    assert len(tables.run(item).rounds["round"]) == 40
 
 
 def test_finished_runs_cost_an_overview_no_tables(tmp_path):
     comparison(tmp_path / "all")
-    shelf, found = Shelf(), Index.of([tmp_path / "all"])
+    tables, found = TableCache(), Index.of([tmp_path / "all"])
     for item in found.runs_of(found.items["all"]):
-        assert shelf.brief(item).standing.state == "finished"
-    assert shelf.size == 0
+        assert tables.summary(item).status.state == "finished"
+    assert tables.size == 0
 
 
 def test_no_file_stays_open(tmp_path):
     comparison(tmp_path / "all")
-    shelf, found = Shelf(), Index.of([tmp_path / "all"])
+    tables, found = TableCache(), Index.of([tmp_path / "all"])
     before = len(os.listdir("/proc/self/fd"))
     for _ in range(3):
         for item in found.runs_of(found.items["all"]):
-            shelf.brief(item)
-            shelf.run(item, reasons=True)
+            tables.summary(item)
+            tables.run(item, reasons=True)
     assert len(os.listdir("/proc/self/fd")) == before
 
 
@@ -228,7 +228,7 @@ def test_nothing_that_a_folder_names_is_imported(tmp_path, monkeypatch):
     config = json.loads((folder / "config.json").read_text())
     config["selector"] = {"name": "trap:Selector", "settings": {"a": 1}}
     (folder / "config.json").write_text(json.dumps(config))
-    assert brief(item_of(folder)).standing.state == "finished"
+    assert summarise(item_of(folder)).status.state == "finished"
     assert "trap" not in sys.modules
 
 

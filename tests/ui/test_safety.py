@@ -18,7 +18,7 @@ from ui_helpers import Server, comparison, everything, federation, unfinished
 
 from enlist.errors import InputError
 from enlist.runs.example import example_run, write_run
-from enlist.ui import guard, server, watching
+from enlist.ui import guard, server, watcher
 from enlist.ui.guard import Guard
 from hostile import NAMES
 
@@ -317,7 +317,7 @@ def test_viewers_that_vanish_free_what_they_used(page):
 def test_the_number_of_viewers_is_bounded(page, monkeypatch):
     monkeypatch.setattr("enlist.ui.app.MOST_VIEWERS", 0)
     assert page.get("/events").status_code == 503
-    assert watching.MOST_VIEWERS <= 1_000
+    assert watcher.MOST_VIEWERS <= 1_000
 
 
 def test_long_addresses_and_many_ids_are_refused(page):
@@ -333,7 +333,7 @@ def test_a_folder_that_goes_away_is_gone(tmp_path):
         assert client.get("/data/run/all/going").status_code == 200
         shutil.rmtree(tmp_path / "all" / "going")
         assert client.get("/data/run/all/going").status_code in (200, 404)
-        client.application.desk._scanned = -1e9
+        client.application.catalogue._scanned = -1e9
         time.sleep(0.5)
         assert client.get("/data/run/all/going").status_code == 404
         assert [row["id"] for row in client.get("/data/runs").json()["rows"]] == ["all/there"]

@@ -19,10 +19,10 @@ from enlist.runs.example import example_run, write_run
 from enlist.runs.printing import comparison_table
 from enlist.runs.scores import comparison_rows, run_scores
 from enlist.runs.tables import read_run
-from enlist.ui.desk import Desk
-from enlist.ui.keeping import Kept
+from enlist.ui.answers import AnswerCache
+from enlist.ui.catalogue import Catalogue
 from enlist.ui.metrics import METRICS, metrics, names
-from enlist.ui.watching import Viewer, Watch
+from enlist.ui.watcher import Viewer, Watcher
 
 LARGEST = 1_000_000
 
@@ -260,9 +260,9 @@ def test_labels_of_metrics_are_escaped(tmp_path):
     config = json.loads((tmp_path / "lab" / "clinic" / "config.json").read_text())
     config["selector"] = {"name": 'a"} 1\nenlist_rounds_total 9 \\'}
     (tmp_path / "lab" / "clinic" / "config.json").write_text(json.dumps(config))
-    desk = Desk([tmp_path / "lab"])
-    desk.look()
-    text = metrics(desk)
+    catalogue = Catalogue([tmp_path / "lab"])
+    catalogue.refresh()
+    text = metrics(catalogue)
     assert "\nenlist_rounds_total 9" not in text
     assert 'method="a\\"} 1' in text
 
@@ -281,13 +281,13 @@ def test_viewers_are_told_within_two_seconds_and_only_of_what_concerns_them(tmp_
     whole = (write_run(example_run("oort"), tmp_path / "whole") / "rounds.csv").read_text().splitlines(keepends=True)
 
     async def run():
-        watch = Watch(Desk([tmp_path / "all"]))
+        watch = Watcher(Catalogue([tmp_path / "all"]))
         task = asyncio.create_task(watch.run())
         mine, other = Viewer(["all/mine"]), Viewer(["all/other"])
         streams = [watch.stream(viewer) for viewer in (mine, other)]
         for stream in streams:
             assert "hello" in await anext(stream)
-        await watch.look()
+        await watch.refresh()
         await asyncio.sleep(0.6)
         for viewer in (mine, other):
             viewer.wake.clear()
@@ -308,7 +308,7 @@ def test_viewers_are_told_within_two_seconds_and_only_of_what_concerns_them(tmp_
 
 def test_who_asks_at_once_shares_one_answer():
     async def run():
-        kept, calls = Kept(), []
+        kept, calls = AnswerCache(), []
 
         def make():
             calls.append(1)
@@ -329,7 +329,7 @@ def test_who_asks_at_once_shares_one_answer():
 
 def test_answers_are_kept_within_a_bound():
     async def run():
-        kept = Kept(room=10_000)
+        kept = AnswerCache(room=10_000)
         for number in range(100):
             await kept.get(number, "v", lambda: b"x" * 900)
         assert kept.size <= 10_000
@@ -339,7 +339,7 @@ def test_answers_are_kept_within_a_bound():
 
 def test_an_error_is_told_to_all_who_wait_and_not_kept():
     async def run():
-        kept = Kept()
+        kept = AnswerCache()
 
         def fail():
             raise ValueError("no")

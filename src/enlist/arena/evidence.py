@@ -18,6 +18,8 @@ SMALLER_IS_BETTER = {
     "front_regret",
     "late",
     "dropped",
+    "model_loss",
+    "update_error",
 }
 
 
@@ -167,6 +169,11 @@ EVIDENCE: dict[str, Evidence] = {
         Claim("unreliable", "completed"),
         Claim("alike", "completed"),
     ),
+    "pisces": Evidence(
+        "rounds are asynchronous, losses tell who is worth asking, and some clients may be corrupted",
+        Claim("useful", "utility"),
+        Claim("alike", "utility"),
+    ),
     "oort": Evidence(
         "thousands of clients differ in both loss and speed: the usual first choice at scale",
         Claim("useful-are-fast", "utility_per_second"),
@@ -181,6 +188,41 @@ EVIDENCE: dict[str, Evidence] = {
         "every client may train all the time and the server takes what arrives first",
         Claim("uneven", "round_time"),
         Claim("uneven", "completed"),
+    ),
+    "fedcor": Evidence(
+        "there are hundreds of clients, data are skewed, and everybody can be asked for its loss now and then",
+        Claim("kinds", "update_error"),
+        Claim("one-kind", "model_loss"),
+    ),
+    "clustered": Evidence(
+        "sizes are uneven and the aggregate must be that of all clients on average, with no more said of them",
+        Claim("kinds", "update_error"),
+        Claim("one-kind", "model_loss"),
+    ),
+    "divfl": Evidence(
+        "updates of single clients may be seen, and the aggregate should be as if all had taken part",
+        Claim("kinds", "update_error"),
+        Claim("one-kind", "model_loss"),
+    ),
+    "haccs": Evidence(
+        "clients may tell how many samples of each class they hold, and rounds should be short with all kinds in them",
+        Claim("kinds", "round_time"),
+        Claim("one-kind", "round_time"),
+    ),
+    "fedlecc": Evidence(
+        "clients may tell how many samples of each class they hold, labels are skewed, and losses tell what is missing",
+        Claim("kinds", "utility"),
+        Claim("one-kind", "model_loss"),
+    ),
+    "eafl": Evidence(
+        "clients run on batteries, say what is left in them, and should not run out of power",
+        Claim("batteries", "dropped"),
+        Claim("long-lived-batteries", "dropped"),
+    ),
+    "optimal-sampling": Evidence(
+        "updates differ much in length, and the aggregate must be that of all clients on average",
+        Claim("kinds", "update_error"),
+        Claim("one-kind", "model_loss"),
     ),
 }
 """Every registered selector but random, against which they are measured."""

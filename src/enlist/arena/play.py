@@ -11,13 +11,14 @@ from typing import Any
 import numpy as np
 
 from enlist._internal import checks
-from enlist._internal.typing import AnyArray, FloatArray, IntArray
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.arena.genie import REGRETS, Regret, Reward
+from enlist.arena.kinds import JOULES
 from enlist.arena.worlds import World
 from enlist.books import Books
 from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.records import Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 
 CHECKPOINTS = 200
 
@@ -76,6 +77,7 @@ class _Happened:
 
     waited        how long the server waited
     taking_part   clients whose updates count
+    updates       what they sent, in a world with kinds of data
     """
 
     outcome: AnyArray
@@ -83,6 +85,7 @@ class _Happened:
     utility: FloatArray
     waited: float
     taking_part: IntArray
+    updates: FloatArray | None = None
 
 
 class Match:
@@ -110,6 +113,9 @@ class Match:
         self.coming: list[tuple[float, int, int, Selection]] = []
         self.starts: deque[float] = deque(maxlen=selector.max_open + 1)
         self.rare = world.uptime <= np.quantile(world.uptime, 0.25)
+        self.kinds, self.batteries = world.kinds(), world.batteries()
+        if self.kinds is not None:
+            self.sums |= {"model_loss": 0.0, "update_error": 0.0}
 
     def step(self) -> None:
         """Play one round: ask, let it happen, tell what is due."""
@@ -120,7 +126,15 @@ class Match:
         free = np.flatnonzero(available & ~self.books.busy)
         wanted = self.world.count if self.selector.trains_all else self.rules.asked
         enough = min(self.rules.k, wanted)
-        picked = self.books.ask(available, wanted, now=self.now, deadline=self.world.deadline, enough=enough)
+        picked = self.books.ask(
+            available,
+            wanted,
+            now=self.now,
+            deadline=self.world.deadline,
+            enough=enough,
+            measure=None if self.kinds is None else self._measure,
+            context=None if self.batteries is None else {"battery": self.batteries.left},
+        )
         happened = self._happen(picked)
         self._score(free, picked, happened)
         metrics = RoundMetrics(accuracy=self.accuracy, duration=happened.waited)
@@ -132,6 +146,11 @@ class Match:
     def _tell(self, picked: Selection, happened: _Happened, metrics: RoundMetrics) -> None:
         replied = happened.outcome == Outcome.COMPLETED
         values = {"latency": happened.latency[replied], **observed(happened.utility[replied])}
+        if happened.updates is not None:
+            updates = happened.updates[replied]
+            values |= {"update": updates, "update_norm": np.sqrt((updates**2).sum(axis=1))}
+        if self.batteries is not None:
+            values["energy"] = np.full(int(replied.sum()), JOULES)
         self.books.reply(picked, picked.clients[replied], **values)
         self.books.reply(picked, picked.clients[happened.outcome == Outcome.DROPPED], Outcome.DROPPED)
         self.books.close(picked, waited=happened.waited, round=metrics)
@@ -139,8 +158,8 @@ class Match:
     def _happen(self, picked: Selection) -> _Happened:
         world, k = self.world, self.rules.k
         latency = world.latency(self.round)[picked.clients]
-        dropped = world.drops(self.round)[picked.clients]
-        utility = world.utility(self.round)[picked.clients]
+        dropped = self._drops()[picked.clients]
+        utility = self._utility(self.round, picked.clients)
         in_time = ~dropped & (latency <= world.deadline)
         arrivals = np.flatnonzero(in_time)[np.argsort(latency[in_time], kind="stable")]
         if self.selector.trains_all:
@@ -160,11 +179,26 @@ class Match:
             for index in np.flatnonzero(late):
                 entry = (self.now + float(latency[index]), self.round, int(picked.clients[index]), picked)
                 heapq.heappush(self.coming, entry)
-        return _Happened(outcome, latency, utility, waited, picked.clients[used])
+        updates = None if self.kinds is None else self.kinds.updates(self.round)[picked.clients]
+        return _Happened(outcome, latency, utility, waited, picked.clients[used], updates)
+
+    def _utility(self, number: int, clients: IntArray) -> FloatArray:
+        """What clients bring: the more, the less the model has learned of their kind of data."""
+        utility = self.world.utility(number)[clients]
+        return utility if self.kinds is None else utility * self.kinds.level[self.kinds.of[clients]]
+
+    def _drops(self) -> BoolArray:
+        """Who would be lost in this round."""
+        drops = self.world.drops(self.round)
+        return drops if self.batteries is None else drops | self.batteries.empty
+
+    def _measure(self, clients: IntArray) -> Feedback:
+        """Losses of the present model, for selectors that look before they choose."""
+        return Feedback(clients=clients, loss=observed(self._utility(self.round, clients))["loss"])
 
     def _score(self, available: IntArray, picked: Selection, happened: _Happened) -> None:
         took_part = happened.taking_part if self.selector.trains_all else picked.clients
-        dropped = self.world.drops(self.round)[took_part]
+        dropped = self._drops()[took_part]
         latency = np.where(dropped, self.world.deadline, self.world.latency(self.round)[took_part])
         for name, loss in self.regret.of(self.round, available, took_part, self.selected, latency).items():
             self.sums[name] += loss
@@ -177,6 +211,13 @@ class Match:
         self.sums["late"] += int((outcome == Outcome.LATE).sum())
         self.sums["dropped"] += int((outcome == Outcome.DROPPED).sum())
         self.sums["rare"] += int(self.rare[happened.taking_part].sum())
+        if self.kinds is not None:
+            error = self.kinds.error(self.round, picked, happened.taking_part, self.world.num_examples)
+            self.sums["update_error"] += error
+            self.kinds.learn(happened.taking_part)
+            self.sums["model_loss"] += self.kinds.loss
+        if self.batteries is not None:
+            self.batteries.spend(picked.clients)
         mean = float(replies.mean()) if len(replies) else 0.0
         self.accuracy += 0.02 * (mean - 0.5) + self.world.accuracy_noise(self.round)
 
@@ -189,7 +230,7 @@ class Match:
                 waiting.append(entry)  # lateness itself is not told yet
             else:
                 running = self.round - sum(start > time for start in self.starts) - 1
-                values = observed(self.world.utility(number)[[client]])
+                values = observed(self._utility(number, np.array([client])))
                 self.books.arrived(picked, client, rounds_late=running - number, latency=time - picked.now, **values)
         for entry in waiting:
             heapq.heappush(self.coming, entry)
@@ -200,6 +241,9 @@ class Match:
         total = max(float(selected.sum()), 1.0)
         shares = self.world.num_examples / self.world.num_examples.sum()
         squares = float((selected.astype(float) ** 2).sum())
+        of_kinds: dict[str, float] = {
+            name: sums[name] / rounds for name in ("model_loss", "update_error") if name in sums
+        }
         return {
             "pseudo_regret": sums["pseudo"],
             "printed_regret": sums["printed"],
@@ -218,6 +262,7 @@ class Match:
             "jain": total**2 / (len(selected) * squares) if squares else 1.0,
             "share_error": 0.5 * float(np.abs(selected / total - shares).sum()),
             "least_selected": float(selected.min()) / rounds,
+            **of_kinds,
         }
 
 
@@ -225,13 +270,14 @@ def observed(utility: FloatArray) -> dict[str, Any]:
     """The reply values that a client of this utility reports: high loss and high gain mean much to learn from it.
 
     >>> sorted(observed(np.array([0.5])))
-    ['accuracy', 'accuracy_gain', 'loss', 'loss_rms']
+    ['accuracy', 'accuracy_gain', 'contribution', 'loss', 'loss_rms']
     """
     return {
         "loss": 2.0 * utility,
         "loss_rms": 2.2 * utility,
         "accuracy": np.clip(1.0 - 0.5 * utility, 0.0, 1.0),
         "accuracy_gain": 0.1 * utility,
+        "contribution": utility,
     }
 
 

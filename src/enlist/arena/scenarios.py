@@ -79,6 +79,29 @@ SCENARIOS: dict[str, Scenario] = {
         reliability=(0.2, 1.0),
         features=0.0,
     ),
+    "kinds": Scenario(
+        about="clients hold one of ten kinds of data, some of them rare; sizes are uneven, and one in ten is slow",
+        utility="equal",
+        utility_noise=0.02,
+        sizes="lognormal",
+        kinds=10,
+    ),
+    "one-kind": Scenario(
+        about="nothing to learn: all hold the same kind of data and as much of it, and are equally fast",
+        latency="equal",
+        utility="equal",
+        kinds=1,
+    ),
+    "batteries": Scenario(
+        about="speeds are lognormal; clients run on batteries, and who runs out of power is lost in that round",
+        latency="lognormal",
+        battery=5.0,
+    ),
+    "long-lived-batteries": Scenario(
+        about="as batteries, but nobody's runs out",
+        latency="lognormal",
+        battery=1000.0,
+    ),
 }
 """Every named scenario. The first is that of the BSFL experiments: 10 % of the clients are ten times slower."""
 

@@ -14,6 +14,7 @@ from scipy.special import ndtri
 
 from enlist._internal import checks
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
+from enlist.arena.kinds import Batteries, Kinds
 from enlist.clients import Clients
 from enlist.errors import InputError
 
@@ -41,6 +42,8 @@ class Scenario:
     features           how well the feature table tells speed and utility: 0 useless, 1 exact
     changes            how often, spread over the run, speeds and utilities are dealt out anew
     profiled           the latencies known up front are the true means (else nothing is known)
+    kinds              kinds of data that clients hold, some of them rare (`Kinds`); 0 if nothing is known of data
+    battery            rounds that a full battery lasts; 0 if nobody runs on one
 
     >>> Scenario(latency="equal").availability
     'always'
@@ -60,6 +63,8 @@ class Scenario:
     features: float = 0.8
     changes: int = 0
     profiled: bool = False
+    kinds: int = 0
+    battery: float = 0.0
 
     def __post_init__(self) -> None:
         checks.one_of("latency", self.latency, ("mixture", "two-speeds", "lognormal", "equal"))
@@ -69,6 +74,8 @@ class Scenario:
         checks.finite("speed_utility", self.speed_utility, -1.0, 1.0)
         checks.finite("features", self.features, 0.0, 1.0)
         checks.whole("changes", self.changes, minimum=0)
+        checks.whole("kinds", self.kinds, minimum=0)
+        checks.finite("battery", self.battery, 0.0)
         checks.finite("slow_share", self.slow_share, 0.0, 1.0)
         checks.finite("noise", self.noise, 0.0)
         checks.finite("utility_noise", self.utility_noise, 0.0)
@@ -132,12 +139,23 @@ class World:
 
     def clients(self) -> Clients:
         """What selectors may know up front."""
+        kinds, batteries = self.kinds(), self.batteries()
         return Clients(
             num_examples=self.num_examples,
             features=self._features,
             feature_names=FEATURES,
             expected_latency=self.truth(1).latency if self.scenario.profiled else None,
+            label_counts=None if kinds is None else kinds.label_counts(self.num_examples),
+            battery=None if batteries is None else batteries.full,
         )
+
+    def kinds(self) -> Kinds | None:
+        """The kinds of data as they are before the first round."""
+        return Kinds(self.scenario.kinds, self.num_examples, self.seed) if self.scenario.kinds else None
+
+    def batteries(self) -> Batteries | None:
+        """The batteries as they are before the first round."""
+        return Batteries(self.scenario.battery, self.count, self.seed) if self.scenario.battery else None
 
     def deal(self, round: int) -> IntArray:
         """Who holds whose speed and utility in this round."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from enlist.bandits import staleness
 from enlist.bandits.annealing import annealing, check_sets, exhaustive
+from enlist.bandits.clusters import hellinger
 from enlist.bandits.credible import absurd, credible, credible_extent, largest_credible
 from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
 from enlist.bandits.evidence import Evidence
@@ -26,6 +27,7 @@ from enlist.bandits.sampling import (
     weighted,
     weighted_by_logarithm,
 )
+from enlist.bandits.sketches import Sketches, distances, facility_location
 from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
@@ -45,6 +47,7 @@ __all__ = [
     "Ridge",
     "RidgePerClient",
     "Rule",
+    "Sketches",
     "Standardiser",
     "Thompson",
     "Validity",
@@ -57,10 +60,13 @@ __all__ = [
     "check_sets",
     "credible",
     "credible_extent",
+    "distances",
     "dominated",
     "exhaustive",
+    "facility_location",
     "feature_count",
     "front",
+    "hellinger",
     "hypervolume",
     "in_time",
     "largest_credible",

@@ -5,6 +5,11 @@
 theta is a ridge regression on standardised features over all clients; m_i is then shrunk towards it by how often the
 client was timed. A reply that never came in time says that the latency is longer than the time waited: it counts as
 what a truncated normal is expected to be beyond that.
+
+Every reply counts alike, so that estimates become exact, until a client changes: then what it did before is forgotten.
+It has changed if one reply is far off, or if the last few are off to the same side by more than chance allows:
+
+    z_i = (ln latency - m_i) / deviation,   trend_i <- 0.8 trend_i + 0.2 z_i,   changed if |trend_i| > 3.3 sqrt(0.2/1.8)
 """
 
 from __future__ import annotations
@@ -26,8 +31,16 @@ SHORTEST = 1e-6
 """Seconds; shorter latencies count as this, so that they have a logarithm."""
 FAR = 4.0
 """Deviations beyond which an observation moves what clients share no further."""
-WINDOW = 200.0
+WINDOW = 5000.0
 """Observations that the two variances remember."""
+MEMORY = 1000.0
+"""Replies that the mean of a client rests on at most."""
+KEPT = 0.8
+"""What a trend keeps of the replies before the last: it is a mean of about five."""
+LEAST = 0.05
+"""Deviation of ln latency below which nothing counts as a change."""
+UNLIKELY = 3.3 * math.sqrt((1.0 - KEPT) / (1.0 + KEPT))
+"""A trend beyond this is chance once in a thousand replies."""
 STEPS = 30
 """Bisections that find when a round ends: to a billionth of the range."""
 
@@ -39,10 +52,11 @@ class LogLatency(State):
     centre, model    what features tell: ln latency = centre + theta.x
     between, within  variance of clients around that, and of replies around their client; each with its weight
     mean, weight     per client: mean of what was seen, and how many replies it rests on, at most `memory` + 1
+    trend            per client: by how many deviations its last replies were off, on average
 
     >>> latency = LogLatency.of(Clients(count=3))
     >>> rows = latency.rows(Clients(count=3))
-    >>> latency.observe(rows[:2], np.array([0, 1]), np.log([2.0, 8.0]), memory=4.0)
+    >>> latency.observe(rows[:2], np.array([0, 1]), np.log([2.0, 8.0]))
     >>> mean, deviation = latency.predict(rows)
     >>> np.exp(mean).round(1)
     array([2.1, 7.7, 4. ])
@@ -57,8 +71,10 @@ class LogLatency(State):
     between_weight: float = 1.0
     within: float = 0.04
     within_weight: float = 4.0
+    memory: float = MEMORY
     mean: FloatArray = column(0.0)
     weight: FloatArray = column(0.0)
+    trend: FloatArray = column(0.0)
 
     @classmethod
     def of(cls, clients: Clients) -> LogLatency:
@@ -78,7 +94,7 @@ class LogLatency(State):
         mean = (prior * told + weight * self.mean[clients]) / (prior + weight)
         return mean, np.sqrt(self.within + self.within / (prior + weight))
 
-    def learn(self, rows: FloatArray, told: Told, memory: float) -> FloatArray:
+    def learn(self, rows: FloatArray, told: Told) -> FloatArray:
         """Take in the latencies of told clients; returns ln latency as it was credited, NaN for nothing."""
         latency = np.log(np.maximum(told.column("latency"), SHORTEST))
         late = (told.outcome == Outcome.LATE) & ~np.isnan(latency)
@@ -86,21 +102,19 @@ class LogLatency(State):
         if late.any():
             mean, deviation = self.predict(rows[late], told.clients[late])
             seen[late] = beyond(latency[late], mean, deviation)
-        self.observe(rows, told.clients, seen, memory, late)
+        self.observe(rows, told.clients, seen, late)
         return seen
 
-    def amend(self, rows: FloatArray, told: Told, memory: float) -> None:
+    def amend(self, rows: FloatArray, told: Told) -> None:
         """Put the true latencies of late clients in the place of what was credited."""
         assert told.credited is not None
         seen = np.log(np.maximum(told.column("latency"), SHORTEST))
         new = np.isnan(told.credited)
-        self.observe(rows[new], told.clients[new], seen[new], memory)
+        self.observe(rows[new], told.clients[new], seen[new])
         again = told.clients[~new]
         self.mean[again] += (seen - told.credited)[~new] / np.maximum(self.weight[again], 1.0)
 
-    def observe(
-        self, rows: FloatArray, clients: IntArray, seen: FloatArray, memory: float, guessed: AnyArray | None = None
-    ) -> None:
+    def observe(self, rows: FloatArray, clients: IntArray, seen: FloatArray, guessed: AnyArray | None = None) -> None:
         """Take in ln latencies, NaN for unknown; those `guessed` from a bound say nothing of the noise."""
         known = ~np.isnan(seen)
         if not known.any():
@@ -112,14 +126,24 @@ class LogLatency(State):
         weight = self.weight[clients]
         fresh = weight == 0.0
         self._share(rows[fresh], seen[fresh])
-        changed = np.abs(seen - self.mean[clients]) > self._jump()  # before what has changed counts as noise
+        changed = self._changed(clients, seen, sure & ~fresh)  # before what has changed counts as noise
         deviations = (seen - self.mean[clients])[sure & ~fresh]
         held = weight[sure & ~fresh]
         # A mean of w replies and the next one differ by (1 + 1/w) times the noise.
         self._widen(np.minimum(deviations**2, 1.0) * held / (held + 1.0))
-        kept = np.where(changed, 0.0, np.minimum(weight, memory))
+        kept = np.where(changed, 0.0, np.minimum(weight, self.memory))
         self.mean[clients] = (kept * self.mean[clients] + seen) / (kept + 1.0)
         self.weight[clients] = kept + 1.0
+
+    def _changed(self, clients: IntArray, seen: FloatArray, timed: AnyArray) -> AnyArray:
+        """Who is no longer as it was: one reply far off, or a trend; only clients `timed` before have one."""
+        off, weight = seen - self.mean[clients], np.maximum(self.weight[clients], 1.0)
+        noise = np.maximum(np.sqrt(self.within * (1.0 + 1.0 / weight)), LEAST)
+        recent = KEPT * self.trend[clients] + (1.0 - KEPT) * np.clip(off / noise, -3.0, 3.0)
+        trend = np.where(timed, recent, self.trend[clients])
+        changed = (np.abs(off) > self._jump()) | (np.abs(trend) > UNLIKELY)
+        self.trend[clients] = np.where(changed, 0.0, trend)
+        return np.asarray(changed)
 
     def _jump(self) -> float:
         """A client that is further off than this has changed; what was known of it is forgotten."""

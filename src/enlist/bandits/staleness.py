@@ -42,6 +42,15 @@ def adasgd(staleness: ArrayLike) -> FloatArray:
     return np.exp(-(_rounds(staleness) + 1.0))
 
 
+def polynomial(staleness: ArrayLike, exponent: float = 0.5) -> FloatArray:
+    """(1 + tau)^-exponent for an update that is tau steps old: 1 / sqrt(1 + tau) as in FedBuff (Nguyen et al. 2022).
+
+    >>> polynomial([0, 3])
+    array([1. , 0.5])
+    """
+    return np.asarray((1.0 + _rounds(staleness)) ** -checks.finite("exponent", exponent, 0.0))
+
+
 def refl_weights(staleness: ArrayLike, deviation: ArrayLike, beta: float = 0.35) -> FloatArray:
     """(1-beta) / (tau + 1) + beta (1 - exp(-L / max L)): damped by lateness, boosted by being different (REFL).
 

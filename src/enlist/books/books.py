@@ -114,12 +114,13 @@ class Books(Shared):
         busy: ArrayLike | None = None,
         enough: int | None = None,
         context: Mapping[str, ArrayLike] | None = None,
+        asynchronous: bool = False,
     ) -> Selection:
         """Ask the selector for at most `k` of the available clients that are not busy.
 
         `busy` is a mask or positions, from whoever knows better than that everybody awaited is busy.
         `enough` is the number of replies that end the round; `k` if not given. `context` is what changes from round to
-        round, as in `Selector.ask`.
+        round, as in `Selector.ask`, and `asynchronous` says that nobody waits for these clients as a set.
         `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
         there are any, and whoever passes it pays the traffic.
         """
@@ -143,6 +144,7 @@ class Books(Shared):
             busy=busy,
             enough=enough,
             context=context,
+            **({"asynchronous": True} if asynchronous else {}),
         )
         self.open = {number: replies for number, replies in self.open.items() if number in self.selector.openings}
         self.given_up = {pair for pair in self.given_up if pair[0] in self.selector.openings}
@@ -158,6 +160,7 @@ class Books(Shared):
             forecast=None if forecast is None else np.asarray(forecast, float).tolist(),
             fresh=None if fresh is None else logs.plain(fresh),
             context={name: np.asarray(values, float).tolist() for name, values in (context or {}).items()},
+            **({"asynchronous": True} if asynchronous else {}),
             picked=selection.clients.tolist(),
         )
         return selection
@@ -239,6 +242,26 @@ class Books(Shared):
         self.selector.tell(selection, feedback, round)
         self.open.pop(selection.round, None)
         self._log_tell(selection, feedback, round)
+
+    @exclusive
+    def tell(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
+        """Tell the selector final outcomes of some clients of a selection, while others go on (asynchronous rounds).
+
+        `round` belongs to the last outcomes of the selection. Who is late is not awaited: once nobody of the selection
+        is at work any more, it is closed.
+        """
+        self.selector.tell(selection, feedback, round)
+        self._log_tell(selection, feedback, round)
+        opening = self.selector.openings.get(selection.round)
+        if opening is not None and not len(opening.pending):
+            self.selector.expire(selection)
+            self._note("expire", round=selection.round)
+        if selection.round not in self.selector.openings:
+            self.open.pop(selection.round, None)
+
+    def mark(self, step: int) -> None:
+        """Note in the log that all was told until a step of an asynchronous server; `cut` finds it."""
+        self._note("step", round=step)
 
     @exclusive
     def arrived(self, selection: Selection, clients: ArrayLike, *, rounds_late: float, **columns: ArrayLike) -> bool:

@@ -36,8 +36,10 @@ def append(log: Path, entry: dict[str, Any]) -> None:
         file.write(json.dumps(entry, default=lambda value: value.item()) + "\n")
 
 
-def cut(log: Path, round: int) -> None:
+def cut(log: Path, round: int, event: str = "tell") -> None:
     """Shorten a log to what was written until a round was told; a run that goes on from there writes the rest again.
+
+    In the log of an asynchronous run the `event` "step" says that a step was told.
 
     >>> import enlist, tempfile
     >>> log = Path(tempfile.mkdtemp()) / "log.jsonl"
@@ -53,14 +55,14 @@ def cut(log: Path, round: int) -> None:
     if round:
         if not log.exists():
             raise InputError(f"{log} does not exist, and the run goes on after round {round}; name its own log.")
-        end = next((place for number, place in _told(log) if number == round), 0)
+        end = next((place for number, place in _told(log, event) if number == round), 0)
         if not end:
             raise InputError(f"{log} does not reach round {round}, after which the run goes on; name its own log.")
     with open(log, "r+b") as file:
         file.truncate(end)
 
 
-def _told(log: Path) -> Iterator[tuple[int, int]]:
+def _told(log: Path, event: str) -> Iterator[tuple[int, int]]:
     """Rounds that were told, late replies included, and where the line ends that says so."""
     place = 0
     with open(log, "rb") as file:
@@ -69,7 +71,7 @@ def _told(log: Path) -> Iterator[tuple[int, int]]:
             if not line.endswith(b"\n"):
                 return  # cut off when its writer was killed
             entry = _parsed(line.decode("utf-8"), str(log), 0)
-            if entry["event"] == "tell":
+            if entry["event"] == event:
                 yield entry["round"], place
 
 
@@ -125,6 +127,8 @@ def replay_lines(
             selector.join(Clients(count=entry["count"], feature_names=names, **entry["columns"]))
         elif entry["event"] == "compact":
             selector.compact(entry["keep"])
+        elif entry["event"] == "expire":
+            selector.expire(asked[entry["round"]])
         elif entry["event"] == "accept":
             selector.accept(entry["arrivals"], entry["k"])
         for finished in [old for old in asked if old not in selector.openings]:
@@ -135,7 +139,8 @@ def _ask_again(selector: Selector[Any, Any], entry: dict[str, Any]) -> Selection
     fresh = None if entry["fresh"] is None else Feedback(**entry["fresh"])
     available = unpacked(entry["available"], len(selector.clients))
     arguments = {name: entry[name] for name in ("k", "now", "deadline", "forecast", "busy")}
-    return selector.ask(available, **arguments, fresh=fresh, enough=entry.get("enough"), context=entry.get("context"))
+    arguments |= {name: entry.get(name) for name in ("enough", "context")}
+    return selector.ask(available, **arguments, fresh=fresh, asynchronous=entry.get("asynchronous", False))
 
 
 def _parsed(line: str, name: str, number: int) -> dict[str, Any]:

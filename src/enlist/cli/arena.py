@@ -174,9 +174,9 @@ def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
 
 def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]], regret: str = "pseudo") -> Path:
     """Write tables, charts and the report page; returns the page's path."""
-    from enlist.report.charts import regret_chart, regret_rows
     from enlist.report.charts import save as save_chart
     from enlist.report.page import Section, write_page
+    from enlist.report.regret import regret_chart, regret_rows
 
     sections = []
     for settings, results in parts:

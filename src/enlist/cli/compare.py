@@ -41,6 +41,10 @@ def compare(
     selectors: Selectors = "random,oort,bsfl,fedsuv",
     seeds: Annotated[int, typer.Option(help="Runs per method; every method meets the same populations.")] = 5,
     first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    protocols: Annotated[
+        str,
+        typer.Option(help="Run every method under each of these: synchronous,buffered,async. The file's if not given."),
+    ] = "",
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
     changes: Changes = None,
     target: Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")] = None,
@@ -61,7 +65,8 @@ def compare(
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Compare methods on the same populations: time to accuracy, with intervals over seeds, and a report.
+    """Compare methods, also under several protocols, on the same populations: time to accuracy, with intervals over
+    seeds, and a report.
 
     CONFIG is a TOML file; docs/configuration.md lists every key.
 
@@ -72,7 +77,7 @@ def compare(
     from enlist.simulation.config import load
     from enlist.simulation.jobs import How
 
-    comparison = Comparison(load(config, changes or [], trust=trust), selectors, seeds, first_seed)
+    comparison = Comparison(load(config, changes or [], trust=trust), selectors, seeds, first_seed, protocols)
     comparison.check()
     if baseline is not None:
         checks.one_of("--baseline", baseline, comparison.labels)
@@ -82,6 +87,7 @@ def compare(
     words = ["enlist", "compare", str(config), "--selectors", selectors, "--seeds", str(seeds)]
     words += ["--first-seed", str(first_seed), "--output", str(folder)]
     words += [word for change in changes or [] for word in ("--set", change)]
+    words += ["--protocols", protocols] if protocols else []
     words += [] if target is None else ["--target", str(target)]
     words += elsewhere(engine, shard)
     again = shlex.join([*words, "--trust"] if trust else words)
@@ -91,7 +97,7 @@ def compare(
     if shard is not None:
         finish_shard(console, ended, folder, shard)
     title = f"{config.stem}: {plural(len(comparison.labels), 'method')}, {plural(seeds, 'seed')}"
-    finish(console, comparison, ended, folder, target, title, baseline)
+    finish(console, comparison, ended, folder, target, title, baseline or comparison.reference)
 
 
 def with_view(

@@ -234,7 +234,7 @@ def online_lines(people: Population) -> list[tuple[str, str]]:
 
 def charts(people: Population, columns: Mapping[str, AnyArray]) -> dict[str, dict[str, alt.TopLevelMixin]]:
     """All charts by section and by the name of their file."""
-    from enlist.report import devices, skew
+    from enlist.report import devices, sizes, skew
     from enlist.runs.tables import RunTables
 
     names = class_names(people)
@@ -244,9 +244,9 @@ def charts(people: Population, columns: Mapping[str, AnyArray]) -> dict[str, dic
         labels["class-pies"] = skew.class_pies(people.counts, "Classes of each client", names, people.users)
     labels["class-heatmap"] = skew.class_heatmap(people.counts, "Which classes clients hold", names, people.users)
     spread: dict[str, alt.TopLevelMixin] = {
-        "sizes": skew.size_histogram(people.sizes, "How much clients hold"),
-        "distance": skew.skew_scatter(people.sizes, columns["distance"], "Size and distance to the whole"),
-        "entropy": skew.skew_scatter(
+        "sizes": sizes.size_histogram(people.sizes, "How much clients hold"),
+        "distance": sizes.skew_scatter(people.sizes, columns["distance"], "Size and distance to the whole"),
+        "entropy": sizes.skew_scatter(
             people.sizes, columns["entropy"], "Size and evenness of the labels", "entropy of the labels"
         ),
     }

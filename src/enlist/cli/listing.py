@@ -12,40 +12,60 @@ from rich.table import Table
 from enlist.arena import SCENARIOS
 from enlist.arena.evidence import EVIDENCE
 from enlist.cli.console import LINE, needs_sim, open_console, shown
-from enlist.errors import EnlistError, unknown
+from enlist.errors import EnlistError, InputError, unknown
+from enlist.privacy import Privacy
 from enlist.selectors import get, names
 from enlist.testing import population
 
 OPTIONS = ("datasets", "models", "partitions", "devices", "availability", "deadlines", "servers", "aggregations")
 KINDS = ("selectors", "scenarios", "studies", *OPTIONS)
+SEEN = {
+    "outcome": Privacy.OUTCOME,
+    "secure-aggregation": Privacy.AGGREGATE,
+    "individual": Privacy.INDIVIDUAL,
+}
+"""What is seen of clients, by the names of the command line."""
 
 
 def listing(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
+    privacy: Annotated[
+        str | None,
+        typer.Option(help=f"Only selectors that work where no more than this is seen of clients: {', '.join(SEEN)}."),
+    ] = None,
 ) -> None:
     """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what a
     configuration may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
 
-    Example: [bold]enlist list selectors[/]
+    Examples: [bold]enlist list selectors[/], [bold]enlist list selectors --privacy secure-aggregation[/]
     """
+    if privacy is not None and what != "selectors":
+        raise InputError(f"--privacy is for selectors, not for {what}; say: enlist list selectors --privacy {privacy}")
+    if privacy is not None and privacy not in SEEN:
+        raise unknown("privacy", privacy, SEEN)
     if what not in KINDS:
         raise unknown("list", what, KINDS)
     if what in OPTIONS:
         needs_sim(f"list {what}")
         shown = alternatives(what)
+    elif what == "selectors":
+        shown = selectors(None if privacy is None else SEEN[privacy])
     else:
-        shown = {"selectors": selectors, "scenarios": scenarios, "studies": studies}[what]()
+        shown = {"scenarios": scenarios, "studies": studies}[what]()
     open_console(width=150).print(shown)
 
 
-def selectors() -> Table:
-    """Every selector: name, paper, what it needs, when to use it."""
+def selectors(seen: Privacy | None = None) -> Table:
+    """Every selector, or those that need no more than this: name, paper, what it needs, when to use it."""
     table = Table("selector", "paper", "needs", "use it when", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
     for name in names():
         try:
             kind = get(name)
-            needs = ", ".join(sorted(kind(population(4)).needs)) or "nothing"
+            selector = kind(population(4))
+            needs = ", ".join(sorted(selector.needs)) or "nothing"
+            if seen is not None and selector.privacy > seen:
+                continue
         except EnlistError as error:
             table.add_row(shown(name), "", "", shown(f"cannot be used: {error}", LINE))
             continue

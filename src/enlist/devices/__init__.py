@@ -18,14 +18,16 @@ from enlist.devices.deadlines import (
     NoDeadline,
     Percentile,
 )
+from enlist.devices.described import Described
 from enlist.devices.devices import Devices, DirectDevices, Latency
+from enlist.devices.energy import Batteries, Energy, Power
 from enlist.devices.features import FEATURES, FeatureKnobs, feature_table, matched_order
 from enlist.devices.generators import DeviceOptions, Equal, Failures, Mixture, Phones, Tiers
 from enlist.devices.intervals import Intervals
 from enlist.devices.sessions import Diurnal, Markov
 from enlist.devices.traces import AvailabilityTrace, DeviceTrace
 
-AnyDevices = Annotated[Phones | Tiers | Mixture | Equal | DeviceTrace, pydantic.Field(discriminator="kind")]
+AnyDevices = Annotated[Phones | Tiers | Mixture | Equal | Described | DeviceTrace, pydantic.Field(discriminator="kind")]
 """Any generator of devices, told apart by `kind`."""
 AnyAvailability = Annotated[
     Always | Bernoulli | Markov | Diurnal | AvailabilityTrace, pydantic.Field(discriminator="kind")
@@ -42,14 +44,17 @@ __all__ = [
     "AvailabilityOptions",
     "AvailabilityTrace",
     "AverageDeadline",
+    "Batteries",
     "Bernoulli",
     "Deadline",
     "DeadlineOptions",
+    "Described",
     "DeviceOptions",
     "DeviceTrace",
     "Devices",
     "DirectDevices",
     "Diurnal",
+    "Energy",
     "Equal",
     "Everybody",
     "Failures",
@@ -64,6 +69,7 @@ __all__ = [
     "NoDeadline",
     "Percentile",
     "Phones",
+    "Power",
     "Slots",
     "Tiers",
     "feature_table",

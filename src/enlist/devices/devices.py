@@ -75,6 +75,8 @@ class Devices:
         self.compute_noise = checks.finite("compute_noise", compute_noise, 0.0)
         self.bandwidth_noise = checks.finite("bandwidth_noise", bandwidth_noise, 0.0)
         self.upload_ratio = checks.above_zero("upload_ratio", upload_ratio)
+        self.described: tuple[FloatArray, tuple[str, ...]] | None = None
+        """(N, columns) and their names, where durations follow from a table that selectors see."""
         self._compute_factors, self._bandwidth_factors = Recent(4), Recent(4)
 
     def __len__(self) -> int:
@@ -103,7 +105,7 @@ class Devices:
     def matched(self, order: IntArray) -> Devices:
         """The same devices dealt out anew: client i gets the device that client order[i] had. Noise stays in place."""
         order = self._dealing(order)
-        return Devices(
+        dealt = Devices(
             self.compute[order],
             self.bandwidth[order],
             self.streams,
@@ -111,6 +113,9 @@ class Devices:
             self.bandwidth_noise,
             self.upload_ratio,
         )
+        if self.described is not None:
+            dealt.described = self.described[0][order], self.described[1]
+        return dealt
 
     def _durations(self, compute: FloatArray, bandwidth: FloatArray, samples: FloatArray, model_bytes: int) -> Latency:
         transfer = checks.whole("model_bytes", model_bytes, minimum=0) * 8.0 / 1000.0 / bandwidth

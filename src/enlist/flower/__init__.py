@@ -5,6 +5,18 @@
     strategy = with_selector(FedAdam(), "tempo", k=20, deadline=60.0, folder="~/enlist-state")
     result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=50)
 
+The modules, in the order in which a stranger reads them:
+
+    wrapper       with_selector, the one line that changes in an app; terms and deadlines: what it was told
+    strategy      Selecting: Flower's loop, from the start to the result
+    training      one round: choose, send, wait, aggregate, tell; round: what is known of it
+    federation    nodes as the selector's clients; nodes: which is which; selector: where the selector comes from
+    grid          the messages that are open; replies and arrays: what comes back; late: what comes too late
+    trust         what is believed of it; evaluations: of evaluations; privacy: noise that fits
+    strategies    which strategies can be wrapped, and how
+    folder        where a run is kept; checkpoint, decisions and tables: what is in it
+    client, keys  the client's side; fake: a grid for tests; legacy: the old API; personal: a model for one node
+
 Importing it brings in neither PyTorch nor, before it is used, the server's side: a ClientApp starts a process for
 every message, and `enlist.flower.client` is all that it needs.
 """
@@ -23,21 +35,20 @@ from enlist.flower import client
 
 if TYPE_CHECKING:
     from enlist.flower.deadlines import MovingAverage, Percentile
+    from enlist.flower.decisions import replay
     from enlist.flower.grid import NoNodesError
-    from enlist.flower.progress import NoUpdateError
-    from enlist.flower.replaying import replay
+    from enlist.flower.round import NoUpdateError, RoundResult
     from enlist.flower.strategy import Selecting
-    from enlist.flower.telling import RoundResult
     from enlist.flower.wrapper import with_selector
 
 _PLACES = {
     "MovingAverage": "deadlines",
     "NoNodesError": "grid",
-    "NoUpdateError": "progress",
+    "NoUpdateError": "round",
     "Percentile": "deadlines",
-    "RoundResult": "telling",
+    "RoundResult": "round",
     "Selecting": "strategy",
-    "replay": "replaying",
+    "replay": "decisions",
     "with_selector": "wrapper",
 }
 

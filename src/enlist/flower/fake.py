@@ -50,7 +50,7 @@ class FakeClock:
 
 
 @dataclasses.dataclass(frozen=True)
-class Answer:
+class FakeReply:
     """What a node does with a message: the reply comes `seconds` later; or never, if that is None.
 
     content      the reply's records; a model as it was sent, with 10 examples, if neither this nor `error` is given
@@ -59,7 +59,7 @@ class Answer:
     copies       how often the reply is delivered
     skew         seconds by which the node's clock is wrong
 
-    >>> Answer(seconds=None).copies
+    >>> FakeReply(seconds=None).copies
     1
     """
 
@@ -94,13 +94,13 @@ def model_reply(message: Message, *, examples: float = 10, **claims: Any) -> Rec
     return RecordDict({**records, "enlist": ConfigRecord(extra)})
 
 
-Behaviour = Callable[[Message], Answer]
+Behaviour = Callable[[Message], FakeReply]
 
 
 class FakeGrid(Grid):
-    """A Grid whose nodes behave as `behaviour` says: message -> Answer.
+    """A Grid whose nodes behave as `behaviour` says: message -> FakeReply.
 
-    >>> grid = FakeGrid([11, 12], lambda message: Answer(seconds=2.0))
+    >>> grid = FakeGrid([11, 12], lambda message: FakeReply(seconds=2.0))
     >>> [identity] = grid.push_messages([instruction(11)])
     >>> list(grid.pull_messages([identity]))
     []
@@ -118,7 +118,7 @@ class FakeGrid(Grid):
     ) -> None:
         _become_a_server()
         self.nodes = list(nodes)
-        self.behaviour = behaviour or (lambda message: Answer())
+        self.behaviour = behaviour or (lambda message: FakeReply())
         self.clock = clock or FakeClock()
         self.accepts = push or (lambda message: True)
         self.sent: list[Message] = []
@@ -161,7 +161,7 @@ class FakeGrid(Grid):
                 self._coming[identity] = [(due, self._reply(message, answer, due))] * answer.copies
         return found
 
-    def _reply(self, message: Message, answer: Answer, due: float) -> Message:
+    def _reply(self, message: Message, answer: FakeReply, due: float) -> Message:
         if answer.error is not None:
             reply = Message(Error(*answer.error), reply_to=message)
             source = SUPERLINK if answer.error[0] in (3, 4, 5) else None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import collections
 import copy
-import dataclasses
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -12,68 +11,58 @@ from typing import Any
 
 import numpy as np
 
+from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.books import Books
-from enlist.clients import CLIENT_COLUMNS, Clients
+from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
-from enlist.flower.choosers import FunctionSelector, Source
 from enlist.flower.deadlines import RECENT_ROUNDS
-from enlist.flower.nodes import NodeTable
-from enlist.flower.replies import REASON, Introduced, Said
+from enlist.flower.nodes import NodeTable, matching, without_ids
+from enlist.flower.replies import REASON, Introduction, Reply
+from enlist.flower.selector import FunctionSelector, SelectorSource
 from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
-from enlist.records import Outcome, RoundMetrics, Selection
+from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 
 ORPHANS = 100
 """So many clients that nobody can be again, and a quarter of all, are forgotten together."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Report:
-    """What became of a node that was asked as the client at a position: how it ended, and after how many seconds.
-
-    >>> Report(11, 0, Said(Outcome.COMPLETED), 2.5).latency
-    2.5
-    """
-
-    node: int
-    client: int
-    said: Said
-    latency: float
-
-
-class Federation:
+class FlowerFederation:
     """Drives the selector: enrols nodes as clients, asks, and tells what came of it.
 
     quantile     claims are cut to what other clients claim, see `trust`; None believes them
     most_often   nobody is asked more than so many times an even share, see `trust`; None sets no limit
     events       (kind, node, text) of what should be known, until somebody takes them
 
-    >>> federation = Federation(Source.of("bsfl", None, None, seed=1))
+    >>> federation = FlowerFederation(SelectorSource.of("bsfl", None, None, seed=1))
     >>> federation.enrol([11, 12, 13], {})
     []
     >>> picked = federation.choose([11, 12, 13], busy={12}, k=2, now=0.0, deadline=60.0)
     >>> federation.nodes.at(picked.clients)
     [11, 13]
-    >>> federation.settle(picked, [Report(11, 0, Said(Outcome.COMPLETED), 2.5)], waited=60.0, online={11, 12, 13})
+    >>> federation.settle(picked, [Reply(11, 1, 2.5, client=0)], waited=60.0, online={11, 12, 13})
     >>> federation.selector.speed().round(2)
     array([1.  , 0.  , 0.04])
     """
 
     def __init__(
         self,
-        source: Source,
+        source: SelectorSource,
         *,
         clients: Clients | None = None,
         late: str = "feedback",
         quantile: float | None = 0.9,
         most_often: float | None = 3.0,
         log: Path | None = None,
+        asynchronous: bool = False,
     ) -> None:
+        self.asynchronous = asynchronous
         self.source, self.late, self.log = source, late, log
         self.quantile, self.most_often = quantile, most_often
         self.asked: list[IntArray] = []
+        self.step = 0
         self.nodes = NodeTable()
         self.claims = Claims.create(0)
         self.recent: list[FloatArray] = []
@@ -86,7 +75,7 @@ class Federation:
         if known is not None:
             names = [None] * len(known) if known.ids is None else [str(name) for name in known.ids.tolist()]
             self.nodes.add((None, name) for name in names)
-            self._begin(source.create(_without_ids(known) if source.given is None else known))
+            self._begin(source.create(without_ids(known) if source.given is None else known))
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -98,6 +87,8 @@ class Federation:
     def _begin(self, selector: Selector[Any, Any]) -> None:
         if isinstance(selector, FunctionSelector):
             selector.naming = self._names
+        if self.asynchronous:  # a node may be at work through any number of asks
+            selector.max_open = checks.MOST_WHOLE
         self.books = Books(selector, late="drop" if self.late == "drop" else "await", log=self.log)
         if len(self.claims.loss) < len(selector.clients):
             self.claims.grow(len(selector.clients) - len(self.claims.loss))
@@ -116,13 +107,13 @@ class Federation:
         """Columns of `Clients` that the selector cannot do without."""
         return {need.removeprefix("clients.") for need in self.source.needs if need.startswith("clients.")}
 
-    def enrol(self, online: Sequence[int], introductions: Mapping[int, Introduced]) -> list[int]:
+    def enrol(self, online: Sequence[int], introductions: Mapping[int, Introduction]) -> list[int]:
         """Make clients of the nodes that are none yet; returns those of which too little is known."""
         there, fresh, waiting = set(online), [], []
         new: set[str | None] = set()
         strangers = self.nodes.strangers(online)
         vacant = self.nodes.vacant()
-        told = {node: introductions.get(node, Introduced()) for node in strangers}
+        told = {node: introductions.get(node, Introduction()) for node in strangers}
         for node in sorted(strangers, key=lambda node: (told[node].name is None, told[node].name or "", node)):
             name = told[node].name
             number = None if name is None else self.nodes.named(name)
@@ -142,7 +133,7 @@ class Federation:
                 waiting.append(node)
         return waiting + self._join(fresh)
 
-    def _join(self, fresh: list[tuple[int, str | None, Introduced]]) -> list[int]:
+    def _join(self, fresh: list[tuple[int, str | None, Introduction]]) -> list[int]:
         """Append clients; returns the nodes whose features are not those of the others."""
         titles = () if self.books is None else self.selector.clients.feature_names
         if "features" in self.wanted and not titles and fresh:
@@ -160,19 +151,37 @@ class Federation:
             more = Clients(count=len(fresh), feature_names=titles if "features" in self.wanted else (), **columns)
             self._begin(self.source.create(more))
         else:
-            self.books.join(_matching(self.selector.clients, described, self.nodes.names[-len(fresh) :]))
+            self.books.join(matching(self.selector.clients, described, self.nodes.names[-len(fresh) :]))
             self.claims.grow(len(fresh))
         return odd
 
     def choose(
-        self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float, enough: int | None = None
+        self,
+        online: Sequence[int],
+        busy: set[int],
+        k: int,
+        now: float,
+        deadline: float,
+        enough: int | None = None,
+        step: tuple[int, int] | None = None,
     ) -> Selection:
-        """Ask the selector for at most `k` of the nodes that are online and not busy; `enough` replies are awaited."""
+        """Ask the selector for at most `k` of the nodes that are online and not busy; `enough` replies are awaited.
+
+        `step` is given if nobody waits for these nodes as a set: the number of the server's step, and how many updates
+        make one. Whoever is asked in one step then counts as asked together.
+        """
         assert self.books is not None
         here = self.nodes.positions(online)
-        left_alone = self._left_alone(here, busy, k)
-        selection = self.books.ask(here, k, now=now, deadline=deadline, busy=left_alone, enough=enough)
-        self.asked = [*self.asked, selection.clients][-WINDOW:]
+        left_alone = self._left_alone(here, busy, k if step is None else max(k, step[1]))
+        alone = step is not None
+        selection = self.books.ask(
+            here, k, now=now, deadline=deadline, busy=left_alone, enough=enough, asynchronous=alone
+        )
+        if step is not None and self.step == step[0] and self.asked:
+            self.asked[-1] = np.concatenate([self.asked[-1], selection.clients])
+        else:
+            self.asked = [*self.asked, selection.clients][-WINDOW:]
+        self.step = 0 if step is None else step[0]
         return selection
 
     def _left_alone(self, here: IntArray, busy: set[int], k: int) -> IntArray:
@@ -202,37 +211,85 @@ class Federation:
     def settle(
         self,
         selection: Selection,
-        reports: Sequence[Report],
+        replies: Sequence[Reply],
         waited: float,
         online: set[int],
         metrics: RoundMetrics | None = None,
     ) -> None:
         """Tell what became of a selection: who is not reported is late."""
         assert self.books is not None
-        done = [report for report in reports if report.said.outcome == Outcome.COMPLETED]
+        done = [reply for reply in replies if reply.completed]
         if done:
             clients, columns = self._believed(done, selection.deadline)
             self._check_needs(done, selection.round)
             self.books.reply(selection, clients, Outcome.COMPLETED, **columns)
         for outcome in (Outcome.DROPPED, Outcome.FAILED):
-            lost = [report.client for report in reports if report.said.outcome == outcome]
+            lost = [reply.client for reply in replies if reply.outcome == outcome]
             if lost:
                 self.books.reply(selection, np.array(lost), outcome)
         self._check_round(metrics, selection.round)
         self.books.close(selection, waited=waited, round=metrics)
-        times = [report.latency for report in done if not math.isnan(report.latency)]
-        times += [waited] * (len(selection) - len(reports))
+        times = [reply.latency for reply in done if not math.isnan(reply.latency)]
+        times += [waited] * (len(selection) - len(replies))
         self.recent = [*self.recent, np.array(times)][-RECENT_ROUNDS:]
-        self._identify(reports, online)
+        self._identify(replies, online)
 
-    def arrived(self, number: int, reports: Sequence[Report], rounds_late: float, online: set[int]) -> list[Report]:
+    def ended(
+        self, entries: Sequence[tuple[Selection, Reply]], step: int, online: set[int], metrics: RoundMetrics
+    ) -> None:
+        """Tell how participations ended in a step of the server, while others of the same selections may go on."""
+        by_selection: dict[int, tuple[Selection, list[Reply]]] = {}
+        for picked, reply in entries:
+            by_selection.setdefault(picked.round, (picked, []))[1].append(reply)
+        if done := [reply for _, reply in entries if reply.completed]:
+            self._check_needs(done, step)
+        self._check_round(metrics, step)
+        for _, (picked, replies) in sorted(by_selection.items()):
+            self._tell(picked, replies, step, metrics)
+        self._identify([reply for _, reply in entries], online)
+        timed = [reply.latency for _, reply in entries if reply.outcome in (Outcome.COMPLETED, Outcome.LATE)]
+        self.recent = [*self.recent, np.array(timed, dtype=float)][-RECENT_ROUNDS:]
+
+    def _tell(self, selection: Selection, replies: Sequence[Reply], step: int, metrics: RoundMetrics) -> None:
+        """Tell final outcomes of some clients of a selection."""
+        assert self.books is not None
+        opening = self.selector.openings.get(selection.round)
+        if opening is None:
+            return
+        late = np.array([reply.outcome == Outcome.LATE for reply in replies])
+        columns = {"latency": np.where(late, [reply.latency for reply in replies], np.nan)}
+        places = np.array([place for place, reply in enumerate(replies) if reply.completed], dtype=np.int64)
+        if len(places):
+            _, believed = self._believed([replies[place] for place in places], selection.deadline)
+            for name, values in believed.items():
+                whole = columns.setdefault(name, np.full((len(replies), *values.shape[1:]), np.nan))
+                whole[places] = values
+        told = Feedback(
+            clients=[reply.client for reply in replies],
+            outcome=[reply.outcome for reply in replies],
+            censored=[reply.outcome == Outcome.LATE and not reply.reason for reply in replies],
+            rounds_late=[float(step - reply.round) for reply in replies],
+            **columns,
+        )
+        last = len(replies) == len(opening.pending)
+        self.books.tell(selection, told, metrics if last else None)
+
+    def release(self) -> None:
+        """Whoever was asked over a connection that is no more counts as dropped."""
+        for opening in [] if self.books is None else list(self.selector.openings.values()):
+            lost = opening.pending
+            if self.books is not None and len(lost):
+                told = Feedback(clients=lost, outcome=np.full(len(lost), Outcome.DROPPED))
+                self.books.tell(opening.selection, told)
+
+    def arrived(self, number: int, replies: Sequence[Reply], rounds_late: float, online: set[int]) -> list[Reply]:
         """Tell of late replies to the selector's round `number`; returns those that still count."""
         assert self.books is not None
         opening = self.selector.openings.get(number)
-        done = [report for report in reports if report.said.outcome == Outcome.COMPLETED]
+        done = [reply for reply in replies if reply.completed]
         if opening is not None and done:
             late = set(opening.selection.clients[opening.outcome == Outcome.LATE].tolist())
-            done = [report for report in done if report.client in late]
+            done = [reply for reply in done if reply.client in late]
         if opening is None or not done:
             return []
         clients, columns = self._believed(done, math.inf)
@@ -240,31 +297,31 @@ class Federation:
         self._identify(done, online)
         return done if counts else []
 
-    def _believed(self, done: Sequence[Report], deadline: float) -> tuple[IntArray, dict[str, FloatArray]]:
+    def _believed(self, done: Sequence[Reply], deadline: float) -> tuple[IntArray, dict[str, FloatArray]]:
         """Positions of clients, and the columns of their feedback, each claim as far as it is believed."""
-        clients = np.array([report.client for report in done], dtype=np.int64)
-        latency = np.array([report.latency for report in done])
+        clients = np.array([reply.client for reply in done], dtype=np.int64)
+        latency = np.array([reply.latency for reply in done])
         self.claims.note("latency", clients, latency)
         slowed = np.minimum(self.claims.cut("latency", latency, self.quantile), deadline)
         columns = {"latency": np.where(latency <= deadline, slowed, latency)}
         if np.isnan(latency).any():  # nobody has measured it
             columns = {}
         for name in COLUMNS:
-            values = np.array([report.said.claims.get(name, math.nan) for report in done])
+            values = np.array([reply.claims.get(name, math.nan) for reply in done])
             if np.isnan(values).all() and name not in self.source.needs:
                 continue
             self.claims.note(name, clients, values)
             columns[name] = self.claims.cut(name, values, self.quantile)
         return clients, columns
 
-    def lacking(self, said: Said) -> list[str]:
+    def lacking(self, reply: Reply) -> list[str]:
         """What a reply lacks of what the selector needs and nobody has sent yet, each with the way to send it."""
         unseen = sorted(self.source.needs & set(COLUMNS) - self.seen)
-        return [f"{need}; {_way_to_send(need)}" for need in unseen if need not in said.claims]
+        return [f"{need}; {_way_to_send(need)}" for need in unseen if need not in reply.claims]
 
-    def _check_needs(self, done: Sequence[Report], number: int) -> None:
+    def _check_needs(self, done: Sequence[Reply], number: int) -> None:
         for need in sorted(self.source.needs & set(COLUMNS) - self.seen):
-            if any(need in report.said.claims for report in done):
+            if any(need in reply.claims for reply in done):
                 self.seen.add(need)
                 continue
             raise MissingColumnError(
@@ -284,11 +341,11 @@ class Federation:
                     f"clients' evaluation, or name the app's key: with_selector(..., keys={{'round.{name}': '...'}})."
                 )
 
-    def _identify(self, reports: Sequence[Report], online: set[int]) -> None:
-        for report in reports:
-            if report.said.name is not None and (wrong := self.nodes.identify(report.node, report.said.name, online)):
-                self.events.append(("conflict", report.node, wrong))
-            self.events += [("doubted", report.node, doubt) for doubt in report.said.doubts]
+    def _identify(self, replies: Sequence[Reply], online: set[int]) -> None:
+        for reply in replies:
+            if reply.name is not None and (wrong := self.nodes.identify(reply.node, reply.name, online)):
+                self.events.append(("conflict", reply.node, wrong))
+            self.events += [("doubted", reply.node, doubt) for doubt in reply.doubts]
 
     def tidy(self) -> bool:
         """Forget clients that nobody can be again, once there are many; between rounds only. True if it did."""
@@ -332,28 +389,3 @@ def _way_to_send(need: str) -> str:
         f"send '{keys.CLAIMS[need]}' in the ConfigRecord '{keys.RECORD}', as enlist.flower.client.reply(..., "
         f"{need}=...) does, or name the app's own key: with_selector(..., keys={{'{need}': '...'}})"
     )
-
-
-def _without_ids(clients: Clients) -> Clients:
-    columns: dict[str, Any] = {name: value for name, value in clients.columns().items() if name != "ids"}
-    return Clients(count=len(clients), feature_names=clients.feature_names, **columns)
-
-
-def _matching(known: Clients, described: Sequence[Introduced], names: Sequence[str]) -> Clients:
-    """Newcomers with the columns that the others have; what they did not tell is the median of the others."""
-    columns: dict[str, Any] = {}
-    for name in known.columns():
-        if name == "ids":
-            assert known.ids is not None
-            numbered = known.ids.dtype.kind in "iu"
-            columns[name] = (
-                [int(known.ids.max()) + 1 + place for place in range(len(names))] if numbered else list(names)
-            )
-        elif name == "features":
-            middle = tuple(np.median(known.features, axis=0)) if known.features is not None else ()
-            columns[name] = [told.features or middle for told in described]
-        elif name in CLIENT_COLUMNS:
-            middle_value = float(np.median(getattr(known, name)))
-            values = [getattr(told, name, None) for told in described]
-            columns[name] = [middle_value if value is None else value for value in values]
-    return Clients(count=len(described), feature_names=known.feature_names, **columns)

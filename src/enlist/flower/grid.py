@@ -1,25 +1,48 @@
-"""Views of a Flower Grid, and its post: what was sent to whom, what came back, and when.
+"""Views of a Flower Grid, and its messages: what was sent to whom, what came back, and when.
 
-Flower's own `send_and_receive` polls every three seconds, cannot stop at k replies and forgets who was late. `Post`
-keeps every message until its reply has come, matches replies by the id of the message that they answer, and never by
-the node that they claim to come from: an error about a lost node comes from the SuperLink itself.
+Flower's own `send_and_receive` polls every three seconds, cannot stop at k replies and forgets who was late. A
+`Messenger` keeps every message until its reply has come, matches replies by the id of the message that they answer, and
+never by the node that they claim to come from: an error about a lost node comes from the SuperLink itself.
 """
 
 from __future__ import annotations
 
 import copy
-import dataclasses
+import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, Protocol
 
-from flwr.app import Error, Message, RecordDict
+from flwr.app import Message, RecordDict
 from flwr.serverapp import Grid
 
+from enlist._internal.text import printable
 from enlist.errors import EnlistError
+from enlist.flower.replies import REASON, Instruction, Reply
 
 SHORTEST_POLL = 0.1
 """Seconds between two looks for replies, at least; the most is agreed."""
+
+
+class CleanLines(logging.Filter):
+    """Names and reasons that clients send cannot move the cursor, or begin a line of the log that looks like ours.
+
+    >>> record = logging.makeLogRecord({"msg": "node %d: %s", "args": (7, "fine\\nenlist round=9 \\x1b[2J")})
+    >>> CleanLines().filter(record), record.getMessage()
+    (True, 'node 7: fine\\\\nenlist round=9 \\\\x1b[2J')
+    """
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Clean a line; all are let through."""
+        record.msg, record.args = printable(record.getMessage(), LONGEST_LINE, keep="\t"), ()
+        return True
+
+
+LONGEST_LINE = 2_000
+LOGGER = logging.getLogger("flwr.enlist")
+"""Below Flower's own logger, so that lines appear among Flower's."""
+LOGGER.addFilter(CleanLines())
 
 
 class NoNodesError(EnlistError, RuntimeError):
@@ -47,11 +70,11 @@ class Clock(Protocol):
         """Wait."""
 
 
-class View(Grid):
+class GridView(Grid):
     """Another Grid, or only some of its nodes.
 
     >>> from enlist.flower.fake import FakeGrid
-    >>> list(View(FakeGrid([11, 12, 13]), nodes=[12]).get_node_ids())
+    >>> list(GridView(FakeGrid([11, 12, 13]), nodes=[12]).get_node_ids())
     [12]
     """
 
@@ -95,12 +118,12 @@ class View(Grid):
         return self.grid.send_and_receive(messages, timeout=timeout)
 
 
-class BoundedView(View):
+class BoundedGridView(GridView):
     """A Grid that is asked for its nodes only so long: Flower's own sampling would wait for ever.
 
     >>> from enlist.flower.fake import FakeGrid
     >>> grid = FakeGrid([11])
-    >>> view = BoundedView(grid, grid.clock, patience=60.0)
+    >>> view = BoundedGridView(grid, grid.clock, patience=60.0)
     >>> grid.clock.sleep(61.0)
     >>> view.get_node_ids()
     Traceback (most recent call last):
@@ -123,66 +146,26 @@ class BoundedView(View):
         return nodes
 
 
-@dataclasses.dataclass(eq=False)
-class Sent:
-    """A message on its way: to whom, what for, and when (`at` by the steady clock, `wall` by the calendar's).
-
-    `absent` is the last moment at which its reply was looked for and not there.
-
-    >>> from enlist.flower.fake import instruction
-    >>> Sent(instruction(7), "train", 3, at=1.0, wall=1.0, absent=1.0).node
-    7
-    """
-
-    message: Message
-    kind: str
-    round: int
-    at: float
-    wall: float
-    absent: float
-
-    @property
-    def node(self) -> int:
-        """The node it was sent to."""
-        return self.message.metadata.dst_node_id
-
-    def failure(self, code: int, reason: str | None) -> Message:
-        """A reply that says that it failed, from the node that was asked."""
-        return Message(Error(code, reason), reply_to=self.message)
-
-
-class Arrival(NamedTuple):
-    """A reply, and how long it took.
-
-    >>> Arrival._fields
-    ('sent', 'reply', 'latency')
-    """
-
-    sent: Sent
-    reply: Message
-    latency: float
-
-
-class Post:
+class Messenger:
     """Messages that are open. At most one of a kind for each node, so it cannot grow beyond the nodes there are.
 
     ignored   (node, id) of replies that answer nothing that is open, or come from a node that was not asked
 
-    >>> from enlist.flower.fake import Answer, FakeGrid, instruction
-    >>> grid = FakeGrid([11, 12], lambda message: Answer(seconds=float(message.metadata.dst_node_id)))
-    >>> post = Post(grid.clock)
-    >>> sent = post.send(grid, [instruction(11), instruction(12)], "train", 1)
-    >>> sorted(post.busy)
+    >>> from enlist.flower.fake import FakeReply, FakeGrid, instruction
+    >>> grid = FakeGrid([11, 12], lambda message: FakeReply(seconds=float(message.metadata.dst_node_id)))
+    >>> messenger = Messenger(grid.clock)
+    >>> sent = messenger.send(grid, [instruction(11), instruction(12)], "train", 1)
+    >>> sorted(messenger.busy)
     [11, 12]
-    >>> [(arrival.sent.node, arrival.latency) for arrival in post.wait(grid, sent, 11.5)]
+    >>> [(reply.node, reply.latency) for reply in messenger.wait(grid, sent, 11.5)]
     [(11, 11.0)]
-    >>> sorted(post.busy)
+    >>> sorted(messenger.busy)
     [12]
     """
 
     def __init__(self, clock: Clock = time, longest_poll: float = 1.0) -> None:
         self.clock, self.longest_poll = clock, longest_poll
-        self.open: dict[str, Sent] = {}
+        self.open: dict[str, Instruction] = {}
         self.ignored: list[tuple[int, str]] = []
 
     @property
@@ -190,20 +173,20 @@ class Post:
         """Nodes that have not replied to something."""
         return {sent.node for sent in self.open.values()}
 
-    def send(self, grid: Grid, messages: Sequence[Message], kind: str, number: int) -> list[Sent]:
+    def send(self, grid: Grid, messages: Sequence[Message], kind: str, number: int) -> list[Instruction]:
         """Push messages; returns those that the SuperLink has taken."""
         accepted = {identity for identity in grid.push_messages(messages) if identity} if messages else set()
         taken = [message for message in messages if message.metadata.message_id in accepted]
         return self.adopt(taken, kind, number)
 
-    def adopt(self, messages: Sequence[Message], kind: str, number: int) -> list[Sent]:
+    def adopt(self, messages: Sequence[Message], kind: str, number: int) -> list[Instruction]:
         """Note messages that have been pushed; an older one of the same kind to the same node is forgotten."""
         now, wall = self.clock.monotonic(), self.clock.time()
         fresh = {}
         for message in messages:
             envelope = copy.copy(message)  # without the model, which would otherwise stay in memory until the reply
             envelope.content = RecordDict()
-            fresh[message.metadata.message_id] = Sent(envelope, kind, number, now, wall, now)
+            fresh[message.metadata.message_id] = Instruction(envelope, kind, number, now, wall, now)
         again = {sent.node for sent in fresh.values()}
         self.open = {
             identity: sent for identity, sent in self.open.items() if sent.kind != kind or sent.node not in again
@@ -211,7 +194,7 @@ class Post:
         self.open |= fresh
         return list(fresh.values())
 
-    def poll(self, grid: Grid) -> list[Arrival]:
+    def poll(self, grid: Grid) -> list[Reply]:
         """What has come since the last time."""
         if not self.open:
             return []
@@ -221,7 +204,7 @@ class Post:
             sent.absent = now
         return found
 
-    def sort(self, replies: Iterable[Message], now: float | None = None) -> list[Arrival]:
+    def sort(self, replies: Iterable[Message], now: float | None = None) -> list[Reply]:
         """Match replies, seen at the moment `now`, with what is open; the rest is ignored.
 
         The latency is that of our own polls; where in the interval between two of them a reply was made, its own
@@ -237,24 +220,24 @@ class Post:
                 continue
             del self.open[label.reply_to_message_id]
             told = sent.at + label.created_at - sent.wall
-            found.append(Arrival(sent, reply, min(max(told, sent.absent), now) - sent.at))
+            found.append(Reply.to(sent, reply, min(max(told, sent.absent), now) - sent.at))
         return found
 
     def wait(
         self,
         grid: Grid,
-        awaited: Sequence[Sent],
+        awaited: Sequence[Instruction],
         seconds: float,
-        enough: Callable[[list[Arrival]], bool] = lambda found: False,
-    ) -> list[Arrival]:
+        enough: Callable[[list[Reply]], bool] = lambda found: False,
+    ) -> list[Reply]:
         """Poll until all that is awaited has come, or `enough` of it, or for so many seconds; returns all that came.
 
         Polls are a fiftieth of the time waited so far apart, at least 0.1 s and at most `longest_poll`: that is
         how exact latencies are.
         """
         began = self.clock.monotonic()
-        names = {sent.message.metadata.message_id for sent in awaited}
-        found: list[Arrival] = []
+        names = {sent.identity for sent in awaited}
+        found: list[Reply] = []
         while names & self.open.keys():
             found += self.poll(grid)
             waited = self.clock.monotonic() - began
@@ -264,3 +247,31 @@ class Post:
                 pause = min(max(0.02 * waited, SHORTEST_POLL), self.longest_poll)
                 self.clock.sleep(min(pause, seconds - waited))
         return found
+
+
+class TimedClient:
+    """A client's proxy that notes how long `fit` took, and why it failed; all else is the proxy's own.
+
+    >>> import types
+    >>> proxy = TimedClient(types.SimpleNamespace(cid="7", fit=lambda ins, timeout, group_id: ins), time)
+    >>> proxy.fit("model", None, 1), proxy.cid, proxy.seconds < 5.0
+    ('model', '7', True)
+    """
+
+    def __init__(self, proxy: Any, clock: Clock) -> None:
+        self.proxy, self.clock = proxy, clock
+        self.seconds, self.error = math.nan, ""
+
+    def fit(self, *arguments: Any, **named: Any) -> Any:
+        """Train, and take the time."""
+        began = self.clock.monotonic()
+        try:
+            return self.proxy.fit(*arguments, **named)
+        except BaseException as error:
+            self.error = " ".join(f"{type(error).__name__}: {error}".split())[:REASON]
+            raise
+        finally:
+            self.seconds = self.clock.monotonic() - began
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.proxy, name)

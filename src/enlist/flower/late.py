@@ -6,7 +6,6 @@ strategy as the present model plus that change, with its weight in the average m
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,17 +17,13 @@ from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import staleness
 from enlist.errors import InputError
-from enlist.flower.contents import Shapes, averageable, misshapen, outliers
-from enlist.flower.federation import Report
-from enlist.flower.round import Judged, refused
-from enlist.records import Outcome
+from enlist.flower.arrays import Shapes, averageable, misshapen, outliers
+from enlist.flower.replies import Reply
 
 Model = Mapping[str, AnyArray]
 Weighting = str | Callable[[FloatArray], ArrayLike]
 
-WEIGHTINGS = ("equal", "dynsgd", "adasgd", "refl")
-Entry = tuple[int, Report, Judged]
-"""A late reply: the round that it answers, what it says, and the reply itself."""
+WEIGHTINGS = ("equal", "dynsgd", "adasgd", "polynomial", "refl")
 
 MOST_ROUNDS = 5
 """A reply that is later than that teaches the selector, and is not merged: its model is no longer kept."""
@@ -41,6 +36,15 @@ def model_of(arrays: ArrayRecord) -> dict[str, AnyArray]:
     {'0': array([1., 1.])}
     """
     return {name: array.numpy() for name, array in arrays.items()}
+
+
+def record_of(model: Model) -> ArrayRecord:
+    """A model as Flower's record.
+
+    >>> list(record_of({"w": np.ones(2)}))
+    ['w']
+    """
+    return ArrayRecord({name: Array(np.asarray(value)) for name, value in model.items()})
 
 
 def checked(weighting: Weighting) -> Weighting:
@@ -107,7 +111,7 @@ def rebased(
     records: dict[str, ArrayRecord | MetricRecord] = {}
     for name in content.array_records:
         moved_to = {key: np.asarray(now[key] + moved[key]).astype(now[key].dtype) for key in now}
-        records[name] = ArrayRecord({key: Array(value) for key, value in moved_to.items()})
+        records[name] = record_of(moved_to)
     for name, metrics in content.metric_records.items():
         counted = metrics[weight_key]
         assert isinstance(counted, int | float)
@@ -138,7 +142,7 @@ class LateReplies:
         self.asked: dict[int, Mapping[int, int]] = {}
         self.chosen: dict[int, int] = {}
         self.models: dict[int, Model] = {}
-        self.waiting: list[Judged] = []
+        self.waiting: list[Reply] = []
 
     def sent(self, number: int, nodes: Mapping[int, int], arrays: ArrayRecord, chosen: int) -> None:
         """A round has begun."""
@@ -146,87 +150,79 @@ class LateReplies:
         if self.merging:
             self.models[number] = model_of(arrays)
 
-    def taken(self) -> list[Entry]:
-        """What has come since the last time: the round it answers, what it says, and the reply itself."""
-        found = []
-        for judged in self.waiting:
-            number, node = judged.arrival.sent.round, judged.arrival.sent.node
-            if node in self.asked.get(number, {}):
-                said = refused(judged.fault) if judged.fault else judged.said
-                report = Report(node, self.asked[number][node], said, judged.arrival.latency)
-                found.append((number, report, judged))
+    def taken(self) -> list[Reply]:
+        """What has come since the last time, by the round that it answers and by client."""
+        found = [reply for reply in self.waiting if reply.node in self.asked.get(reply.round, {})]
+        for reply in found:
+            reply.client = self.asked[reply.round][reply.node]
         self.waiting = []
-        return sorted(found, key=lambda entry: (entry[0], entry[1].client))
+        return sorted(found, key=lambda reply: (reply.round, reply.client))
 
     def merged(
         self,
         number: int,
-        late: Sequence[Entry],
-        fresh: Sequence[Judged],
+        late: Sequence[Reply],
+        fresh: Sequence[Reply],
         weighting: Weighting,
         weight_key: str,
         heaviest: float = math.inf,
         known: Sequence[Shapes] = (),
-    ) -> tuple[list[Entry], list[Message], dict[int, float]]:
-        """Late replies, messages to hand to the strategy for them, and by node the weight that each counts with.
+    ) -> list[Message]:
+        """Messages to hand to the strategy for late replies, each of which is given the weight that it counts with.
 
         Those that the strategy could not take beside `fresh` ones are refused; others that cannot be merged, because
         they are too late or hold only a part of the model (`known`), still teach.
         """
         now = self.models.get(number)
         if now is None:
-            return list(late), [], {}
-        faults = {id(judged): self._misshapen((since, report, judged), known) for since, report, judged in late}
-        fitting = [entry for entry in late if not faults[id(entry[2])] and self._mergeable(number, entry, fresh)]
-        models = [_model(judged) for _, _, judged in fitting]
-        odd = outliers([judged.parts for _, _, judged in fitting], like=fresh[0].parts if fresh else None)
-        for (_, _, judged), model, fault in zip(fitting, models, odd, strict=True):
-            faults[id(judged)] = fault or _miscast(model, now)
-        told = [(since, _told(report, faults[id(judged)]), judged) for since, report, judged in late]
-        good = [(entry, model) for entry, model in zip(fitting, models, strict=True) if not faults[id(entry[2])]]
+            return []
+        for reply in late:
+            if fault := self._misshapen(reply, known):
+                reply.refuse(fault)
+        fitting = [reply for reply in late if self._mergeable(number, reply, fresh)]
+        odd = outliers([reply.records for reply in fitting], like=fresh[0].records if fresh else None)
+        good = []
+        for reply, fault in zip(fitting, odd, strict=True):
+            model = model_of(reply.arrays)
+            if fault := fault or _miscast(model, now):
+                reply.refuse(fault)
+            else:
+                good.append((reply, change(model, self.models[reply.round])))
         if not good:
-            return told, [], {}
-        moved = [change(model, self.models[since]) for (since, _, _), model in good]
-        news = [change(_model(judged), now) for judged in fresh] if weighting == "refl" else []
-        factors = weights(weighting, [number - since for (since, _, _), _ in good], moved, news)
-        messages, counted = [], {}
-        for ((_, _, judged), _), step, factor in zip(good, moved, factors, strict=True):
-            content = rebased(judged.arrival.reply.content, step, now, factor, weight_key, heaviest)
+            return []
+        news = [change(model_of(reply.arrays), now) for reply in fresh] if weighting == "refl" else []
+        steps = [step for _, step in good]
+        factors = weights(weighting, [number - reply.round for reply, _ in good], steps, news)
+        messages = []
+        for (reply, step), factor in zip(good, factors, strict=True):
+            assert reply.message is not None
+            assert reply.sent is not None
+            content = rebased(reply.message.content, step, now, factor, weight_key, heaviest)
             weight = next(iter(content.metric_records.values()))[weight_key]
             if isinstance(weight, int | float) and weight > 0:
-                messages.append(Message(content=content, reply_to=judged.arrival.sent.message))
-                counted[judged.arrival.sent.node] = float(weight)
-        return told, messages, counted
+                messages.append(Message(content=content, reply_to=reply.sent.message))
+                reply.weight = float(weight)
+        return messages
 
-    def _misshapen(self, entry: Entry, known: Sequence[Shapes]) -> str:
+    def _misshapen(self, reply: Reply, known: Sequence[Shapes]) -> str:
         """How the arrays of a late reply differ from what it was sent, if that model is still kept."""
-        since, report, judged = entry
-        if report.said.outcome != Outcome.COMPLETED or since not in self.models or judged.shapes in known:
+        if not reply.completed or reply.round not in self.models or reply.shapes in known:
             return ""
-        return misshapen(judged.shapes, _shapes(self.models[since]))
+        return misshapen(reply.shapes, _shapes(self.models[reply.round]))
 
-    def _mergeable(self, number: int, entry: Entry, fresh: Sequence[Judged]) -> bool:
-        since, report, judged = entry
-        if report.said.outcome != Outcome.COMPLETED or since not in self.models or number - since > MOST_ROUNDS:
+    def _mergeable(self, number: int, reply: Reply, fresh: Sequence[Reply]) -> bool:
+        if not reply.completed or reply.round not in self.models or number - reply.round > MOST_ROUNDS:
             return False
-        alike = (_shapes(self.models[since]), _shapes(self.models[number]), *(one.shapes for one in fresh[:1]))
-        return all(judged.shapes == shapes for shapes in alike)
+        alike = (_shapes(self.models[reply.round]), _shapes(self.models[number]), *(one.shapes for one in fresh[:1]))
+        return all(reply.shapes == shapes for shapes in alike)
 
     def forget(self, open_rounds: set[int]) -> None:
         """Keep only rounds of which something is still open or has not been looked at, and only so many models."""
-        open_rounds = open_rounds | {judged.arrival.sent.round for judged in self.waiting}
+        open_rounds = open_rounds | {reply.round for reply in self.waiting}
         self.asked = {number: nodes for number, nodes in self.asked.items() if number in open_rounds}
         self.chosen = {number: own for number, own in self.chosen.items() if number in open_rounds}
         recent = sorted(number for number in self.models if number in open_rounds)[-MOST_ROUNDS:]
         self.models = {number: self.models[number] for number in recent}
-
-
-def _model(judged: Judged) -> dict[str, AnyArray]:
-    return model_of(next(iter(judged.parts.arrays.values())))
-
-
-def _told(report: Report, fault: str) -> Report:
-    return dataclasses.replace(report, said=refused(fault)) if fault else report
 
 
 def _miscast(model: Model, now: Model) -> str:

@@ -8,51 +8,37 @@ tells how an app is brought there.
 from __future__ import annotations
 
 import hashlib
-import io
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from typing import Any
 
-import numpy as np
-from flwr.app import Array, ArrayRecord
 from flwr.common import Parameters
 from flwr.server import ClientManager
 from flwr.server.strategy import Strategy
 
-from enlist._internal.typing import AnyArray
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
-from enlist.flower.attributes import plain_settings, unpack_strategy
-from enlist.flower.choosers import Source
-from enlist.flower.contents import NUMPY
-from enlist.flower.federation import Federation, Report
-from enlist.flower.grid import Clock, NoNodesError, Post
-from enlist.flower.progress import Progress
-from enlist.flower.records import Happened
-from enlist.flower.replies import REASON, Said, claimed, measured
-from enlist.flower.round import Round
-from enlist.flower.scribe import Scribe
-from enlist.flower.state import LOGGER, Keeper, saved_model
+from enlist.flower.arrays import record_from, tensors_of
+from enlist.flower.checkpoint import plain_settings, saved_model, unpack_strategy
+from enlist.flower.federation import FlowerFederation
+from enlist.flower.folder import FederationFolder
+from enlist.flower.grid import LOGGER, Clock, Messenger, NoNodesError, TimedClient
+from enlist.flower.replies import REASON, Reply, measured
+from enlist.flower.round import Round, UpdateMonitor
+from enlist.flower.selector import SelectorSource
+from enlist.flower.strategies import Forwarding
+from enlist.flower.tables import TableWriter
 from enlist.flower.terms import Terms
 from enlist.records import Outcome, RoundMetrics
 
 DEADLINE = 3600.0
 """Seconds that the selector is told: the old API's `round_timeout` is known to the server alone."""
 
-NEW_API_ONLY = (
-    "deadline",
-    "overcommit",
-    "late",
-    "staleness",
-    "min_replies",
-    "stop_without_update",
-    "identify",
-    "shadow",
-    "on_round",
-)
+NEW_API_ONLY = ["deadline", "overcommit", "late", "staleness", "min_replies", "stop_without_update", "identify"]
+NEW_API_ONLY += ["shadow", "on_round", "mode"]
 
 
 def check(strategy: Any, terms: Terms) -> None:
@@ -100,11 +86,11 @@ def node_of(identity: str) -> int:
     return int.from_bytes(hashlib.sha256(identity.encode()).digest()[:7], "big") or 1
 
 
-class Chosen(ClientManager):
+class ChosenClients(ClientManager):
     """Another ClientManager of which only the chosen clients are seen, and sampled, all of them.
 
     >>> from flwr.server import SimpleClientManager
-    >>> Chosen(SimpleClientManager(), {}).sample(5)
+    >>> ChosenClients(SimpleClientManager(), {}).sample(5)
     []
     """
 
@@ -136,11 +122,11 @@ class Chosen(ClientManager):
         return [client for client in self.clients.values() if criterion is None or criterion.select(client)]
 
 
-class Present(Chosen):
+class ConnectedClients(ChosenClients):
     """Another ClientManager that samples among those who are there, and waits for nobody: Flower would for a day.
 
     >>> from flwr.server import SimpleClientManager
-    >>> Present(SimpleClientManager(), {}).sample(5, min_num_clients=2)
+    >>> ConnectedClients(SimpleClientManager(), {}).sample(5, min_num_clients=2)
     []
     """
 
@@ -150,35 +136,7 @@ class Present(Chosen):
         return found
 
 
-class Timed:
-    """A client's proxy that notes how long `fit` took, and why it failed; all else is the proxy's own.
-
-    >>> import types
-    >>> proxy = Timed(types.SimpleNamespace(cid="7", fit=lambda ins, timeout, group_id: ins), time)
-    >>> proxy.fit("model", None, 1), proxy.cid, proxy.seconds < 5.0
-    ('model', '7', True)
-    """
-
-    def __init__(self, proxy: Any, clock: Clock) -> None:
-        self.proxy, self.clock = proxy, clock
-        self.seconds, self.error = math.nan, ""
-
-    def fit(self, *arguments: Any, **named: Any) -> Any:
-        """Train, and take the time."""
-        began = self.clock.monotonic()
-        try:
-            return self.proxy.fit(*arguments, **named)
-        except BaseException as error:
-            self.error = " ".join(f"{type(error).__name__}: {error}".split())[:REASON]
-            raise
-        finally:
-            self.seconds = self.clock.monotonic() - began
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.proxy, name)
-
-
-class LegacySelecting(Strategy):
+class LegacySelecting(Forwarding, Strategy):
     """An old strategy whose clients are chosen by a selector; made by `with_selector`.
 
     round     the last round that was finished, counted over all runs in the same folder
@@ -193,61 +151,45 @@ class LegacySelecting(Strategy):
     """
 
     clock: Clock = time
-    _made = False
 
-    def __init__(self, strategy: Any, source: Source, terms: Terms, clients: Clients | None = None) -> None:
+    def __init__(self, strategy: Any, source: SelectorSource, terms: Terms, clients: Clients | None = None) -> None:
         self.strategy, self.source, self.terms = strategy, source, terms
-        self.federation = Federation(source, clients=clients, quantile=terms.clip, most_often=terms.most_often)
+        self.federation = FlowerFederation(source, clients=clients, quantile=terms.clip, most_often=terms.most_often)
         self.initial = plain_settings(strategy)
         self.round, self.started, self.elapsed = 0, self.clock.time(), 0.0
         self.current: Round | None = None
-        self.progress = Progress(terms.warn_without_update, None)
-        self.proxies: dict[int, Timed] = {}
+        self.update_monitor = UpdateMonitor(terms.warn_without_update, None)
+        self.proxies: dict[int, TimedClient] = {}
         self.parameters: Parameters | None = None
         self.central: tuple[float | None, Mapping[str, Any]] = (None, {})
         config = {"selector": source.described(), "seed": source.seed, "strategy": type(strategy).__name__}
         config |= {"api": "flwr.server", **terms.described()}
-        self.keeper = Keeper.open(terms.folder, config, terms.resume, terms.accept_changes)
+        self.run_folder = FederationFolder.open(terms.folder, config, terms.resume, terms.accept_changes)
         try:
             self._restore()
         except BaseException:
-            self.keeper.close()
+            self.run_folder.close()
             raise
-        self.scribe = Scribe(self.keeper, self.federation, False, terms.reasons)
+        self.table_writer = TableWriter(self.run_folder, self.federation, terms.late, terms.reasons)
         self._made = True
 
     def _restore(self) -> None:
-        saved = self.keeper.restore()
+        saved = self.run_folder.restore()
         if saved is None:
-            if self.keeper.decisions is not None:
-                self.keeper.decisions.cut(None)
+            if self.run_folder.decisions is not None:
+                self.run_folder.decisions.cut(None)
             return
-        header = saved.header
-        self.federation.restore(
-            header["federation"], saved.arrays, saved.folder / "selector" if header["selector"] else None
-        )
-        self.keeper.follow(self.federation, header["decisions"])
+        header, folder = saved.header, saved.folder / "selector"
+        self.federation.restore(header["federation"], saved.arrays, folder if header["selector"] else None)
+        self.run_folder.follow(self.federation, header["decisions"])
         unpack_strategy(self.strategy, header["strategy"], saved.weights.get("strategy", {}))
         self.round, self.started, self.elapsed = header["round"], header["started"], header["elapsed"]
         self.parameters = _parameters(saved_model(saved), header["tensor_type"])
-        self.keeper.reopen(self.round, self.round + 1)
+        self.run_folder.reopen(self.round, self.round + 1)
         LOGGER.info("enlist: continuing after round %d of %s", self.round, self.terms.folder)
 
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """What the wrapper itself has not, the user's strategy may have."""
-            if name.startswith("__") or "strategy" not in vars(self):
-                raise AttributeError(name)
-            return getattr(self.strategy, name)
-
-        def __setattr__(self, name: str, value: Any) -> None:
-            """What the wrapper itself has not, is set in the user's strategy if that has it."""
-            own = not self._made or name in vars(self) or hasattr(type(self), name)
-            if own or not hasattr(self.strategy, name):
-                super().__setattr__(name, value)
-            else:
-                setattr(self.strategy, name, value)
+    def _holders(self, name: str) -> list[Any]:
+        return [self.strategy] if hasattr(self.strategy, name) else []
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -270,13 +212,13 @@ class LegacySelecting(Strategy):
         if left_out := self.federation.enrol(list(there), {}):
             self._refuse_unknown(len(left_out))
         if self.federation.log is None:
-            self.keeper.follow(self.federation)
-            self.keeper.describe(self.federation, number)
+            self.run_folder.follow(self.federation)
+            self.run_folder.describe(self.federation, number)
         began = self._now()
-        self.keeper.note(self.clock.time(), began, self.round)
+        self.run_folder.note(self.clock.time(), began, self.round)
         selection = self.federation.choose(list(there), set(), self.terms.k, began, DEADLINE, self.terms.k)
         nodes = self.federation.nodes.at(selection.clients)
-        chosen = Chosen(client_manager, {there[node].cid: there[node] for node in nodes})
+        chosen = ChosenClients(client_manager, {there[node].cid: there[node] for node in nodes})
         instructions = list(self.strategy.configure_fit(number, parameters, chosen))
         asked = [node_of(str(proxy.cid)) for proxy, _ in instructions]
         if sorted(asked) != sorted(nodes):
@@ -285,7 +227,9 @@ class LegacySelecting(Strategy):
                 "instructions that do not go to each of them once; its configure_fit has to take the clients that "
                 "client_manager.sample() returns."
             )
-        self.proxies = {node: Timed(proxy, self.clock) for node, (proxy, _) in zip(asked, instructions, strict=True)}
+        self.proxies = {
+            node: TimedClient(proxy, self.clock) for node, (proxy, _) in zip(asked, instructions, strict=True)
+        }
         places = {node: self.federation.nodes.position(node) for node in asked}
         self.current = Round(number, selection, places, [], None, set(there), began)
         self.current.bytes_down = len(asked) * sum(map(len, parameters.tensors))
@@ -336,17 +280,18 @@ class LegacySelecting(Strategy):
         unnamed = next((str(entry) for entry in failures if not isinstance(entry, tuple)), "no result")
         for node, client in sorted(current.nodes.items(), key=lambda entry: entry[1]):
             proxy = self.proxies[node]
+            reply = Reply(node, current.number, proxy.seconds, client)
             if node in results:
                 result = results[node]
-                said = claimed({}, {**result.metrics, "num-examples": result.num_examples}, self.terms.keys)
-                latency = said.seconds if math.isnan(proxy.seconds) else proxy.seconds
-                current.weights[node] = float(result.num_examples)
+                reply.claim({}, {**result.metrics, "num-examples": result.num_examples}, self.terms.keys)
+                reply.latency = reply.seconds if math.isnan(proxy.seconds) else proxy.seconds
+                reply.weight = float(result.num_examples)
                 current.bytes_up += sum(map(len, result.parameters.tensors))
             else:
                 reason = " ".join((proxy.error or told.get(node) or unnamed).split())[:REASON]
-                said, latency = Said(Outcome.FAILED, reason), proxy.seconds
-            current.reports.append(Report(node, client, said, latency))
-        untimed = any(math.isnan(report.latency) for report in current.reports if report.node in results)
+                reply.end(Outcome.FAILED, reason)
+            current.reported.append(reply)
+        untimed = any(math.isnan(reply.latency) for reply in current.reported if reply.node in results)
         if untimed and "latency" in self.source.needs:
             raise MissingColumnError(
                 f"selector '{self.source.name}' needs latency, and a workflow (DefaultWorkflow, SecAggPlusWorkflow) "
@@ -366,7 +311,7 @@ class LegacySelecting(Strategy):
     def configure_evaluate(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> list[Any]:
         """Let the strategy choose whom it asks for an evaluation; without one, the round is over."""
         number = self.round if self.current is None else self.current.number
-        there = Present(client_manager, client_manager.all())
+        there = ConnectedClients(client_manager, client_manager.all())
         found: list[Any] = self.strategy.configure_evaluate(number, parameters, there)
         if self.current is not None:
             self.parameters = parameters
@@ -402,12 +347,13 @@ class LegacySelecting(Strategy):
         assert current is not None
         if current.waited is None:  # nothing was aggregated: a workflow has given up
             current.waited = self._now() - current.began
-            said = Said(Outcome.DROPPED, "the round was given up")
-            current.reports = [Report(node, client, said, math.nan) for node, client in current.nodes.items()]
-        happened = Happened(current.number, current.selection, current.reports, [], current.waited, current.weights)
-        self.federation.settle(current.selection, current.reports, current.waited, current.online, metrics)
-        self.scribe.write(current, happened, metrics, self._now(), Post(self.clock))
-        self.progress.note(current)
+            for node, client in current.nodes.items():
+                reply = Reply(node, current.number, client=client)
+                reply.end(Outcome.DROPPED, "the round was given up")
+                current.reported.append(reply)
+        self.federation.settle(current.selection, current.reported, current.waited, current.online, metrics)
+        self.table_writer.write(current, metrics, self._now(), Messenger(self.clock))
+        self.update_monitor.note(current)
         self.round = current.number
         if self.round % self.terms.save_every == 0:
             self._save()
@@ -416,9 +362,16 @@ class LegacySelecting(Strategy):
         parameters = self.parameters
         if parameters is None:
             return
-        self.keeper.check()
+        self.run_folder.check()
         header = {"started": self.started, "elapsed": self.elapsed, "tensor_type": parameters.tensor_type}
-        self.keeper.save(self.round, header, self.federation, self.strategy, _record(parameters), self.initial)
+        self.run_folder.save(
+            self.round,
+            header,
+            self.federation,
+            self.strategy,
+            record_from(parameters.tensors, parameters.tensor_type),
+            self.initial,
+        )
 
     def _now(self) -> float:
         """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
@@ -433,37 +386,15 @@ class LegacySelecting(Strategy):
             if self.round % self.terms.save_every:
                 self._save()
             result = {"status": "finished", "rounds": self.round, "time": self.elapsed}
-            self.keeper.finish(result, self.federation)
-            self.keeper.note(self.clock.time(), self.elapsed, self.round, "finished")
+            self.run_folder.finish(result, self.federation)
+            self.run_folder.note(self.clock.time(), self.elapsed, self.round, "finished")
         finally:
-            self.keeper.close()
+            self.run_folder.close()
+
+
+def _parameters(arrays: Any, tensor_type: str) -> Parameters:
+    return Parameters(tensors_of(arrays, tensor_type), tensor_type)
 
 
 def _bare(proxy: Any) -> Any:
-    return proxy.proxy if isinstance(proxy, Timed) else proxy
-
-
-def _record(parameters: Parameters) -> ArrayRecord:
-    """A model as arrays; bytes of another kind, such as trees, as they are."""
-    decode: Callable[[bytes], AnyArray] = _decoded if parameters.tensor_type == NUMPY else _raw
-    return ArrayRecord({str(place): Array(decode(tensor)) for place, tensor in enumerate(parameters.tensors)})
-
-
-def _decoded(tensor: bytes) -> AnyArray:
-    return np.asarray(np.load(io.BytesIO(tensor), allow_pickle=False))
-
-
-def _raw(tensor: bytes) -> AnyArray:
-    return np.frombuffer(tensor, dtype=np.uint8)
-
-
-def _parameters(arrays: ArrayRecord, tensor_type: str) -> Parameters:
-    tensors = []
-    for array in arrays.values():
-        buffer = io.BytesIO()
-        if tensor_type == NUMPY:
-            np.save(buffer, array.numpy(), allow_pickle=False)
-        else:
-            buffer.write(array.numpy().tobytes())
-        tensors.append(buffer.getvalue())
-    return Parameters(tensors, tensor_type)
+    return proxy.proxy if isinstance(proxy, TimedClient) else proxy

@@ -17,28 +17,27 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord, RecordDict
+from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.errors import InputError
-from enlist.flower.choosers import Source
-from enlist.flower.contents import examined, misshapen, parts_of, shapes_of, unweighed
-from enlist.flower.federation import Federation
-from enlist.flower.grid import Arrival, Clock, Post
-from enlist.flower.late import Model, model_of
-from enlist.flower.packing import refuse_packed
-from enlist.flower.reception import QUERY, Reception
-from enlist.flower.replies import measured
-from enlist.flower.state import LOGGER
+from enlist.flower.arrays import examined, misshapen, records_of, shapes_of, unweighed, weight_of
+from enlist.flower.federation import FlowerFederation
+from enlist.flower.folder import refuse_packed
+from enlist.flower.grid import LOGGER, Clock, Messenger
+from enlist.flower.late import Model, model_of, record_of
+from enlist.flower.nodes import QUERY, NodeManager
+from enlist.flower.replies import Reply, measured
+from enlist.flower.selector import SelectorSource
 from enlist.flower.terms import Terms
 from enlist.personal.arms import Arms
 from enlist.personal.communication import units
@@ -123,8 +122,8 @@ class Personalising(Strategy):
         self.deadline = checks.seconds("deadline", deadline)
         self.stopper: Stopper = (Never() if stopping is None else stopping).start(lower_is_better)
         self.meter = self.reward.start()
-        self.federation = Federation(Source.of("random", None, None, seed))
-        self.reception = Reception(self.federation, self.terms, max(min_nodes, len(self.workers or ())))
+        self.federation = FlowerFederation(SelectorSource.of("random", None, None, seed))
+        self.node_manager = NodeManager(self.federation, self.terms, max(min_nodes, len(self.workers or ())))
         self.decision: Decision | None = None
         self.round, self.communication, self.best_test = 0, 0, math.nan
         self.best: ArrayRecord | None = None
@@ -133,8 +132,7 @@ class Personalising(Strategy):
     @property
     def combination(self) -> str:
         """The combination learned so far."""
-        decision = self._decision
-        return decision.arms.label(decision.best())
+        return self._decision.arms.label(self._decision.best())
 
     @property
     def _decision(self) -> Decision:
@@ -160,7 +158,7 @@ class Personalising(Strategy):
 
         What has stopped early is not continued.
         """
-        self.post = Post(self.clock, self.terms.poll)
+        self.messenger = Messenger(self.clock, self.terms.poll)
         self.configs = dict(train_config or {}), dict(evaluate_config or {})
         self.wait = min(self.deadline, timeout)
         self.summary()
@@ -175,15 +173,15 @@ class Personalising(Strategy):
         self.shapes = shapes_of(arrays)
         self.model: Model = model_of(arrays)
         self._restore(folder)
-        result = Result(arrays=self._record(self.model) if self.best is None else self.best)
+        result = Result(arrays=record_of(self.model) if self.best is None else self.best)
         for number in () if self.stopped else range(self.round + 1, rounds + 1):
-            self.online = self.reception.gather(grid, self.post, number, self._sort)
+            self.online = self.node_manager.wait_for_nodes(grid, self.messenger, number, self._sort)
             row, arms = self._step(grid, number)
             self.round = number
             LOGGER.info("enlist personal %s", " ".join(f"{name}={value}" for name, value in row.items() if value != ""))
             self.stopped = self.stopper.update(float(row.get("validation", math.nan)))
             if self.stopper.improved or self.best is None:
-                self.best = self._record(self.model)
+                self.best = record_of(self.model)
             result.arrays = self.best
             row |= {"best_validation": self.stopper.best, "cumulative_communication": self.communication}
             self.best_test = row.get("test", math.nan) if self.stopper.improved else self.best_test
@@ -241,17 +239,11 @@ class Personalising(Strategy):
             decision.eliminate(self.eliminate)
         return row, self._arm_rows(play, rewards, increases)
 
-    def _arm_rows(
-        self, play: Play, rewards: FloatArray | None = None, increases: FloatArray | None = None
-    ) -> list[Any]:
-        none = np.zeros(0)
-        number = self.round + 1
-        return arm_rows(
-            self._decision, number, play, none if rewards is None else rewards, none if increases is None else increases
-        )
+    def _arm_rows(self, play: Play, rewards: FloatArray = NOTHING, increases: FloatArray = NOTHING) -> list[Any]:
+        return arm_rows(self._decision, self.round + 1, play, rewards, increases)
 
     def _seats(self) -> list[tuple[int, int]]:
-        nodes, online = self.federation.nodes, set(self.online) - self.post.busy
+        nodes, online = self.federation.nodes, set(self.online) - self.messenger.busy
         return [(place, node) for place, node in enumerate(nodes.nodes) if node in online and node is not None]
 
     def _begun(self) -> Decision:
@@ -276,49 +268,47 @@ class Personalising(Strategy):
 
     def _train(self, grid: Grid, number: int, asked: Mapping[int, int]) -> dict[int, Trained]:
         """The models of those who answered in time with something that can be used, by worker."""
-        content = RecordDict({"arrays": self._record(self.model), "config": self._numbered(self.configs[0], number)})
+        content = RecordDict({"arrays": record_of(self.model), "config": self._numbered(self.configs[0], number)})
         messages = [Message(content=content, dst_node_id=node, message_type=MessageType.TRAIN) for node in asked]
         found: dict[int, Trained] = {}
-        for arrival in self._exchange(grid, messages, "train", number):
-            if arrival.reply.has_error():
-                continue
-            parts = parts_of(arrival.reply.content)
-            shapes, fault = examined(parts)
-            fault = fault or misshapen(shapes, self.shapes) or unweighed(parts, self.weight_key)
+        for reply, content in self._exchange(grid, messages, "train", number):
+            records = records_of(content)
+            shapes, fault = examined(records)
+            fault = fault or misshapen(shapes, self.shapes) or unweighed(records, self.weight_key)
             if fault:
-                LOGGER.warning("enlist refused: node %d: %s", arrival.sent.node, fault)
+                LOGGER.warning("enlist refused: node %d: %s", reply.node, fault)
                 continue
-            weight = next(iter(parts.metrics.values()))[self.weight_key]
-            assert isinstance(weight, int | float)
-            found[asked[arrival.sent.node]] = Trained(model_of(next(iter(parts.arrays.values()))), float(weight))
+            model = model_of(next(iter(records.arrays.values())))
+            found[asked[reply.node]] = Trained(model, weight_of(records, self.weight_key))
         return found
 
     def _score(self, grid: Grid, number: int, node: int, models: Sequence[Model]) -> list[tuple[float, float]]:
         """What the target thinks of models, on validation and, if it says so, test data; NaN where it did not say."""
         config = self._numbered(self.configs[1], number)
-        contents = [RecordDict({"arrays": self._record(model), "config": config}) for model in models]
+        contents = [RecordDict({"arrays": record_of(model), "config": config}) for model in models]
         kind = MessageType.EVALUATE
         messages = [Message(content=content, dst_node_id=node, message_type=kind) for content in contents]
         scores: dict[str, tuple[float, float]] = {}
-        for arrival in self._exchange(grid, messages, "evaluate", number):
-            if not arrival.reply.has_error():
-                metrics = next(iter(parts_of(arrival.reply.content).metrics.values()), None)
-                found = [measured(metrics, (key,)) for key in (self.score_key, f"test-{self.score_key}")]
-                validation, test = (math.nan if score is None else score for score in found)
-                scores[arrival.sent.message.metadata.message_id] = validation, test
+        for reply, content in self._exchange(grid, messages, "evaluate", number):
+            metrics = next(iter(records_of(content).metrics.values()), None)
+            found = [measured(metrics, (key,)) for key in (self.score_key, f"test-{self.score_key}")]
+            validation, test = (math.nan if score is None else score for score in found)
+            scores[reply.identity] = validation, test
         return [scores.get(message.metadata.message_id, (math.nan, math.nan)) for message in messages]
 
-    def _exchange(self, grid: Grid, messages: list[Message], kind: str, number: int) -> list[Arrival]:
-        sent = self.post.send(grid, messages, kind, number)
-        names = {entry.message.metadata.message_id for entry in sent}
-        arrivals = self._sort(self.post.wait(grid, sent, self.wait))
-        return [arrival for arrival in arrivals if arrival.sent.message.metadata.message_id in names]
+    def _exchange(self, grid: Grid, messages: list[Message], kind: str, number: int) -> list[tuple[Reply, RecordDict]]:
+        """The replies to these messages that are no errors, and what they hold."""
+        sent = self.messenger.send(grid, messages, kind, number)
+        names = {instruction.identity for instruction in sent}
+        found = [reply for reply in self._sort(self.messenger.wait(grid, sent, self.wait)) if reply.identity in names]
+        told = [(reply, reply.message) for reply in found]
+        return [(reply, message.content) for reply, message in told if message is not None and message.has_content()]
 
-    def _sort(self, arrivals: Sequence[Arrival]) -> list[Arrival]:
-        for arrival in arrivals:
-            if arrival.sent.kind == QUERY:
-                self.reception.hear(arrival)
-        return [arrival for arrival in arrivals if arrival.sent.kind != QUERY]
+    def _sort(self, replies: Sequence[Reply]) -> list[Reply]:
+        for reply in replies:
+            if reply.kind == QUERY:
+                self.node_manager.introduce(reply)
+        return [reply for reply in replies if reply.kind != QUERY]
 
     def _average(self, group: Sequence[Trained]) -> Model:
         """The mean by numbers of examples, in the order of workers."""
@@ -327,9 +317,6 @@ class Personalising(Strategy):
             name: np.asarray(sum(one.model[name] * (one.examples / total) for one in group)).astype(value.dtype)
             for name, value in self.model.items()
         }
-
-    def _record(self, model: Model) -> ArrayRecord:
-        return ArrayRecord({name: Array(np.asarray(value)) for name, value in model.items()})
 
     def _numbered(self, config: Mapping[str, Any], number: int) -> ConfigRecord:
         return ConfigRecord({**config, "server-round": number})
@@ -357,7 +344,7 @@ class Personalising(Strategy):
         self.meter.restore(header["meter"])
         self.stopper.restore(header["stopper"])
         self.model = {name: saved.weights["current"][name] for name in header["names"]}
-        self.best = self._record({name: saved.weights["model"][name] for name in header["names"]})
+        self.best = record_of({name: saved.weights["model"][name] for name in header["names"]})
         LOGGER.info("enlist: continuing after round %d of %s", self.round, self.folder)
 
     def _save(self, folder: RunFolder | None, row: Mapping[str, Any], arms: Sequence[Any]) -> None:
@@ -388,10 +375,8 @@ class Personalising(Strategy):
     def _workers(self) -> dict[str, AnyArray]:
         """clients.csv: the workers, with their samples as far as they told them."""
         nodes, names = self.federation.nodes, self._decision.arms.names
-        seats = [nodes.named(name) for name in names]
-        told = [
-            self.reception.introductions.get(nodes.nodes[seat] or 0) if seat is not None else None for seat in seats
-        ]
+        seats = [nodes.nodes[seat] if (seat := nodes.named(name)) is not None else None for name in names]
+        told = [self.node_manager.introductions.get(node or 0) for node in seats]
         samples = [math.nan if one is None or one.num_examples is None else one.num_examples for one in told]
         return {"worker": np.array(names), "samples": np.array(samples), "poison": np.full(len(names), "")}
 
@@ -408,24 +393,8 @@ class Personalising(Strategy):
             "communication": self.communication,
         }
 
-    def configure_train(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
+    def _not_used(self, *arguments: Any, **named: Any) -> Any:
         """Not used: a round asks several times, so `start` makes its own messages."""
         raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
 
-    def aggregate_train(
-        self, server_round: int, replies: Iterable[Message]
-    ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Not used, see `configure_train`."""
-        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
-
-    def configure_evaluate(
-        self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
-    ) -> Iterable[Message]:
-        """Not used, see `configure_train`."""
-        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
-
-    def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Not used, see `configure_train`."""
-        raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
+    configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = _not_used

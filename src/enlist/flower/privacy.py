@@ -13,10 +13,9 @@ from typing import Any
 from flwr.serverapp.strategy import Strategy
 
 from enlist.errors import InputError
-from enlist.flower.grid import NoNodesError
-from enlist.flower.state import LOGGER
+from enlist.flower.grid import LOGGER, NoNodesError
+from enlist.flower.strategies import UNWEIGHED, innermost, levels
 from enlist.flower.terms import Terms
-from enlist.flower.wrapping import UNWEIGHED, innermost, levels
 
 SAMPLED = "num_sampled_clients"
 UNEVEN = 1.01
@@ -56,6 +55,11 @@ def check(strategy: Any, terms: Terms) -> None:
     """
     for wrapper in wrappers(strategy):
         name, sampled = type(wrapper).__name__, getattr(wrapper, SAMPLED)
+        if terms.buffered:
+            raise InputError(
+                f"{name} clips and adds noise to updates of one version of the model, and mode='buffered' averages "
+                "updates of several; use mode='synchronous'."
+            )
         if sampled != terms.k and not terms.shadow:  # there Flower samples as it does without us
             raise InputError(
                 f"{name} adds noise for {SAMPLED}={sampled}, but {terms.number_to_ask} nodes would be asked for "

@@ -1,4 +1,8 @@
-"""What a reply says: how it ended, what it claims, and who it is from."""
+"""A reply from its arrival to the average: the instruction that it answers, how it ended, what it claims.
+
+`Reply.outcome` is its status. A reply that arrives is COMPLETED until something speaks against it: an error of the
+ClientApp makes it FAILED, a lost node DROPPED, and `Reply.refuse` makes one that cannot be used FAILED.
+"""
 
 from __future__ import annotations
 
@@ -7,11 +11,18 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from flwr.app import Message
+from flwr.app import ArrayRecord, Error, Message
 
 from enlist.flower import keys
-from enlist.flower.contents import parts_of
-from enlist.flower.nodes import told_name
+from enlist.flower.arrays import (
+    ReplyRecords,
+    Shapes,
+    Template,
+    cut_weight,
+    examined,
+    records_of,
+    unweighed,
+)
 from enlist.flower.trust import RANGES
 from enlist.records import Outcome
 
@@ -21,78 +32,209 @@ LOST = {3: "message unavailable", 4: "reply unavailable", 5: "node unavailable"}
 REASON = 200
 """Longest reason that is written down, in characters."""
 
+LONGEST_NAME = 200
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Said:
-    """What a reply to a train message says; `doubts` are claims that cannot be true and count as not made.
 
-    >>> Said(Outcome.FAILED, "boom").claims
-    {}
+@dataclasses.dataclass(eq=False)
+class Instruction:
+    """A message to a node: what for, in which round, and when (`at` by the steady clock, `wall` by the calendar's).
+
+    `absent` is the last moment at which its reply was looked for and not there.
+
+    >>> from enlist.flower.fake import instruction
+    >>> Instruction(instruction(7), "train", 3, at=1.0, wall=1.0, absent=1.0).node
+    7
     """
 
-    outcome: Outcome
+    message: Message
+    kind: str
+    round: int
+    at: float
+    wall: float
+    absent: float
+
+    @property
+    def node(self) -> int:
+        """The node it was sent to."""
+        return self.message.metadata.dst_node_id
+
+    @property
+    def identity(self) -> str:
+        """The id of the message, by which its reply is known."""
+        return self.message.metadata.message_id
+
+    def failure(self, code: int, reason: str | None) -> Message:
+        """A reply that says that it failed, from the node that was asked."""
+        return Message(Error(code, reason), reply_to=self.message)
+
+
+@dataclasses.dataclass(eq=False)
+class Reply:
+    """What came back from a node, and what became of it.
+
+    node      the node that was asked
+    round     the round in which it was asked
+    latency   seconds from the instruction to the reply
+    client    position of the node's client in the selector; -1 if the selector does not know it
+    outcome   COMPLETED, FAILED or DROPPED; `reason` says why it is not completed
+    name      what the client calls itself
+    claims    what it says of itself, by column of `Feedback`; `seconds` how long it says that training took
+    doubts    claims that cannot be true and count as not made
+    records   its records by kind; `shapes` are those of its arrays
+    weight    what it counts in the average; NaN if that was never decided
+    message   Flower's message, and `sent` the instruction that it answers; the old API has neither
+
+    >>> reply = Reply(node=11, round=1, latency=2.5, claims={"loss": 0.5})
+    >>> reply.refuse("array 'w' is missing")
+    >>> reply.outcome.name, reply.reason, reply.claims
+    ('FAILED', "refused: array 'w' is missing", {})
+    """
+
+    node: int
+    round: int
+    latency: float = math.nan
+    client: int = -1
+    outcome: Outcome = Outcome.COMPLETED
     reason: str = ""
     name: str | None = None
     claims: Mapping[str, float] = dataclasses.field(default_factory=dict)
     seconds: float = math.nan
     doubts: tuple[str, ...] = ()
+    records: ReplyRecords = ReplyRecords({}, {}, {})
+    shapes: Shapes = dataclasses.field(default_factory=dict)
+    weight: float = math.nan
+    message: Message | None = None
+    sent: Instruction | None = None
+
+    @classmethod
+    def to(cls, sent: Instruction, message: Message, latency: float) -> Reply:
+        """The reply to an instruction, not looked at yet."""
+        return cls(sent.node, sent.round, latency, message=message, sent=sent)
+
+    @property
+    def kind(self) -> str:
+        """What the instruction was for."""
+        return "" if self.sent is None else self.sent.kind
+
+    @property
+    def identity(self) -> str:
+        """The id of the message that it answers."""
+        return "" if self.sent is None else self.sent.identity
+
+    @property
+    def completed(self) -> bool:
+        """Whether nothing speaks against it."""
+        return self.outcome == Outcome.COMPLETED
+
+    @property
+    def arrays(self) -> ArrayRecord:
+        """Its arrays, of a reply that has one ArrayRecord."""
+        return next(iter(self.records.arrays.values()))
+
+    def end(self, outcome: Outcome, reason: str) -> None:
+        """It has come to nothing: what it claims does not count."""
+        self.outcome, self.reason = outcome, reason
+        self.name, self.claims, self.seconds, self.doubts = None, {}, math.nan, ()
+
+    def refuse(self, fault: str) -> None:
+        """It cannot be used."""
+        self.end(Outcome.FAILED, refusal(fault))
+
+    def read(self, own_keys: Mapping[str, str] | None, weight_key: str) -> None:
+        """Find out how it ended, who it is from, and what it claims.
+
+        A claim is looked for in Enlist's ConfigRecord, then in the MetricRecord, there also under the app's own key.
+        """
+        assert self.message is not None
+        if self.message.has_error():
+            lost = self.message.error.code in LOST
+            self.end(Outcome.DROPPED if lost else Outcome.FAILED, error_text(self.message))
+            return
+        self.records = records_of(self.message.content)
+        metrics: Mapping[str, Any] = next(iter(self.records.metrics.values()), {})
+        self.claim(self.records.extra, metrics, {"num_examples": weight_key, **(own_keys or {})})
+
+    def claim(self, extra: Mapping[str, Any], metrics: Mapping[str, Any], own: Mapping[str, str] | None) -> None:
+        """Take in what it claims in Enlist's record and in its metrics, there also under the app's own keys."""
+        own = own or {}
+        claims: dict[str, float] = {}
+        doubts: list[str] = []
+        for name, key in (*keys.CLAIMS.items(), ("seconds", keys.SECONDS)):
+            value = _found(extra, metrics, key, own.get(name))
+            if value is None:
+                continue
+            low, high = RANGES[name]
+            if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
+                doubts.append(f"{key} is {value!r:.40}")
+            else:
+                claims[name] = float(value)
+        identity = _found(extra, metrics, keys.CLIENT_ID, None)
+        identity = _found(extra, metrics, keys.PARTITION_ID, None) if identity is None else identity
+        name_told = told_name(int(identity) if isinstance(identity, float) and identity.is_integer() else identity)
+        if identity is not None and name_told is None:
+            doubts.append(f"{keys.CLIENT_ID} is {identity!r:.40}")
+        self.seconds = claims.pop("seconds", math.nan)
+        self.name, self.claims, self.doubts = name_told, claims, tuple(doubts)
+
+    def examine(
+        self, own_keys: Mapping[str, str] | None, weight_key: str, templates: Mapping[str, Template] | None = None
+    ) -> None:
+        """Read it, and refuse it if its arrays cannot be used or it has no weight."""
+        self.read(own_keys, weight_key)
+        if self.completed:
+            self.shapes, fault = examined(self.records, templates)
+            if fault := fault or unweighed(self.records, weight_key):
+                self.refuse(fault)
+
+    def weigh(self, weight_key: str, heaviest: float) -> None:
+        """Note, and cut, the weight with which it counts."""
+        self.weight = cut_weight(self.records, weight_key, heaviest)
+
+    def size(self) -> int:
+        """Bytes of its arrays."""
+        return sum(len(array.data) for array in self.arrays.values())
+
+    def failure(self) -> Message:
+        """What a strategy is told of it if it did not complete: an error from the node that was asked."""
+        assert self.sent is not None
+        assert self.message is not None
+        return self.sent.failure(self.message.error.code if self.message.has_error() else 0, self.reason)
 
 
-def error_text(reply: Message) -> str:
+def refusal(fault: str) -> str:
+    """Why a reply is refused: one line that can be printed, however its sender names things.
+
+    >>> refusal("the metrics are a\\r\\nb")
+    'refused: the metrics are a b'
+    """
+    start = f"refused: {fault}"[: 10 * REASON]
+    printable = "".join(letter if letter.isprintable() else " " for letter in start)
+    return " ".join(printable.split())[:REASON]
+
+
+def error_text(message: Message) -> str:
     """Why a reply is an error, in one line of bounded length.
 
     >>> from enlist.flower.fake import instruction
-    >>> from flwr.app import Error
     >>> [error_text(Message(Error(code, told), reply_to=instruction(7))) for code, told in ((2, "a\\nb"), (5, None))]
     ['a b', 'node unavailable']
     """
-    code = reply.error.code
-    return " ".join((reply.error.reason or LOST.get(code, f"error {code}")).split())[:REASON]
+    code = message.error.code
+    return " ".join((message.error.reason or LOST.get(code, f"error {code}")).split())[:REASON]
 
 
-def read(reply: Message, own_keys: Mapping[str, str] | None = None, weight_key: str = "num-examples") -> Said:
-    """How a reply ended, who it is from, and what it claims.
-
-    A claim is looked for in Enlist's ConfigRecord, then in the MetricRecord, there also under the app's own key.
+def read(message: Message, own_keys: Mapping[str, str] | None = None, weight_key: str = "num-examples") -> Reply:
+    """A message as a reply that was read.
 
     >>> from enlist.flower.fake import instruction, model_reply
-    >>> message = instruction(7)
-    >>> said = read(Message(model_reply(message, client_id=3, loss=0.5, accuracy=7.0), reply_to=message))
-    >>> said.outcome.name, said.name, said.claims, said.doubts
+    >>> sent = instruction(7)
+    >>> reply = read(Message(model_reply(sent, client_id=3, loss=0.5, accuracy=7.0), reply_to=sent))
+    >>> reply.outcome.name, reply.name, reply.claims, reply.doubts
     ('COMPLETED', '3', {'num_examples': 10.0, 'loss': 0.5}, ('accuracy is 7.0',))
     """
-    if reply.has_error():
-        return Said(Outcome.DROPPED if reply.error.code in LOST else Outcome.FAILED, error_text(reply))
-    parts = parts_of(reply.content)
-    metrics: Mapping[str, Any] = next(iter(parts.metrics.values()), {})
-    return claimed(parts.extra, metrics, {"num_examples": weight_key, **(own_keys or {})})
-
-
-def claimed(extra: Mapping[str, Any], metrics: Mapping[str, Any], own: Mapping[str, str] | None) -> Said:
-    """What a good reply claims in Enlist's record and in its metrics, there also under the app's own keys.
-
-    >>> claimed({}, {"num-examples": 5, "my_loss": 0.5}, {"loss": "my_loss"}).claims
-    {'num_examples': 5.0, 'loss': 0.5}
-    """
-    own = own or {}
-    claims: dict[str, float] = {}
-    doubts: list[str] = []
-    for name, key in (*keys.CLAIMS.items(), ("seconds", keys.SECONDS)):
-        value = _found(extra, metrics, key, own.get(name))
-        if value is None:
-            continue
-        low, high = RANGES[name]
-        if isinstance(value, bool) or not isinstance(value, int | float) or not low <= value <= high:
-            doubts.append(f"{key} is {value!r:.40}")
-        else:
-            claims[name] = float(value)
-    identity = _found(extra, metrics, keys.CLIENT_ID, None)
-    identity = _found(extra, metrics, keys.PARTITION_ID, None) if identity is None else identity
-    told = told_name(int(identity) if isinstance(identity, float) and identity.is_integer() else identity)
-    if identity is not None and told is None:
-        doubts.append(f"{keys.CLIENT_ID} is {identity!r:.40}")
-    seconds = claims.pop("seconds", math.nan)
-    return Said(Outcome.COMPLETED, "", told, claims, seconds, tuple(doubts))
+    reply = Reply(message.metadata.src_node_id, 0, message=message)
+    reply.read(own_keys, weight_key)
+    return reply
 
 
 def _found(extra: Mapping[str, Any], metrics: Mapping[str, Any], key: str, own: str | None) -> Any:
@@ -102,11 +244,23 @@ def _found(extra: Mapping[str, Any], metrics: Mapping[str, Any], key: str, own: 
     return metrics.get(key.replace("-", "_"))
 
 
+def told_name(value: object) -> str | None:
+    """A name as a client told it, or None if it is no name: text that can be printed, or a whole number.
+
+    >>> told_name(3), told_name(" phone-3 "), told_name(""), told_name(0.5)
+    ('3', 'phone-3', None, None)
+    """
+    if isinstance(value, bool) or not isinstance(value, str | int):
+        return None
+    text = str(value).strip()
+    return text if 0 < len(text) <= LONGEST_NAME and text.isprintable() else None
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Introduced:
+class Introduction:
     """What a node told of itself when it was asked; None where it told nothing.
 
-    >>> Introduced("phone-3").features is None
+    >>> Introduction("phone-3").features is None
     True
     """
 
@@ -116,7 +270,7 @@ class Introduced:
     feature_names: tuple[str, ...] = ()
 
 
-def introduced(reply: Message) -> Introduced:
+def introduced(reply: Message) -> Introduction:
     """What a node tells of itself; what cannot be true counts as not told.
 
     >>> from enlist.flower import client
@@ -125,8 +279,8 @@ def introduced(reply: Message) -> Introduced:
     (8.0,)
     """
     if reply.has_error():
-        return Introduced()
-    extra = parts_of(reply.content).extra
+        return Introduction()
+    extra = records_of(reply.content).extra
     count = extra.get(keys.CLAIMS["num_examples"])
     known = isinstance(count, int | float) and 0 < count <= RANGES["num_examples"][1]
     features, names = extra.get(keys.FEATURES), extra.get(keys.FEATURE_NAMES)
@@ -134,7 +288,7 @@ def introduced(reply: Message) -> Introduced:
     right = right and all(isinstance(value, int | float) and math.isfinite(value) for value in features or ())
     titles = tuple(told_name(name) for name in names or ()) if right else ()
     right = right and None not in titles and len(set(titles)) == len(titles)
-    return Introduced(
+    return Introduction(
         told_name(extra.get(keys.CLIENT_ID, extra.get(keys.PARTITION_ID))),
         float(count) if known and count is not None else None,
         tuple(map(float, features or ())) if right else None,

@@ -4,83 +4,20 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
-from flwr.app import Message
+from flwr.app import ArrayRecord, Message, MetricRecord
+from flwr.serverapp.strategy import Result
 
 from enlist._internal.typing import FloatArray, IntArray
-from enlist.flower.contents import (
-    Parts,
-    Shapes,
-    Template,
-    cut_weight,
-    examined,
-    misshapen,
-    outliers,
-    parts_of,
-    put_in_order,
-    unweighed,
-)
-from enlist.flower.federation import Report
-from enlist.flower.grid import Arrival
-from enlist.flower.replies import REASON, Said, read
+from enlist.errors import EnlistError
+from enlist.flower.arrays import Shapes, Template, misshapen, outliers, put_in_order
+from enlist.flower.grid import LOGGER
+from enlist.flower.replies import Reply
 from enlist.records import Outcome, Selection
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Judged:
-    """A reply, what it says, its records, and the shapes of its arrays; `fault` is why they cannot be used.
-
-    >>> said = Said(Outcome.COMPLETED, "")
-    >>> [Judged(None, said, {}, {}, fault).completed for fault in ("", "array 'w' is not finite")]
-    [True, False]
-    """
-
-    arrival: Arrival
-    said: Said
-    parts: Parts
-    shapes: Shapes
-    fault: str
-
-    @property
-    def completed(self) -> bool:
-        """Whether it is a reply without error whose arrays can be used, if their shapes are right."""
-        return self.said.outcome == Outcome.COMPLETED and not self.fault
-
-
-def refused(fault: str) -> Said:
-    """What is written down of a reply that is refused: one line that can be printed, however its sender names things.
-
-    >>> refused("the metrics are a\\r\\nb").reason
-    'refused: the metrics are a b'
-    """
-    start = f"refused: {fault}"[: 10 * REASON]
-    printable = "".join(letter if letter.isprintable() else " " for letter in start)
-    return Said(Outcome.FAILED, " ".join(printable.split())[:REASON])
-
-
-def judge(
-    arrival: Arrival,
-    own_keys: Mapping[str, str] | None,
-    weight_key: str,
-    templates: Mapping[str, Template] | None = None,
-) -> Judged:
-    """Read a reply and look at its arrays.
-
-    >>> from enlist.flower.fake import instruction, model_reply
-    >>> message = instruction(7)
-    >>> from enlist.flower.grid import Sent
-    >>> sent = Sent(message, "train", 1, 0.0, 0.0, 0.0)
-    >>> judge(Arrival(sent, Message(model_reply(message), reply_to=message), 2.0), None, "num-examples").completed
-    True
-    """
-    said = read(arrival.reply, own_keys, weight_key)
-    if said.outcome != Outcome.COMPLETED:
-        return Judged(arrival, said, Parts({}, {}, {}), {}, "")
-    parts = parts_of(arrival.reply.content)
-    shapes, fault = examined(parts, templates)
-    return Judged(arrival, said, parts, shapes, fault or unweighed(parts, weight_key))
 
 
 @dataclasses.dataclass(eq=False)
@@ -92,7 +29,12 @@ class Round:
     wanted     in shadow mode, whom the selector would have chosen
     watching   shadow mode: Flower may wait longer than the deadline, and what comes then is late for the selector
     waited     seconds until it was closed; None as long as it is open
+    templates  the arrays that were sent, by which those of replies are checked without being decoded
     sent       nodes whose message the SuperLink has taken
+    replies    what came in time, by the id of the message that it answers
+    reported   replies whose client the selector knows, once the round is closed, in the order of clients
+    usable     replies that the strategy averages; `failures` what it is told of the others
+    late       replies to earlier rounds that came in this one
     updated    whether the strategy has made a new model of it
     evaluations   how many nodes were asked to evaluate, and how that ended: columns of rounds.csv
 
@@ -112,42 +54,47 @@ class Round:
     waited: float | None = None
     templates: Mapping[str, Template] = dataclasses.field(default_factory=dict)
     sent: set[int] = dataclasses.field(default_factory=set)
-    judged: dict[str, Judged] = dataclasses.field(default_factory=dict)
-    reports: list[Report] = dataclasses.field(default_factory=list)
-    usable: list[Judged] = dataclasses.field(default_factory=list)
+    replies: dict[str, Reply] = dataclasses.field(default_factory=dict)
+    reported: list[Reply] = dataclasses.field(default_factory=list)
+    usable: list[Reply] = dataclasses.field(default_factory=list)
     failures: list[Message] = dataclasses.field(default_factory=list)
-    weights: dict[int, float] = dataclasses.field(default_factory=dict)
-    late: list[tuple[int, Report, Judged]] = dataclasses.field(default_factory=list)
-    late_weights: dict[int, float] = dataclasses.field(default_factory=dict)
+    late: list[Reply] = dataclasses.field(default_factory=list)
     updated: bool = False
     bytes_down: int = 0
     bytes_up: int = 0
     evaluations: dict[str, int] = dataclasses.field(default_factory=dict)
+    stepping: ClassVar[bool] = False
+    """Whether replies to earlier rounds belong to it, as to a step of a buffered server."""
+
+    def entries(self) -> list[tuple[int, Reply | None]]:
+        """Clients that were asked, each with its reply; None if it was silent."""
+        reported = {reply.client: reply for reply in self.reported}
+        return [(client, reported.get(client)) for client in self.selection.clients.tolist()]
 
     def examples(self) -> tuple[IntArray, FloatArray]:
         """Who has sent usable replies, and how many examples each claims."""
-        done = [report for report in self.reports if report.said.outcome == Outcome.COMPLETED]
-        claimed = [report.said.claims.get("num_examples", np.nan) for report in done]
-        return np.array([report.client for report in done], dtype=np.int64), np.array(claimed, dtype=float)
+        done = [reply for reply in self.reported if reply.completed]
+        claimed = [reply.claims.get("num_examples", np.nan) for reply in done]
+        return np.array([reply.client for reply in done], dtype=np.int64), np.array(claimed, dtype=float)
 
     def weigh(self, weight_key: str, heaviest: float) -> None:
         """Note, and cut, the weight with which each usable reply counts."""
-        for judged in self.usable:
-            self.weights[judged.arrival.sent.node] = cut_weight(judged.parts, weight_key, heaviest)
-            arrays = next(iter(judged.parts.arrays.values()))
-            self.bytes_up += sum(len(array.data) for array in arrays.values())
+        for reply in self.usable:
+            reply.weigh(weight_key, heaviest)
+            self.bytes_up += reply.size()
 
     def count_nothing(self) -> None:
         """There were too few replies: none of them counts in an average."""
-        self.weights = dict.fromkeys(self.weights, 0.0)
-        self.late_weights = dict.fromkeys(self.late_weights, 0.0)
+        for reply in (*self.usable, *self.late):
+            if not math.isnan(reply.weight):
+                reply.weight = 0.0
 
     def good(self, known: Sequence[Shapes]) -> int:
         """How many usable replies there are so far."""
-        return sum(judged.completed and self._fits(judged, known) for judged in self.judged.values())
+        return sum(reply.completed and self._fits(reply, known) for reply in self.replies.values())
 
-    def _fits(self, judged: Judged, known: Sequence[Shapes]) -> bool:
-        return self.expected is None or judged.shapes in (self.expected, *known)
+    def _fits(self, reply: Reply, known: Sequence[Shapes]) -> bool:
+        return self.expected is None or reply.shapes in (self.expected, *known)
 
     def sort_out(self, known: Sequence[Shapes]) -> Shapes | None:
         """Decide what the strategy sees, and how everybody who replied has ended.
@@ -156,44 +103,184 @@ class Round:
         replies (it sends only a part of the model, say), and these shapes are returned. Where both would be allowed,
         those of most are right: a strategy cannot take two kinds.
         """
-        everybody = sorted(self.judged.values(), key=self._place)
-        good = [judged for judged in everybody if judged.completed]
+        # In the order of clients, whatever the order of arrival: sums then come out the same, to the last bit.
+        everybody = sorted(self.replies.values(), key=lambda reply: self.nodes.get(reply.node, -1))
+        good = [reply for reply in everybody if reply.completed]
         other = None
-        if not any(self._fits(judged, known) for judged in good):
-            forms = collections.Counter(tuple(sorted(judged.shapes.items())) for judged in good).most_common(1)
+        if not any(self._fits(reply, known) for reply in good):
+            forms = collections.Counter(tuple(sorted(reply.shapes.items())) for reply in good).most_common(1)
             other = dict(forms[0][0]) if forms and forms[0][1] > max(1, len(good) / 2) else None
         allowed = (*known, *([] if other is None else [other]))
-        found = [judged.shapes for judged in good]
+        found = [reply.shapes for reply in good]
         usual = None if self.expected is None else max((self.expected, *allowed), key=found.count)
-        fitting = [judged for judged in good if usual is None or judged.shapes == usual]
-        odd = dict(zip(map(id, fitting), outliers([judged.parts for judged in fitting]), strict=True))
-        for judged in everybody:
-            fault = judged.fault or odd.get(id(judged), "")
-            if judged.completed and usual is not None:
-                fault = fault or misshapen(judged.shapes, usual)
-            self._close(judged, fault)
+        fitting = [reply for reply in good if usual is None or reply.shapes == usual]
+        odd = dict(zip(map(id, fitting), outliers([reply.records for reply in fitting]), strict=True))
+        for reply in good:
+            fault = odd.get(id(reply)) or ("" if usual is None else misshapen(reply.shapes, usual))
+            if fault:
+                reply.refuse(fault)
+        for reply in everybody:
+            self._close(reply)
         if self.usable:
             names = list(self.usable[0].shapes if usual is None or usual != self.expected else usual)
-            for judged in self.usable:
-                put_in_order(next(iter(judged.parts.arrays.values())), names)
+            for reply in self.usable:
+                put_in_order(reply.arrays, names)
         for node in self.nodes.keys() - self.sent:
-            said = Said(Outcome.DROPPED, "the message could not be sent")
-            self.reports.append(Report(node, self.nodes[node], said, 0.0))
+            lost = Reply(node, self.number, 0.0, self.nodes[node])
+            lost.end(Outcome.DROPPED, "the message could not be sent")
+            self.reported.append(lost)
         return other
 
-    def _place(self, judged: Judged) -> int:
-        """In the order of clients, whatever the order of arrival: sums then come out the same, to the last bit."""
-        return self.nodes.get(judged.arrival.sent.node, -1)
-
-    def _close(self, judged: Judged, fault: str) -> None:
-        sent, said = judged.arrival.sent, judged.said
-        latency = judged.arrival.latency if self.watching else min(judged.arrival.latency, self.selection.deadline)
-        if fault:
-            said = refused(fault)
-            self.failures.append(sent.failure(0, said.reason))
-        elif said.outcome == Outcome.COMPLETED:
-            self.usable.append(judged)
+    def _close(self, reply: Reply) -> None:
+        if not self.watching:
+            reply.latency = min(reply.latency, self.selection.deadline)
+        if reply.completed:
+            self.usable.append(reply)
         else:
-            self.failures.append(sent.failure(judged.arrival.reply.error.code, said.reason))
-        if sent.node in self.nodes:  # else, in shadow mode, one of whom the selector knows nothing
-            self.reports.append(Report(sent.node, self.nodes[sent.node], said, latency))
+            self.failures.append(reply.failure())
+        if reply.node in self.nodes:  # else, in shadow mode, one of whom the selector knows nothing
+            reply.client = self.nodes[reply.node]
+            self.reported.append(reply)
+
+
+LONGEST_QUOTE = 80
+
+
+class NoUpdateError(EnlistError, RuntimeError):
+    """The model has not been updated for as many rounds as were agreed.
+
+    >>> issubclass(NoUpdateError, EnlistError)
+    True
+    """
+
+
+class UpdateMonitor:
+    """Does the model still learn? Warns of rounds without an update, and of deadlines that nobody can meet.
+
+    warn_after   rounds in a row without an update after which the log warns, and again after as many more
+    stop_after   rounds in a row without an update after which the run is to end; None for never
+
+    >>> UpdateMonitor(warn_after=3, stop_after=None).idle
+    0
+    """
+
+    def __init__(self, warn_after: int, stop_after: int | None) -> None:
+        self.warn_after, self.stop_after = warn_after, stop_after
+        self.idle = 0
+        self.outcomes: collections.Counter[str] = collections.Counter()
+        self.reasons: collections.Counter[str] = collections.Counter()
+        self.met = False
+        self.quickest = math.inf
+        self.said: set[str] = set()
+
+    def note(self, current: Round) -> None:
+        """A round is over."""
+        if current.updated:
+            self.idle = 0
+            self.outcomes.clear()
+            self.reasons.clear()
+        else:
+            self.idle += 1
+            self._count(current)
+            if self.idle % self.warn_after == 0:
+                LOGGER.warning("enlist: %s", self._sentence())
+        if not current.watching and not current.stepping:
+            self._look_at_deadline(current)
+
+    def _count(self, current: Round) -> None:
+        self.outcomes.update(reply.outcome.name.lower() for reply in current.reported)
+        self.outcomes["late"] += sum(reply is None for _, reply in current.entries())
+        told = [reply.reason for reply in current.reported if reply.reason]
+        self.reasons.update(reason[:LONGEST_QUOTE] for reason in told)
+        while len(self.reasons) > 100:
+            self.reasons.popitem()
+
+    def _sentence(self) -> str:
+        """What has become of requests since the last update."""
+        rounds = "round" if self.idle == 1 else f"{self.idle} rounds"
+        parts = [f"{count} {name}" for name, count in sorted(self.outcomes.items()) if count]
+        text = f"no update of the model in the last {rounds}; of {self.outcomes.total()} requests: "
+        text += ", ".join(parts) or "none"
+        quoted = "".join(f" (most often: {reason})" for reason, _ in self.reasons.most_common(1))
+        return f"{text}{quoted}"
+
+    def _look_at_deadline(self, current: Round) -> None:
+        deadline = current.selection.deadline
+        self.met = self.met or any(reply.outcome == Outcome.COMPLETED for reply in current.reported)
+        late = [reply.latency for reply in current.late if reply.outcome == Outcome.COMPLETED]
+        self.quickest = min([self.quickest, *late])
+        if self.met:
+            return
+        if self.quickest < math.inf and self.quickest > deadline:
+            text = "the deadline of %.4g s is shorter than any training so far, the quickest of which took %.4g s"
+            self._say("shorter", text, deadline, self.quickest)
+        elif len(current.selection) and not current.reported:
+            text = "none of %d nodes has replied within the deadline of %.4g s"
+            self._say("nobody", text, len(current.selection), deadline)
+
+    def _say(self, kind: str, text: str, *values: float) -> None:
+        """Warn, each thing once."""
+        if kind not in self.said:
+            self.said.add(kind)
+            LOGGER.warning(f"enlist: {text}", *values)
+
+    @property
+    def over(self) -> bool:
+        """Whether the run is to end."""
+        return self.stop_after is not None and self.idle >= self.stop_after
+
+    def end(self) -> None:
+        """Raise if the run is to end."""
+        if self.over:
+            raise NoUpdateError(
+                f"{self._sentence()}; stop_without_update={self.stop_after} ends the run. Give rounds a longer "
+                "deadline, look at the clients' logs, or leave it out."
+            )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoundResult:
+    """What `on_round` is given after every round.
+
+    A run that is continued begins after its last checkpoint: rounds that came after it are run, and told, again. That
+    of this round, if one is due, may still be on its way to the disk.
+
+    number            of the round, counted over all starts
+    arrays            the model after it
+    updated           whether the strategy has made a new one in it
+    train_metrics     aggregated metrics of the clients' training; None if there are none
+    evaluate_metrics  aggregated metrics of the clients' evaluation; None if there are none
+    server_metrics    what evaluate_fn returned; None if there is none
+    counts            asked, completed, late, dropped, failed, arrived
+    result            Flower's `Result` so far, with the metrics of all rounds
+
+    >>> told = RoundResult(3, ArrayRecord(), True, MetricRecord({"loss": 0.5}), None, None, {"asked": 5}, Result())
+    >>> told.train_metrics["loss"], told.counts["asked"]
+    (0.5, 5)
+    """
+
+    number: int
+    arrays: ArrayRecord
+    updated: bool
+    train_metrics: MetricRecord | None
+    evaluate_metrics: MetricRecord | None
+    server_metrics: MetricRecord | None
+    counts: Mapping[str, int]
+    result: Result
+
+    @classmethod
+    def of(cls, number: int, result: Result, updated: bool, counts: Mapping[str, Any]) -> RoundResult:
+        """What there is to tell of a round that is over."""
+        return cls(
+            number,
+            result.arrays,
+            updated,
+            result.train_metrics_clientapp.get(number),
+            result.evaluate_metrics_clientapp.get(number),
+            result.evaluate_metrics_serverapp.get(number),
+            counts,
+            result,
+        )
+
+
+Hook = Callable[[RoundResult], object]

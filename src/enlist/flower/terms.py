@@ -36,7 +36,7 @@ class Terms:
     deadline: float | Policy | None = None
     overcommit: float = 1.0
     late: str = "feedback"
-    staleness: Weighting = "dynsgd"
+    staleness: Weighting | None = None
     min_nodes: int | None = None
     min_replies: int = 1
     warn_without_update: int = 3
@@ -54,6 +54,10 @@ class Terms:
     accept_changes: bool = False
     reasons: bool = True
     on_round: Callable[[Any], object] | None = None
+    mode: str = "synchronous"
+    concurrency: int | None = None
+    buffer: int | None = None
+    max_staleness: int | None = None
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -61,7 +65,9 @@ class Terms:
         put(self, "deadline", deadlines.checked(self.deadline))
         put(self, "overcommit", checks.finite("overcommit", self.overcommit, 1.0))
         checks.one_of("late", self.late, ("drop", "feedback", "merge"))
-        put(self, "staleness", late.checked(self.staleness))
+        checks.one_of("mode", self.mode, ("synchronous", "buffered"))
+        put(self, "staleness", late.checked(self.weighting))
+        self._check_mode()
         if self.min_nodes is not None:
             checks.whole("min_nodes", self.min_nodes, minimum=1)
         checks.whole("min_replies", self.min_replies, minimum=1)
@@ -93,6 +99,59 @@ class Terms:
                 "shadow leaves everything to Flower: late='merge', overcommit and min_replies do not go with it."
             )
 
+    def _check_mode(self) -> None:
+        for name, least in (("concurrency", 1), ("buffer", 1), ("max_staleness", 0)):
+            given = getattr(self, name)
+            if given is None:
+                continue
+            checks.whole(name, given, minimum=least)
+            if not self.buffered:
+                raise InputError(f"{name} is {given}, which belongs to mode='buffered'; leave it out, or set the mode.")
+        if not self.buffered:
+            return
+        if self.shadow or self.late == "merge" or self.min_replies > 1 or self.staleness == "refl":
+            raise InputError(
+                "mode='buffered' merges every update by its staleness: shadow, late='merge', min_replies and "
+                "staleness='refl' do not go with it."
+            )
+        if self.per_step > self.at_work:
+            raise InputError(
+                f"buffer is {self.per_step}, and at most {self.at_work} nodes are at work; make concurrency larger."
+            )
+
+    @property
+    def buffered(self) -> bool:
+        """Whether nodes are replaced as they reply, and a round is a step of the server."""
+        return self.mode == "buffered"
+
+    @property
+    def at_work(self) -> int:
+        """Nodes that work at once in buffered mode, at most.
+
+        >>> Terms(k=10, mode="buffered", concurrency=20).at_work, Terms(k=10, mode="buffered").at_work
+        (20, 10)
+        """
+        return self.number_to_ask if self.concurrency is None else self.concurrency
+
+    @property
+    def per_step(self) -> int:
+        """Updates that make a step of a buffered server."""
+        return min(self.k, self.at_work) if self.buffer is None else self.buffer
+
+    @property
+    def weighting(self) -> Weighting:
+        """What late or stale updates count."""
+        usual = "polynomial" if self.buffered else "dynsgd"
+        return usual if self.staleness is None else self.staleness
+
+    def too_stale(self, steps: int) -> bool:
+        """Whether an update is thrown away because the server has made so many steps since its node was asked.
+
+        >>> Terms(k=1, mode="buffered", max_staleness=2).too_stale(3)
+        True
+        """
+        return self.max_staleness is not None and steps > self.max_staleness
+
     @property
     def number_to_ask(self) -> int:
         """How many nodes are asked so that k reply.
@@ -104,7 +163,9 @@ class Terms:
 
     def described(self) -> dict[str, Any]:
         """For the configuration that a run leaves."""
+        buffered = {"mode": self.mode, "concurrency": self.at_work, "buffer": self.per_step}
         return {
+            **({**buffered, "max_staleness": self.max_staleness} if self.buffered else {}),
             "k": self.k,
             "deadline": deadlines.described(self.deadline),
             "overcommit": self.overcommit,

@@ -10,12 +10,13 @@ from flwr.serverapp.strategy import Strategy
 
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.flower import packing, privacy, wrapping
-from enlist.flower.choosers import Function, Source
+from enlist.flower import privacy, strategies
 from enlist.flower.deadlines import Policy
+from enlist.flower.folder import refuse_packed
 from enlist.flower.late import Weighting
+from enlist.flower.round import Hook
+from enlist.flower.selector import Function, SelectorSource
 from enlist.flower.strategy import Selecting
-from enlist.flower.telling import Hook
 from enlist.flower.terms import Terms
 from enlist.selectors import AnyMethod
 
@@ -32,7 +33,7 @@ def with_selector(
     deadline: float | Policy | None = None,
     overcommit: float = 1.0,
     late: str = "feedback",
-    staleness: Weighting = "dynsgd",
+    staleness: Weighting | None = None,
     min_nodes: int | None = None,
     min_replies: int = 1,
     warn_without_update: int = 3,
@@ -50,6 +51,10 @@ def with_selector(
     accept_changes: bool = False,
     reasons: bool = True,
     on_round: Hook | None = None,
+    mode: str = "synchronous",
+    concurrency: int | None = None,
+    buffer: int | None = None,
+    max_staleness: int | None = None,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
@@ -66,8 +71,8 @@ def with_selector(
                 seconds); without one, the `timeout` of `start`, which it never exceeds
     overcommit  ask so many times k nodes, and stop at k replies
     late        what is done with replies that come after their round: "drop"; "feedback": the selector learns from
-                them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd", "adasgd", "refl", or a
-                function of the rounds they are late)
+                them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd" if not given, "adasgd",
+                "polynomial", "refl", or a function of the rounds they are late)
     min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
     min_replies
                 usable replies without which a round leaves the model as it is
@@ -94,12 +99,20 @@ def with_selector(
     reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
     on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied; of
                 a run that is continued, again for rounds after its last checkpoint
+    mode        "synchronous", or "buffered" (FedBuff): nodes are replaced as they reply, and a round is a step of the
+                server, made of the first `buffer` updates (k if not given), each shortened by `staleness` (then
+                "polynomial" if not given: 1 / sqrt(1 + steps)); `deadline` is that of a single node
+    concurrency
+                nodes at work at once, at most, in buffered mode; k times `overcommit` if not given
+    max_staleness
+                an update is counted and thrown away if the server has made more steps than this since its node was
+                asked; None keeps all
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
     >>> from flwr.serverapp.strategy import FedAvg
-    >>> from enlist.flower.fake import Answer, FakeGrid
-    >>> grid = FakeGrid(range(11, 31), lambda message: Answer(seconds=float(message.metadata.dst_node_id)))
+    >>> from enlist.flower.fake import FakeReply, FakeGrid
+    >>> grid = FakeGrid(range(11, 31), lambda message: FakeReply(seconds=float(message.metadata.dst_node_id)))
     >>> strategy = with_selector(FedAvg(fraction_evaluate=0.0), "bsfl", k=5, deadline=25.0)
     >>> strategy.clock = grid.clock
     >>> result = strategy.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(2)]), num_rounds=30)
@@ -130,18 +143,22 @@ def with_selector(
         accept_changes=accept_changes,
         reasons=reasons,
         on_round=on_round,
+        mode=mode,
+        concurrency=concurrency,
+        buffer=buffer,
+        max_staleness=max_staleness,
     )
-    old = hasattr(strategy, "configure_fit") and not wrapping.is_strategy(strategy) and not isinstance(strategy, type)
+    old = hasattr(strategy, "configure_fit") and not strategies.is_strategy(strategy) and not isinstance(strategy, type)
     if old:
         from enlist.flower import legacy  # here, because it imports Flower's old server
 
         legacy.check(strategy, terms)
     else:
-        wrapping.check(strategy, terms)
+        strategies.check(strategy, terms)
         privacy.check(strategy, terms)
     if terms.folder is not None:
-        packing.refuse_packed(terms.folder)
-    source = Source.of(selector, settings, preset, seed)
+        refuse_packed(terms.folder)
+    source = SelectorSource.of(selector, settings, preset, seed)
     if old:
         return cast(Selecting, legacy.LegacySelecting(strategy, source, terms, clients))
     return Selecting(strategy, source, terms, clients)

@@ -9,6 +9,7 @@ import altair as alt
 
 from enlist.ladder.leaderboard import Leaderboard
 from enlist.report.charts import colours
+from enlist.report.kit import BLUE, band_chart, cell_layers, interval_layers
 
 CELL = 26
 """Height of a row of a heat map, in pixels."""
@@ -43,12 +44,9 @@ def heat_map(board: Leaderboard) -> alt.LayerChart:
                  alt.Tooltip("accuracy:Q", format="+.3f", title="accuracy over random"), "reached:N"],
     )  # fmt: skip
     scale = alt.Scale(scheme="redblue", domain=[-LIMIT, LIMIT])
-    cells = base.mark_rect(stroke="white").encode(color=alt.Color("power:Q", scale=scale, legend=None))
-    pale = abs(alt.datum.power) < 0.6 * LIMIT
-    text = base.mark_text(fontSize=11).encode(
-        text="shown:N", color=alt.condition(pale, alt.value("#222"), alt.value("white"))
-    )
-    layered: alt.LayerChart = (cells + text).properties(
+    colour = alt.Color("power:Q", scale=scale, legend=None)
+    layers = cell_layers(base, colour, "shown:N", f"abs(datum.power) < {0.6 * LIMIT}")
+    layered: alt.LayerChart = alt.LayerChart(layer=layers).properties(
         title="Speed-up over random, by rung", width=56 * len(board.rungs), height=CELL * len(board.labels)
     )
     return layered
@@ -64,51 +62,50 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
     reach = half if math.isfinite(half) else 0.0
     ranks = {row["selector"]: row["rank"] for row in board.standings}
     rows = [
-        {"selector": board.name(label), "rank": ranks[label], "low": ranks[label] - reach, "high": ranks[label] + reach}
+        {"selector": board.name(label), "mean": ranks[label], "low": ranks[label] - reach, "high": ranks[label] + reach}
         for label in board.contestants
     ]
-    names = [row["selector"] for row in sorted(rows, key=lambda row: row["rank"])]
+    names = [row["selector"] for row in sorted(rows, key=lambda row: row["mean"])]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
-        y=alt.Y("selector:N", sort=names, title=None, axis=alt.Axis(labelLimit=220)),
-        tooltip=["selector:N", alt.Tooltip("rank:Q", format=".2f")],
+        y=alt.Y("selector:N", sort=names, title=None, axis=alt.Axis(labelLimit=220)), color=alt.value(BLUE)
     )
-    bars = base.mark_rule(strokeWidth=5, opacity=0.3, color="#0b6e99").encode(
-        x=alt.X("low:Q", title="mean rank", scale=alt.Scale(zero=False)), x2="high:Q"
-    )
-    dots = base.mark_point(filled=True, size=70, opacity=1, color="#0b6e99").encode(x="rank:Q")
+    x = alt.X("mean:Q", title="mean rank", scale=alt.Scale(zero=False))
+    layers = interval_layers(base, x, ["selector:N", alt.Tooltip("mean:Q", title="mean rank", format=".2f")])
     title = "Mean rank (1 is best)"
     if math.isfinite(half):
         title += f"; bars of half a critical difference of {board.critical_difference:.2f}"
-    layered: alt.LayerChart = (bars + dots).properties(title=title, width=460, height=20 * len(names))
+    layered: alt.LayerChart = alt.LayerChart(layer=layers).properties(title=title, width=460, height=20 * len(names))
     return layered
 
 
-def profile_chart(board: Leaderboard, most: int = 8) -> alt.Chart:
+def profile_chart(board: Leaderboard, most: int = 8) -> alt.LayerChart:
     """Share of rungs on which a method is within a factor of the best; the methods that stand highest.
 
-    >>> profile_chart(example()).mark.type
-    'line'
+    >>> [layer.mark.type for layer in profile_chart(example()).layer]
+    ['line']
     """
     first = board.contestants[:most]
     names = [board.name(label) for label in first]
     rows: list[dict[str, Any]] = [
-        {**row, "selector": board.name(row["selector"])} for row in board.profile if row["selector"] in first
+        {"selector": board.name(row["selector"]), "factor": row["factor"]}
+        | dict.fromkeys(("mean", "low", "high"), row["share"])
+        for row in board.profile
+        if row["selector"] in first
     ]
-    pick = alt.selection_point(fields=["selector"], bind="legend")
-    chart: alt.Chart = (
-        alt.Chart(alt.InlineData(values=rows))
-        .mark_line(strokeWidth=2.2, interpolate="step-after")
-        .encode(
-            x=alt.X("factor:Q", title="within this factor of the best", scale=alt.Scale(type="log", nice=False)),
-            y=alt.Y("share:Q", title="share of rungs", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%")),
-            color=alt.Color("selector:N", scale=colours(names), sort=names, title=None),
-            opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
-            tooltip=["selector:N", alt.Tooltip("factor:Q", format=".2f"), alt.Tooltip("share:Q", format=".0%")],
-        )
-        .add_params(pick)
-        .properties(title="Performance profile", width=390, height=280)
+    x = alt.X("factor:Q", title="within this factor of the best", scale=alt.Scale(type="log", nice=False))
+    y = alt.Y("mean:Q", title="share of rungs", scale=alt.Scale(domain=[0, 1]), axis=alt.Axis(format="%"))
+    share = alt.Tooltip("mean:Q", title="share", format=".0%")
+    return band_chart(
+        rows,
+        "Performance profile",
+        x,
+        y,
+        alt.Color("selector:N", scale=colours(names), sort=names, title=None),
+        ["selector:N", alt.Tooltip("factor:Q", format=".2f"), share],
+        width=390,
+        height=280,
+        interpolate="step-after",
     )
-    return chart
 
 
 def example() -> Leaderboard:

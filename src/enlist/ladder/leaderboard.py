@@ -246,6 +246,12 @@ class Leaderboard:
         """One row per rung and method, as a data frame: what leaderboard.csv holds."""
         return _frame(self.rows)
 
+    @functools.cached_property
+    def fewer_seeds(self) -> dict[str, int]:
+        """Methods that were run with fewer seeds than others, on some rung: how many they have there."""
+        least = {name: min(row["seeds"] for row in self.rows if row["selector"] == name) for name in self.labels}
+        return {name: seeds for name, seeds in least.items() if seeds < self.seeds}
+
     @property
     def title(self) -> str:
         """What was run."""

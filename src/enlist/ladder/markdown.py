@@ -81,7 +81,7 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         *([f"**{board.notice}**"] if board.notice else []),
         _seeds(board),
         "## Standings",
-        f"{board.title}.",
+        f"{board.title}.{_fewer(board)}",
         table(board.lines()),
         f"'Speed-up' is the geometric mean over rungs; 'worst rung' the lowest, and where. {COLUMNS} {board.footnote}",
         f"![Speed-up over random of every method on every rung]({charts}/heat-map.png)",
@@ -108,6 +108,16 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         RUN,
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
+
+
+def _fewer(board: Leaderboard) -> str:
+    """Who was run with fewer seeds; a method is paired with random, and with others, by the seeds that both have."""
+    counts = sorted(set(board.fewer_seeds.values()), reverse=True)
+    groups = [
+        f"{plural(count, 'seed')}: " + ", ".join(f"`{name}`" for name, own in board.fewer_seeds.items() if own == count)
+        for count in counts
+    ]
+    return f" With fewer, so far: {'; '.join(groups)}." if groups else ""
 
 
 def _seeds(board: Leaderboard) -> str:

@@ -9,7 +9,7 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.report.training import HEIGHT, WIDTH
+from enlist.report.kit import BLUE, HEIGHT, WIDTH, evenly, histogram
 from enlist.runs.printing import duration, time_unit
 from enlist.runs.scores import total
 from enlist.runs.tables import RunTables
@@ -17,7 +17,6 @@ from enlist.streams import Streams
 
 DOTS = 2_000
 POINTS = 300
-BLUE = "#0b6e99"
 
 
 def device_rows(tables: RunTables, most: int = DOTS) -> list[dict[str, Any]]:
@@ -148,31 +147,16 @@ def latency_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
         }
         for row in rows
     ]
-    scale = alt.Scale(type="log", nice=False, domain=[values[0]["from"], values[-1]["to"]])
-    bars = (
-        alt.Chart(alt.InlineData(values=values))
-        .mark_bar(color=BLUE, stroke="white", strokeWidth=0.6)
-        .encode(
-            x=alt.X(
-                "from:Q",
-                bin="binned",
-                title=f"expected latency ({unit})",
-                scale=scale,
-                axis=alt.Axis(grid=False, values=log_ticks([values[0]["from"], values[-1]["to"]]), format="~g"),
-            ),
-            x2="to:Q",
-            y=alt.Y("clients:Q", title="clients", axis=alt.Axis(tickMinStep=1, tickCount=6, format=",d")),
-            tooltip=[alt.Tooltip("span:N", title="latency"), alt.Tooltip("clients:Q", format=",d")],
-        )
+    ends = [values[0]["from"], values[-1]["to"]]
+    x = alt.X(
+        "from:Q",
+        bin="binned",
+        title=f"expected latency ({unit})",
+        scale=alt.Scale(type="log", nice=False, domain=ends),
+        axis=alt.Axis(grid=False, values=log_ticks(ends), format="~g"),
     )
     middle = rows[0]["median"]
-    mark = alt.Chart(alt.InlineData(values=[{"at": middle / size, "text": f"median {duration(middle)}"}]))
-    rule = mark.mark_rule(color="#e07a1f", strokeWidth=2).encode(x=alt.X("at:Q", scale=scale))
-    word = mark.mark_text(baseline="bottom", dy=-4, color="#b85c0a", fontSize=12).encode(
-        x=alt.X("at:Q", scale=scale), y=alt.value(0), text="text:N"
-    )
-    layered: alt.LayerChart = (bars + rule + word).properties(title=title, width=WIDTH, height=HEIGHT)
-    return layered
+    return histogram(values, title, x, middle / size, f"median {duration(middle)}", "latency")
 
 
 def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
@@ -189,7 +173,7 @@ def availability_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     for seed in dict.fromkeys(run.seed for run in runs):
         run = max((run for run in runs if run.seed == seed), key=lambda run: total(run).seconds)
         starts, available = run.rounds["start"], run.rounds["available"]
-        kept = np.unique(np.linspace(0, len(starts) - 1, min(POINTS, len(starts))).round().astype(np.int64))
+        kept = evenly(len(starts), POINTS)
         rows += [
             {"seed": seed, "start": float(starts[row]), "available": float(available[row]), "clients": run.count}
             for row in kept

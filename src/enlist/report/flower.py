@@ -12,8 +12,8 @@ import numpy as np
 from enlist._internal.text import place_name
 from enlist._internal.typing import AnyArray, BoolArray
 from enlist.report.charts import NEUTRAL, PALETTE, Row
+from enlist.report.kit import HEIGHT, WIDTH
 from enlist.report.page import Section
-from enlist.report.training import HEIGHT, WIDTH
 from enlist.runs.printing import duration, percent
 from enlist.runs.tables import RunTables, Table, read_table
 

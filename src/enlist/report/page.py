@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +12,8 @@ from typing import Any
 import altair as alt
 
 from enlist._internal import files
-from enlist.report.charts import specification
+from enlist.errors import InputError
+from enlist.report.charts import save, specification
 from enlist.report.document import document, escaped
 
 STYLE = """
@@ -76,6 +79,50 @@ def write_page(path: Path, title: str, lead: str, sections: Sequence[Section]) -
     path.parent.mkdir(parents=True, exist_ok=True)
     files.write(path, text.encode())
     return path
+
+
+def publish(
+    place: Path | str,
+    title: str,
+    lead: str,
+    sections: Sequence[Section],
+    charts: Mapping[str, alt.TopLevelMixin],
+    scores: Any,
+    only_png: Mapping[str, alt.TopLevelMixin] | None = None,
+) -> Path:
+    r"""Write a report: the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
+
+    `place` is a folder, where the page is called report.html, or the page itself (it ends in .html). Files of an
+    earlier report are replaced.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     page = publish(folder, "Title", "Lead", [Section("One")], {}, [{"final": float("nan")}])
+    ...     sorted(path.name for path in page.parent.iterdir()), (page.parent / "scores.json").read_text()[:23]
+    (['charts', 'report.html', 'scores.json'], '[\n {\n  "final": null\n }')
+    """
+    place = Path(place)
+    page = place if place.suffix == ".html" else place / "report.html"
+    try:
+        folder = files.make_folder(page.parent, "charts")
+        for name, chart in charts.items():
+            save(chart, folder / name, (".png", ".svg"))
+        for name, chart in (only_png or {}).items():
+            save(chart, folder / name, (".png",))
+        content = json.dumps(_plain(scores), indent=1, allow_nan=False)
+        files.write(page.parent / "scores.json", f"{content}\n".encode())
+        return write_page(page, title, lead, sections)
+    except OSError as error:
+        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+
+
+def _plain(value: Any) -> Any:
+    """JSON knows no NaN."""
+    if isinstance(value, Mapping):
+        return {name: _plain(item) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def page_text(title: str, lead: str, sections: Sequence[Section]) -> str:

@@ -11,8 +11,9 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist.report.charts import Row
-from enlist.report.training import HEIGHT, WIDTH, names_of, selector_colour
-from enlist.runs.scores import OUTCOMES, times_completed
+from enlist.report.kit import HEIGHT, WIDTH
+from enlist.report.training import names_of, selector_colour
+from enlist.runs.scores import OUTCOMES, requests, times_completed
 from enlist.runs.tables import RunTables
 
 MOST_BINS, LEAST_BINS = 48, 16
@@ -38,8 +39,8 @@ def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict
     column, _, _ = ORDERS[checks.one_of("order", order, tuple(ORDERS))]
     count = min(run.count for run in runs)
     longest = max(len(run.rounds["round"]) for run in runs)
-    requests = sum(float(np.nansum(run.rounds["asked"])) for run in runs) / len({run.selector for run in runs})
-    bins = int(np.clip(np.sqrt(requests / PER_CELL), LEAST_BINS, MOST_BINS))
+    asked_for = sum(float(np.nansum(run.rounds["asked"])) for run in runs) / len({run.selector for run in runs})
+    bins = int(np.clip(np.sqrt(asked_for / PER_CELL), LEAST_BINS, MOST_BINS))
     down, across = min(bins, count), min(bins, longest)
     rows = []
     for name in dict.fromkeys(run.selector for run in runs):
@@ -50,7 +51,7 @@ def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict
             who = rank * down // run.count
             when = np.arange(len(run.rounds["round"])) * across // longest
             # A late update that arrived was counted in the round that asked for it.
-            first = np.unique(run.participations["selected_in"] * run.count + run.who)
+            first = requests(run)
             number = np.searchsorted(run.rounds["round"], first // run.count)
             known = number < len(when)
             client = (first[known] % run.count).astype(np.int64)

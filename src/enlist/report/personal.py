@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,26 +10,26 @@ from typing import Any
 
 import altair as alt
 
-from enlist._internal import files
 from enlist._internal.statistics import Summary
 from enlist._internal.text import place_name
 from enlist.errors import InputError
-from enlist.report.charts import save
-from enlist.report.page import Section, write_page
+from enlist.report.page import Section, publish
 from enlist.report.personal_charts import (
+    estimate_rows,
+    increase_chart,
+    overview_chart,
+    possible,
+    score_rows,
+    series_chart,
+    series_colours,
+)
+from enlist.report.personal_choices import (
     action_chart,
     action_rows,
     arm_colours,
-    band_chart,
-    estimate_rows,
-    increase_chart,
     journey_chart,
-    overview_chart,
     partner_chart,
     poisonous,
-    possible,
-    score_rows,
-    series_colours,
 )
 from enlist.runs.personal import BASELINES, PersonalTables, arm_scores, gain_scores, partner_scores, stage_scores
 from enlist.runs.printing import UNKNOWN, percent, plural
@@ -62,22 +61,12 @@ def write_personal_report(
     ...     sorted(path.name for path in page.parent.iterdir())
     ['charts', 'report.html', 'scores.json']
     """
-    place = Path(place)
-    page = place if place.suffix == ".html" else place / "report.html"
     sections, targets = personal_sections(runs), by_target(runs)
     stems = _stems(list(targets))
-    try:
-        folder = files.make_folder(page.parent, "charts")
-        for _, charts in sections:
-            for name, chart in charts.items():
-                save(chart, folder / name, (".png", ".svg"))
-        for target, own in targets.items():
-            save(overview_chart(own, f"test {_metric(own)}"), folder / f"{stems[target]}overview", (".png",))
-        content = json.dumps({target: _scores(own) for target, own in targets.items()}, indent=1)
-        files.write(page.parent / "scores.json", f"{content}\n".encode())
-        return write_page(page, title, lead(runs), [section for section, _ in sections])
-    except OSError as error:
-        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+    charts = {name: chart for _, own in sections for name, chart in own.items()}
+    whole = {f"{stems[target]}overview": overview_chart(own, f"test {_metric(own)}") for target, own in targets.items()}
+    scores = {target: _scores(own) for target, own in targets.items()}
+    return publish(place, title, lead(runs), [section for section, _ in sections], charts, scores, whole)
 
 
 def personal_sections(runs: Sequence[PersonalTables]) -> list[tuple[Section, Charts]]:
@@ -275,7 +264,7 @@ def _combination(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
         charts["increases"] = increase_chart(runs, "How much better than the target's local model")
     estimates = estimate_rows(runs)
     if estimates:
-        charts["estimates"] = band_chart(
+        charts["estimates"] = series_chart(
             estimates, "The rule's estimates", "round", "estimated reward", arm_colours(runs)
         )
     text = (
@@ -291,8 +280,10 @@ def _learning(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
     rounds, messages = score_rows(runs, "rounds"), score_rows(runs, "messages")
     limits = possible(runs)
     charts: Charts = {
-        "rounds": band_chart(rounds, "Over rounds", "round", up, series_colours(rounds), limits=limits),
-        "messages": band_chart(messages, "Over messages", "messages sent", up, series_colours(messages), limits=limits),
+        "rounds": series_chart(rounds, "Over rounds", "round", up, series_colours(rounds), limits=limits),
+        "messages": series_chart(
+            messages, "Over messages", "messages sent", up, series_colours(messages), limits=limits
+        ),
     }
     text = "Scores of the model that each round ends with. "
     text += "Lines are means over seeds, bands their 95 % intervals." if len(runs) > 1 else ""
@@ -319,16 +310,11 @@ def _partners(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
 
 def _scores(runs: Sequence[PersonalTables]) -> dict[str, Any]:
     summaries = {
-        name: [_plain(value) for value in (score.mean, score.low, score.high)] if isinstance(score, Summary) else score
+        name: [score.mean, score.low, score.high] if isinstance(score, Summary) else score
         for name, score in gain_scores(runs).items()
     }
-    arms = [{name: _plain(value) for name, value in row.items()} for row in arm_scores(runs)]
-    return {"combination": learned(runs)["arm"], "scores": summaries, "arms": arms, "partners": partner_scores(runs)}
-
-
-def _plain(value: Any) -> Any:
-    """JSON knows no NaN and no infinity."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    found = {"combination": learned(runs)["arm"], "scores": summaries}
+    return {**found, "arms": arm_scores(runs), "partners": partner_scores(runs)}
 
 
 def _metric(runs: Sequence[PersonalTables]) -> str:

@@ -9,10 +9,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist._internal.typing import IntArray
 from enlist.report.charts import Row
+from enlist.report.kit import HEIGHT, WIDTH, evenly
 from enlist.report.participation import OUTCOME_COLOURS
-from enlist.report.training import HEIGHT, WIDTH
 from enlist.runs.printing import duration, time_unit
 from enlist.runs.scores import OUTCOMES
 from enlist.runs.tables import RunTables
@@ -20,8 +19,9 @@ from enlist.runs.tables import RunTables
 POINTS = 240
 BARS = 100
 EVERYBODY, ENOUGH, DEADLINE, NOBODY = "everybody replied", "enough replied", "the deadline", "nobody was asked"
-ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae"}
-SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY: "cross"}
+STEP = "enough updates for a step"
+ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae", STEP: "#6b5ca5"}
+SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY: "cross", STEP: "diamond"}
 """Shapes tell endings apart where colours do not."""
 
 
@@ -50,7 +50,7 @@ def ending_rows(run: RunTables, most: int = POINTS) -> list[dict[str, Any]]:
     took = table.get("duration", table["end"] - table["start"])
     limits = table.get("deadline", np.full(count, np.inf))
     rows = []
-    for place in _places(count, most).tolist():
+    for place in evenly(count, most).tolist():
         row = {
             "round": int(table["round"][place]),
             "duration": float(took[place]),
@@ -58,7 +58,7 @@ def ending_rows(run: RunTables, most: int = POINTS) -> list[dict[str, Any]]:
             "asked": float(table["asked"][place]),
             "late": float(table["late"][place]),
         }
-        rows.append({**row, "ended": ending_of(row)})
+        rows.append({**row, "ended": STEP if run.asynchronous else ending_of(row)})
     return rows
 
 
@@ -218,7 +218,3 @@ def _up() -> alt.Axis:
 def _near(deadline: float, most: float, size: float) -> float | None:
     """A deadline far above everything would press all marks to the bottom."""
     return deadline / size if math.isfinite(deadline) and deadline <= 2.0 * most else None
-
-
-def _places(count: int, most: int) -> IntArray:
-    return np.unique(np.linspace(0, count - 1, min(most, count)).round().astype(np.int64))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,10 +10,9 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist._internal import files
 from enlist.errors import InputError
 from enlist.report import sentences
-from enlist.report.charts import Row, save
+from enlist.report.charts import Row
 from enlist.report.devices import (
     availability_chart,
     availability_rows,
@@ -28,7 +26,7 @@ from enlist.report.flower import shadow_sections
 from enlist.report.further import further_sections
 from enlist.report.groups import group_sections, write_groups
 from enlist.report.made import made_section
-from enlist.report.page import Section, page_text, write_page
+from enlist.report.page import Section, page_text, publish
 from enlist.report.participation import (
     activity_chart,
     evenness_rows,
@@ -39,7 +37,8 @@ from enlist.report.participation import (
     selection_rows,
 )
 from enlist.report.reasons import reason_sections
-from enlist.report.skew import class_heatmap, size_histogram
+from enlist.report.sizes import size_histogram
+from enlist.report.skew import class_heatmap
 from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
 from enlist.runs.groups import grouped, ordered
 from enlist.runs.printing import comparison_table, target_name
@@ -83,19 +82,9 @@ def write_report(
         raise InputError("no run has finished a round yet; there is nothing to report.")
     if len(groups := grouped(started)) > 1:
         return write_groups(groups, place, title, target, window, baseline)
-    place = Path(place)
-    page = place if place.suffix == ".html" else place / "report.html"
     rows, sections = run_sections(started, target, window, baseline, rows)
-    try:
-        folder = files.make_folder(page.parent, "charts")
-        for _, charts in sections:
-            for name, chart in charts.items():
-                save(chart, folder / name, (".png", ".svg"))
-        content = json.dumps([_plain(row) for row in rows], indent=1)
-        files.write(page.parent / "scores.json", f"{content}\n".encode())
-        return write_page(page, title, sentences.size(started), [section for section, _ in sections])
-    except OSError as error:
-        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+    charts = {name: chart for _, own in sections for name, chart in own.items()}
+    return publish(place, title, sentences.size(started), [section for section, _ in sections], charts, rows)
 
 
 def report_text(
@@ -150,11 +139,6 @@ def run_sections(
         (made_section(started), {}),
     ]
     return rows, sections
-
-
-def _plain(row: Row) -> dict[str, Any]:
-    """JSON knows no NaN."""
-    return {key: None if isinstance(value, float) and not math.isfinite(value) else value for key, value in row.items()}
 
 
 def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window: int) -> tuple[Section, Charts]:

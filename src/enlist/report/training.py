@@ -9,15 +9,14 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist._internal.statistics import Summary
 from enlist.report.charts import Row, colours
+from enlist.report.kit import ANY, WIDTH, band_chart, domain, evenly, summarised, target_layers
 from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
 from enlist.runs.scores import evaluations, time_to, total
 from enlist.runs.tables import RunTables
 
 POINTS = 240
-WIDTH, HEIGHT = 430, 290
 
 
 def names_of(rows: Sequence[Row]) -> list[str]:
@@ -66,21 +65,12 @@ def curve_rows(
         inner = grid
         if along == "rounds" or len(own) == 1:
             inner = np.unique(np.concatenate([each[place] for each in seen])).astype(float)
-            inner = inner[np.unique(np.linspace(0, len(inner) - 1, most).round().astype(np.int64))]
+            inner = inner[evenly(len(inner), most)]
         points = np.unique([first, *inner[(inner > first) & (inner < end)], end])
         steps = [each.values[np.searchsorted(each[place], points, side="right") - 1] for each in seen]
         for at, values in zip(points, np.transpose(steps), strict=True):
-            low, high = _interval(Summary.of(values), by)
-            rows.append({"selector": name, "at": float(at), "mean": float(values.mean()), "low": low, "high": high})
+            rows.append({"selector": name, "at": float(at), **summarised(values, limits_of(by))})
     return rows
-
-
-def _interval(summary: Summary, by: str) -> tuple[float, float]:
-    if math.isnan(summary.low):
-        return summary.mean, summary.mean
-    if by.startswith(METRIC):  # of which nobody knows the bounds
-        return summary.low, summary.high
-    return max(summary.low, 0.0), summary.high if by == "loss" else min(summary.high, 1.0)
 
 
 def curve_chart(
@@ -100,49 +90,49 @@ def curve_chart(
     >>> type(curve_chart(curve_rows([example_run()]), "Accuracy over time", target=0.7)).__name__
     'LayerChart'
     """
-    names = names_of(rows)
     unit, size = time_unit(max(row["at"] for row in rows)) if along == "time" else ("", 1.0)
     values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in rows]
-    bounds = [bound for row in rows for bound in (row["low"], row["high"])] + [target] * math.isfinite(target)
+    goal = math.isfinite(target)
+    bounds = [bound for row in rows for bound in (row["low"], row["high"])] + [target] * goal
     scale = alt.Scale(zero=False, domain=domain_of(bounds, by), nice=False)
-    percent = ".0%" if by == "accuracy" else "~g"
-    pick = alt.selection_point(fields=["selector"], bind="legend")
-    base = alt.Chart(alt.InlineData(values=values)).encode(
-        x=alt.X(
+    numbers = ".1%" if by == "accuracy" else ".4g"
+    return band_chart(
+        values,
+        title,
+        alt.X(
             "at:Q",
             title=f"{clock} ({unit})" if along == "time" else "round",
             scale=alt.Scale(nice=False, domainMin=0),
             axis=alt.Axis(grid=False, tickCount=7, tickMinStep=alt.Undefined if along == "time" else 1),
         ),
-        color=selector_colour(names),
+        alt.Y("mean:Q", title=axis or f"test {by}", scale=scale, axis=alt.Axis(format=axis_format(by), tickCount=6)),
+        selector_colour(names_of(rows)),
+        ["selector:N", alt.Tooltip("spent:N", title=along)]
+        + [alt.Tooltip(f"{name}:Q", format=numbers) for name in ("mean", "low", "high")],
+        target_layers(target, f"target {level(target, by)}") if goal else (),
     )
-    y_axis = alt.Axis(format=percent, tickCount=6)
-    band = base.mark_area(clip=True).encode(
-        y=alt.Y("low:Q", title=axis or f"test {by}", scale=scale, axis=y_axis),
-        y2="high:Q",
-        opacity=alt.condition(pick, alt.value(0.16), alt.value(0.02)),
-    )
-    numbers = ".1%" if by == "accuracy" else ".4g"
-    line = base.mark_line(strokeWidth=2.4, clip=True, strokeJoin="round").encode(
-        y="mean:Q",
-        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.08)),
-        tooltip=[
-            alt.Tooltip("selector:N"),
-            alt.Tooltip("spent:N", title=along),
-            *(alt.Tooltip(f"{name}:Q", format=numbers) for name in ("mean", "low", "high")),
-        ],
-    )
-    layers = [band, line]
-    if math.isfinite(target):
-        layers += _target_line(target, by)
-    layered: alt.LayerChart = (
-        alt.LayerChart(layer=layers).add_params(pick).properties(title=title, width=WIDTH, height=HEIGHT)
-    )
-    return layered
 
 
 def _spent(at: float, along: str) -> str:
     return duration(at) if along == "time" else f"{at:,.0f}"
+
+
+def axis_format(by: str) -> str:
+    """How an axis writes accuracies, losses or other figures.
+
+    >>> axis_format("accuracy"), axis_format("loss")
+    ('.0%', '~g')
+    """
+    return ".0%" if by == "accuracy" else "~g"
+
+
+def limits_of(by: str) -> tuple[float, float]:
+    """Between what a figure can lie; of a user's own metric nobody knows.
+
+    >>> limits_of("accuracy"), limits_of("loss")
+    ((0.0, 1.0), (0.0, inf))
+    """
+    return ANY if by.startswith(METRIC) or by == "metric" else (0.0, math.inf if by == "loss" else 1.0)
 
 
 def domain_of(bounds: Sequence[float], by: str) -> list[float]:
@@ -151,19 +141,7 @@ def domain_of(bounds: Sequence[float], by: str) -> list[float]:
     >>> domain_of([0.5, 1.0], "accuracy")
     [0.475, 1.0]
     """
-    low, high = min(bounds), max(bounds)
-    margin = 0.05 * (high - low) or 0.05
-    top = min(high + margin, 1.0) if by == "accuracy" else high + margin
-    return [low - margin if by == "metric" else max(low - margin, 0.0), max(top, high)]
-
-
-def _target_line(target: float, by: str) -> list[alt.Chart]:
-    base = alt.Chart(alt.InlineData(values=[{"target": target, "text": f"target {level(target, by)}"}]))
-    rule = base.mark_rule(strokeDash=[5, 4], color="#555", strokeWidth=1.2).encode(y="target:Q")
-    text = base.mark_text(align="left", baseline="bottom", dx=5, dy=-3, color="#555", fontSize=11).encode(
-        x=alt.value(0), y="target:Q", text="text:N"
-    )
-    return [rule, text]
+    return domain(bounds, limits_of(by))
 
 
 def reach_rows(runs: Sequence[RunTables], target: float, window: int = 1, by: str = "accuracy") -> list[dict[str, Any]]:
@@ -208,17 +186,8 @@ def reach_chart(rows: Sequence[Row], title: str, clock: str = "virtual time") ->
     for name in names:
         own = [row for row in dots if row["selector"] == name]
         if all(row["reached"] for row in own):
-            whole = Summary.of([row["at"] for row in own])
-            known = not math.isnan(whole.low)
-            spans.append(
-                {
-                    "selector": name,
-                    "mean": whole.mean,
-                    "low": max(whole.low, 0.0) if known else whole.mean,
-                    "high": whole.high if known else whole.mean,
-                    "text": duration(whole.mean * size),
-                }
-            )
+            span = summarised([row["at"] for row in own], (0.0, math.inf))
+            spans.append({"selector": name, **span, "text": duration(span["mean"] * size)})
     most = max([*(row["at"] for row in dots), *(span["high"] for span in spans)])
     along = alt.X(
         "at:Q",

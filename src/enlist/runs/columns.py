@@ -54,6 +54,8 @@ class RoundRow(TypedDict, total=False):
     """Models sent to all who were asked."""
     bytes_up: int
     """Models received, late ones included."""
+    energy: float
+    """Joules spent by those who were asked; only if energy is counted."""
 
 
 class Participation(TypedDict, total=False):
@@ -101,6 +103,8 @@ class Participation(TypedDict, total=False):
     """What it counted in the mean; missing for medians."""
     reason: str | None
     """Why it failed."""
+    energy: float
+    """Joules that it spent; only if energy is counted."""
     user: str
     """Whose samples these are; only where every client is a user of the data set."""
 
@@ -118,14 +122,16 @@ class Reason(TypedDict):
     """Its position."""
 
 
-ROUNDS = tuple(RoundRow.__annotations__)
+ROUNDS = tuple(name for name in RoundRow.__annotations__ if name != "energy")
 FAIRNESS = ("client_accuracy", "accuracy_worst_tenth", "accuracy_spread")
 """Further columns of rounds.csv: mean, worst tenth and deviation of clients' accuracies on samples of their own."""
+ENERGY = "energy"
+"""A further column of rounds.csv and participations.csv: joules spent by those asked in the round, if counted."""
 METRIC = "metric_"
 """How the columns of rounds.csv begin that hold metrics of the user's."""
 USER = "user"
 """The last column of clients.csv and participations.csv, where clients are users with ids; read as text."""
-PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name != USER)
+PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name not in (USER, ENERGY))
 TABLES = {"rounds.csv": ROUNDS, "participations.csv": PARTICIPATIONS, "reasons.csv": tuple(Reason.__annotations__)}
 NEEDED = {
     "rounds.csv": (

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import contextvars
-import csv
-import io
 import json
 import math
 import os
@@ -19,7 +17,6 @@ from os import PathLike
 from pathlib import Path
 from typing import Any, TextIO
 
-import numpy as np
 import safetensors
 import safetensors.numpy
 
@@ -27,10 +24,11 @@ from enlist import storage
 from enlist._internal import files
 from enlist._internal.typing import AnyArray
 from enlist.errors import FolderInUseError, InputError, StateFileError
-from enlist.runs import checkpoints, digests, trust
+from enlist.runs import checkpoints, digests, failures, trust
+from enlist.runs.appending import TableFile, cell, lines
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
-from enlist.runs.columns import LARGEST, OPEN, TABLES, USER
-from enlist.runs.digests import Running, digest_of, digest_of_file
+from enlist.runs.columns import TABLES, USER
+from enlist.runs.digests import digest_of, digest_of_file
 from enlist.runs.environment import about
 from enlist.runs.starting import check_same, grew, missing_folders, outgrown, undo
 
@@ -80,18 +78,16 @@ class RunFolder:
         growing: Sequence[str] = (),
         changed: Sequence[str] = (),
     ) -> None:
-        self.path, self.tables, self._lock = path, tables, lock
+        self.path, self._lock = path, lock
+        self.tables = {name: TableFile(path / name, columns) for name, columns in tables.items()}
         self._config = json.dumps(config or {})  # as text, which costs a checkpoint less than a table of tables
         self.accept_changes, self.accepted, self.resumed = accept_changes, False, False
-        self._files: dict[str, TextIO] = {}
         self._wall: TextIO | None = None
-        self._running: dict[str, Running] = {}
-        self._headers: dict[str, list[str]] = {}
         self._fixed: dict[str, str] = {}
-        self._revised: dict[str, str] = {}
         self._code, self._growing, self._changed = code, growing, changed
         self._made: Sequence[Path] = ()
         self._begun, self.extends = True, False
+        self._appended = False
 
     @classmethod
     def open(
@@ -170,30 +166,26 @@ class RunFolder:
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
-        self._begun = self._begun or bool(rows)
+        if rows and not self._appended:
+            self._begun = self._appended = True
+            failures.forget_failure(self.path)
         with self.writing():
-            file = self._file(table, rows)
-            if self._running[table].length >= LARGEST.get(table, math.inf):
-                return
-            columns = self._headers[table]
-            text = _lines([_cell(row.get(name)) for name in columns] for row in rows)
-            file.write(text)
-            file.flush()
-            self._running[table].update(text)
+            self.tables[table].append(rows)
 
     def write_clients(self, columns: Mapping[str, AnyArray]) -> None:
         """Write clients.csv, once: a run that is continued leaves it as it is. Users are in participations.csv too."""
         path = self.path / "clients.csv"
         if USER in columns:
-            table, before = "participations.csv", self.tables["participations.csv"]
-            self.tables = {**self.tables, table: (*before, USER)}
-            if self._length(table) == len(_lines([before])):  # a header, and nothing below
-                self._cut(table, 0)
+            table = self.tables["participations.csv"]
+            bare = len(lines([table.columns]))
+            table.columns = (*table.columns, USER)
+            if table.length == bare:  # a header, and nothing below
+                table.cut(0)
         if path.name in self._fixed:
             return
         if not (self.resumed and files.has_file(path)):
             rows = zip(*(values.tolist() for values in columns.values()), strict=True)
-            text = _lines([columns, *([_cell(value) for value in row] for row in rows)])
+            text = lines([columns, *([cell(value) for value in row] for row in rows)])
             with self.writing():
                 storage.replace(path, text.encode())
         self._fixed[path.name] = digest_of_file(path)
@@ -202,10 +194,11 @@ class RunFolder:
         """Write result.json: the run is finished. Its digests come first, so that no finished run is without."""
         with self.writing():
             found = {name: digest_of_file(self.path / name) for name in ("config.json", "clients.csv")}
-            found |= {table: self._digest(table) for table in self.tables}
+            found |= {name: table.digest for name, table in self.tables.items()}
             found["result.json"] = digest_of(_text(result))
             digests.write_seal(self.path, {name: digest for name, digest in found.items() if digest})
             _write(self.path / "result.json", result)
+            failures.forget_failure(self.path)
 
     def finished(self) -> bool:
         """Whether the run is finished, and is not to be extended; one that was changed since then is refused."""
@@ -222,29 +215,11 @@ class RunFolder:
 
     def rows(self, table: str) -> list[dict[str, str]]:
         """The whole rows of a table, as text."""
-        return list(csv.DictReader(line.decode() for line in digests.whole_lines(self._open(table))))
+        return self.tables[table].rows()
 
     def revise(self, table: str, values: Mapping[str, Any]) -> None:
-        """Change some cells of the last row of a table; a checkpoint must follow.
-
-        The row is part of that checkpoint, and no longer of the table as the checkpoint knows it. So there is no moment
-        at which a kill leaves a table that does not fit the last checkpoint.
-        """
-        file = self._open(table)
-        lines = digests.whole_lines(file)
-        cells = next(csv.reader([lines[-1].decode()]))
-        columns = next(csv.reader([lines[0].decode()]))
-        row = [_cell(values[name]) if name in values else cell for name, cell in zip(columns, cells, strict=True)]
-        self._revised[table] = _lines([row])
-        self._running[table] = Running.of(file, sum(map(len, lines[:-1])))
-
-    def _put_back(self, rows: Mapping[str, str]) -> None:
-        """Append rows that a checkpoint holds to tables that are cut back to it."""
-        for table, text in rows.items():
-            file = self._file(table)
-            file.write(text)
-            file.flush()
-            self._running[table].update(text)
+        """Change some cells of the last row of a table; a checkpoint must follow, which then holds that row."""
+        self.tables[table].revise(values)
 
     def note_wall(self, round: int, seconds: float, selecting: float = math.nan) -> None:
         """Append to wall.csv, outside the promise of equal bits: seconds of a round, and those of the selector."""
@@ -268,10 +243,11 @@ class RunFolder:
         """
         self.prepared(round, header, arrays, lambda: weights, parts)()
         with self.writing():
-            for table in self._revised:
-                self._cut(table, self._length(table))
-            self._put_back(self._revised)
-            self._revised = {}
+            for table in self.tables.values():
+                if table.revised:
+                    table.cut(table.length)
+                    table.write(table.revised)
+                    table.revised = ""
 
     def prepared(
         self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Callable[[], Weights],
@@ -284,11 +260,11 @@ class RunFolder:
         refers to, before it gets its name.
         """
         with self.writing():
-            for file in self._files.values():
-                file.flush()
-        tables, revised = list(self._files.values()), dict(self._revised)
-        lengths = {table: self._length(table) for table in self.tables}
-        known = self._fixed | {table: self._digest(table) for table in self.tables}
+            for table in self.tables.values():
+                table.flush()
+        revised = {name: table.revised for name, table in self.tables.items() if table.revised}
+        lengths = {name: table.length for name, table in self.tables.items()}
+        known = self._fixed | {name: table.digest for name, table in self.tables.items()}
         own = {"config": self._config, "digests": {name: digest for name, digest in known.items() if digest}}
         own |= {"rows": revised} if revised else {}
 
@@ -298,8 +274,8 @@ class RunFolder:
                 partial = final.with_suffix(".partial")
                 files.remove_folder(partial)
                 partial.mkdir()
-                for file in tables:
-                    os.fsync(file.fileno())
+                for table in self.tables.values():
+                    table.sync()
                 for log in logs:
                     _sync(log)
                 for name, part in parts.items():
@@ -328,9 +304,10 @@ class RunFolder:
         found = Checkpoint(whole[-1]) if whole else None
         with self.writing():
             lengths = self._checked(found) if found else dict.fromkeys(self.tables, 0)
-            for table, length in lengths.items():
-                self._cut(table, length)
-            self._put_back(found.rows if found else {})
+            for name, length in lengths.items():
+                self.tables[name].cut(length)
+            for name, text in (found.rows if found else {}).items():
+                self.tables[name].write(text)
         self.resumed = found is not None
         return found
 
@@ -355,10 +332,9 @@ class RunFolder:
         clients = digest_of_file(self.path / "clients.csv")
         if clients and known.get("clients.csv", clients) != clients:
             changes.append("clients.csv was changed since the checkpoint was made")
-        lengths = {table: checkpoint.lengths.get(table, 0) for table in self.tables}
+        lengths = {name: checkpoint.lengths.get(name, 0) for name in self.tables}
         for table, length in lengths.items():
-            file = self._open(table)
-            running = self._running[table] = Running.of(file, length)
+            running = self.tables[table].examine(length)
             lost = running.length < length
             if not lost and known.get(table, running.digest()) == running.digest():
                 continue
@@ -367,7 +343,7 @@ class RunFolder:
                 if lost
                 else f"{table} was changed since the checkpoint was made"
             )
-            lengths[table] = digests.kept_length(file, checkpoint.round)
+            lengths[table] = digests.kept_length(self.tables[table].opened(), checkpoint.round)
         digests.report(self.path, changes, self.accept_changes)
         self.accepted = bool(changes)
         return lengths
@@ -375,10 +351,12 @@ class RunFolder:
     def close(self) -> None:
         """Release the files and the lock."""
         try:
-            for file in (*self._files.values(), *([self._wall] if self._wall else [])):
-                with contextlib.suppress(OSError):  # a full disk was reported when the rows were appended
-                    file.close()
-            self._files, self._wall = {}, None
+            for table in self.tables.values():
+                table.close()
+            if self._wall is not None:
+                with contextlib.suppress(OSError):
+                    self._wall.close()
+            self._wall = None
         finally:
             self._lock.close()
 
@@ -388,6 +366,9 @@ class RunFolder:
     def __exit__(self, *failure: object) -> None:
         if any(failure) and not self._begun:
             undo(self.path, (*FILES, trust.ORIGIN, *self.tables), self._made)
+        error = next((each for each in failure if isinstance(each, Exception)), None)
+        if error is not None and self._appended:  # not of a folder that was refused, nor of a run that was interrupted
+            failures.note_failure(self.path, error)
         self.close()
 
     @contextlib.contextmanager
@@ -403,50 +384,6 @@ class RunFolder:
                 f"cannot write to {self.path}: {reason}. The last good checkpoint is intact; make room, then continue "
                 "with --resume, or a Flower app by starting it again."
             ) from error
-
-    def _open(self, table: str) -> TextIO:
-        if table not in self._files:
-            self._files[table] = files.open_to_append(self.path / table)
-        return self._files[table]
-
-    def _file(self, table: str, rows: Sequence[Mapping[str, Any]] = ()) -> TextIO:
-        """A table, opened, with its header and with the digest of what it holds; one that has a header keeps it."""
-        file = self._open(table)
-        if table not in self._running:
-            self._running[table] = Running.of(file)
-        if not self._running[table].length:
-            further = rows[0] if rows and table in OPEN else ()
-            self._headers[table] = list(dict.fromkeys((*self.tables[table], *further)))
-            header = _lines([self._headers[table]])
-            file.write(header)
-            file.flush()
-            self._running[table].update(header)
-        if table not in self._headers:
-            with files.open_text(self.path / table) as text:
-                self._headers[table] = next(csv.reader(text))
-        return file
-
-    def _length(self, table: str) -> int:
-        path = self.path / table
-        return self._running[table].length if table in self._running else path.stat().st_size if path.exists() else 0
-
-    def _digest(self, table: str) -> str:
-        return self._running[table].digest() if table in self._running else digest_of_file(self.path / table)
-
-    def _cut(self, table: str, length: int) -> None:
-        if table in OPEN and not length:  # its first row will say what its header is
-            (self.path / table).unlink(missing_ok=True)
-            if table in self._files:
-                self._files.pop(table).close()
-            self._running.pop(table, None)
-            return
-        file = self._open(table)
-        if os.fstat(file.fileno()).st_size > length:
-            os.ftruncate(file.fileno(), length)
-            self._headers.pop(table, None)
-        if self._running.setdefault(table, Running()).length != length:
-            self._running[table] = Running.of(file)
-        self._file(table)
 
 
 def _examine(folder: Path, tables: Iterable[str]) -> None:
@@ -474,22 +411,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not isinstance(content, dict):
         raise StateFileError(f"{path} holds no table; restore it from a copy, or name a new folder.")
     return content
-
-
-def _cell(value: Any) -> str:
-    if value is None:
-        return ""
-    if isinstance(value, bool | np.bool_):
-        return str(int(value))
-    if isinstance(value, float | np.floating):
-        return "" if np.isnan(value) else repr(float(value))
-    return str(value)
-
-
-def _lines(rows: Iterable[Iterable[str]]) -> str:
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(rows)
-    return buffer.getvalue()
 
 
 def _write(path: Path, document: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -127,6 +127,7 @@ def comparison_table(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[list
     columns |= {
         f"rounds to {goal}": [_reached(row, "rounds_to") for row in rows],
         f"time to {goal}": [_reached(row, "time_to") for row in rows],
+        f"energy to {goal}": [_reached(row, "energy_to") if "energy_to" in row else UNKNOWN for row in rows],
         f"speed-up over {base or 'the baseline'}": [speed_up(row) for row in rows],
         f"final {by}": [_final(row) for row in rows],
         "round time": [duration(row["round_time"]) for row in rows],
@@ -134,6 +135,7 @@ def comparison_table(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[list
         "seen": [percent(row["coverage"]) for row in rows],
         "Jain": [f"{row['jain']:.2f}" for row in rows],
         f"{unit} sent": [_sent(row, size) for row in rows],
+        "energy": [joules(row["energy"]) if "energy" in row else UNKNOWN for row in rows],
         "worst tenth of clients": [_half_interval(row, "accuracy_worst_tenth") for row in rows],
         "spread over clients": [_half_interval(row, "accuracy_spread") for row in rows],
     }
@@ -222,9 +224,22 @@ def speed_up(row: Row) -> str:
     return f"{SIGN.get(row['speed_up_bound'], '')}{value:.2f}{span}"
 
 
+def joules(amount: float) -> str:
+    """An amount of energy, to three digits.
+
+    >>> joules(532.1), joules(1_234_567.0), joules(float("nan"))
+    ('532 J', '1.23 MJ', '–')
+    """
+    if not math.isfinite(amount):
+        return UNKNOWN
+    unit, size = next(((name, size) for name, size in (("MJ", 1e6), ("kJ", 1e3)) if amount >= size), ("J", 1.0))
+    return f"{amount / size:.3g} {unit}"
+
+
 def _reached(row: Row, name: str) -> str:
-    show = duration if name == "time_to" else _rounds
-    show_half = _about if name == "time_to" else _rounds
+    ways: dict[str, tuple[Callable[[float], str], Callable[[float], str]]]
+    ways = {"time_to": (duration, _about), "energy_to": (joules, joules)}
+    show, show_half = ways.get(name, (_rounds, _rounds))
     if not math.isfinite(row["target"]):
         return UNKNOWN
     if row["reached"] == 0:

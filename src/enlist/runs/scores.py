@@ -15,7 +15,7 @@ from enlist._internal import checks
 from enlist._internal.statistics import Summary, geometric_mean
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.errors import InputError, unknown
-from enlist.runs.columns import FAIRNESS, METRIC
+from enlist.runs.columns import ENERGY, FAIRNESS, METRIC
 from enlist.runs.tables import RunTables
 
 LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
@@ -104,6 +104,26 @@ def total(tables: RunTables) -> Reached:
     return Reached(len(ends), float(ends[-1]) if len(ends) else 0.0)
 
 
+def counts_energy(tables: RunTables) -> bool:
+    """Whether a run counts the joules that clients spend.
+
+    >>> from enlist.runs.example import example_run
+    >>> counts_energy(example_run())
+    False
+    """
+    return ENERGY in tables.rounds and bool(np.isfinite(tables.rounds[ENERGY]).any())
+
+
+def energy_until(tables: RunTables, rounds: int) -> float:
+    """Joules that clients have spent in the first so many rounds; NaN if nobody counts them.
+
+    >>> from enlist.runs.example import example_run
+    >>> energy_until(example_run(), 3)
+    nan
+    """
+    return float(np.nansum(tables.rounds[ENERGY][:rounds])) if counts_energy(tables) else math.nan
+
+
 def times_selected(tables: RunTables) -> IntArray:
     """(clients,) how often each was asked.
 
@@ -111,9 +131,19 @@ def times_selected(tables: RunTables) -> IntArray:
     >>> times_selected(example_run()).sum()
     np.int64(32)
     """
+    return np.bincount((requests(tables) % tables.count).astype(np.int64), minlength=tables.count)
+
+
+def requests(tables: RunTables) -> FloatArray:
+    """Every request to a client that is known to have ended: its round times the number of clients, plus the client.
+
+    >>> from enlist.runs.example import example_run
+    >>> len(requests(example_run()))
+    32
+    """
     # An update that arrived late has a row of its own beside the one of the round that asked for it.
-    asked = np.unique(tables.participations["selected_in"] * tables.count + tables.who)
-    return np.bincount((asked % tables.count).astype(np.int64), minlength=tables.count)
+    asked = tables.participations["selected_in"] * tables.count + tables.who
+    return np.sort(asked) if tables.asynchronous else np.unique(asked)
 
 
 def times_completed(tables: RunTables) -> IntArray:
@@ -186,6 +216,8 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     found |= {name: float(np.nansum(rounds[name])) / asked if asked else math.nan for name in OUTCOMES}
     for name in ("arrived", "bytes_down", "bytes_up"):
         found[name] = float(np.nansum(rounds[name])) if name in rounds else math.nan
+    if counts_energy(tables):
+        found[ENERGY] = float(np.nansum(rounds[ENERGY]))
     if tables.federation:  # there, late updates also arrive that only teach
         found["arrived"] = float((was_merged(tables) & (tables.participations["outcome"] == "arrived")).sum())
     return found | {name: _final(rounds[name]) for name in extra_columns([tables])}
@@ -226,6 +258,9 @@ def run_summary(tables: RunTables, target: float | None = None, window: int = 1)
         reached = time_to(tables, check_target(target, by), window, by)
         rounds, seconds = reached or (None, None)
         goal = {"target": float(target), "rounds_to_target": rounds, "time_to_target": seconds}
+    if counts_energy(tables):
+        there = goal["rounds_to_target"]
+        goal["energy_to_target"] = None if there is None else energy_until(tables, there)
     found: dict[str, Any] = {
         "method": tables.selector,
         "seed": tables.seed,
@@ -305,7 +340,8 @@ def comparison_rows(
     its total time stands in, as it would have taken longer: `speed_up_bound` is then '>=' (the baseline did not), '<='
     (the method did not) or '?' (both happened, with different seeds). Seeds with which neither got there are left out:
     `pairs` says how many count, and `reached` with how many seeds the method reached the target. In the same way
-    `rounds_to` and `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`.
+    `rounds_to` and `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`; so is
+    `energy_to`, the joules that clients have spent until then, in runs that count them.
 
     Parameters
     ----------
@@ -350,6 +386,11 @@ def comparison_rows(
         for position, name in enumerate(("rounds_to", "time_to")):
             whole = Summary.of([(reached[key] or totals[key])[position] for key in keys])
             row |= _flat(name, whole if row["reached"] == len(seeds) else Summary(whole.mean, math.nan, math.nan))
+        if all(map(counts_energy, seeds.values())):
+            spent = [energy_until(seeds[key[1]], (reached[key] or totals[key]).rounds) for key in keys]
+            whole = Summary.of(spent)
+            whole = whole if row["reached"] == len(seeds) else Summary(whole.mean, math.nan, math.nan)
+            row |= _flat("energy_to", whole)
         if selector != base and base in by_selector:
             row |= speed_up(by_selector[base], seeds, target, window, by)
         each = [run_scores(run, by) for run in seeds.values()]

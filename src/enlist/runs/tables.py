@@ -142,6 +142,13 @@ class RunTables:
         return "strategy" in self.config
 
     @property
+    def asynchronous(self) -> bool:
+        """Whether clients were replaced as they finished: a round is a step of the server, and a row of participations
+        that comes later than it was asked for is the only one of that request."""
+        rounds = self.config.get("rounds")
+        return isinstance(rounds, Mapping) and rounds.get("protocol") in ("buffered", "async")
+
+    @property
     def clock(self) -> str:
         """What its seconds are: "virtual time" of a simulation, "time" of a real federation."""
         return "time" if self.federation else "virtual time"

@@ -133,7 +133,9 @@ class _Choice:
         self.row = {name: int(np.nan_to_num(run.rounds[name][known == number][0])) for name in ("asked", "available")}
         self.selector = printable(run.selector, 80)
         told = run.participations
-        self.mine: BoolArray = (told["selected_in"] == number) & (told["round"] == number)
+        self.mine: BoolArray = told["selected_in"] == number
+        if not run.asynchronous:
+            self.mine &= told["round"] == number
         self.asked: IntArray = run.who[self.mine]
         earlier = told["selected_in"] < number
         self.earlier = np.unique(np.stack([run.who[earlier], told["selected_in"][earlier].astype(np.int64)]), axis=1)
@@ -148,8 +150,11 @@ class _Choice:
             return {}
         mine = kept["round"] == self.number
         names = [name for name in kept if name not in OWN]
-        place = {client: index for index, client in enumerate(kept["client"][mine].tolist())}
-        order = [place.get(client, -1) for client in self.run.clients["client"][self.asked].tolist()]
+        places: dict[int, list[int]] = {}  # an asynchronous server may ask a client twice before it steps
+        for index, client in enumerate(kept["client"][mine].tolist()):
+            places.setdefault(client, []).append(index)
+        asked = self.run.clients["client"][self.asked].tolist()
+        order = [places[client].pop(0) if places.get(client) else -1 for client in asked]
         if not mine.any():
             return {}
         return {printable(name, 40): np.append(kept[name][mine], np.nan)[order] for name in names}
@@ -159,7 +164,7 @@ class _Choice:
         run = self.run
         evaluation = run.config.get("evaluation")
         off = isinstance(evaluation, Mapping) and evaluation.get("reasons") is False
-        if not off and (self._plain or self._everybody):
+        if not off and (self._plain or self._everybody or run.asynchronous):
             return
         cause = "evaluation.reasons is false" if off else "an earlier version wrote it, or they were switched off"
         raise InputError(
@@ -174,7 +179,7 @@ class _Choice:
 
     @property
     def _everybody(self) -> bool:
-        return self.row["asked"] >= self.row["available"]
+        return not self.run.asynchronous and self.row["asked"] >= self.row["available"]
 
     def columns(self) -> dict[str, AnyArray]:
         """A row per client that was asked."""
@@ -189,6 +194,8 @@ class _Choice:
         """The round in a sentence."""
         asked, available = self.row["asked"], self.row["available"]
         line = f"Round {self.number}: {self.selector} asked {asked:,} of {available:,} available clients"
+        if self.run.asynchronous and asked > len(self.asked):
+            line += f" ({asked - len(self.asked):,} were at work to the end, and are not shown)"
         if self.terms or not asked:
             return f"{line}."
         if self._everybody:
@@ -285,7 +292,9 @@ class _Choice:
         """Whether a client was still at work for an earlier round, as far as its late update tells."""
         told = self.run.participations
         of_it = (self.run.who == row) & (told["selected_in"] < self.number)
-        came = of_it & np.isin(told["outcome"], ("arrived", "failed")) & (told["round"] > told["selected_in"])
+        came = of_it & (told["round"] > told["selected_in"])
+        if not self.run.asynchronous:
+            came &= np.isin(told["outcome"], ("arrived", "failed"))
         later = told["round"][came & (told["round"] >= self.number)]
         since = told["selected_in"][came & (told["round"] >= self.number)]
         if not len(later):

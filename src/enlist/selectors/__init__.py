@@ -23,18 +23,26 @@ from enlist.methods import Method, parts_of, split
 if TYPE_CHECKING:
     from enlist.selectors.afl import AFL as AFL
     from enlist.selectors.bsfl import BSFL as BSFL
+    from enlist.selectors.clustered import Clustered as Clustered
     from enlist.selectors.cs_ucb import CSUCB as CSUCB
     from enlist.selectors.cs_ucb import CSUCBQ as CSUCBQ
     from enlist.selectors.cu_cs import CUCS as CUCS
     from enlist.selectors.darts import DartsUCB as DartsUCB
+    from enlist.selectors.divfl import DivFL as DivFL
     from enlist.selectors.e3cs import E3CS as E3CS
+    from enlist.selectors.eafl import EAFL as EAFL
+    from enlist.selectors.fedcor import FedCor as FedCor
     from enlist.selectors.fedcs import FedCS as FedCS
+    from enlist.selectors.fedlecc import FedLECC as FedLECC
     from enlist.selectors.fedsuv import FedSUV as FedSUV
+    from enlist.selectors.haccs import HACCS as HACCS
     from enlist.selectors.mabfl import DiscountedThompsonSelector as DiscountedThompsonSelector
     from enlist.selectors.mabfl import EpsilonGreedySelector as EpsilonGreedySelector
     from enlist.selectors.mabfl import ThompsonSelector as ThompsonSelector
     from enlist.selectors.mabfl import UCBSelector as UCBSelector
     from enlist.selectors.oort import Oort as Oort
+    from enlist.selectors.optimal_sampling import OptimalSampling as OptimalSampling
+    from enlist.selectors.pisces import Pisces as Pisces
     from enlist.selectors.power_of_choice import PowerOfChoice as PowerOfChoice
     from enlist.selectors.random import Random as Random
     from enlist.selectors.rbcs_f import RBCSF as RBCSF
@@ -76,8 +84,16 @@ BUILT_IN = {
     "fedsuv": "fedsuv:FedSUV",
     "cu-cs": "cu_cs:CUCS",
     "oort": "oort:Oort",
+    "pisces": "pisces:Pisces",
     "refl": "refl:REFL",
     "safa": "safa:SAFA",
+    "fedcor": "fedcor:FedCor",
+    "clustered": "clustered:Clustered",
+    "divfl": "divfl:DivFL",
+    "eafl": "eafl:EAFL",
+    "haccs": "haccs:HACCS",
+    "fedlecc": "fedlecc:FedLECC",
+    "optimal-sampling": "optimal_sampling:OptimalSampling",
 }
 
 

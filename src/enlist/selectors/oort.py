@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 
 import numpy as np
 
@@ -95,6 +96,16 @@ class OortSettings:
             checks.whole("retire_after", self.retire_after, minimum=1)
 
 
+def documented(name: str, more: str) -> str:
+    """The documentation of settings that are Oort's, and some more.
+
+    >>> documented("mine", "luck : float, default 1.0").count("default")
+    18
+    """
+    head, _, _ = inspect.cleandoc(OortSettings.__doc__ or "").partition("\n\n>>>")
+    return f"{head.replace('`oort`', f'`{name}`')}\n{inspect.cleandoc(more)}\n"
+
+
 @dataclasses.dataclass
 class OortState(State):
     """Last utility and duration of each client (NaN: none yet), when it last replied, and the pacer.
@@ -179,7 +190,7 @@ class Oort(Selector[OortSettings, OortState]):
 
     def initial_state(self) -> OortState:
         settings = self.settings
-        state = OortState.create(
+        state = self.State.create(
             len(self.clients),
             history=RecentValues.of(2 * settings.pacer_step),
             exploration=settings.exploration,
@@ -236,6 +247,7 @@ class Oort(Selector[OortSettings, OortState]):
             last = request.of(self.state.last_round)[eligible]
             stale[eligible] = np.sqrt(0.1 * np.log(max(self.round, 2)) / np.maximum(last, 1))
             score[eligible] = (scaled[eligible] + stale[eligible]) * fast[eligible]
+            score[eligible] = self.preferred(request, eligible, score[eligible])
         exploited = eligible[self._exploit(score[eligible], slots)]
         explored = self._explore(request, untried, fast, k - len(exploited))
         chosen = np.concatenate([exploited, explored])
@@ -245,6 +257,10 @@ class Oort(Selector[OortSettings, OortState]):
         flag = np.zeros(count)
         flag[exploited] = 1.0
         return request.pick(chosen, utility=scaled, staleness=stale, speed=fast, score=score, exploited=flag)
+
+    def preferred(self, request: Request, index: IntArray, score: FloatArray) -> FloatArray:
+        """Hook: the scores of the clients at these indices of `request.available`, by which they are exploited."""
+        return score
 
     def _exploited_slots(self, k: int) -> int:
         explore = k * self.state.exploration

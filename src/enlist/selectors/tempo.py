@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
-from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time
+from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time, top_k
 from enlist.bandits.lognormal import SHORTEST
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
@@ -21,8 +21,8 @@ MOST = 8.0
 """The exponent of waiting grows no further: then a client a hundred times as slow has half as many turns."""
 PRIOR = 8.0
 """Replies that the population's rate of finishing counts in a client's own."""
-FADING = 0.9
-"""What an earlier outcome still counts when the next one comes."""
+OUTCOMES = 100.0
+"""Outcomes that a client's rate of finishing rests on at most; beyond, older ones fade."""
 PARDONED = 3
 """Misses in a row that change nothing: bad luck, not a client that is gone."""
 BACK_OFF = 5
@@ -41,8 +41,6 @@ class TempoSettings:
         Turns per client after which even shares count as much as speed; before, speed counts more.
     loss : float, default 0.5
         Exponent of a client's loss relative to the others'; 0 leaves losses out.
-    memory : float, default 4.0
-        Replies that the estimate of a client's latency remembers.
 
     >>> TempoSettings().patience
     10.0
@@ -50,12 +48,10 @@ class TempoSettings:
 
     patience: float = 10.0
     loss: float = 0.5
-    memory: float = 4.0
 
     def __post_init__(self) -> None:
         checks.above_zero("patience", self.patience)
         checks.finite("loss", self.loss, 0.0, 10.0)
-        checks.finite("memory", self.memory, 0.0)
 
 
 @dataclasses.dataclass
@@ -85,8 +81,9 @@ class Tempo(Selector[TempoSettings, TempoState]):
     u_i                 chance that it finishes, and by the deadline if there is one
     T(S)                seconds until all of S that finish are expected to have replied
 
-    Latencies are log-normal, learned per client and, where features tell something, across clients (`LogLatency`);
-    the chance of finishing at all is a rate that forgets. The best S is sought among the sets of the k highest v_i u_i
+    Latencies are log-normal, learned per client and, where features tell something, across clients; all replies count
+    until a client changes (`LogLatency`). The chance of finishing at all is a rate over the last hundred outcomes, and
+    begins anew when a client that was gone is back. The best S is sought among the sets of the k highest v_i u_i
     within a limit of time, one after the other (64 limits where there are more): it lies there if latencies are
     certain, and it is near otherwise. T(S) is what all of S would take, though the round may end before, with enough
     replies or at the deadline: with the true end in its place slow clients look cheap, and it reaches less.
@@ -96,8 +93,12 @@ class Tempo(Selector[TempoSettings, TempoState]):
     costs, so it has turns in proportion to T^(-1/a): nobody starves, and shares become even as a grows. Loss counts
     by its square root only, since a high one may be noise. Every piece and setting is measured in docs/tempo.md.
 
+    Asynchronously (`ask(asynchronous=True)`) nobody waits for a set: each client has a place of its own as long as it
+    works, so those are asked that bring the most per second of theirs, v_i u_i / E[T_i]. Turns are then counted by
+    clients that were asked, as an ask is for one or a few.
+
     Reference: this project's own; what it shares with BSFL is that the best set is found by one pass over latencies.
-    Needs latency alone; uses loss if it is told. O(n log n) per round; 57 bytes of state per client, and its features.
+    Needs latency alone; uses loss if it is told. O(n log n) per round; 65 bytes of state per client, and its features.
 
     >>> import enlist
     >>> latency = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
@@ -140,13 +141,15 @@ class Tempo(Selector[TempoSettings, TempoState]):
             chance = finishes * ndtr((math.log(max(request.deadline, SHORTEST)) - mean) / deviation)
         value = self.worth(request)
         brings = value * chance
+        terms = {"value": value, "fair_share": self.waited(request), "chance": chance, "seconds": np.exp(mean)}
+        if request.asynchronous:
+            alone = np.exp(mean + 0.5 * deviation**2)  # the mean of a log-normal
+            return request.pick(top_k(brings / alone, request.k, self.rng), **terms)
         sets = sets_by_time(mean + deviation, brings, request.k, self.rng)
         best = np.argmax(brings[sets].sum(axis=1) / round_end(mean[sets], deviation[sets], finishes[sets]))
-        return request.pick(
-            sets[best], value=value, fair_share=self.waited(request), chance=chance, seconds=np.exp(mean)
-        )
+        return request.pick(sets[best], **terms)
 
-    def exponent(self, k: int) -> float:
+    def exponent(self, k: float) -> float:
         """Of waiting: 1 at first, and more with every turn that the clients have had on average."""
         turns = self.round * k / len(self.clients)
         return min(1.0 + (turns / self.settings.patience) ** 2, MOST)
@@ -156,13 +159,17 @@ class Tempo(Selector[TempoSettings, TempoState]):
 
         They count half for every miss in a row beyond three: a client that never replies backs off.
         """
-        turns = (self.round - request.of(self.state.last)) * (request.k / len(self.clients))
+        turns = (self.round - request.of(self.state.last)) * (self.size(request) / len(self.clients))
         return np.asarray(turns * 0.5 ** np.clip(request.of(self.state.misses) - PARDONED, 0, BACK_OFF))
+
+    def size(self, request: Request) -> float:
+        """Clients that a round asks; asynchronously, those that an ask was for so far, on average."""
+        return (int(self.counts.selected.sum()) + request.k) / self.round if request.asynchronous else request.k
 
     def worth(self, request: Request) -> FloatArray:
         """What a reply of each available client is worth: its waiting, and its loss relative to the others'."""
         waited, loss = self.waited(request), np.nan_to_num(request.of(self.state.loss))
-        return np.asarray(waited ** self.exponent(request.k) * np.exp(self.settings.loss * loss))
+        return np.asarray(waited ** self.exponent(self.size(request)) * np.exp(self.settings.loss * loss))
 
     def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Mean and deviation of ln latency, and the probability of finishing, of the available clients."""
@@ -178,20 +185,23 @@ class Tempo(Selector[TempoSettings, TempoState]):
         self.state.last[selection.clients] = selection.round
 
     def learn(self, told: Told) -> FloatArray | None:
-        finishing, clients = self.state.finishing, told.clients
+        finishing, clients, misses = self.state.finishing, told.clients, self.state.misses[told.clients]
         lost = np.isin(told.outcome, (Outcome.DROPPED, Outcome.FAILED))
-        finishing.successes[clients] *= FADING
-        finishing.failures[clients] *= FADING
-        finishing.update(clients, np.where(lost, 0.0, 1.0))
         missed = lost | ((told.outcome == Outcome.LATE) & ~told.cut_off)
-        self.state.misses[clients] = np.where(missed, np.minimum(self.state.misses[clients], 100) + 1, 0)
+        known = finishing.successes[clients] + finishing.failures[clients]
+        kept = np.minimum(1.0, (OUTCOMES - 1.0) / np.maximum(known, 1.0))
+        kept[~missed & (misses > PARDONED)] = 0.0  # it is back, and a new client
+        finishing.successes[clients] *= kept
+        finishing.failures[clients] *= kept
+        finishing.update(clients, np.where(lost, 0.0, 1.0))
+        self.state.misses[clients] = np.where(missed, np.minimum(misses, 100) + 1, 0)
         self._hear(told)
-        return self.state.latency.learn(self.rows[clients], told, self.settings.memory)
+        return self.state.latency.learn(self.rows[clients], told)
 
     def amend(self, told: Told) -> None:
         self.state.misses[told.clients] = np.maximum(self.state.misses[told.clients] - 1, 0)
         self._hear(told)
-        self.state.latency.amend(self.rows[told.clients], told, self.settings.memory)
+        self.state.latency.amend(self.rows[told.clients], told)
 
     def _hear(self, told: Told) -> None:
         """Losses of replies, relative to the level of the round: half of what was known, half of what is new."""

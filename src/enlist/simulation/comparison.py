@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 from enlist import selectors
 from enlist._internal import checks, files
@@ -14,6 +15,7 @@ from enlist.engine import AnyEngine, chosen
 from enlist.errors import EnlistError, InputError
 from enlist.methods import Method
 from enlist.runs.printing import plural
+from enlist.runs.scores import BASELINE
 from enlist.simulation.config import Config
 from enlist.simulation.header import remember
 from enlist.simulation.jobs import Ended, How, Job, Tick
@@ -43,19 +45,41 @@ class Comparison(Plan):
         Runs per method.
     first_seed : int, default 0
         The first seed.
+    protocols : str or list of str, default ""
+        Protocols under each of which every method runs: "synchronous,buffered,async". Each merges as many updates. By
+        default there is one, the configuration's.
 
     >>> Comparison(Config(), "random, oort", seeds=2).runs()
     [('random', 0), ('oort', 0), ('random', 1), ('oort', 1)]
+    >>> Comparison(Config(), "random, oort", protocols="synchronous,buffered").labels[1:3]
+    ('oort (synchronous)', 'random (buffered)')
     """
 
     config: Config
     methods: tuple[Method, ...]  # type: ignore[type-arg]
     seeds: int = SEEDS
     first_seed: int = 0
+    configs: Mapping[str, Config] = dataclasses.field(default_factory=dict)
+    """Label -> configuration, where methods run under several protocols."""
 
-    def __init__(self, config: Config, methods: selectors.AnyMethods, seeds: int = SEEDS, first_seed: int = 0) -> None:
+    def __init__(
+        self,
+        config: Config,
+        methods: selectors.AnyMethods,
+        seeds: int = SEEDS,
+        first_seed: int = 0,
+        protocols: str | Sequence[str] = (),
+    ) -> None:
         object.__setattr__(self, "config", config)
-        object.__setattr__(self, "methods", tuple(selectors.methods(methods)))
+        found, configs = tuple(selectors.methods(methods)), {}
+        named = [part.strip() for part in protocols.split(",")] if isinstance(protocols, str) else list(protocols)
+        if wanted := [name for name in named if name]:
+            changed = {name: config.with_protocol(name) for name in dict.fromkeys(wanted)}
+            both = [(method.named(f"{method.label} ({name})"), name) for name in changed for method in found]
+            found = tuple(method for method, _ in both)
+            configs = {method.label: changed[name] for method, name in both}
+        object.__setattr__(self, "methods", found)
+        object.__setattr__(self, "configs", configs)
         object.__setattr__(self, "seeds", checks.whole("seeds", seeds, minimum=1, maximum=MOST_SEEDS))
         object.__setattr__(self, "first_seed", checks.whole("first_seed", first_seed, minimum=0))
 
@@ -63,6 +87,18 @@ class Comparison(Plan):
     def labels(self) -> tuple[str, ...]:
         """What the methods are called."""
         return tuple(method.label for method in self.methods)
+
+    @property
+    def reference(self) -> str | None:
+        """What speed-ups are over if several protocols are compared and nobody says: random under the first of them."""
+        if not self.configs:
+            return None
+        own = [label for label in self.labels if label.startswith(f"{BASELINE} (")]
+        return (own or self.labels)[0]
+
+    def configured(self, method: Method[Any], seed: int | None = None) -> Config:
+        """The run of a method."""
+        return self.configs.get(method.label, self.config).with_method(method, seed)
 
     def runs(self) -> list[tuple[str, int]]:
         """Every (label, seed), seed by seed, because a seed is a population."""
@@ -73,7 +109,7 @@ class Comparison(Plan):
         """Refuse methods that do not exist or do not fit, before anything runs; code of the user's is imported."""
         names: dict[str, str] = {}
         for method in self.methods:
-            self.config.with_method(method, self.first_seed).selector.kind()
+            self.configured(method, self.first_seed).selector.kind()
             taken = names.setdefault(_slug(method.label), method.label)
             if taken != method.label:
                 raise InputError(
@@ -84,9 +120,7 @@ class Comparison(Plan):
         """The runs, each in its folder below `root`, if there is one."""
         by_label = {method.label: method for method in self.methods}
         return [
-            Job(
-                (label, seed), self.config.with_method(by_label[label], seed), root and self.folder(root, (label, seed))
-            )
+            Job((label, seed), self.configured(by_label[label], seed), root and self.folder(root, (label, seed)))
             for label, seed in self.runs()
         ]
 
@@ -111,6 +145,7 @@ def compare(
     *,
     seeds: int = SEEDS,
     first_seed: int = 0,
+    protocols: str | Sequence[str] = (),
     baseline: str | None = None,
     target: float | None = None,
     folder: str | PathLike[str] | None = None,
@@ -136,8 +171,11 @@ def compare(
         Runs per method; every method meets the same populations.
     first_seed : int, default 0
         The first seed.
+    protocols : str or list of str, default ()
+        Protocols under each of which every method runs, "synchronous,buffered,async", with as many updates each; a
+        label is then "oort (buffered)". By default the configuration's protocol alone.
     baseline : str, optional
-        The label of the method that speed-ups are over; by default "random".
+        The label of the method that speed-ups are over; by default "random", under the first protocol.
     target : float, optional
         The accuracy whose time is compared; by default the configuration's, else what the baseline reaches.
     folder : path, optional
@@ -172,9 +210,8 @@ def compare(
     ['plain', 'mild']
     """
     settings = configured(config, trust)
-    comparison = Comparison(settings, methods, seeds, first_seed)
-    if baseline is not None:
-        checks.one_of("baseline", baseline, comparison.labels)
+    comparison = Comparison(settings, methods, seeds, first_seed, protocols)
+    baseline = comparison.reference if baseline is None else checks.one_of("baseline", baseline, comparison.labels)
     checks.whole("jobs", jobs, minimum=1)
     with chosen(engine, jobs, cpus=max(workers, 1)) as where:
         how = How(workers, device, tuple(trackers), accept_changes)

@@ -24,6 +24,7 @@ from enlist.devices import (
     Always,
     AnyAvailability,
     AnyDevices,
+    Energy,
     Failures,
     FeatureKnobs,
     NoDeadline,
@@ -31,7 +32,7 @@ from enlist.devices import (
 )
 from enlist.errors import InputError
 from enlist.methods import Method, parts_of
-from enlist.runs.columns import FAIRNESS, TABLES
+from enlist.runs.columns import ENERGY, FAIRNESS, TABLES
 from enlist.runs.trust import check_trust, folder_of
 from enlist.simulation.drift import AnyDrift
 from enlist.simulation.evaluation import Evaluation
@@ -54,7 +55,7 @@ class Config(GrownOptions):
     (5, 'digits')
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift", "energy"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
     selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
@@ -71,6 +72,7 @@ class Config(GrownOptions):
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
     drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
+    energy: Energy | None = pydantic.Field(None, description="What taking part costs in joules; None counts none.")
 
     @pydantic.field_validator("devices", "availability", mode="before")
     @classmethod
@@ -113,6 +115,16 @@ class Config(GrownOptions):
                 "SAFA averages its cache by numbers of samples; leave server.aggregation and rounds.adaptive_target "
                 "as they are."
             )
+        if self.rounds.asynchronous and not chosen.code() and chosen.kind().trains_all:
+            raise ValueError(
+                f"rounds.protocol is '{self.rounds.protocol}', but selector '{chosen.name}' lets everybody train and "
+                'picks among arrivals; set rounds.protocol = "safa", or another selector.'
+            )
+        if self.rounds.protocol == "async" and (self.server.aggregation != Mean() or self.server.distrust):
+            raise ValueError(
+                "rounds.protocol 'async' takes every update alone, so there is nothing to aggregate or to compare it "
+                "with; leave server.aggregation and server.distrust as they are, or use 'buffered'."
+            )
         if self.training.partial < 1 and isinstance(self.rounds.deadline, NoDeadline):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
 
@@ -147,7 +159,12 @@ class Config(GrownOptions):
         'accuracy_spread'
         """
         fair = FAIRNESS if self.data.client_test else ()
-        return {**TABLES, "rounds.csv": (*TABLES["rounds.csv"], *fair, *self.evaluation.columns)}
+        joules = () if self.energy is None else (ENERGY,)
+        return {
+            **TABLES,
+            "rounds.csv": (*TABLES["rounds.csv"], *fair, *joules, *self.evaluation.columns),
+            "participations.csv": (*TABLES["participations.csv"], *joules),
+        }
 
     def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
         """The same run with another method, and another seed.
@@ -172,6 +189,23 @@ class Config(GrownOptions):
         except ValueError as error:
             raise InputError(f"method '{method.label}': {error}") from None
         return changed
+
+    def with_protocol(self, name: str) -> Config:
+        """The same run under another protocol, with as many updates, and evaluated after as many.
+
+        A step of an asynchronous server takes fewer updates than a round, so there are more steps, and more of them
+        between two evaluations.
+
+        >>> config = Config(rounds={"rounds": 20, "k": 10, "buffer": 5}, evaluation={"every": 2})
+        >>> [config.with_protocol(name).rounds.rounds for name in ("synchronous", "buffered", "async")]
+        [20, 40, 200]
+        >>> config.with_protocol("async").evaluation.every
+        20
+        """
+        changed = self.replace({"rounds.protocol": name})
+        own, other = (each.rounds.per_step if each.rounds.asynchronous else each.rounds.k for each in (self, changed))
+        rounds, every = (-(-count * own // other) for count in (self.rounds.rounds, self.evaluation.every))
+        return changed.replace({"rounds.rounds": rounds, "evaluation.every": every})
 
     def with_data(self, given: AnyData) -> Config:
         """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.

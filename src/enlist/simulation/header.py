@@ -94,7 +94,7 @@ def _known(file: Path, header: Header, accept_changes: bool) -> Header:
 
 def _header(comparison: Comparison) -> dict[str, Any]:
     """What comparison.json holds: whom it compares, with which settings, on which seeds, in which federation."""
-    chosen = [comparison.config.with_method(method).recorded().selector for method in comparison.methods]
+    chosen = [comparison.configured(method).recorded().selector for method in comparison.methods]
     methods = {
         label: section.model_dump(mode="json", exclude={"label"})
         for label, section in zip(comparison.labels, chosen, strict=True)

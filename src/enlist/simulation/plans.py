@@ -9,6 +9,7 @@ from pathlib import Path
 
 from enlist._internal import checks
 from enlist.engine import Engine, local
+from enlist.runs.failures import FAILURES, note_failures
 from enlist.runs.starting import missing_folders, undo
 from enlist.simulation.jobs import Ended, How, Job, Tick, perform
 
@@ -69,8 +70,12 @@ class Plan(abc.ABC):
         self.remember(path, bool(how and how.accept_changes))
         try:
             begin()
-            return perform(self.jobs(path), chosen, tick, how)
+            ended = perform(self.jobs(path), chosen, tick, how)
+            places = {job.key: job.folder for job in self.jobs(path)}
+            reasons = {places[key]: reason for key, reason in ended.failed.items()}
+            note_failures(path, {str(place and place.relative_to(path)): why for place, why in reasons.items()})
+            return ended
         finally:
             for header, made in new.items():  # new folders to which no run came go again
                 if made:
-                    undo(header.parent, [header.name], made)
+                    undo(header.parent, [header.name, FAILURES], made)

@@ -146,9 +146,7 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     if config.data.slow_classes:
         held_share = _share_of(config.data.slow_classes, counts)
         devices = devices.matched(matched_order(devices.speed, held_share, -1.0, streams))
-    features, names = feature_table(
-        devices.speed, utility, shards.sizes.astype(float), devices.bandwidth, config.features, streams
-    )
+    features, names = _features(devices, utility, shards.sizes.astype(float), config, streams)
     if config.membership.joining >= len(shards):
         raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; keep some.")
     users: AnyArray | None = None
@@ -187,6 +185,16 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         input_names=data.input_names,
         held_out=None if own_test is None else own_test.offsets,
     )
+
+
+def _features(
+    devices: Devices, utility: FloatArray, sizes: FloatArray, config: Config, streams: Streams
+) -> tuple[FloatArray, tuple[str, ...]]:
+    """What selectors see of devices: the table that durations follow from, if there is one, and else hints at them."""
+    if devices.described is None:
+        return feature_table(devices.speed, utility, sizes, devices.bandwidth, config.features, streams)
+    table, names = devices.described
+    return np.column_stack([table, sizes]), (*names, "data size")
 
 
 def _share_of(labels: tuple[int, ...], counts: IntArray) -> FloatArray:

@@ -21,6 +21,7 @@ from enlist.devices import (
 )
 from enlist.errors import EnlistError
 from enlist.methods import Method
+from enlist.simulation.discounts import AnyDiscount, Polynomial
 from enlist.simulation.keys import spelled_out
 from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.server import AnyServer, FedAvg
@@ -88,6 +89,11 @@ class SelectorSection(GrownOptions):
         found: selectors.AnySelector = self._kind or selectors.get(self.name)
         build_settings(found, self.preset, self.settings)
         return found
+
+    @property
+    def needs(self) -> frozenset[str]:
+        """What the selector needs with these settings."""
+        return self.kind().needs_with(self.preset, **self.settings)
 
     def code(self) -> tuple[str, ...]:
         """Code of the user's that it names, as "module:Class"."""
@@ -223,12 +229,14 @@ class ServerSection(GrownOptions):
         return self
 
 
-class RoundsSection(Options):
+class RoundsSection(GrownOptions):
     """How rounds go.
 
     >>> RoundsSection(k=10, over_commit=1.3).asked
     13
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"concurrency", "buffer", "max_staleness", "discount", "mixing"})
 
     rounds: int = pydantic.Field(100, ge=1, le=MOST_ROUNDS, description="Rounds to run.")
     seconds: float | None = pydantic.Field(None, gt=0, description="Stop when this much virtual time has passed.")
@@ -237,8 +245,11 @@ class RoundsSection(Options):
         1.0, ge=1, le=1000, description="Ask this many times k clients and go on with the first k replies."
     )
     deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
-    protocol: Literal["synchronous", "safa"] = pydantic.Field(
-        "synchronous", description="'safa': everybody trains, the server picks among arrivals and keeps a cache."
+    protocol: Literal["synchronous", "safa", "buffered", "async"] = pydantic.Field(
+        "synchronous",
+        description="'safa': everybody trains, the server picks among arrivals and keeps a cache. The others replace a "
+        "client when it finishes, and a round is a step of the server: 'buffered' steps after every `buffer` updates "
+        "(FedBuff), 'async' with each (FedAsync).",
     )
     late: Literal["drop", "use"] | None = pydantic.Field(
         None,
@@ -256,11 +267,47 @@ class RoundsSection(Options):
     forecast: float | None = pydantic.Field(
         None, ge=0, le=1, description="Tell selectors who will be online next, right with this probability."
     )
+    concurrency: int | None = pydantic.Field(
+        None,
+        ge=1,
+        le=MOST_CLIENTS,
+        description="Asynchronous: clients at work at once, at most; k times over_commit if not given.",
+    )
+    buffer: int | None = pydantic.Field(
+        None, ge=1, le=MOST_CLIENTS, description="'buffered': updates per step of the server; k if not given."
+    )
+    max_staleness: int | None = pydantic.Field(
+        None,
+        ge=0,
+        description="Asynchronous: an update is thrown away if the server has made more steps than this since its "
+        "client was asked; none if not given.",
+    )
+    discount: AnyDiscount = pydantic.Field(
+        Polynomial(), description="Asynchronous: what an update counts by its staleness: a kind, or a table."
+    )
+    mixing: float = pydantic.Field(
+        0.6, gt=0, le=1, description="'async': how far the model moves to that of a client, times the discount (alpha)."
+    )
+
+    @property
+    def asynchronous(self) -> bool:
+        """Whether clients are replaced as they finish, and a round is a step of the server."""
+        return self.protocol in ("buffered", "async")
+
+    @property
+    def at_work(self) -> int:
+        """Clients that work at once in an asynchronous run, at most."""
+        return self.asked if self.concurrency is None else self.concurrency
+
+    @property
+    def per_step(self) -> int:
+        """Updates that make a step of an asynchronous server."""
+        return 1 if self.protocol == "async" else (self.k if self.buffer is None else self.buffer)
 
     @property
     def uses_late(self) -> bool:
         """Whether updates that come too late are used."""
-        return self.late == "use" or (self.late is None and self.protocol == "safa")
+        return not self.asynchronous and (self.late == "use" or (self.late is None and self.protocol == "safa"))
 
     @property
     def asked(self) -> int:
@@ -273,7 +320,7 @@ class RoundsSection(Options):
 
     @pydantic.model_validator(mode="after")
     def _matters(self) -> RoundsSection:
-        if self.adaptive_target and not self.uses_late:
+        if self.adaptive_target and not self.uses_late and not self.asynchronous:
             raise ValueError('adaptive_target counts late updates that will be used; set late = "use".')
         return self
 
@@ -282,6 +329,11 @@ class RoundsSection(Options):
     def _kind(cls, given: Any) -> Any:
         number = isinstance(given, int | float) and not isinstance(given, bool)
         return spelled_out("deadline", given) if number or isinstance(given, str) else given
+
+    @pydantic.field_validator("discount", mode="before")
+    @classmethod
+    def _discount(cls, given: Any) -> Any:
+        return {"kind": given} if isinstance(given, str) else given
 
 
 class Joining(Options):

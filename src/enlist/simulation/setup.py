@@ -8,12 +8,16 @@ from typing import Any
 import numpy as np
 import torch
 
+from enlist._internal import checks
 from enlist.clients import Clients
 from enlist.contract import Selector
+from enlist.devices import Energy
+from enlist.devices.energy import ENERGETIC, PHONE
 from enlist.errors import InputError
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import check_watch
 from enlist.simulation.population import Population
+from enlist.simulation.sections import RoundsSection
 from enlist.streams import Streams
 from enlist.training.engine import Job, Placed
 
@@ -32,9 +36,16 @@ def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
         known.kept(first) if membership.joins else known,
         seed=Streams(config.seed).number("selector") % 2**31,
         preset=config.selector.preset,
-        max_open=config.rounds.max_lateness + 1 if config.rounds.uses_late else 100,
+        max_open=_most_open(config.rounds),
         **config.selector.settings,
     )
+
+
+def _most_open(rounds: RoundsSection) -> int:
+    """Rounds after which a selection expires; never where clients may be at work through any number of asks."""
+    if rounds.asynchronous:
+        return checks.MOST_WHOLE
+    return rounds.max_lateness + 1 if rounds.uses_late else 100
 
 
 def described(config: Config, population: Population) -> Clients:
@@ -46,12 +57,27 @@ def described(config: Config, population: Population) -> Clients:
     ['features', 'num_examples', 'quality']
     """
     known = population.clients
-    if "clients.label_counts" not in config.selector.kind().needs_with(
-        config.selector.preset, **config.selector.settings
-    ):
-        return known
-    columns: dict[str, Any] = known.columns()
-    return Clients(**columns, feature_names=known.feature_names, label_counts=population.counts)
+    needs = config.selector.needs
+    more: dict[str, Any] = {}
+    if "clients.label_counts" in needs:
+        more["label_counts"] = population.counts
+    if needs & ENERGETIC:
+        more |= energetic(config, population)
+    columns: dict[str, Any] = known.columns() | more
+    return Clients(**columns, feature_names=known.feature_names) if more else known
+
+
+def energetic(config: Config, population: Population) -> dict[str, Any]:
+    """The columns of `Clients` about energy; those of phones on the mains if the configuration counts none.
+
+    >>> from enlist.simulation.population import build
+    >>> config = Config(data={"clients": 5}, energy={"battery": 40000.0})
+    >>> sorted(energetic(config, build(config)))
+    ['battery', 'energy_per_byte', 'energy_per_sample']
+    """
+    energy, count = config.energy or Energy(), len(population)
+    power = energy.draw(config.devices.kind, count, Streams(config.seed))
+    return {**power.columns(population.devices), "battery": np.full(count, energy.battery or PHONE)}
 
 
 def tells_accuracy(selector: Selector[Any, Any]) -> bool:

@@ -4,7 +4,7 @@
     result = simulation.run()
 
 `Simulation.step` is one round. What is particular to a protocol is in protocols/, the parts of a round are in round/,
-and what lasts from round to round is `Simulation.state`.
+and what lasts from round to round is `Simulation.state`. Steps of asynchronous servers are in asynchronous.py.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from enlist.engine import Engine, one_core
 from enlist.records import Outcome, Selection
 from enlist.runs.folder import Saves
 from enlist.selectors import AnyMethod
+from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import Evaluator, Watch
 from enlist.simulation.oracle import Omniscient, Truth
 from enlist.simulation.population import Population, build
-from enlist.simulation.protocols import Context, Merge, Received, UnderWay, protocol
+from enlist.simulation.protocols import Context, Merge, Protocol, Received, UnderWay, protocol
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.round.driving import Driver
@@ -94,17 +95,18 @@ class Simulation:
         flat = FlatModule(module)
         self.clients = SimulatedClients(config, self.population, streams, 4 * flat.layout.numbers)
         self.expected = self.clients.expected()
-        self.protocol = protocol(config.rounds)
+        rule = protocol(config.rounds)
         self.state = State(
             selector=make_selector(config, self.population),
             server=Server(config.server, flat.layout, flat.vectors),
             models=Models(),
-            memory=self.protocol.memory(count, flat.layout),
+            memory=rule.memory(count, flat.layout),
             deadline=config.rounds.deadline.start(self.expected, self.clients.model_bytes),
             exclusion=Exclusion(count, config.server.exclude),
             hostility=self.clients.hostility,
             watch=Watch(config.evaluation, regression=not classes),
             members=count - config.membership.joining,
+            batteries=None if config.energy is None else config.energy.batteries(count, streams),
         )
         check(config, self.selector, classes, self.population.samples or data or {})
         if data is None:
@@ -112,8 +114,11 @@ class Simulation:
         self.trainer = Trainer(make_job(config, self.selector, self.population, module, data, device), workers, engine)
         self.state.models.trainer = self.trainer
         self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
-        self.updates = Updates(self.clients, self.trainer, self.protocol, self.state)
+        self.updates = Updates(self.clients, self.trainer, rule, self.state)
         self.driver = Driver(self.clients, self.state, None if log is None else Path(log))
+        self._step = (
+            functools.partial(self._round, rule) if isinstance(rule, Protocol) else Asynchronous(self, rule).step
+        )
         self._tell_truth()
         slot = self.state.models.put(0, self.server.model)
         try:  # what metrics of the user's cannot do is said now
@@ -200,8 +205,12 @@ class Simulation:
         return state.round >= rounds.rounds or out_of_time or state.abandoned
 
     def step(self) -> RoundRecord:
+        """One round; of an asynchronous run, one step of the server."""
+        return self._step()
+
+    def _round(self, protocol: Protocol) -> RoundRecord:
         """One round: ask, wait, train those who are used, merge, evaluate, tell, and write down what happened."""
-        state, protocol, driver = self.state, self.protocol, self.driver
+        state, driver = self.state, self.driver
         state.round += 1
         joined = driver.join()
         available, late = self._somebody()
@@ -209,7 +218,7 @@ class Simulation:
 
         wanted = protocol.wanted(context)
         picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self._losses)
-        schedule = self.clients.schedule(picked)  # nobody is told
+        schedule = self._schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
 
         driver.give_up(waited.lost)
@@ -222,17 +231,27 @@ class Simulation:
         self._judge(picked, waited, received)
 
         start, state.now = state.now, waited.ended
-        self._forget_old()
+        self._forget_old(protocol)
         state.models.put(state.round, self.server.model)
         measured = evaluate(state, self.config, self.trainer, self.evaluator, last=self.finished)
         learning = driver.tell(picked, schedule, waited, received.reports, measured)
 
+        if self.config.energy is None:
+            schedule.energy = None  # it was for the selector alone
         rows = Rows(picked, schedule, waited, received.reports, received.late, self.population.users)
         models = (len(picked) + looked_at, len(received.reports) + len(received.late))
         row = rows.round(start, int(available.sum()), measured, self.clients.model_bytes, *models)
         participations = rows.asked(merge.weights) + rows.arrived(merge.late_weights)
         reasons = picked.terms if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
+
+    def _schedule(self, picked: Selection) -> Schedule:
+        """What will become of the clients, and what their batteries have to give for it."""
+        batteries = self.state.batteries
+        schedule = self.clients.schedule(picked, None if batteries is None else batteries.at(picked.now))
+        if batteries is not None and schedule.energy is not None:
+            batteries.spend(picked.clients, schedule.energy, picked.now)
+        return schedule
 
     def result(self) -> dict[str, Any]:
         """How the run stands."""
@@ -363,13 +382,13 @@ class Simulation:
             self.round,
         )
 
-    def _forget_old(self) -> None:
+    def _forget_old(self, protocol: Protocol) -> None:
         """Drop what comes too late to count, and the models that nobody trains from any more."""
         state, rounds = self.state, self.config.rounds
         oldest = state.round + 1 - rounds.max_lateness if rounds.uses_late else math.inf
         self.driver.give_up(event for event in state.queue if event.round < oldest)
         state.queue.keep(event for event in state.queue if event.round >= oldest)
-        state.models.keep(self.protocol.needed(state.memory, {event.round for event in state.queue}))
+        state.models.keep(protocol.needed(state.memory, {event.round for event in state.queue}))
 
 
 def _models(late: Sequence[Late]) -> dict[int, Vectors]:

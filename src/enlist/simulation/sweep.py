@@ -15,7 +15,8 @@ from enlist._internal import checks, files
 from enlist.engine import AnyEngine, chosen
 from enlist.errors import EnlistError, InputError, unknown
 from enlist.report.charts import styled
-from enlist.report.groups import group_curves, write_groups
+from enlist.report.group_charts import group_curves
+from enlist.report.groups import write_groups
 from enlist.runs.columns import SCORED
 from enlist.runs.groups import Group, Values, compared_rows, group_rows, ordered, run_frame, write_rows
 from enlist.runs.printing import as_html, as_text, comparison_table, plural, short_names, titled

@@ -11,8 +11,9 @@ STUDIES = {
     "mabfl": "enlist.studies.mabfl:MABFL",
     "darts": "enlist.studies.darts:DARTS",
     "bsfl": "enlist.studies.bsfl:STUDY",
-    "fedsuv": "enlist.studies.fedsuv.study:FEDSUV",
+    "fedsuv": "enlist.studies.fedsuv:STUDY",
     "power-of-choice": "enlist.studies.power_of_choice:STUDY",
+    "asynchrony": "enlist.studies.asynchrony:STUDY",
 }
 """Name -> where the study is defined."""
 

@@ -8,21 +8,17 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
 import numpy as np
-from scipy.interpolate import make_smoothing_spline
-from scipy.stats import t as student
 
 from enlist._internal.typing import FloatArray
 from enlist.report.charts import PALETTE, Row
+from enlist.report.kit import REFERENCE, band_layers, domain, interval_layers, legend_choice, summarised, tile_layer
 
 GREY = "#9aa3af"
-PENALTY = 1.0
-"""Of the curvature of smoothing splines, in rounds."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -73,45 +69,11 @@ def bands(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
     >>> [round(row["high"], 2) for row in bands(np.array([[0.0, 1.0], [2.0, 1.0]]), series="ucb")]
     [13.71, 1.0]
     """
-    count = np.isfinite(values).sum(axis=0)
-    rows = []
-    for at in np.flatnonzero(count):
-        known = values[np.isfinite(values[:, at]), at]
-        mean, half = float(known.mean()), 0.0
-        if len(known) > 1:
-            half = float(student.ppf(0.975, len(known) - 1) * known.std(ddof=1) / np.sqrt(len(known)))
-        rows.append({**labels, "at": int(at) + 1, "mean": mean, "low": mean - half, "high": mean + half})
-    return rows
-
-
-def within(rows: Sequence[Mapping[str, Any]], least: float, most: float = math.inf) -> list[dict[str, Any]]:
-    """The rows with `low` and `high` no further than the bounds of what is possible.
-
-    >>> within([{"mean": 0.9, "low": -0.1, "high": 1.9}], 0.0, 1.0)
-    [{'mean': 0.9, 'low': 0.0, 'high': 1.0}]
-    """
-    return [{**row, "low": max(row["low"], least), "high": min(row["high"], max(most, row["mean"]))} for row in rows]
-
-
-def splines(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
-    """Rows of a smoothing cubic spline through the means over seeds (the means themselves below five rounds).
-
-    The penalty on its curvature is fixed, so that all curves of a figure are smoothed alike.
-
-    values   (seeds, rounds)
-
-    >>> rows = splines(np.tile(np.arange(8.0), (3, 1)), series="ucb")
-    >>> rows[0]["at"], rows[-1]["at"], round(rows[-1]["mean"], 3)
-    (1.0, 8.0, 7.0)
-    """
-    means, rounds = np.nanmean(values, axis=0), np.arange(1.0, values.shape[1] + 1)
-    along = np.linspace(1.0, rounds[-1], 4 * len(rounds) - 3)
-    smooth = (
-        make_smoothing_spline(rounds, means, lam=PENALTY)(along)
-        if len(rounds) >= 5
-        else np.interp(along, rounds, means)
-    )
-    return [{**labels, "at": float(at), "mean": float(mean)} for at, mean in zip(along, smooth, strict=True)]
+    known = np.isfinite(values)
+    return [
+        {**labels, "at": int(at) + 1, **summarised(values[known[:, at], at].tolist())}
+        for at in np.flatnonzero(known.any(axis=0))
+    ]
 
 
 def lines(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
@@ -139,7 +101,7 @@ def curves(
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     marked = _cut([{**row, "part": "mean"} for row in rows] + [{**row, "part": "thin"} for row in thin])
-    pick = alt.selection_point(fields=["series"], bind="legend")
+    choice = legend_choice("series")
     base = alt.Chart().encode(
         x=alt.X(
             "at:Q",
@@ -150,37 +112,20 @@ def curves(
         color=look.colour(names),
     )
     heights = [float(row[name]) for row in marked for name in ("mean", "low", "high") if name in row]
-    scale = alt.Scale(zero=look.zero, domain=_domain([*heights, *([rule] if rule is not None else [])], look.zero))
-    y = alt.Y("mean:Q", title=look.y, scale=scale, axis=alt.Axis(tickCount=5))
+    ends = domain([*heights, *([rule] if rule is not None else [])], zero=look.zero)
+    y = alt.Y("mean:Q", title=look.y, scale=alt.Scale(zero=look.zero, domain=ends), axis=alt.Axis(tickCount=5))
     layers = []
     if thin:
         layers.append(
             base.transform_filter("datum.part == 'thin'")
             .mark_line(strokeWidth=0.7)
-            .encode(y=y, detail="line:N", strokeOpacity=alt.condition(pick, alt.value(0.35), alt.value(0.03)))
+            .encode(y=y, detail="line:N", strokeOpacity=alt.condition(choice, alt.value(0.35), alt.value(0.03)))
         )
-    if any("low" in row for row in rows):
-        layers.append(
-            base.transform_filter("datum.part == 'mean'")
-            .mark_area()
-            .encode(
-                y=alt.Y("low:Q", title=look.y, scale=scale),
-                y2="high:Q",
-                fillOpacity=alt.condition(pick, alt.value(0.16), alt.value(0.02)),
-            )
-        )
-    layers.append(
-        base.transform_filter("datum.part == 'mean'")
-        .mark_line(strokeWidth=2.2, strokeJoin="round")
-        .encode(
-            y=y,
-            strokeOpacity=alt.condition(pick, alt.value(1.0), alt.value(0.06)),
-            tooltip=["series:N", alt.Tooltip("at:Q", title=look.x), alt.Tooltip("mean:Q", format=".3f")],
-        )
-    )
-    if rule is not None:
-        layers.append(alt.Chart().mark_rule(strokeDash=[4, 4], color=GREY).encode(y=alt.datum(rule)))
-    layers[-1 if rule is None else -2] = layers[-1 if rule is None else -2].add_params(pick)
+    tooltip = ["series:N", alt.Tooltip("at:Q", title=look.x), alt.Tooltip("mean:Q", format=".3f")]
+    means = base.transform_filter("datum.part == 'mean'")
+    layers += band_layers(means, y, tooltip, choice, any("low" in row for row in rows))
+    layers[-1] = layers[-1].add_params(choice)
+    layers += [alt.Chart().mark_rule(**REFERENCE).encode(y=alt.datum(rule))] if rule is not None else []
     return _panels(layers, marked, title, look)
 
 
@@ -193,7 +138,7 @@ def boxes(rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     order = [name for name in look.colours if name in names] or names
-    scale = alt.Scale(domain=_domain([float(row["value"]) for row in rows], look.zero), zero=look.zero)
+    scale = alt.Scale(domain=domain([float(row["value"]) for row in rows], zero=look.zero), zero=look.zero)
     base = alt.Chart().encode(
         x=alt.X("group:N", title=look.x, sort=None, axis=alt.Axis(labelAngle=0, labelLimit=160)),
         xOffset=alt.XOffset("series:N", sort=order),
@@ -218,7 +163,8 @@ def intervals(rows: Sequence[Row], title: str, look: Look, rule: float | None = 
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     known = [float(row[name]) for row in rows for name in ("low", "high", "mean") if np.isfinite(row[name])]
-    scale = alt.Scale(domain=_domain([*known, *([rule] if rule is not None else [])], look.zero), zero=look.zero)
+    ends = domain([*known, *([rule] if rule is not None else [])], zero=look.zero)
+    scale = alt.Scale(domain=ends, zero=look.zero)
     plain = [{**row, "low": _or(row["low"], row["mean"]), "high": _or(row["high"], row["mean"])} for row in rows]
     base = alt.Chart().encode(
         y=alt.Y("name:N", sort=None, title=look.y or None, axis=alt.Axis(labelLimit=320, ticks=False, domain=False)),
@@ -226,17 +172,11 @@ def intervals(rows: Sequence[Row], title: str, look: Look, rule: float | None = 
     )
     if len(names) > 1:
         base = base.encode(yOffset=alt.YOffset("series:N", sort=names))
-    axis = alt.Axis(tickCount=max(look.width // 70, 2))
-    x = alt.X("low:Q", scale=scale, title=look.x, axis=axis)
-    layers = [
-        base.mark_rule(strokeWidth=2.5, opacity=0.55).encode(x=x, x2="high:Q"),
-        base.mark_circle(size=70, opacity=1).encode(
-            x="mean:Q",
-            tooltip=["name:N", "series:N", *(alt.Tooltip(f"{n}:Q", format=".4f") for n in ("mean", "low", "high"))],
-        ),
-    ]
+    x = alt.X("mean:Q", scale=scale, title=look.x, axis=alt.Axis(tickCount=max(look.width // 70, 2)))
+    tooltip = ["name:N", "series:N", *(alt.Tooltip(f"{n}:Q", format=".4f") for n in ("mean", "low", "high"))]
+    layers = interval_layers(base, x, tooltip)
     if rule is not None:
-        layers.append(alt.Chart().mark_rule(strokeDash=[4, 4], color=GREY).encode(x=alt.datum(rule)))
+        layers.append(alt.Chart().mark_rule(**REFERENCE).encode(x=alt.datum(rule)))
     sized = dataclasses.replace(look, height=max(26 * len(dict.fromkeys(row["name"] for row in rows)), 60))
     return _panels(layers, plain, title, sized)
 
@@ -253,7 +193,7 @@ def points(rows: Sequence[Row], title: str, look: Look, over: Sequence[Row] = ()
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     marked = _cut([{**row, "part": "point"} for row in rows] + [{**row, "part": "over"} for row in over])
     heights = [float(row[name]) for row in marked for name in ("value", "low", "high") if name in row]
-    scale = alt.Scale(domain=_domain(heights, look.zero), zero=look.zero)
+    scale = alt.Scale(domain=domain(heights, zero=look.zero), zero=look.zero)
     base = alt.Chart().encode(
         x=alt.X("at:Q", title=look.x, scale=alt.Scale(nice=False, padding=4), axis=_axis(rows, look)),
         color=look.colour(names, "circle") if len(names) > 1 else alt.value(PALETTE[0]),
@@ -288,17 +228,9 @@ def tiles(rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
     places = sorted({row["at"] for row in rows})
-    some = places[:: max(round(30 * len(places) / look.width), 1)]
-    chart = (
-        alt.Chart()
-        .mark_rect(stroke="white", strokeWidth=0.6)
-        .encode(
-            x=alt.X("at:O", title=look.x, axis=alt.Axis(values=some, labelAngle=0, ticks=False, domain=False)),
-            y=alt.Y("line:O", title=look.y, axis=alt.Axis(ticks=False, domain=False)),
-            color=look.colour(names, "square"),
-            tooltip=["line:O", "at:O", "series:N"],
-        )
-    )
+    down = alt.Y("line:O", title=look.y, axis=alt.Axis(ticks=False, domain=False))
+    tooltip = ["line:O", "at:O", "series:N"]
+    chart = tile_layer(alt.Chart(), places, "at", down, look.colour(names, "square"), tooltip, look.width, look.x)
     return _panels([chart], rows, title, look)
 
 
@@ -339,15 +271,6 @@ def _cut(rows: Sequence[Row]) -> list[dict[str, Any]]:
         if "low" in row:
             row["low"], row["high"] = max(row["low"], low - reach), min(row["high"], high + reach)
     return found
-
-
-def _domain(values: Sequence[float], zero: bool) -> list[float]:
-    known = [value for value in values if np.isfinite(value)] or [0.0]
-    low, high = min(known), max(known)
-    spread = high - low
-    # Values that differ by rounding only are alike; an axis of that length would have no end.
-    margin = 0.04 * spread if spread > 1e-9 * max(abs(low), abs(high)) else 0.05
-    return [min(low - margin, 0.0) if zero else low - margin, high + margin]
 
 
 def _groups(rows: Sequence[Row]) -> list[str]:

@@ -11,6 +11,7 @@ import numpy as np
 
 from enlist._internal.typing import FloatArray
 from enlist.report.charts import Row
+from enlist.report.kit import band_layers, cut, legend_choice
 from enlist.studies.charts import Look, bands
 
 HEADROOM = 1.25
@@ -66,11 +67,11 @@ def side_by_side(
     'Regret'
     """
     names = list(dict.fromkeys(str(row["series"]) for panel in panels for row in panel.rows))
-    look = Look(colours=dict(colours), columns=4, named=len(names) > 1)
-    pick = alt.selection_point(fields=["series"], bind="legend")
+    look = Look(colours=dict(colours), columns=5, named=len(names) > 1)
+    choice = legend_choice("series")
     rows = {f"panel-{number}": _drawn(panel) for number, panel in enumerate(panels)}
     charts = [
-        _panel(panel, name, rows[name], look.colour(names), pick, (width, height))
+        _panel(panel, name, rows[name], look.colour(names), choice, (width, height))
         for name, panel in zip(rows, panels, strict=True)
     ]
     joined: alt.TopLevelMixin = (
@@ -84,34 +85,23 @@ def side_by_side(
 def _drawn(panel: Panel) -> list[dict[str, Any]]:
     """Rows that the axes can show; bands are cut to the axis here, as clipping makes a PNG take seven times as long."""
     rows = [row for row in panel.rows if (row["at"] > 0 or not panel.log_x) and (row["mean"] > 0 or not panel.log_y)]
-    least, most = _domain(rows, panel)
-    return [{**row, "low": max(row["low"], least), "high": min(row["high"], most)} for row in rows]
+    return cut(rows, _domain(rows, panel))
 
 
 def _panel(
-    panel: Panel, name: str, rows: Sequence[Row], colour: alt.Color, pick: alt.Parameter, size: tuple[int, int]
+    panel: Panel, name: str, rows: Sequence[Row], colour: alt.Color, choice: alt.Parameter, size: tuple[int, int]
 ) -> alt.LayerChart | alt.FacetChart:
     """One panel; its data stand once beside all charts, because Altair copies what is inside of them at every step."""
     base = alt.Chart(alt.NamedData(name)).encode(x=_along(panel, size[0]), color=colour)
     scale = alt.Scale(type="log" if panel.log_y else "linear", nice=False, domain=_domain(rows, panel))
     y = alt.Y("mean:Q", title=panel.y, scale=scale, axis=_ticks(panel.log_y, [row["mean"] for row in rows], 5))
-    line = base.mark_line(strokeWidth=2.0, strokeJoin="round", point={"size": 30} if panel.steps else False)
-    band = base.mark_area().encode(
-        y=alt.Y("low:Q", title=panel.y, scale=scale),
-        y2="high:Q",
-        fillOpacity=alt.condition(pick, alt.value(0.15), alt.value(0.02)),
-    )
-    line = line.encode(
-        y=y,
-        opacity=alt.condition(pick, alt.value(1.0), alt.value(0.06)),
-        tooltip=["series:N", alt.Tooltip("at:Q", title=panel.x), alt.Tooltip("mean:Q", format=".4g")],
-    )
-    if (
-        name == "panel-0" and colour.legend is not None
-    ):  # the legend belongs to all panels, and one of them has to own the choice
-        line = line.add_params(pick)
+    tooltip = ["series:N", alt.Tooltip("at:Q", title=panel.x), alt.Tooltip("mean:Q", format=".4g")]
+    points: dict[str, Any] = {"point": {"size": 30}} if panel.steps else {}
+    marks = band_layers(base, y, tooltip, choice, any(row["high"] > row["low"] for row in rows), **points)
+    if name == "panel-0" and colour["legend"] is not None:
+        # The legend belongs to all panels, and one of them has to own the choice.
+        marks[-1] = marks[-1].add_params(choice)
     heading = alt.TitleParams(panel.title, fontSize=12, fontWeight="normal", offset=6, frame="group")
-    marks = [band, line] if any(row["high"] > row["low"] for row in rows) else [line]
     return alt.layer(*marks).properties(title=heading, width=size[0], height=size[1])
 
 

@@ -132,8 +132,8 @@ def tables(results: Results) -> Sequence[Table]:
 def arm(skew: str, method: str) -> Arm:
     """One method on one skew, as a sentence calls it.
 
-    >>> arm("mild", "pow-6")
-    Arm(key='mild/pow-6', name='d = 6')
+    >>> arm("mild", "pow-6").name
+    'd = 6'
     """
     return Arm(f"{skew}/{method}", LABELS[method])
 

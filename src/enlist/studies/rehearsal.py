@@ -53,10 +53,9 @@ def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> I
 def kinds(experiments: Sequence[Experiment]) -> list[Experiment]:
     """The first experiment of each kind: another function, data set, model, server or population is another kind.
 
-    >>> from enlist.studies.fedsuv.plan import experiments
-    >>> from enlist.studies.fedsuv.settings import SCALES
-    >>> [each.key for each in kinds(experiments(SCALES["paper"]))][:3]
-    ['cifar10-resnet18/averaging/fedavg', 'cifar10-resnet18/yogi/fedavg', 'cifar10-mobilenet/averaging/fedavg']
+    >>> from enlist.studies.fedsuv import STUDY
+    >>> [each.key for each in kinds(STUDY.experiments(STUDY.scale("paper")))][:2]
+    ['train/cifar10-resnet18/averaging/fedavg', 'train/cifar10-resnet18/yogi/fedavg']
     """
     found: dict[str, Experiment] = {}
     for each in experiments:

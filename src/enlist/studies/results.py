@@ -198,6 +198,18 @@ class Results:
             {key: Group(key, self[key].settings, {seed: self[key].outcomes[seed] for seed in seeds}) for key in keys}
         )
 
+    def outcomes(self, keys: Sequence[str]) -> dict[int, Outcome]:
+        """Outcomes by seed; of several keys one outcome per common seed, in which each result is a list over them.
+
+        >>> one, two = (Group(key, {}, {0: Outcome({"heads": heads}, {}, 1.0)}) for key, heads in (("a", 3), ("b", 5)))
+        >>> results = Results({"a": one, "b": two})
+        >>> results.outcomes(["a"])[0]["heads"], results.outcomes(["a", "b"])[0]["heads"]
+        (3, [3, 5])
+        """
+        shared = self.common(keys)
+        runs = {seed: [shared[key].outcomes[seed] for key in keys] for seed in shared[keys[0]].seeds}
+        return {seed: _joined(each) if len(each) > 1 else each[0] for seed, each in runs.items()}
+
     def paired(self, keys: Sequence[str], name: str) -> list[FloatArray]:
         """A result of several keys at the seeds that all of them have."""
         shared = self.common(keys)
@@ -207,3 +219,13 @@ class Results:
         """Mean of first − second over common seeds with its 95 % interval."""
         one, other = self.paired([first, second], name)
         return paired_difference(one.tolist(), other.tolist())
+
+
+def _joined(outcomes: Sequence[Outcome]) -> Outcome:
+    known = [
+        name
+        for name in (*outcomes[0].values, *outcomes[0].arrays)
+        if all(name in each.values or name in each.arrays for each in outcomes)
+    ]
+    values = {name: [each[name] for each in outcomes] for name in known}
+    return Outcome(values, {}, sum(each.seconds for each in outcomes))

@@ -7,6 +7,7 @@ The sentence that a reader sees and the verdict come from the same values, so th
     AsPrinted(rule, {"our default": "select/default"})     the printed algorithm decides, others stand beside it
     Rule("greater", GROWTH, of=Arm("profile", "mini-batches"), against=[], margin=0.1)   the number itself, above 0 or 1
     Parts({"accuracy": rule, "time": other})               reproduced if all are
+    Everywhere({"mild": rule, "strong": same})             the same rule, wherever its experiments were run
     Share("16 is chosen", case, of=POPULATIONS, least=0.5) a share of cases, with its interval
     Untestable("the first rounds are the same")            what cannot come out otherwise
 """
@@ -22,7 +23,7 @@ import numpy as np
 
 from enlist._internal.statistics import Summary, share, smallest_difference
 from enlist._internal.typing import FloatArray
-from enlist.errors import InputError
+from enlist.errors import InputError, UnknownNameError
 from enlist.studies.claims import (
     NOT,
     PARTLY,
@@ -47,12 +48,20 @@ How = Literal["greater", "alike", "no worse", "leads"]
 class Arm(NamedTuple):
     """One side of a comparison: the key of its experiments and its name in a sentence.
 
-    >>> Arm("mild/pow-6", "d = 6").name
-    'd = 6'
+    `more` are further keys, which are looked at together with it: to a measure each of their results is a list.
+
+    >>> Arm("mild/pow-6", "d = 6").name, Arm("ucb/c=1", "UCB, mean over c", ("ucb/c=2",)).keys
+    ('d = 6', ('ucb/c=1', 'ucb/c=2'))
     """
 
     key: str
     name: str
+    more: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The key, and those that are looked at with it."""
+        return (self.key, *self.more)
 
 
 class Judging(Protocol):
@@ -114,7 +123,8 @@ class Rule:
     spread: float | None = None
 
     def words(self) -> str:
-        names = " and ".join(arm.name for arm in self.against)
+        said = [arm.name for arm in self.against]
+        names = ("; " if any("," in name for name in said) else " and ").join(said)
         first, second = (names, self.of.name) if self.measure.less else (self.of.name, names)
         asked = self._asked()
         if self.how == "leads":
@@ -159,14 +169,14 @@ class Rule:
     ) -> tuple[FloatArray, Sequence[tuple[bool, bool]]]:
         """(seeds,) the measure of one less that of the other (of logarithms, for a ratio), and whose are bounds."""
         base = self.baseline or next(iter(self.against), one)
-        shared = results.common([arm.key for arm in (one, base, other) if arm is not None])
+        runs = {arm: results.outcomes(arm.keys) for arm in (one, base, other) if arm is not None}
         firsts, seconds, opens = [], [], []
-        for seed, outcome in shared[one.key].outcomes.items():
-            yardstick = shared[base.key].outcomes[seed]
-            own = self.measure.of(outcome, yardstick)
+        for seed in sorted(set.intersection(*map(set, runs.values()))):
+            yardstick = runs[base][seed]
+            own = self.measure.of(runs[one][seed], yardstick)
             theirs = Value(float(self.measure.ratio))
             if other is not None:
-                theirs = self.measure.of(shared[other.key].outcomes[seed], yardstick)
+                theirs = self.measure.of(runs[other][seed], yardstick)
             first, second = (theirs, own) if self.measure.less else (own, theirs)
             firsts.append(first.number)
             seconds.append(second.number)
@@ -194,7 +204,7 @@ class Rule:
     def _weighed(self, verdict: Verdict, compared: Compared) -> Verdict:
         """Bounds prove nothing, and nor do seeds that could not have shown what is claimed."""
         if verdict.kind == REPRODUCED and compared.flattered:
-            why = "but some runs never got there, so that the ratio may be smaller"
+            why = "but some runs never got there, so that the truth may be less"
             return verdict._replace(kind=PARTLY, why=f"{verdict.why}; {why}")
         return self._with_power(verdict, compared.seeds)
 
@@ -222,15 +232,14 @@ class Rule:
         return self.measure.shown(round(math.exp(size), 2) if self.measure.ratio else float(f"{size:.2g}"))
 
     def _leads(self, results: Results) -> Verdict:
-        arms = {arm.name: arm for arm in (self.of, *self.against)}
-        shared = results.common([arm.key for arm in arms.values()])
+        shared = results.common([key for arm in (self.of, *self.against, self.baseline) if arm for key in arm.keys])
         found = {arm.name: self.compare(shared, self.of, arm).summary for arm in self.against}
         if self.measure.ratio:
             found = {name: Summary(*(math.log(each) for each in dataclasses.astuple(s))) for name, s in found.items()}
         means = {self.of.name: 0.0} | {name: -lead.mean for name, lead in found.items()}
         margin = math.log1p(self.margin) if self.measure.ratio else self.measure.scale * self.margin
         verdict = leads(self.of.name, means, found, margin)
-        return self._with_power(verdict, len(shared[self.of.key].seeds))
+        return self._with_power(verdict, len(shared.outcomes(self.of.keys)))
 
 
 class Compared(NamedTuple):
@@ -304,7 +313,7 @@ class Limit:
         return f"{self.measure.name}, {self.of.name}: mean {self.how} {limit}, and its interval with it"
 
     def __call__(self, results: Results) -> Verdict:
-        outcomes = results[self.of.key].outcomes.values()
+        outcomes = results.outcomes(self.of.keys).values()
         numbers = [self.measure.scale * self.measure.of(each, each).number for each in outcomes]
         found, limit = Summary.of(numbers), self.measure.scale * self.limit
         ours = f"{shown(found, self.measure.digits)} {self.measure.unit}".rstrip()
@@ -337,7 +346,8 @@ class AsPrinted:
         return f"{self.rule.words()}; the printed algorithm decides, {names} {verb} beside it"
 
     def __call__(self, results: Results) -> Verdict:
-        there = [arm for arm in self.beside if arm.key in results]  # one that failed is not shown, and decides nothing
+        # One that failed is not shown, and decides nothing.
+        there = [arm for arm in self.beside if all(key in results for key in arm.keys)]
         others = {arm.name: self._asked_of(arm)(results) for arm in there}
         return as_printed({"as printed": self.rule(results), **others})
 
@@ -365,11 +375,41 @@ class Parts:
 
 
 @dataclasses.dataclass(frozen=True)
+class Everywhere:
+    """The same rule in several places, of which a scale runs some: reproduced if it is wherever it was run.
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> rule = Rule("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)
+    >>> print(Everywhere({"mild": rule, "strong": rule}).words())
+    wherever it was run, Jain's index of how often clients were asked, A − B: interval within -0.05 and 0.05
+    """
+
+    parts: Mapping[str, Judging]
+
+    def words(self) -> str:
+        said = list(dict.fromkeys(rule.words() for rule in self.parts.values()))
+        if len(said) > 1:
+            raise InputError(f"Everywhere has rules that differ: {said}; use Parts.")
+        return f"wherever it was run, {said[0]}"
+
+    def __call__(self, results: Results) -> Verdict:
+        found, missing = {}, None
+        for name, rule in self.parts.items():
+            try:
+                found[name] = rule(results)
+            except UnknownNameError as error:
+                missing = error
+        if not found and missing is not None:
+            raise missing
+        return together(found)
+
+
+@dataclasses.dataclass(frozen=True)
 class Share:
     """A share of cases, which is to be at least so large, judged with Wilson's interval.
 
     what    what is the case, as a sentence would have it
-    case    of one experiment whether it is, or for each of its cases whether it is
+    case    of one experiment whether it is, or for each of its cases whether it is; one without a case does not count
     of      whose experiments, and what a case is called
     least   the share
 
@@ -392,8 +432,10 @@ class Share:
 
     def __call__(self, results: Results) -> Verdict:
         """The verdict; so few cases that even all of them would prove nothing are no test."""
-        outcomes = results[self.of.key].outcomes.values()
-        held = np.concatenate([np.atleast_1d(self.case(outcome)) for outcome in outcomes])
+        outcomes = results.outcomes(self.of.keys).values()
+        held = np.concatenate([np.atleast_1d(self.case(outcome)) for outcome in outcomes]).astype(bool)
+        if not len(held):
+            return Verdict(UNTESTABLE, "–", "there was no case of it")
         found = share(int(held.sum()), len(held))
         return counted(found, self.least, f"of the {len(held)} {self.of.name}", trials=len(held))
 
@@ -415,6 +457,28 @@ class Untestable:
         return Verdict(UNTESTABLE, "–", self.reason)
 
 
+def arms_of(rule: object) -> list[Arm]:
+    """The arms that a rule speaks of, those of its parts included.
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> rule = Rule("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)
+    >>> [arm.key for arm in arms_of(Parts({"mild": rule, "strong": AsPrinted(rule, [Arm("c", "C")])}))]
+    ['a', 'b', 'a', 'b', 'c']
+    """
+    found: list[Arm] = []
+    for name in ("rule", "parts", "of", "against", "baseline", "beside"):
+        value = getattr(rule, name, None)
+        if isinstance(value, Arm):
+            found.append(value)
+        elif isinstance(value, Mapping):
+            found += [arm for part in value.values() for arm in arms_of(part)]
+        elif isinstance(value, Sequence):
+            found += value
+        elif value is not None:
+            found += arms_of(value)
+    return found
+
+
 def simple_rules(rule: object, name: str = "") -> dict[str, Rule]:
     """The comparisons that a rule is made of, by the names of its parts: those of which there is a spread.
 
@@ -427,8 +491,25 @@ def simple_rules(rule: object, name: str = "") -> dict[str, Rule]:
         return {name: rule}
     if isinstance(rule, AsPrinted):
         return simple_rules(rule.rule, name)
-    if isinstance(rule, Parts):
+    if isinstance(rule, Parts | Everywhere):
         return {
             key: one for part, each in rule.parts.items() for key, one in simple_rules(each, f"{name}/{part}").items()
         }
     return {}
+
+
+def with_spreads(rule: Judging, spreads: Mapping[str, float], name: str) -> Judging:
+    """The rule with what `spreads` says of each of its comparisons, by the names of `simple_rules`.
+
+    >>> from enlist.studies.measures import EVENNESS
+    >>> rule = Parts({"mild": Rule("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)})
+    >>> simple_rules(with_spreads(rule, {"even/mild": 0.1}, "even"))["/mild"].spread
+    0.1
+    """
+    if isinstance(rule, Rule):
+        return dataclasses.replace(rule, spread=spreads.get(name, rule.spread))
+    if isinstance(rule, AsPrinted):
+        return dataclasses.replace(rule, rule=cast(About, with_spreads(rule.rule, spreads, name)))
+    if isinstance(rule, Parts):
+        return Parts({part: with_spreads(each, spreads, f"{name}/{part}") for part, each in rule.parts.items()})
+    return rule

@@ -29,8 +29,8 @@ def setting_rows(experiments: Mapping[str, Mapping[str, Any]], paper: Mapping[st
         for key, each in experiments.items():
             if found := read(each):
                 places.setdefault(found, []).append(key.partition("/")[0])
-        if places:
-            rows.append([name, _listed(places), paper.get(name, "–")])
+        if places or name in paper:
+            rows.append([name, _listed(places) if places else "–", paper.get(name, "–")])
     rows += [[name, "–", said] for name, said in paper.items() if name not in KINDS]
     header = ["what", "here", "in the paper"]
     return [header, *rows] if paper else [header[:2], *(row[:2] for row in rows)]
@@ -71,7 +71,10 @@ def _plain(value: Any) -> str:
         return "yes" if value else "no"
     if isinstance(value, int | float):
         return f"{value:,}" if isinstance(value, int) else f"{value:.4g}"
-    return "-".join(map(_plain, value)) if isinstance(value, list | tuple) else str(value)
+    if isinstance(value, list | tuple):
+        parts = [_plain(each) for each in value]
+        return ("/" if any(part.startswith("-") for part in parts) else "-").join(parts)
+    return str(value)
 
 
 def _data(each: Mapping[str, Any]) -> str:
@@ -104,8 +107,9 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "network": lambda each: _named(_found(each, "model")),
     "local training": lambda each: _named(_found(each, "training"), "measure"),
     "clients per round": _number("rounds.k", "k"),
+    "epochs per round": _number("rounds.epochs"),
     "rounds": _number("rounds.rounds", "rounds"),
-    "methods": _number("selector", "selectors"),
+    "methods": lambda each: _named(_found(each, "selector", "selectors", "rule")),
     "seeds": _seeds,
 }
 """Names of the lines, and how each is read from an experiment; "" if it has none."""

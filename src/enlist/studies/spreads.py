@@ -19,7 +19,7 @@ from typing import Any
 from enlist.engine import local
 from enlist.errors import UnknownNameError
 from enlist.studies.results import Results, kept
-from enlist.studies.rules import Rule, simple_rules
+from enlist.studies.rules import Rule, arms_of, simple_rules
 from enlist.studies.running import performed
 from enlist.studies.study import Experiment, Scale, Study
 
@@ -45,8 +45,7 @@ def development(study: Study, scale: Scale) -> list[Experiment]:
     >>> sorted({each.seed for each in development(study, study.scale("smoke"))})
     [100, 101]
     """
-    rules = rules_of(study).values()
-    keys = {arm.key for rule in rules for arm in (rule.of, *rule.against, rule.baseline) if arm is not None}
+    keys = {key for rule in rules_of(study).values() for arm in arms_of(rule) for key in arm.keys}
     wanted = [each for each in study.experiments(scale) if each.key in keys]
     # A study has at most a hundred seeds, from 0 on or from a multiple of a hundred.
     return [dataclasses.replace(each, seed=DEVELOPMENT + each.seed % 100) for each in wanted]

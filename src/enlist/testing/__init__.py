@@ -23,7 +23,7 @@ import numpy as np
 
 from enlist._internal.sending import packed
 from enlist.errors import InputError, TellError
-from enlist.records import Feedback, Outcome, RoundMetrics
+from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics
 from enlist.selectors import get
 from enlist.testing.extremes import one_absurd_client
 from enlist.testing.world import SelectorType, available, feedback, population, transcript
@@ -158,8 +158,7 @@ def missing_values(kind: SelectorType) -> None:
     for number in range(1, 25):
         picked = selector.ask(k=4, deadline=10.0, now=float(number))
         nothing = np.full(len(picked), np.nan)
-        names = ("num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "upload_latency")
-        empty: dict[str, Any] = dict.fromkeys(names, nothing)
+        empty: dict[str, Any] = dict.fromkeys(FEEDBACK_COLUMNS, nothing) | {"update": np.full((len(picked), 4), np.nan)}
         selector.tell(picked, Feedback(latency=np.ones(len(picked)), **empty), RoundMetrics(accuracy=0.5))
     for path, value in selector.state.leaves():
         if isinstance(value, float):

@@ -23,15 +23,15 @@ from enlist._internal.text import printable, slug
 from enlist.errors import EnlistError
 from enlist.report.charts import coloured, specification
 from enlist.report.document import cleaned, library
-from enlist.ui.desk import Desk
+from enlist.ui.answers import Answer, AnswerCache
+from enlist.ui.catalogue import Catalogue
 from enlist.ui.guard import Guard
-from enlist.ui.keeping import Answer, Kept
 from enlist.ui.metrics import TYPE, metrics
+from enlist.ui.requests import TROUBLE, VIEWS, ViewRequest, damaged, make_view, message_of, report, view_request
 from enlist.ui.views.model import NotFoundError, csv_text
 from enlist.ui.views.runs import Question, overview, overview_columns
 from enlist.ui.views.study import picture
-from enlist.ui.wanted import TROUBLE, VIEWS, Wanted, damaged, made, report, said, wanted
-from enlist.ui.watching import MOST_VIEWERS, Viewer, Watch
+from enlist.ui.watcher import MOST_VIEWERS, Viewer, Watcher
 
 PAGES = Path(__file__).parent / "pages"
 MOST_IDS = 100
@@ -43,13 +43,13 @@ LONG = 4_000
 class Application:
     """Answers requests. `create_app` makes the ASGI application out of it.
 
-    >>> Application(Desk([])).kept.size
+    >>> Application(Catalogue([])).answers.size
     0
     """
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk, self.kept = desk, Kept()
-        self.watch = Watch(desk)
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.catalogue, self.answers = catalogue, AnswerCache()
+        self.watcher = Watcher(catalogue)
 
     def routes(self) -> list[Route]:
         """All addresses."""
@@ -84,57 +84,57 @@ class Application:
 
     async def runs(self, request: Request) -> Response:
         """The overview."""
-        await self.watch.look()
+        await self.watcher.refresh()
         asked = Question.of(request.query_params)
-        desk = self.desk
+        catalogue = self.catalogue
 
         def make() -> bytes:
-            return _json(overview(desk.index, desk.briefs, desk.colours, asked))
+            return _json(overview(catalogue, asked))
 
-        return await self._answer(request, ("runs", asked), str(desk.number), make)
+        return await self._answer(request, ("runs", asked), str(catalogue.number), make)
 
     async def runs_table(self, request: Request) -> Response:
         """The overview as CSV."""
-        await self.watch.look()
-        columns = await anyio.to_thread.run_sync(overview_columns, self.desk.index, self.desk.briefs)
+        await self.watcher.refresh()
+        columns = await anyio.to_thread.run_sync(overview_columns, self.catalogue)
         return _download(csv_text(columns), "runs.csv", "text/csv")
 
     async def data(self, request: Request) -> Response:
         """A view without its charts."""
-        return await self._of_view(request, "data", lambda asked: made(self.desk, asked).as_json())
+        return await self._of_view(request, "data", lambda asked: make_view(self.catalogue, asked).as_json())
 
     async def chart(self, request: Request) -> Response:
         """The specification of a chart."""
         name = request.path_params["name"]
 
-        def make(asked: Wanted) -> dict[str, Any]:
-            with coloured(self.desk.colours):
+        def make(asked: ViewRequest) -> dict[str, Any]:
+            with coloured(self.catalogue.colours):
                 try:
-                    drawn = made(self.desk, asked).chart(name)
+                    drawn = make_view(self.catalogue, asked).chart(name)
                     return {"spec": specification(drawn)} if drawn is not None else {"empty": "Nothing to draw yet."}
                 except NotFoundError:
                     raise
                 except TROUBLE as error:
-                    return {"empty": f"This chart cannot be drawn: {said(error, asked.items[0])}"}
+                    return {"empty": f"This chart cannot be drawn: {message_of(error, asked.items[0])}"}
 
         return await self._of_view(request, f"chart {name}", make)
 
     async def table(self, request: Request) -> Response:
         """A whole table as CSV."""
-        await self.watch.look()
-        name, asked = request.path_params["name"], self._wanted(request)
+        await self.watcher.refresh()
+        name, asked = request.path_params["name"], self._request(request)
 
         def make() -> str:
-            return made(self.desk, asked).csv(name)
+            return make_view(self.catalogue, asked).csv(name)
 
         stem = slug(f"{asked.items[0].id}-{name}", 100) or "table"
         return _download(await anyio.to_thread.run_sync(make), f"{stem}.csv", "text/csv")
 
     async def figure(self, request: Request) -> Response:
         """A picture of a study."""
-        await self.watch.look()
+        await self.watcher.refresh()
         id, _, name = request.path_params["path"].rpartition("/")
-        item = self.desk.item(id, ("study",))
+        item = self.catalogue.item(id, ("study",))
         content = await anyio.to_thread.run_sync(picture, item, name)
         return Response(
             content, media_type="image/png", headers={"Content-Security-Policy": "default-src 'none'; sandbox"}
@@ -142,49 +142,53 @@ class Application:
 
     async def report(self, request: Request) -> Response:
         """A page that opens offline, to be downloaded."""
-        await self.watch.look()
-        asked = self._wanted(request)
+        await self.watcher.refresh()
+        asked = self._request(request)
 
         def make() -> bytes:
-            with coloured(self.desk.colours):
-                return report(self.desk, asked).encode()
+            with coloured(self.catalogue.colours):
+                return report(self.catalogue, asked).encode()
 
-        version = self.desk.version(asked.items)
-        answer = await self.kept.get(("report", request.url.path, request.url.query), version, make)
+        version = self.catalogue.version(asked.items)
+        answer = await self.answers.get(("report", request.url.path, request.url.query), version, make)
         return _download(answer.body, f"{slug(asked.items[0].id, 100) or 'report'}.html", "text/html")
 
     async def events(self, request: Request) -> Response:
         """What has changed, as server-sent events."""
-        if len(self.watch.viewers) >= MOST_VIEWERS:
+        if len(self.watcher.viewers) >= MOST_VIEWERS:
             return PlainTextResponse("too many are watching; close some pages.", 503, {"Retry-After": "30"})
         viewer = Viewer(request.query_params.getlist("of")[:MOST_IDS])
         headers = {"X-Accel-Buffering": "no"}
-        return StreamingResponse(self.watch.stream(viewer), media_type="text/event-stream", headers=headers)
+        return StreamingResponse(self.watcher.stream(viewer), media_type="text/event-stream", headers=headers)
 
     async def metrics(self, request: Request) -> Response:
         """For Prometheus."""
-        await self.watch.look()
-        return Response(await anyio.to_thread.run_sync(metrics, self.desk), headers={"Content-Type": TYPE})
+        await self.watcher.refresh()
+        return Response(await anyio.to_thread.run_sync(metrics, self.catalogue), headers={"Content-Type": TYPE})
 
     async def health(self, request: Request) -> Response:
         """How the server itself is."""
-        found = {"viewers": len(self.watch.viewers), "items": len(self.desk.index.items), "number": self.desk.number}
-        return JSONResponse(found | {"tables": self.desk.shelf.size, "answers": self.kept.size})
+        found = {
+            "viewers": len(self.watcher.viewers),
+            "items": len(self.catalogue.index.items),
+            "number": self.catalogue.number,
+        }
+        return JSONResponse(found | {"tables": self.catalogue.tables.size, "answers": self.answers.size})
 
-    def _wanted(self, request: Request) -> Wanted:
+    def _request(self, request: Request) -> ViewRequest:
         path, query = request.path_params["path"], request.query_params
         if len(path) > LONG or len(request.url.query) > 4 * LONG:
             raise NotFoundError("the address is too long; choose fewer runs.")
         given: dict[str, list[str]] = {}
         for name, value in query.multi_items():
             given.setdefault(name, []).append(value)
-        return wanted(self.desk, path, given)
+        return view_request(self.catalogue, path, given)
 
-    async def _of_view(self, request: Request, what: str, make: Callable[[Wanted], Any]) -> Response:
-        await self.watch.look()
-        asked = self._wanted(request)
+    async def _of_view(self, request: Request, what: str, make: Callable[[ViewRequest], Any]) -> Response:
+        await self.watcher.refresh()
+        asked = self._request(request)
         key = (what, request.path_params["path"], request.url.query)
-        version = self.desk.version(asked.items)
+        version = self.catalogue.version(asked.items)
 
         def body() -> bytes:
             try:
@@ -192,7 +196,7 @@ class Application:
             except (NotFoundError, EnlistError):
                 raise
             except TROUBLE as error:
-                found = damaged(self.desk, asked.items[0], error).as_json()
+                found = damaged(self.catalogue, asked.items[0], error).as_json()
             if isinstance(found, dict):
                 found["version"] = version
             return _json(found)
@@ -203,7 +207,7 @@ class Application:
         self, request: Request, key: Any, version: str, make: Callable[[], bytes],
         kind: str = "application/json", cache: str = "no-cache",
     ) -> Response:  # fmt: skip
-        answer = await self.kept.get(key, version, make)
+        answer = await self.answers.get(key, version, make)
         return _sent(request, answer, kind, cache)
 
 
@@ -281,12 +285,12 @@ def create_app(
     names : collection of str
         Further names by which the server is reached.
     """
-    application = Application(Desk(roots))
+    application = Application(Catalogue(roots))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         schemapi.DEBUG_MODE = False  # Altair checks every part of every chart; tests do that
-        task = asyncio.create_task(application.watch.run())
+        task = asyncio.create_task(application.watcher.run())
         try:
             yield
         finally:

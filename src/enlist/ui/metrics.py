@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from enlist._internal.text import printable
-from enlist.ui.desk import Desk
-from enlist.ui.standing import STATES, Brief
+from enlist.ui.catalogue import Catalogue
+from enlist.ui.status import STATES, RunSummary
 from enlist.ui.views.federation import checkpoint_written
 
 MOST = 1_000
@@ -49,59 +49,59 @@ METRICS = {
 }
 
 
-def metrics(desk: Desk, now: float | None = None) -> str:
+def metrics(catalogue: Catalogue, now: float | None = None) -> str:
     """All metrics in the text format of Prometheus.
 
-    >>> metrics(Desk([])).splitlines()[-1]
+    >>> metrics(Catalogue([])).splitlines()[-1]
     'enlist_runs{state="finished"} 0'
     """
     now = time.time() if now is None else now
     told = [
-        brief
-        for brief in desk.briefs.values()
-        if brief.item.kind == "federation" or brief.standing.state in ("running", "stalled", "failed")
+        summary
+        for summary in catalogue.summaries.values()
+        if summary.item.kind == "federation" or summary.status.state in ("running", "stalled", "failed")
     ][:MOST]
-    values = [(brief, values_of(brief, now)) for brief in told]
+    values = [(summary, values_of(summary, now)) for summary in told]
     lines: list[str] = []
     for key, metric in METRICS.items():
         rows = [
-            f"enlist_{metric.name}{{{labels(brief)}}} {_number(found[key])}"
-            for brief, found in values
+            f"enlist_{metric.name}{{{labels(summary)}}} {_number(found[key])}"
+            for summary, found in values
             if math.isfinite(found.get(key, math.nan))
         ]
         lines += _head(metric) + rows if rows else []
     if told:
         lines += _head(Metric("state", "gauge", "1 for the state that a run is in."))
-        lines += [f'enlist_state{{{labels(brief)},state="{brief.standing.state}"}} 1' for brief in told]
+        lines += [f'enlist_state{{{labels(summary)},state="{summary.status.state}"}} 1' for summary in told]
     lines += _head(Metric("runs", "gauge", "Runs below the folders, by state."))
     counts = dict.fromkeys(STATES, 0)
-    for brief in desk.briefs.values():
-        counts[brief.standing.state] += 1
+    for summary in catalogue.summaries.values():
+        counts[summary.status.state] += 1
     lines += [f'enlist_runs{{state="{state}"}} {count}' for state, count in counts.items()]
     return "\n".join(lines) + "\n"
 
 
-def values_of(brief: Brief, now: float) -> Mapping[str, float]:
+def values_of(summary: RunSummary, now: float) -> Mapping[str, float]:
     """The values of one run."""
-    found = {"rounds": float(brief.standing.rounds), **brief.totals, "written": brief.standing.since}
-    found["accuracy" if brief.measure == "accuracy" else "loss"] = brief.last
-    if brief.standing.progress is not None:
-        found["progress"] = brief.standing.progress
-    made = checkpoint_written(brief.item.folder)
+    found = {"rounds": float(summary.status.rounds), **summary.totals, "written": summary.status.since}
+    found["accuracy" if summary.measure == "accuracy" else "loss"] = summary.last
+    if summary.status.progress is not None:
+        found["progress"] = summary.status.progress
+    made = checkpoint_written(summary.item.folder)
     if made is not None:
         found["checkpoint"] = max(now - made, 0.0)
     return found
 
 
-def labels(brief: Brief) -> str:
+def labels(summary: RunSummary) -> str:
     """The labels of one run."""
     given = {
-        "run": brief.item.id,
-        "kind": brief.item.kind,
-        "method": brief.method,
-        "comparison": brief.item.parent or "",
+        "run": summary.item.id,
+        "kind": summary.item.kind,
+        "method": summary.method,
+        "comparison": summary.item.parent or "",
     }
-    given["seed"] = "" if brief.seed is None else str(brief.seed)
+    given["seed"] = "" if summary.seed is None else str(summary.seed)
     return ",".join(f'{name}="{_escaped(value)}"' for name, value in given.items() if value)
 
 

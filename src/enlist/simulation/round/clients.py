@@ -7,14 +7,15 @@ hostile clients replay. Nobody is told the future: `schedule` is for the clock a
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from enlist._internal import checks
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
-from enlist.devices import Latency
+from enlist.devices import Energy, Latency
+from enlist.devices.energy import ENERGETIC
 from enlist.records import Selection
 from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
@@ -30,6 +31,7 @@ class SimulatedClients:
     """What clients do, whatever the server and the selector decide.
 
     model_bytes   size of the model that is sent both ways
+    round_of      the round in which a selection was made: its own number, unless several are made in one round
 
     >>> from enlist.simulation.population import build
     >>> config = Config(data={"clients": 6})
@@ -40,9 +42,14 @@ class SimulatedClients:
 
     def __init__(self, config: Config, population: Population, streams: Streams, model_bytes: int = 0) -> None:
         self.config, self.population, self.streams, self.model_bytes = config, population, streams, model_bytes
+        self.round_of: Callable[[int], int] = int
         count = len(population)
         self.hostility = Hostility(config.hostile, count, streams)
         self.drift = Drift(config.drift, count, streams)
+        energy = config.energy
+        if energy is None and config.selector.needs & ENERGETIC:
+            energy = Energy()
+        self.power = None if energy is None else energy.draw(config.devices.kind, count, streams)
         self.gone = [
             (leave.round, checks.positions("membership.leaves", list(leave.clients), count))
             for leave in config.membership.leaves
@@ -73,20 +80,28 @@ class SimulatedClients:
         guess, wrong = generator.uniform(size=len(truth)), generator.uniform(size=len(truth)) >= accuracy
         return np.where(wrong, guess, truth)
 
-    def schedule(self, picked: Selection) -> Schedule:
-        """The future of the selected clients, which nobody is told."""
+    def schedule(self, picked: Selection, left: FloatArray | None = None) -> Schedule:
+        """The future of the selected clients, which nobody is told; `left` are the joules in everybody's battery."""
         clients, latency = picked.clients, self._latency(picked)
+        share = self._share(picked, latency)
+        online_until = self.population.availability.until(clients, picked.now)
+        worked = Latency(latency.download, share * latency.compute, latency.upload)
+        if self.power is not None and left is not None:
+            online_until = np.minimum(online_until, picked.now + self.power.lasts(clients, worked, left[clients]))
         crashed, fraction = self.config.failures.crashes(picked.round, self.streams, len(self))
-        return Schedule.of(
+        schedule = Schedule.of(
             now=picked.now,
             download=latency.download,
             compute=latency.compute,
             upload=latency.upload,
-            share=self._share(picked, latency),
-            online_until=self.population.availability.until(clients, picked.now),
+            share=share,
+            online_until=online_until,
             crashed=crashed[clients],
             fraction=fraction[clients],
         )
+        if self.power is not None:
+            schedule.energy = self.power.joules(clients, worked, schedule.times - picked.now)
+        return schedule
 
     def share(self, asked: Selection, client: int) -> float:
         """The share of its work that a client of a selection does."""
@@ -95,7 +110,7 @@ class SimulatedClients:
 
     def task(self, client: int, asked: Selection, share: float, model_slot: int) -> Task:
         """What a client of a selection trains, from the model in a slot."""
-        start, stop = self.spans(np.array([client]), asked.round, asked.now)[0]
+        start, stop = self.spans(np.array([client]), self.round_of(asked.round), asked.now)[0]
         steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
         return Task(client, start, stop, steps, asked.round, model_slot, 0)
 
@@ -111,14 +126,14 @@ class SimulatedClients:
 
     def sent(self, tasks: Sequence[Task], train: Train, layout: Layout) -> Iterator[tuple[Report, Vectors]]:
         """What the server gets from the clients of these tasks; an update is valid until the next one is taken."""
-        return self.hostility.sent(tasks, train, layout) if self.hostility else train(tasks)
+        return self.hostility.sent(tasks, train, layout, self.round_of) if self.hostility else train(tasks)
 
     def claimed(self, about: str, truth: Any, clients: IntArray, round: int) -> Any:
         """What clients that were asked in this round say of a value."""
         return self.hostility.told(about, truth, clients, round) if self.hostility else truth
 
     def _latency(self, asked: Selection) -> Latency:
-        when = (asked.clients, asked.round, asked.now)
+        when = (asked.clients, self.round_of(asked.round), asked.now)
         work = self.population.work[self.drift.shards(*when)]
         latency = self.population.devices.latency(asked.round, asked.clients, work, self.model_bytes)
         if not self.drift:
@@ -135,7 +150,7 @@ class SimulatedClients:
         work = np.ones(len(asked)) if asked.work is None else asked.work
         if training.partial >= 1 or math.isinf(asked.deadline):
             return work
-        held = self.drift.shards(asked.clients, asked.round, asked.now)
+        held = self.drift.shards(asked.clients, self.round_of(asked.round), asked.now)
         steps = np.array([training.steps_for(size) for size in self.population.sizes[held].tolist()])
         left = (asked.deadline - (latency.download + latency.upload)) / np.maximum(latency.compute, 1e-12)
         possible = np.floor(steps * np.clip(left, 0.0, work))

@@ -10,14 +10,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from enlist._internal.typing import BoolArray, IntArray
+from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.books import Books, cut
 from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
+from enlist.simulation.round.rows import NOTHING
 from enlist.simulation.round.server import Late
 from enlist.simulation.round.state import State
+from enlist.simulation.round.steps import Ended, Step
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited
 from enlist.simulation.setup import tells_accuracy
 from enlist.training.local import Report
@@ -68,7 +70,7 @@ class Driver:
         """Go on with the selector of a checkpoint; the log ends where the checkpoint was made."""
         self.begin()
         if self.log is not None:
-            cut(self.log, self.state.round)
+            cut(self.log, self.state.round, "step" if self.rounds.asynchronous else "tell")
 
     def check_log(self) -> None:
         """Refuse to mix the log of a new run with another."""
@@ -95,12 +97,15 @@ class Driver:
         found = {number: self.books.selection(number) for number in {event.round for event in events}}
         return {number: selection for number, selection in found.items() if selection is not None}
 
-    def ask(self, available: BoolArray, wanted: int, replies: int, losses: Losses | None) -> Asked:
+    def ask(
+        self, available: BoolArray, wanted: int, replies: int, losses: Losses | None, at_work: BoolArray | None = None
+    ) -> Asked:
         """Ask for so many clients, so many replies of which end the round.
 
         `losses` is for selectors that look before they choose; the time that it takes is the clients', not theirs.
+        `at_work` are those who cannot be asked in an asynchronous run.
         """
-        state, busy = self.state, self.books.busy
+        state, busy = self.state, self.books.busy if at_work is None else at_work
         free = available & ~busy
         if not free.any():
             state.abandoned = True
@@ -125,8 +130,17 @@ class Driver:
             measure=None if losses is None else measure,
             busy=busy | state.exclusion.now(free, state.round, self.rounds.k),
             enough=min(replies, wanted),
+            asynchronous=at_work is not None,
+            context=self._context(),
         )
         return Asked(picked, looked_at, time.thread_time() - began - looking)
+
+    def _context(self) -> dict[str, FloatArray] | None:
+        """What is left in the batteries, for a selector that goes by it."""
+        batteries = self.state.batteries
+        if batteries is None or not self.state.selector.needs & {"clients.battery", "context.battery"}:
+            return None
+        return {"battery": batteries.at(self.state.now)[: self.state.members]}
 
     def _window(self) -> float:
         """Seconds that a round is expected to take."""
@@ -160,6 +174,8 @@ class Driver:
         values: dict[str, Any] = {name: [getattr(report, name) for report in told] for name in REPORTED}
         values |= {"num_examples": [report.samples for report in told], "upload_latency": schedule.upload[replied]}
         values |= _sketches(told)
+        if schedule.energy is not None:
+            values["energy"] = schedule.energy[replied]
         began = time.thread_time()
         self.books.reply(picked, picked.clients[replied], latency=latency, **values)
         for outcome in (Outcome.DROPPED, Outcome.FAILED):
@@ -172,6 +188,49 @@ class Driver:
         state.length = waited.seconds if math.isnan(state.length) else 0.75 * waited.seconds + 0.25 * state.length
         return learning
 
+    def tell_step(self, step: Step, measured: Mapping[str, float]) -> float:
+        """Tell how all participations ended that did so in a step; returns the seconds that the selector took."""
+        state, metrics = self.state, self._metrics(step.seconds, measured)
+        latencies = []
+        learning = 0.0
+        for asked, ended in step.by_selection():
+            feedback = self._ended(asked, ended)
+            assert feedback.outcome is not None
+            assert feedback.latency is not None
+            latencies += feedback.latency[feedback.outcome == Outcome.COMPLETED].tolist()
+            opening = state.selector.openings[asked.round]
+            last = len(ended) == len(opening.pending)
+            began = time.thread_time()
+            self.books.tell(asked, feedback, metrics if last else None)
+            learning += time.thread_time() - began
+        self.books.mark(state.round)
+        state.deadline.observe(np.array(latencies))
+        state.length = step.seconds if math.isnan(state.length) else 0.75 * step.seconds + 0.25 * state.length
+        return learning
+
+    def _ended(self, asked: Selection, ended: Sequence[Ended]) -> Feedback:
+        """How participations of one selection ended, as the selector is told; who claims too long a latency is late."""
+        clients = np.array([entry.client for entry in ended], dtype=np.int64)
+        outcome = np.array([entry.outcome for entry in ended], dtype=np.int8)
+        completed = outcome == Outcome.COMPLETED
+        truth = np.array([entry.latency for entry in ended], dtype=float)
+        latency = self.clients.claimed("latency", truth, clients, self.clients.round_of(asked.round))
+        overdue = completed & (latency > asked.deadline)
+        outcome[overdue] = Outcome.LATE
+        replied = [entry.report if good else NOTHING for entry, good in zip(ended, completed, strict=True)]
+        values: dict[str, Any] = {name: [getattr(report, name) for report in replied] for name in REPORTED}
+        values |= {"num_examples": np.where(completed, [report.samples for report in replied], np.nan)}
+        values |= {"upload_latency": np.where(completed, [entry.upload for entry in ended], np.nan)}
+        return Feedback(
+            clients=clients,
+            outcome=outcome,
+            latency=np.where(np.isnan(truth), np.nan, latency),
+            censored=[entry.censored for entry in ended],
+            rounds_late=[entry.staleness for entry in ended],
+            **values,
+            **_sketches(replied),
+        )
+
     def _metrics(self, duration: float, measured: Mapping[str, float]) -> RoundMetrics:
         asked = ("accuracy", "loss") if tells_accuracy(self.state.selector) else ()
         server = {name: measured.get(f"validation_{name}") for name in asked}
@@ -182,8 +241,10 @@ class Driver:
 def _sketches(reports: Sequence[Report]) -> dict[str, Any]:
     """Lengths and sketches of updates, where they were measured."""
     found: dict[str, Any] = {}
-    if reports and not math.isnan(reports[0].update_norm):
+    if not all(math.isnan(report.update_norm) for report in reports):
         found["update_norm"] = [report.update_norm for report in reports]
-    if reports and reports[0].sketch is not None:
-        found["update"] = np.stack([report.sketch for report in reports if report.sketch is not None])
+    known = [report.sketch for report in reports if report.sketch is not None]
+    if known:
+        unknown = np.full_like(known[0], np.nan)
+        found["update"] = np.stack([unknown if report.sketch is None else report.sketch for report in reports])
     return found

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 
 from enlist.errors import InputError
-from enlist.runs.columns import ROUNDS
+from enlist.runs.columns import ENERGY, ROUNDS
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import Evaluator
 from enlist.simulation.round.state import State
@@ -61,7 +61,8 @@ def take_back(state: State, config: Config, rows: Rows) -> list[str]:
     if state.round % every == 0:
         return []
     table = {int(row["round"]): row for row in rows()}
-    names = ("accuracy", "loss", *config.tables()["rounds.csv"][len(ROUNDS) :])
+    further = config.tables()["rounds.csv"][len(ROUNDS) :]
+    names = ("accuracy", "loss", *(name for name in further if name != ENERGY))
     found = [name for name in names if table.get(state.round, {}).get(name)]
     if found and config.evaluation.watching:
         raise InputError(

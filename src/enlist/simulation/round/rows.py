@@ -91,6 +91,7 @@ class Rows:
         latency, download = schedule.latency.tolist(), schedule.download.tolist()
         compute, upload = schedule.compute.tolist(), schedule.upload.tolist()
         outcomes = waited.outcome.tolist()
+        energy = None if schedule.energy is None else schedule.energy.tolist()
         for position, client in enumerate(self.picked.clients.tolist()):
             outcome = OUTCOMES[outcomes[position]]
             report = self.reports.get(client, NOTHING)
@@ -103,13 +104,15 @@ class Rows:
             }
             if users is not None:
                 row["user"] = str(users[client])
+            if energy is not None:
+                row["energy"] = energy[position]
             if outcome is Outcome.COMPLETED:
                 parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
-                row |= {**parts, "upload": upload[position], **_reported(report), "weight": weights[client]}
+                row |= {**parts, "upload": upload[position], **reported(report), "weight": weights[client]}
             elif outcome is Outcome.LATE:
                 row["latency"] = waited.seconds
             elif outcome is Outcome.FAILED:
-                row["reason"] = _reason(report.error or "crashed")
+                row["reason"] = reason(report.error or "crashed")
             found.append(row)
         return cast("list[Participation]", found)
 
@@ -124,9 +127,9 @@ class Rows:
                 "latency": entry.latency,
                 "censored": False,
                 "rounds_late": entry.lateness,
-                **_reported(entry.report),
+                **reported(entry.report),
                 "weight": weights.get(entry.client, 0.0),
-                "reason": _reason(entry.report.error),
+                "reason": reason(entry.report.error),
                 **({} if self.users is None else {"user": str(self.users[entry.client])}),
             }
             for entry in self.late
@@ -164,13 +167,25 @@ class Rows:
             "bytes_up": model_bytes * models_up,
             **measured,
         }
+        if self.schedule.energy is not None:
+            found["energy"] = float(self.schedule.energy.sum())
         return cast("RoundRow", found)
 
 
-def _reported(report: Report) -> dict[str, Any]:
+def reported(report: Report) -> dict[str, Any]:
+    """What participations.csv holds of a report.
+
+    >>> reported(Report(samples=20.0))["samples"]
+    20.0
+    """
     names = ("samples", "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain")
     return {name: getattr(report, name) for name in names}
 
 
-def _reason(text: str) -> str:
+def reason(text: str) -> str:
+    """Why something failed, in one line.
+
+    >>> reason("no\\nmemory")
+    'no memory'
+    """
     return " ".join(text.split())[:REASON]

@@ -139,15 +139,25 @@ class Server:
             f"the update is {given:.3g} long, over norm_bound = {bound:g} times the running median {limit / bound:.3g}"
         )
 
-    def add(self, sender: Sender, report: Report, update: Vectors, weight: float | None = None) -> None:
-        """Take in one update that was examined, in client order; `weight` in place of its samples, if it is given."""
+    def add(
+        self, sender: Sender, report: Report, update: Vectors, weight: float | None = None, factor: float = 1.0
+    ) -> None:
+        """Take in one update that was examined, in client order; `weight` in place of its samples, if it is given.
+
+        `factor` makes it shorter, and leaves its weight alone (FedBuff).
+        """
+        if factor != 1.0:
+            update = Vectors(factor * update.parameters, update.buffers, update.counters)
         self._take(sender, update, report.samples, weight=weight)
         self.fresh += 1
 
-    def add_sum(self, total: Vectors, weight: float, count: int) -> None:
-        """Take in the sum of `count` updates that were multiplied by their weights."""
+    def add_sum(self, total: Vectors, weight: float, count: int, scaled: float | None = None) -> None:
+        """Take in the sum of `count` updates that were multiplied by their weights.
+
+        `scaled` is the sum of these weights if factors were in them that leave the weight of an update alone.
+        """
         self.aggregator.add_sum(total.parameters, weight)
-        self.buffers.add_sum(total.buffers, total.counters, weight)
+        self.buffers.add_sum(total.buffers, total.counters, weight if scaled is None else scaled)
         self.fresh += count
 
     def looks_wrong(self, lengths: Sequence[float]) -> bool:

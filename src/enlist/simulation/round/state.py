@@ -12,7 +12,7 @@ from torch import Tensor
 
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.contract import Selector
-from enlist.devices import Deadline
+from enlist.devices import Batteries, Deadline
 from enlist.runs.checkpoints import Checkpoint
 from enlist.simulation.evaluation import Watch
 from enlist.simulation.hostile import Hostility
@@ -63,6 +63,8 @@ class State:
         Whether nobody could be asked any more.
     client_accuracy : array of shape (N,), optional
         Accuracy of each client on its own test samples, in the last evaluation.
+    batteries : Batteries, optional
+        What is left in them, if clients run on batteries.
     queue : Queue
         What is yet to come of clients of earlier rounds.
 
@@ -88,6 +90,7 @@ class State:
     reached_at: float = math.nan
     abandoned: bool = False
     client_accuracy: FloatArray | None = None
+    batteries: Batteries | None = None
     queue: Queue = dataclasses.field(default_factory=Queue)
 
     def save(self) -> Saved:
@@ -113,6 +116,8 @@ class State:
         arrays = {f"queue/{name}": values for name, values in self.queue.arrays().items()} | self.exclusion.state()
         if self.client_accuracy is not None:
             arrays["client_accuracy"] = self.client_accuracy
+        if self.batteries is not None:
+            arrays |= self.batteries.state()
         own_arrays, own_tensors = self.memory.state()
         weights = {"model": self.server.layout.named(self.server.model), "tensors": tensors | own_tensors}
         if self.watch.model is not None:
@@ -142,6 +147,8 @@ class State:
             self.server.layout.load_named(_as_tensors(checkpoint.weights["best"]), best)
         self.watch.restore(header, best)
         self.client_accuracy = arrays.get("client_accuracy")
+        if self.batteries is not None:
+            self.batteries.restore(arrays)
         self.queue = Queue.of(under("queue/", arrays))
         self.models.clear()
         for version in sorted({int(name.split("/")[1]) for name in tensors if name.startswith("version/")}):

@@ -10,10 +10,10 @@ import numpy as np
 import torch
 
 from enlist.records import Outcome, Selection
-from enlist.simulation.protocols import Protocol
+from enlist.simulation.protocols import AsynchronousProtocol, Protocol
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
-from enlist.simulation.round.server import Late, Server
+from enlist.simulation.round.server import Late, Sender, Server
 from enlist.simulation.round.state import State
 from enlist.simulation.round.waiting import Schedule, Waited
 from enlist.training.aggregators import length
@@ -34,7 +34,9 @@ class Updates:
     ['', '']
     """
 
-    def __init__(self, clients: SimulatedClients, trainer: Trainer, protocol: Protocol, state: State) -> None:
+    def __init__(
+        self, clients: SimulatedClients, trainer: Trainer, protocol: Protocol | AsynchronousProtocol, state: State
+    ) -> None:
         self.clients, self.trainer, self.protocol, self.state = clients, trainer, protocol, state
         needs = state.selector.needs
         self.sketch = Sketch(self.server.layout.size, clients.streams) if "update" in needs else None
@@ -55,7 +57,12 @@ class Updates:
         replied = np.flatnonzero(waited.outcome == Outcome.COMPLETED)
         shares = zip(picked.clients[replied].tolist(), schedule.share[replied].tolist(), strict=True)
         tasks = [self.clients.task(client, picked, share, self._slot(client, picked.round)) for client, share in shares]
-        reports, models = (self.averaged(tasks, weights(picked)), {}) if self.protocol.averages else self.kept(tasks)
+        models: dict[int, Vectors] = {}
+        if self.protocol.averages:
+            given = {(client, picked.round): weight for client, weight in weights(picked).items()}
+            reports = {client: report for (client, _), report in self.averaged(tasks, given).items()}
+        else:
+            reports, models = self.kept(tasks)
         for client, report in reports.items():
             if report.error:
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
@@ -76,33 +83,46 @@ class Updates:
             report = self._described(report, update)
             yield Late(event.client, event.round, lateness, report, update.clone(), latency, model, weight)
 
+    def tasks(self, asked: Sequence[tuple[Selection, int, float]]) -> list[Task]:
+        """What clients of several selections train: (selection, client, share of its work) each."""
+        return [
+            self.clients.task(client, picked, share, self._slot(client, picked.round))
+            for picked, client, share in asked
+        ]
+
     def _slot(self, client: int, asked_in: int) -> int:
         """Where the model lies that a client of a round starts from."""
         base, models = self.protocol.base(self.state.memory, client, asked_in), self.state.models
         return models.lend(client, base) if isinstance(base, Vectors) else models.slot(base)
 
-    def averaged(self, tasks: Sequence[Task], given: Mapping[int, float] | None = None) -> dict[int, Report]:
+    def averaged(
+        self,
+        tasks: Sequence[Task],
+        given: Mapping[Sender, float] | None = None,
+        factors: Mapping[Sender, float] | None = None,
+    ) -> dict[Sender, Report]:
         """Train, and let the server add up the updates: groups of them where it need not look at each.
 
-        `given` are the weights of a selector that weighs updates itself.
+        `given` are the weights of a selector that weighs updates itself; `factors` make updates shorter.
         """
-        batch = self.clients.config.training.batch
+        batch, factors = self.clients.config.training.batch, factors or {}
         weights = [self.server.aggregator.weight(task.samples(batch)) for task in tasks]
         if None in weights or given or self.described or self.clients.hostility or self.server.one_by_one:
-            return self._one_by_one(tasks, given or {})
-        reports: dict[int, Report] = {}
+            return self._one_by_one(tasks, given or {}, factors)
+        reports: dict[Sender, Report] = {}
         lengths = []
-        counted = {task.client: weight for task, weight in zip(tasks, weights, strict=True) if weight is not None}
-        for group, answers, total in self.trainer.reduce(tasks, list(counted.values())):
-            good = [task.client for task, report in zip(group, answers, strict=True) if not report.error]
+        counted = {_sender(task): weight for task, weight in zip(tasks, weights, strict=True) if weight is not None}
+        scaled = {sender: factors.get(sender, 1.0) * weight for sender, weight in counted.items()}
+        for group, answers, total in self.trainer.reduce(tasks, list(scaled.values())):
+            good = [_sender(task) for task, report in zip(group, answers, strict=True) if not report.error]
             if good:
-                weight = sum(counted[client] for client in good)
-                self.server.add_sum(total, weight, len(good))
-                lengths.append(math.sqrt(float(torch.dot(total.parameters, total.parameters))) / (weight or 1.0))
-            reports |= {task.client: report for task, report in zip(group, answers, strict=True)}
+                weight, within = (sum(each[sender] for sender in good) for each in (counted, scaled))
+                self.server.add_sum(total, weight, len(good), within)
+                lengths.append(math.sqrt(float(torch.dot(total.parameters, total.parameters))) / (within or 1.0))
+            reports |= {_sender(task): report for task, report in zip(group, answers, strict=True)}
         if self.server.looks_wrong(lengths):
             self.server.begin()
-            return self._one_by_one(tasks, {})
+            return self._one_by_one(tasks, {}, factors)
         return reports
 
     def kept(self, tasks: Sequence[Task]) -> tuple[dict[int, Report], dict[int, Vectors]]:
@@ -122,12 +142,15 @@ class Updates:
         model.counters.copy_(update.counters)
         return model
 
-    def _one_by_one(self, tasks: Sequence[Task], given: Mapping[int, float]) -> dict[int, Report]:
-        reports: dict[int, Report] = {}
+    def _one_by_one(
+        self, tasks: Sequence[Task], given: Mapping[Sender, float], factors: Mapping[Sender, float]
+    ) -> dict[Sender, Report]:
+        reports: dict[Sender, Report] = {}
         for task, (report, update) in zip(tasks, self._received(tasks), strict=True):
-            reports[task.client] = report
+            sender = _sender(task)
+            reports[sender] = report
             if not report.error:
-                self.server.add((task.client, task.round), report, update, given.get(task.client))
+                self.server.add(sender, report, update, given.get(sender), factors.get(sender, 1.0))
         return reports
 
     def _received(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
@@ -143,6 +166,10 @@ class Updates:
 
     def _sent(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
         return self.clients.sent(tasks, self.trainer.train, self.server.layout)
+
+
+def _sender(task: Task) -> Sender:
+    return task.client, task.round
 
 
 def weights(picked: Selection) -> dict[int, float]:

@@ -26,6 +26,7 @@ class Schedule:
     """What will become of the clients of a selection, aligned with it: parts of the latency, and how it ends when.
 
     share    of its work that each client does
+    energy   joules that each spends, whether its reply is waited for or not; None if nobody counts them
 
     >>> schedule = Schedule.of(
     ...     now=0.0, download=np.ones(3), compute=np.array([2.0, 5.0, 2.0]), upload=np.ones(3), share=np.ones(3),
@@ -40,6 +41,7 @@ class Schedule:
     share: FloatArray
     times: FloatArray
     kinds: list[Kind]
+    energy: FloatArray | None = None
 
     @classmethod
     def of(

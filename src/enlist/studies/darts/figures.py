@@ -10,7 +10,8 @@ import numpy as np
 
 from enlist._internal.typing import FloatArray
 from enlist.report.profile import memory_unit, profile_charts
-from enlist.report.skew import class_bars, class_pies, size_histogram
+from enlist.report.sizes import size_histogram
+from enlist.report.skew import class_bars, class_pies
 from enlist.studies.charts import Look, boxes, curves, intervals, lines
 from enlist.studies.darts.experiments import batch_arm
 from enlist.studies.darts.measures import by_size, pass_seconds, profile_of

@@ -1,280 +1,355 @@
-"""All figures: of combinations held fixed, of the rules (16 to 20, 23 to 28), and some that the thesis has in words."""
+"""Pictures (the thesis's Figures 8 to 28) and tables, as functions of the results."""
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-import altair as alt
 import numpy as np
 
+from enlist._internal.typing import FloatArray
 from enlist.report.charts import PALETTE
-from enlist.studies.charts import GREY, Look, boxes, curves, intervals, lines, points, splines, tiles
-from enlist.studies.mabfl.combination_figures import COLOURS, ROUND, TEST, Rows, combination_figures
-from enlist.studies.mabfl.keys import (
+from enlist.studies.charts import GREY, Look, boxes, curves, intervals, lines, points, tiles
+from enlist.studies.claims import shown
+from enlist.studies.mabfl.claims import PRINTED, sweep
+from enlist.studies.mabfl.rules import changes, increases, knowing, names_best, normal_quantiles, residuals
+from enlist.studies.mabfl.settings import (
     ALL,
     ALONE,
-    BASELINES,
+    AMOUNTS,
     BEST,
     BONUSES,
+    CODES,
+    DELAYED,
     DISCOUNTS,
     EPSILONS,
     EXPLORE,
+    EXPLORE_BINARY,
     FINAL,
+    GREEDY,
+    GRID,
+    LABELS,
+    MORE,
+    PAIRS,
+    RESIDUALS,
     SECOND,
     STEPS,
+    THOMPSON,
     THRESHOLDS,
+    UCB,
     UCB_BINARY,
     fixed,
     greedy,
     thompson,
     ucb,
 )
-from enlist.studies.mabfl.scores import peaks
+from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
-from enlist.studies.study import Figure, possible
+from enlist.studies.rules import Arm
+from enlist.studies.study import Figure, Table, possible
 
-FRAME = dict(zip([*FINAL, *BASELINES], [*PALETTE[:4], PALETTE[6], PALETTE[5], "#111111", "#7a4419", GREY], strict=True))
-OF_PAIRS = {code: COLOURS[code] for code in (BEST, SECOND, "0101")}
-
-
-def figures(results: Results) -> list[Figure]:
-    """Every figure whose experiments have been run.
-
-    >>> from enlist.studies.mabfl.example import example_results
-    >>> [figure.name for figure in figures(example_results())][:3], figures(Results({}))
-    (['08-learning-curves', '09-increases', '10-11-residuals'], [])
-    """
-    return [
-        *combination_figures(results),
-        *itertools.chain(*possible([_boxes], results)),
-        *possible([_final, _ranking, _actions, _tiles], results),
-        *itertools.chain(*possible([_multiples], results)),
-        *possible([_messages, _sweep, _split], results),
-    ]
+COLOURS = dict(zip((BEST, SECOND, "0101", ALONE, ALL), (*PALETTE[:3], GREY, PALETTE[4]), strict=True))
+HELD = {LABELS[code]: colour for code, colour in COLOURS.items()}
+ROUND, TEST = "round", "test AUC"
+BAND = "Mean over experiments and its 95 % interval."
+DOTS = "A dot per experiment and round."
+ONE = "All experiments have the same data."
+EACH = "Every experiment has data of its own."
+GRIDS: dict[str, tuple[str, str, Sequence[Any], Sequence[Any], Callable[[Any, Any], Arm]]] = {
+    "ε-greedy": ("16", "23 and 24", EPSILONS, STEPS, greedy),
+    "UCB": ("17", "25 and 26", BONUSES, STEPS, ucb),
+    "Thompson sampling": ("18", "27 and 28", THRESHOLDS, DISCOUNTS, thompson),
+}
+"""Rule -> its box plot, its curves and estimates, and the two settings that are varied."""
 
 
-def _centred(results: Results, keys: dict[tuple[str, str], str]) -> Rows:
-    """Peaks around the mean of all settings of the same seed: data sets differ more than settings do."""
-    values = peaks(results, list(keys.values()))
+def over_rounds(values: FloatArray, series: str) -> list[dict[str, Any]]:
+    """Rows of a curve over rounds."""
+    return along(np.arange(1.0, values.shape[1] + 1), values, series)
+
+
+def combinations(number: str, results: Results) -> Figure:
+    """Figures 8 and 9: combinations held fixed on one data set, by epochs per round."""
+    names = {"8": ("Learning curves", "validation AUC"), "9": ("Increases over the target's own model", "increase")}
+    title, axis = names[number]
+    panels = []
+    for epochs in (4, 6):
+        rows = []
+        for code in CODES:
+            group = results[fixed(code, epochs, "one").key]
+            values = group.column("validation") - (group.column("local") if number == "9" else 0.0)
+            rows += over_rounds(values, LABELS[code])
+        panels.append(Panel(f"{epochs} epochs per round", rows, ROUND, axis))
+    chart = side_by_side(panels, f"{title} of fixed combinations", HELD)
+    return Figure(f"fig-{number.zfill(2)}", f"{title} (Fig. {number})", chart, f"{BAND} {ONE}", highlight=True)
+
+
+def residual_dots(quantiles: bool, results: Results) -> Figure:
+    """Figures 10 and 11, residuals by round, or 21 and 22, against normal quantiles; small multiples."""
+    rows: list[dict[str, Any]] = []
+    over: list[dict[str, Any]] = []
+    for epochs in (4, 6):
+        for code in CODES:
+            left = residuals(results[fixed(code, epochs, "one").key].column("validation"))
+            place, deviation = {"series": code, "panel": code, "row": f"{epochs} epochs"}, float(left.std())
+            if quantiles:
+                expected = normal_quantiles(left.size)
+                pairs = zip(expected, np.sort(left.ravel()), strict=True)
+                rows += [{**place, "at": float(x), "value": float(y)} for x, y in pairs]
+                over += [{**place, "at": float(x), "mean": float(x * deviation)} for x in expected[[0, -1]]]
+            else:
+                rows += [{**row, "value": row["mean"]} for row in lines(left, **place)]
+                span = {"mean": 0.0, "low": -1.96 * deviation, "high": 1.96 * deviation}
+                over += [{**place, "at": at + 1, **span} for at in range(left.shape[1])]
+    name, numbers = ("fig-21-22", "Figs. 21 and 22") if quantiles else ("fig-10-11", "Figs. 10 and 11")
+    line = "On the line if residuals are normal." if quantiles else "The band holds 95 % if residuals are normal."
+    look = Look("normal quantile" if quantiles else ROUND, "residual", 165, 120, COLOURS, named=False)
+    title = f"Residuals of learning curves{' against normal quantiles' * quantiles}"
+    return Figure(name, f"{title} ({numbers})", points(rows, title, look, over), f"{DOTS} {line} {ONE}")
+
+
+def ways_to_measure(results: Results) -> Figure:
+    """Figure 13: increases against the local model and against the round before."""
+    rows: list[dict[str, Any]] = []
+    over: list[dict[str, Any]] = []
+    for code in (*PAIRS, ALL):
+        group = results[fixed(code, 6, "one").key]
+        score = group.column("validation")
+        last = np.diff(score, prepend=np.nan)
+        measured = {"against the local model": score - group.column("local"), "against the last round": last}
+        for name, values in measured.items():
+            place = {"series": code, "panel": code, "row": name}
+            rows += [{**row, "value": row["mean"]} for row in lines(values, **place)]
+            over += [{**row, **place} for row in over_rounds(values, code)]
+    title = "Two ways to measure an increase"
+    chart = points(rows, title, Look(ROUND, "increase", 200, 150, COLOURS, named=False), over)
+    caption = f"{DOTS} The line is the mean with its 95 % interval. 6 epochs. {ONE}"
+    return Figure("fig-13", f"{title} (Fig. 13)", chart, caption, highlight=True)
+
+
+def peak(results: Results) -> Figure:
+    """Figure 14: learning curves of 1100."""
+    values = results[fixed(SECOND, 6, "one").key].column("test")
+    look, title = Look(ROUND, TEST, 460, 260, COLOURS, named=False), "1100 held fixed"
+    chart = curves(over_rounds(values, SECOND), title, look, thin=lines(values, series=SECOND))
+    return Figure("fig-14", f"{title} (Fig. 14)", chart, f"A thin line per experiment. {BAND} 6 epochs. {ONE}")
+
+
+def best_performances(rule: str, results: Results) -> Figure:
+    """Figures 16 to 18: box plots of the highest scores."""
+    number, _, across, down, arm = GRIDS[rule]
+    pairs = [(one, other) for one in across for other in down]
+    values = np.array(results.paired([arm(*pair).key for pair in pairs], "peak"))
     centred = values - values.mean(axis=0) + values.mean()
-    return [
-        {"group": group, "series": series, "value": float(value)}
-        for (group, series), row in zip(keys, centred, strict=True)
-        for value in row
-    ]
+    rows = []
+    for pair, row in zip(pairs, centred, strict=True):
+        group, series = arm(*pair).name.split(", ")
+        rows += [{"group": group, "series": series, "value": float(value)} for value in row]
+    title = f"Best performance, {rule}"
+    chart = boxes(rows, title, Look("", "highest test AUC (centred)", 560, 260))
+    caption = f"A dot per experiment. {EACH} The mean over all settings on the same data is taken off."
+    return Figure(f"fig-{number}", f"{title} (Fig. {number})", chart, caption, highlight=rule == "UCB")
 
 
-def _boxes(results: Results) -> list[Figure]:
-    names = {step: "stationary" if step is None else f"{step:g}" for step in STEPS}
-    described = (
-        ("16-greedy", "ε-greedy", "α", {(f"ε = {e:g}", names[s]): greedy(e, s) for e in EPSILONS for s in STEPS}),
-        (
-            "17-ucb",
-            "UCB, continuous rewards",
-            "α",
-            {(f"c = {c:g}", names[s]): ucb(c, s) for c in BONUSES for s in STEPS},
-        ),
-        (
-            "18-thompson",
-            "Thompson sampling",
-            "γ",
-            {(f"threshold {t:g}", f"{g:g}"): thompson(t, g) for t in THRESHOLDS for g in DISCOUNTS},
-        ),
-    )
-    return [
-        Figure(
-            name,
-            f"Best performance: {title}",
-            boxes(
-                _centred(results, keys),
-                f"Best performance: {title}",
-                Look("", "highest test AUC (centred)", width=560, height=260, legend=legend),
-            ),
-            f"As Figure {name[:2]}: a dot per experiment. Every experiment has its own data, so each is centred: the "
-            "mean of all settings on the same data is taken off, and the overall mean added.",
-            highlight=name == "17-ucb",
-        )
-        for name, title, legend, keys in described
-    ]
+def rules_compared(results: Results) -> Figure:
+    """Figure 19: continuous and binary rewards, each beside the best pair and federated averaging."""
+    groups = {
+        "continuous rewards": (EXPLORE, UCB, GREEDY),
+        "binary rewards": (EXPLORE_BINARY, UCB_BINARY, THOMPSON),
+    }
+    names = {arm.key: arm.name.removesuffix(", binary").partition(", threshold")[0] for arm in sum(groups.values(), ())}
+    panels = []
+    for title, arms in groups.items():
+        shown_arms = [*((arm, names[arm.key]) for arm in arms), *((fixed(code), LABELS[code]) for code in (BEST, ALL))]
+        rows = [row for arm, name in shown_arms for row in over_rounds(results[arm.key].column("test"), name)]
+        panels.append(Panel(title, rows, ROUND, TEST))
+    colours = dict(zip(dict.fromkeys(names.values()), (PALETTE[3], PALETTE[5], PALETTE[6], PALETTE[7]), strict=True))
+    chart = side_by_side(panels, "The rules compared", {**colours, **HELD})
+    return Figure("fig-19", "The rules compared (Fig. 19)", chart, f"{BAND} {EACH}", highlight=True)
 
 
-def _final(results: Results) -> Figure:
-    rows: Rows = []
-    for name, key in {**FINAL, **BASELINES}.items():
-        rows += splines(results[key].column("test"), series=name)
-    look = Look(ROUND, TEST, width=560, height=330, colours=FRAME, columns=5)
-    return Figure(
-        "19-rules",
-        "The rules compared",
-        curves(rows, "Learning curves of the rules, smoothed", look),
-        "As Figure 19: smoothing cubic splines through means over experiments, each with its own data.",
-        highlight=True,
-    )
-
-
-def _ranking(results: Results) -> Figure:
-    rows: Rows = []
-    for name, key in {**FINAL, **BASELINES}.items():
-        difference = results.difference(key, fixed(BEST), "peak")
-        rows.append({"name": name, "series": "rule", **vars(difference)})
+def ranking(results: Results) -> Figure:
+    """How close every rule comes to the best pair."""
+    arms = [*FINAL, *(fixed(code) for code in (SECOND, ALONE, ALL))]
+    rows = [{"name": a.name, "series": "", **vars(results.difference(a.key, fixed(BEST).key, "peak"))} for a in arms]
     rows.sort(key=lambda row: -row["mean"])
-    look = Look("highest test AUC − that of the best pair held fixed", width=430)
-    return Figure(
-        "19-ranking",
-        "How close rules come to the best pair",
-        intervals(rows, "How close rules come to the best pair held fixed", look, rule=0.0),
-        "Mean paired difference over experiments with its 95 % interval.",
-        highlight=True,
-    )
+    title = "How close rules come to 0110 held fixed"
+    chart = intervals(rows, title, Look("highest test AUC − that of 0110 held fixed", width=430), rule=0.0)
+    return Figure("ranking", title, chart, f"Paired differences with 95 % intervals. {EACH}", highlight=True)
 
 
-def _actions(results: Results) -> Figure:
-    run = results[UCB_BINARY]
-    rows: Rows = []
-    for curve, adopted in zip(run.column("test"), run.each("adopted"), strict=True):
-        rows += [
-            {"at": at + 1, "value": float(score), "series": str(code)}
-            for at, (score, code) in enumerate(zip(curve, adopted, strict=True))
-        ]
-    over = splines(run.column("test"), series=BEST)
-    look = Look(ROUND, TEST, width=480, height=280, colours=OF_PAIRS)
-    return Figure(
-        "20-actions",
-        "Executed actions and scores, binary UCB",
-        points(rows, "Binary UCB: scores and executed combinations", look, over),
-        "As Figure 20: a dot per experiment and round, coloured by the combination; the line is a smoothing spline.",
-    )
+def executed(results: Results) -> Figure:
+    """Figure 20: which combination was kept when."""
+    rows = [
+        {"panel": arm.name, "line": line, "at": at + 1, "series": str(code)}
+        for arm in (UCB_BINARY, UCB, EXPLORE)
+        for line, adopted in enumerate(results[arm.key].each("adopted")[:20])
+        for at, code in enumerate(adopted)
+    ]
+    look = Look(ROUND, "experiment", 290, 260, {code: COLOURS[code] for code in (BEST, SECOND, "0101")})
+    title = "Combination whose model was kept"
+    caption = f"A row per experiment, of the first 20. {EACH}"
+    return Figure("fig-20", f"{title} (Fig. 20)", tiles(rows, title, look), caption, highlight=True)
 
 
-def _tiles(results: Results) -> Figure:
-    rows: Rows = []
-    for name, key in (("UCB, binary", UCB_BINARY), ("UCB", FINAL["UCB"]), ("Extreme Explore", EXPLORE)):
-        for line, adopted in enumerate(results[key].each("adopted")):
-            rows += [
-                {"panel": name, "line": line, "at": at + 1, "series": str(code)} for at, code in enumerate(adopted)
-            ]
-    look = Look(ROUND, "experiment", width=290, height=260, colours=OF_PAIRS)
-    return Figure(
-        "20-executed",
-        "Which combination was kept when",
-        tiles(rows, "Combination whose model was kept, by experiment and round", look),
-        "A row per experiment.",
-        highlight=True,
-    )
-
-
-def _multiples(results: Results) -> list[Figure]:
-    described: tuple[tuple[str, str, str, Sequence[Any], str, Sequence[Any], Callable[..., str]], ...] = (
-        ("23", "24", "ε-greedy", EPSILONS, "α", STEPS, greedy),
-        ("25", "26", "UCB", BONUSES, "α", STEPS, ucb),
-        ("27", "28", "Thompson sampling", THRESHOLDS, "γ", DISCOUNTS, thompson),
-    )
-    columns = {"ε-greedy": "ε", "UCB": "c", "Thompson sampling": "threshold"}
-    found = []
-    for learning, estimated, title, across, letter, down, key in described:
-        scores: Rows = []
-        smooth: Rows = []
-        thin: Rows = []
-        thick: Rows = []
+def grid_curves(rule: str, name: str, results: Results) -> Figure:
+    """Figures 23 to 28: learning curves or estimates of every setting, as small multiples."""
+    _, numbers, across, down, arm = GRIDS[rule]
+    number = numbers.split(" and ")[name == "estimates"]
+    title, axis = (f"Learning curves, {rule}", TEST) if name == "test" else (f"Estimates, {rule}", "estimate")
+    panels = []
+    for other in down:
         for one in across:
-            for other in down:
-                run = results[key(one, other)]
-                place = {
-                    "panel": f"{columns[title]} = {one:g}",
-                    "row": "stationary" if other is None else f"{letter} = {other:g}",
-                }
-                test = run.column("test")
-                thin += lines(test, series="experiment", **place)
-                smooth += splines(test, series="experiment", **place)
-                codes = run.each("codes")[0]
-                for position, code in enumerate(codes):
-                    values = run.column("estimates")[:, :, position]
-                    scores += lines(values, series=code, **place)
-                    thick += splines(values, series=code, **place)
-        plain = Look(ROUND, TEST, width=200, height=110, colours={"experiment": PALETTE[0]}, named=False)
-        found.append(
-            Figure(
-                f"{learning}-curves",
-                f"Learning curves: {title}",
-                curves(smooth, f"Learning curves: {title}", plain, thin=thin),
-                f"As Figure {learning}: a thin line per experiment, a smoothing cubic spline through their means.",
-            )
-        )
-        look = Look(ROUND, "estimate", width=200, height=110, colours=OF_PAIRS)
-        found.append(
-            Figure(
-                f"{estimated}-estimates",
-                f"Estimated rewards: {title}",
-                curves(thick, f"Estimated rewards: {title}", look, thin=scores),
-                f"As Figure {estimated}: a thin line per experiment, a smoothing cubic spline through their means.",
-            )
-        )
-    return found
+            group = results[arm(one, other).key]
+            columns = {"mean of all experiments": group.column("test")}
+            if name == "estimates":
+                codes = group.each("codes")[0]
+                columns = {code: group.column("estimates")[:, :, codes.index(code)] for code in PAIRS}
+            rows = [row for series, values in columns.items() for row in over_rounds(values, series)]
+            panels.append(Panel(arm(one, other).name, rows, ROUND, axis))
+    chart = side_by_side(panels, title, COLOURS, columns=len(across), width=215, height=120)
+    return Figure(f"fig-{number}", f"{title} (Fig. {number})", chart, f"{BAND} {EACH}")
 
 
-def _messages(results: Results) -> Figure:
-    rows: Rows = []
-    shown = {**FINAL, "Extreme Explore, delayed": "more/explore-delayed", "FedAvg": fixed(ALL)}
-    for name, key in shown.items():
-        run = results[key]
-        spent = run.column("messages").mean(axis=0)
-        for row in splines(run.column("test"), series=name):
-            rows.append({**row, "at": float(np.interp(row["at"], np.arange(1, len(spent) + 1), spent))})
-    look = Look("messages since the start", TEST, width=560, height=300, colours=FRAME, columns=4)
-    return Figure(
-        "messages",
-        "Scores against messages",
-        curves(rows, "Scores against messages, smoothed", look),
-        "Every message between the server and a worker counts 1, pre-training included.",
+def by_messages(results: Results) -> Figure:
+    """What a score costs in messages."""
+    arms = (EXPLORE, DELAYED, UCB, fixed(BEST), fixed(ALL))
+    groups = {arm.name: results[arm.key] for arm in arms}
+    rows = [
+        row for name, g in groups.items() for row in along(g.column("messages").mean(axis=0), g.column("test"), name)
+    ]
+    chart = side_by_side([Panel("", rows, "messages since the start", TEST)], "Scores by messages", HELD, width=560)
+    return Figure("messages", "Scores by messages", chart, f"{BAND} Every message counts 1. {EACH}")
+
+
+def amounts(results: Results) -> Figure:
+    """Where personalisation stops paying."""
+    points_at, rows = np.array(AMOUNTS, dtype=float), []
+    for code in (BEST, ALONE, ALL):
+        columns = results.paired([sweep(amount, code).key for amount in AMOUNTS], "peak")
+        rows += along(points_at, np.array(columns).T, LABELS[code])
+    title = "Highest test AUC by amount of training data"
+    panel = Panel("", rows, "times the share of Figure 8", "highest test AUC", steps=True)
+    chart = side_by_side([panel], title, HELD, width=460)
+    return Figure("data-amount", f"{title} (section 9)", chart, f"{BAND} {EACH}", highlight=True)
+
+
+def pictures(results: Results) -> Figure:
+    """The second data set."""
+    arms = {arm.name: arm.key.replace("grid/", "pictures/") for arm in FINAL}
+    arms |= {LABELS[code]: f"pictures/{code}" for code in CODES}
+    rows = [{"name": name, "series": "", **vars(results[key].summary("peak"))} for name, key in arms.items()]
+    rows.sort(key=lambda row: -row["mean"])
+    title = "Pictures that workers see in their own ways"
+    caption = (
+        "Upside down, as they are (the target), moved by half a pixel, and named in reverse. Mean over experiments "
+        "with its 95 % interval."
     )
+    chart = intervals(rows, title, Look("highest test accuracy", width=430))
+    return Figure("pictures", "A second, real data set", chart, caption, highlight=True)
 
 
-def _sweep(results: Results) -> Figure:
-    rows: Rows = []
-    names = {BEST: "best pair", ALONE: "local only", ALL: "FedAvg"}
-    for key in results.keys("sweep/") or [results["sweep"].key]:
-        share, _, code = key.removeprefix("sweep/").rpartition("-")
-        summary = results[key].summary("peak")
-        known = np.isfinite(summary.low)
+def deviations(results: Results) -> Table:
+    """Table 2."""
+    rows = []
+    for code in CODES:
+        row: dict[str, Any] = {"combination": code}
+        for epochs, said in zip((4, 6), RESIDUALS[code], strict=True):
+            row[f"{epochs} epochs"] = float(
+                residuals(results[fixed(code, epochs, "one").key].column("validation")).std()
+            )
+            row[f"{epochs} epochs, thesis"] = said
+        rows.append(row)
+    return Table("table-2", "Standard deviation of residuals (Table 2)", rows, ONE, highlight=True)
+
+
+def settings_table(keys: Mapping[str, str], name: str, title: str, highlight: bool, results: Results) -> Table:
+    """Scores of every setting: Table 3, and the rules that are compared in the end."""
+    rows = []
+    for said, key in keys.items():
+        group = results[key]
+        known = results.outcomes(knowing("", Arm(key, "")).keys).values()
         rows.append(
             {
-                "series": names[code],
-                "at": 100 * float(share),
-                "mean": summary.mean,
-                "low": summary.low if known else summary.mean,
-                "high": summary.high if known else summary.mean,
+                "setting": said,
+                "seeds": len(group.seeds),
+                "peak": shown(group.summary("peak")),
+                "against 0110 fixed": shown(results.difference(key, fixed(BEST).key, "peak"), sign=True),
+                "kept": group.summary("kept").mean,
+                "mean of rounds": group.summary("mean").mean,
+                "rounds to peak": group.summary("peak_round").mean,
+                "names the best pair": float(np.mean([names_best(each) for each in known])),
+                "change per round": float(np.mean([changes(each).mean() for each in group.outcomes.values()])),
+                "messages": float(group.column("messages")[:, -1].mean()),
             }
         )
-    colours = {"best pair": COLOURS[BEST], "local only": COLOURS[ALONE], "FedAvg": COLOURS[ALL]}
-    look = Look(
-        "share of the data to train on (%)", "highest test AUC", width=460, height=280, colours=colours, log=True
+    caption = (
+        "Peak: highest test AUC; kept: test AUC of the model that was best in validation; names the best pair: share "
+        "of experiments that end with the best pair on their own data."
     )
-    return Figure(
-        "data-amount",
-        "Where personalisation stops paying",
-        curves(rows, "Highest score by amount of training data", look),
-        "Mean over experiments and 95 % interval; the thesis says this in words.",
-        highlight=True,
-    )
+    return Table(name, title, rows, caption, highlight)
 
 
-def _split(results: Results) -> Figure:
-    rows: Rows = []
-    shown = {**{name: key.replace("grid/", "split/") for name, key in FINAL.items()}}
-    shown |= {"best pair fixed": f"split/{BEST}", "FedAvg": f"split/{ALL}", "local only": f"split/{ALONE}"}
-    for name, key in shown.items():
-        rows.append({"name": name, "series": "rule", **vars(results[key].summary("peak"))})
-    rows.sort(key=lambda row: -row["mean"])
-    chart: alt.TopLevelMixin = intervals(
-        rows, "Pictures that workers see in their own ways", Look("highest test accuracy", width=430)
-    )
-    return Figure(
-        "second-data-set",
-        "A second, real data set",
-        chart,
-        "Four workers hold pictures: upside down, as they are (the target), moved by half a pixel, and named in "
-        "reverse. Mean over experiments with its 95 % interval.",
-        highlight=True,
-    )
+def messages_table(results: Results) -> Table:
+    """Messages per round."""
+    rows = [{**row, "thesis": PRINTED.get(row["kind"])} for row in results["counts"].each("rows")[0]]
+    return Table("messages", "Messages per round", rows, "Counted for 3 to 12 workers, and what the thesis prints.")
+
+
+def early_and_late(results: Results) -> Table:
+    """Learning and increases of combinations held fixed, at a few rounds."""
+    rows = []
+    for code in CODES:
+        group = results[fixed(code).key]
+        test, rise = group.column("test"), np.array([increases(each) for each in group.outcomes.values()])
+        at = [round for round in (1, 5, 10, 15, 20) if round <= test.shape[1]]
+        row = {"combination": LABELS[code]} | {
+            f"test AUC, round {each}": float(test[:, each - 1].mean()) for each in at
+        }
+        rows.append(row | {f"increase, round {each}": float(rise[:, each - 1].mean()) for each in at})
+    return Table("rounds", "Combinations held fixed, round by round", rows, EACH, highlight=True)
+
+
+FIGURES: list[Callable[[Results], Figure]] = [
+    functools.partial(combinations, "8"),
+    functools.partial(combinations, "9"),
+    ways_to_measure,
+    rules_compared,
+    ranking,
+    executed,
+    amounts,
+    pictures,
+    *(functools.partial(best_performances, rule) for rule in GRIDS),
+    peak,
+    functools.partial(residual_dots, False),
+    functools.partial(residual_dots, True),
+    *(functools.partial(grid_curves, rule, name) for rule in GRIDS for name in ("test", "estimates")),
+    by_messages,
+]
+RULES_SHOWN = {arm.name: arm.key for arm in (*FINAL, *(fixed(code) for code in CODES))} | {key: key for key in MORE}
+TABLES: list[Callable[[Results], Table]] = [
+    early_and_late,
+    deviations,
+    functools.partial(settings_table, RULES_SHOWN, "rules", "Rules with their best settings", True),
+    functools.partial(settings_table, {key: key for key in GRID}, "table-3", "The grid of Table 3", False),
+    messages_table,
+]
+
+
+def figures(results: Results) -> Sequence[Figure]:
+    """Every figure whose experiments have been run; those of the appendix come last.
+
+    >>> figures(Results({}))
+    []
+    """
+    return possible(FIGURES, results)
+
+
+def tables(results: Results) -> Sequence[Table]:
+    """Every table whose experiments have been run.
+
+    >>> tables(Results({}))
+    []
+    """
+    return possible(TABLES, results)

@@ -1,248 +1,400 @@
-"""Claims on the rules against each other: Figures 19 and 20."""
+"""What is measured in a session, and the two rules that compare no measure of two arms.
+
+A measure of several keys takes the mean over them where it says nothing else. Where it depends on which pair is the
+best on the same data, its arm ends with the three pairs held fixed (`knowing`).
+"""
 
 from __future__ import annotations
 
+import dataclasses
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from typing import Literal
+
 import numpy as np
+from scipy.special import ndtri
 
-from enlist._internal.statistics import Summary, bootstrap, share
+from enlist._internal.statistics import bootstrap
 from enlist._internal.typing import FloatArray
-from enlist.studies.claims import (
-    Claim,
-    Verdict,
-    alike,
-    counted,
-    greater,
-    leads,
-    no_worse,
-    together,
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Verdict, greater, no_worse
+from enlist.studies.mabfl.settings import PAIRS, fixed, together
+from enlist.studies.measures import Measure, Value
+from enlist.studies.results import Outcome, Results
+from enlist.studies.rules import Arm
+
+EARLY, LATE = 5, 10
+"""Early increases are those of the first five rounds, late ones those after the tenth."""
+UNTIL = 15
+"""Rounds over which increases are told apart; later ones are past the peak in the thesis."""
+KNOWN = 5
+"""Estimates are compared from this round on."""
+
+
+def number(name: str, about: str, digits: int = 3, unit: str = "") -> Measure:
+    """A result of a session as it is.
+
+    >>> number("peak", "highest").of(Outcome({"peak": [0.5, 0.7]}, {}, 1.0), Outcome({}, {}, 1.0)).number
+    0.6
+    """
+    return Measure(about, lambda outcome, base: Value(float(np.mean(outcome[name]))), unit, digits=digits)
+
+
+def measure(about: str, of: Callable[[Outcome], float], digits: int = 3, unit: str = "") -> Measure:
+    """A number that is computed from a session, or from several that are looked at together.
+
+    >>> measure("rounds", lambda outcome: len(outcome["test"])).of(Outcome({"test": [1, 2]}, {}, 1.0), None).number
+    2.0
+    """
+    return Measure(about, lambda outcome, base: Value(float(of(outcome))), unit, digits=digits)
+
+
+def increases(outcome: Outcome) -> FloatArray:
+    """(rounds,) increases over the target's own model of the same round.
+
+    >>> increases(Outcome({}, {"validation": np.array([0.75]), "local": np.array([0.5])}, 1.0))
+    array([0.25])
+    """
+    found: FloatArray = np.asarray(outcome["validation"]) - np.asarray(outcome["local"])
+    return found
+
+
+def early(outcome: Outcome) -> float:
+    """Mean increase of the first rounds."""
+    return float(increases(outcome)[:EARLY].mean())
+
+
+def late(outcome: Outcome) -> float:
+    """Mean increase of the later rounds; of few rounds, of their second half."""
+    found = increases(outcome)
+    return float(found[min(LATE, len(found) // 2) :].mean())
+
+
+def separation(outcome: Outcome, against: str = "local") -> float:
+    """The chance that an increase of the first of several combinations is larger than one of another.
+
+    One increase of each, from any two rounds; 0.5 is no separation at all, 1 a perfect one.
+
+    >>> scores = {"validation": [np.array([0.5, 0.7]), np.array([0.6, 0.4])], "local": [np.zeros(2), np.zeros(2)]}
+    >>> separation(Outcome(scores, {}, 1.0))  # 0.5 > 0.4 and 0.7 > both: three of four
+    0.75
+    """
+    score, local = (np.asarray(outcome[name]) for name in ("validation", "local"))
+    rises = (np.diff(score, axis=1) if against == "previous" else score - local)[:, :UNTIL]
+    best, rest = rises[0][:, None], rises[1:, None, :]
+    return float((best > rest).mean() + 0.5 * (best == rest).mean())
+
+
+def rounds_to(curve: FloatArray, level: float) -> int:
+    """The first round whose score reaches a level; one more than there are if none does.
+
+    >>> rounds_to(np.array([0.5, 0.7]), 0.7), rounds_to(np.array([0.5, 0.6]), 0.7)
+    (2, 3)
+    """
+    met = np.asarray(curve) >= level
+    return int(met.argmax()) + 1 if met.any() else len(met) + 1
+
+
+def rounds_later(outcome: Outcome) -> float:
+    """Rounds that the first of two needs more than the second until 0.01 below the lower of both peaks.
+
+    >>> rounds_later(Outcome({"validation": [np.array([0.5, 0.6, 0.7]), np.array([0.7, 0.7, 0.7])]}, {}, 1.0))
+    2.0
+    """
+    first, second = (np.asarray(each) for each in outcome["validation"])
+    level = min(first.max(), second.max()) - 0.01
+    return float(rounds_to(first, level) - rounds_to(second, level))
+
+
+def messages_to(outcome: Outcome, base: Outcome) -> Value:
+    """Messages until a test score 0.02 below the baseline's highest; who never gets there pays for all rounds.
+
+    >>> run = Outcome({}, {"test": np.array([0.6, 0.7]), "messages": np.array([6, 12])}, 1.0)
+    >>> messages_to(run, Outcome({"peak": 0.72}, {}, 1.0)), messages_to(run, Outcome({"peak": 0.9}, {}, 1.0)).open
+    (Value(number=12.0, open=False), True)
+    """
+    at = rounds_to(outcome["test"], base["peak"] - 0.02)
+    rounds = len(outcome["test"])
+    return Value(float(outcome["messages"][min(at, rounds) - 1]), at > rounds)
+
+
+def changes(outcome: Outcome) -> FloatArray:
+    """(..., rounds - 1) absolute changes of the test score from round to round.
+
+    >>> changes(Outcome({}, {"test": np.array([0.5, 0.75, 0.5])}, 1.0))
+    array([0.25, 0.25])
+    """
+    found: FloatArray = np.abs(np.diff(np.asarray(outcome["test"]), axis=-1))
+    return found
+
+
+def settling(outcome: Outcome) -> float:
+    """Change per round in rounds 2 to 5, less that of later rounds."""
+    moves = changes(outcome)
+    first = min(EARLY - 1, moves.shape[-1] // 2)
+    return float(moves[..., :first].mean() - moves[..., first:].mean())
+
+
+def knowing(name: str, *arms: Arm) -> Arm:
+    """Arms looked at together with the three pairs held fixed on the same data, which say what the best pair is.
+
+    >>> knowing("UCB", Arm("ucb", "UCB")).keys
+    ('ucb', 'drawn/1100-6', 'drawn/0110-6', 'drawn/0101-6')
+    """
+    return together(name, *arms, *(fixed(code) for code in PAIRS))
+
+
+def ranked(outcome: Outcome) -> list[str]:
+    """The pairs from the best to the worst on these data, by the mean test score of each held fixed.
+
+    >>> ranked(Outcome({"mean": [0.9, 0.6, 0.7, 0.5]}, {}, 1.0))  # the first is no pair held fixed
+    ['0110', '1100', '0101']
+    """
+    means = np.asarray(outcome["mean"])[-len(PAIRS) :]
+    return [PAIRS[place] for place in np.argsort(-means, kind="stable")]
+
+
+def kept_best(outcome: Outcome) -> float:
+    """Share of rounds in which the model of the data's best pair was kept."""
+    return float(np.mean(outcome["adopted"][0] == ranked(outcome)[0]))
+
+
+def names_best(outcome: Outcome) -> bool:
+    """Whether the rule ends with the data's best pair."""
+    return bool(outcome["code"][0] == ranked(outcome)[0])
+
+
+def soon_best(outcome: Outcome) -> bool:
+    """Whether after round 3 the highest estimate is that of the data's best pair."""
+    estimates, codes = outcome["estimates"][0], outcome["codes"][0]
+    return bool(codes[int(np.argmax(estimates[min(3, len(estimates)) - 1]))] == ranked(outcome)[0])
+
+
+def tries_second(outcome: Outcome) -> bool:
+    """Whether the data's second-best pair was kept in at least two rounds."""
+    return int(np.sum(outcome["adopted"][0] == ranked(outcome)[1])) >= 2
+
+
+def estimate_lead(outcome: Outcome) -> float:
+    """By how much the estimate of the data's best pair exceeds the highest other, mean over rounds and settings.
+
+    >>> ends = {"mean": [0, 0.6, 0.7, 0.5], "codes": [["1100", "0110", "0101"], [], [], []]}
+    >>> estimates = [np.array([[0.25, 0.5, 0.0]]), None, None, None]
+    >>> estimate_lead(Outcome({**ends, "estimates": estimates}, {}, 1.0))
+    0.25
+    """
+    best, leads = ranked(outcome)[0], []
+    settings = list(zip(outcome["estimates"], outcome["codes"], strict=True))[: -len(PAIRS)]
+    for estimates, codes in settings:
+        place = codes.index(best)
+        lead = estimates[:, place] - np.delete(estimates, place, axis=1).max(axis=1)
+        leads.append(np.nanmean(lead[min(KNOWN, len(lead)) - 1 :]))
+    return float(np.mean(leads))
+
+
+def outliers(outcome: Outcome) -> float:
+    """Share of increases against the round before that are outliers, less that of increases against the local model.
+
+    An outlier is beyond 1.5 interquartile ranges from the quartiles of the same session.
+    """
+    rises = increases(outcome), np.diff(np.asarray(outcome["validation"]), axis=1)
+    local, previous = (np.mean([outlying(row) for row in rows]) for rows in rises)
+    return float(previous - local)
+
+
+def outlying(values: FloatArray) -> float:
+    """Share of values beyond 1.5 interquartile ranges from the quartiles.
+
+    >>> outlying(np.array([0.0, 1.0, 2.0, 3.0, 99.0]))
+    0.2
+    """
+    low, high = np.quantile(values, [0.25, 0.75])
+    reach = 1.5 * (high - low)
+    return float(((values < low - reach) | (values > high + reach)).mean())
+
+
+PEAK = number("peak", "highest test AUC")
+ACCURACY = number("peak", "highest test accuracy")
+LOWEST = dataclasses.replace(number("peak", "highest test AUC (the lowest leads)"), less=True)
+MEAN = number("mean", "mean test AUC over all rounds")
+EARLY_RISE = measure(f"mean increase in rounds 1 to {EARLY}", early)
+EARLY_LOSS = measure(f"mean loss against the local model in rounds 1 to {EARLY}", lambda outcome: -early(outcome))
+LATE_RISE = measure(f"mean increase from round {LATE + 1} on", late)
+FADING = measure(
+    f"mean increase in rounds 1 to {EARLY}, less that from round {LATE + 1} on",
+    lambda outcome: early(outcome) - late(outcome),
 )
-from enlist.studies.mabfl.combinations import MATTERS
-from enlist.studies.mabfl.further import BONUS, QUANTILE, TIES, again, again_by_mean
-from enlist.studies.mabfl.keys import (
-    ALL,
-    BEST,
-    EXPLORE,
-    EXPLORE_BINARY,
-    FINAL,
-    SECOND,
-    THRESHOLDS,
-    UCB_BINARY,
-    fixed,
-    ucb,
+PAST_PEAK = measure(
+    "test AUC in the round that is best in validation, less that of the last round",
+    lambda outcome: outcome["kept"] - outcome["test"][-1],
 )
-from enlist.studies.mabfl.scores import contrast, peaks, rounds_to, shares
-from enlist.studies.mabfl.tuning import SLIGHT
-from enlist.studies.results import Results
-
-CONTINUOUS = ucb(0.05, 0.75)
-
-
-def _final(results: Results) -> dict[str, FloatArray]:
-    return dict(zip(FINAL, peaks(results, list(FINAL.values())), strict=True))
-
-
-def _lead(found: dict[str, FloatArray], name: str, sign: float = 1.0) -> Verdict:
-    means = {other: float(sign * values.mean()) for other, values in found.items()}
-    rivals = {other: contrast(sign * found[name], sign * values) for other, values in found.items() if other != name}
-    return leads(name, means, rivals, SLIGHT)
-
-
-def _explore_best(results: Results) -> Verdict:
-    """Its twin with binary rewards is no rival: it is Extreme Explore, too."""
-    found = {name: values for name, values in _final(results).items() if name != "Extreme Explore, binary"}
-    return _lead(found, "Extreme Explore")
-
-
-def _thompson_worst(results: Results) -> Verdict:
-    verdict = _lead(_final(results), "Thompson", sign=-1.0)
-    why = verdict.why.replace("better", "worse")
-    return verdict._replace(ours=f"from the bottom: {verdict.ours}", why=f"from the bottom, {why}")
-
-
-def _similar(results: Results) -> Verdict:
-    rows = np.array([values for name, values in _final(results).items() if name != "Thompson"]).T
-    return alike(bootstrap(lambda chosen: float(np.ptp(chosen.mean(axis=0))), rows), 0.02)
-
-
-def _binary_ucb(results: Results) -> Verdict:
-    return no_worse(results.difference(UCB_BINARY, CONTINUOUS, "peak"), SLIGHT)
-
-
-def _continuous_explore(results: Results) -> Verdict:
-    binary = [f"grid/explore-binary-t{threshold:g}" for threshold in THRESHOLDS]
-    values = peaks(results, [EXPLORE, *binary])
-    return greater(contrast(values[0], values[1:].mean(axis=0)), SLIGHT)
-
-
-def _over_fedavg(results: Results) -> Verdict:
-    return together(
-        {name: greater(results.difference(key, fixed(ALL), "peak"), MATTERS) for name, key in FINAL.items()}
-    )
-
-
-def _binary_slower(results: Results) -> Verdict:
-    pairs = {"UCB": (UCB_BINARY, CONTINUOUS), "Extreme Explore": (EXPLORE_BINARY, EXPLORE)}
-    verdicts = {}
-    for name, keys in pairs.items():
-        binary, continuous = results.paired(keys, "validation")
-        levels = np.minimum(binary.max(axis=1), continuous.max(axis=1)) - 0.01
-        verdicts[name] = greater(contrast(rounds_to(binary, levels), rounds_to(continuous, levels)), 1.0, digits=1)
-    return together(verdicts)
-
-
-def _tries_second(results: Results) -> Verdict:
-    rounds = [int(np.sum(adopted == SECOND)) for adopted in results[UCB_BINARY].each("adopted")]
-    verdict = counted(share(sum(count >= 2 for count in rounds), len(rounds)), 0.9, "of experiments")
-    return verdict._replace(ours=f"{verdict.ours}; {np.mean(rounds):.1f} rounds on average")
-
-
-def _chooses_best(results: Results) -> Verdict:
-    return counted(Summary.of(shares(results, EXPLORE, BEST).tolist()), 0.9, "of rounds")
-
-
-def _mixing(results: Results) -> Verdict:
-    return greater(results.difference(UCB_BINARY, fixed(BEST), "peak"), SLIGHT)
-
-
-def _soon(results: Results) -> Verdict:
-    right = []
-    for outcome in results[EXPLORE].outcomes.values():
-        at = min(3, len(outcome["estimates"])) - 1
-        right.append(outcome["codes"][int(np.argmax(outcome["estimates"][at]))] == BEST)
-    return counted(share(sum(right), len(right)), 0.8, "of experiments")
-
-
-def _named(results: Results) -> Verdict:
-    verdicts = {}
-    for name, key in FINAL.items():
-        codes = results[key].each("code")
-        verdicts[name] = counted(share(sum(code == BEST for code in codes), len(codes)), 0.8)
-    return together(verdicts)
-
-
-_FINAL_KEYS = list(FINAL.values())
-
-RULES = (
-    Claim(
-        "explore-best",
-        "Extreme Explore is the best rule",
-        "Of all rules with their best settings, Extreme Explore performs best, as it sees the most.",
-        "section 8.5, Figure 19",
-        "among the two best",
-        f"highest mean of the highest test AUC, lead over the next certain; not: another is better by {SLIGHT}",
-        _explore_best,
-        again_by_mean(_FINAL_KEYS, _explore_best),
-    ),
-    Claim(
-        "thompson-worst",
-        "Thompson sampling is the worst rule",
-        "Of all rules with their best settings, (discounted) Thompson sampling performs worst.",
-        "sections 8.5 and 9, Figure 19",
-        "worst",
-        f"lowest mean of the highest test AUC, distance certain; not: another is worse by {SLIGHT}",
-        _thompson_worst,
-        QUANTILE,
-    ),
-    Claim(
-        "binary-ucb",
-        "Binary UCB is at least as good as continuous UCB",
-        "UCB with binary rewards performs, surprisingly, better than with continuous ones.",
-        "section 8.5, Figure 19",
-        "better",
-        f"highest test AUC, binary − continuous: interval above −{SLIGHT}",
-        _binary_ucb,
-        BONUS,
-    ),
-    Claim(
-        "continuous-explore",
-        "Elsewhere continuous rewards are better",
-        "Continuous rewards are mostly better than binary ones; here for Extreme Explore, over the three thresholds.",
-        "section 9",
-        "mostly better",
-        f"highest test AUC, continuous − mean of binary: interval above 0, mean at least {SLIGHT}",
-        _continuous_explore,
-        TIES,
-    ),
-    Claim(
-        "rules-similar",
-        "Apart from Thompson sampling, rules are similar",
-        "Most rules perform very similarly.",
-        "section 9, Figure 19",
-        "very similar",
-        "range of the means of the highest test AUC, without Thompson sampling: interval within ± 0.02",
-        _similar,
-        again_by_mean(_FINAL_KEYS, _similar),
-    ),
-    Claim(
-        "rules-over-fedavg",
-        "Every rule beats federated averaging",
-        "All rules reach higher performances than federated averaging.",
-        "Figure 19",
-        "all above 0.63",
-        f"highest test AUC, rule − FedAvg: interval above 0 and mean at least {MATTERS}, for every rule",
-        _over_fedavg,
-        again_by_mean([*_FINAL_KEYS, fixed(ALL)], _over_fedavg),
-    ),
-    Claim(
-        "binary-slower",
-        "Binary rewards need more rounds",
-        "Binary rewards seem to make training take more time.",
-        "Figure 19",
-        "more time",
-        "rounds until within 0.01 of the lower of both peaks, binary − continuous: interval above 0, mean at least 1",
-        _binary_slower,
-        again([UCB_BINARY, CONTINUOUS, EXPLORE_BINARY, EXPLORE], _binary_slower),
-    ),
-    Claim(
-        "tries-second",
-        "Binary UCB plays 1100 for a while in every experiment",
-        "UCB with binary rewards plays the second-best pair for some rounds in all experiments.",
-        "Figure 20",
-        "10 of 10",
-        "share of experiments with at least two rounds of 1100: at least 0.9",
-        _tries_second,
-        BONUS,
-    ),
-    Claim(
-        "chooses-best",
-        "Extreme Explore keeps 0110 in over 90 % of rounds",
-        "Extreme Explore chooses the best combination nearly always.",
-        "section 8.5",
-        "over 90 %",
-        "mean share of rounds: at least 0.9",
-        _chooses_best,
-        again([EXPLORE], _chooses_best),
-    ),
-    Claim(
-        "mixing-helps",
-        "A while with another pair helps",
-        "Binary UCB reaches very high performances although it plays 1100 for a while; other combinations may help out "
-        "of local minima.",
-        "section 8.5, Figure 20",
-        "beneficial",
-        f"highest test AUC, binary UCB − 0110 fixed: interval above 0, mean at least {SLIGHT}",
-        _mixing,
-        again_by_mean([UCB_BINARY, fixed(BEST)], _mixing),
-    ),
-    Claim(
-        "soon-clear",
-        "The best pair is clear within the first rounds",
-        "Within the first few rounds one can already see which combination is the best.",
-        "section 9",
-        "first few rounds",
-        "share of Extreme Explore's experiments whose highest estimate after round 3 is 0110: at least 0.8",
-        _soon,
-        again([EXPLORE], _soon),
-    ),
-    Claim(
-        "right-pair-named",
-        "In the end every rule names the best pair",
-        "The rule learns which combination helps the target the most.",
-        "sections 8.1 and 8.5",
-        "yes",
-        "share of experiments that name 0110: at least 0.8, for every rule",
-        _named,
-        again(_FINAL_KEYS, _named),
-    ),
+ABOVE_CHANCE = measure(
+    "chance that an increase of 0110 is larger than one of another combination, less 0.5",
+    lambda outcome: separation(outcome) - 0.5,
+    digits=2,
 )
-"""Claims on rules."""
+CLEARER = measure(
+    "chance that an increase of 0110 is larger than one of another combination, against the local model less against "
+    "the round before",
+    lambda outcome: separation(outcome) - separation(outcome, "previous"),
+    digits=2,
+)
+OUTLIERS = measure(
+    "share of outliers (1.5 interquartile ranges), increases against the round before less against the local model",
+    outliers,
+)
+LATER = measure("rounds until 0.01 below the lower of both peaks (validation)", rounds_later, 1, "rounds")
+LEAD_LOST = measure(
+    "lead in the highest test AUC over the target alone, with the least data less with the most",
+    lambda outcome: float(np.dot([1, -1, -1, 1], outcome["peak"])),
+)
+CHANGE = measure("change of the test AUC from round to round", lambda outcome: float(changes(outcome).mean()), 4)
+SETTLING = measure("change of the test AUC per round, rounds 2 to 5 less later ones", settling, 4)
+ESTIMATE_LEAD = measure(
+    f"estimate of the data's best pair less the highest other, from round {KNOWN} on", estimate_lead
+)
+KEPT_BEST = measure("share of rounds in which the data's best pair is kept", kept_best, 2)
+MESSAGES = Measure("messages until 0.02 below the peak of 0110 fixed", messages_to, "messages", digits=0, less=True)
+
+
+def residuals(curves: FloatArray) -> FloatArray:
+    """(seeds, rounds) deviations of learning curves from their mean over seeds.
+
+    >>> residuals(np.array([[0.5, 0.7], [0.7, 0.7]]))
+    array([[-0.1,  0. ],
+           [ 0.1,  0. ]])
+    """
+    found: FloatArray = curves - curves.mean(axis=0)
+    return found
+
+
+def straightness(values: FloatArray) -> float:
+    """Correlation of ordered values with normal quantiles: 1 if their QQ plot is a straight line, NaN if all are equal.
+
+    >>> round(straightness(normal_quantiles(50)), 3), straightness(np.eye(30)[0]) < 0.5
+    (1.0, True)
+    """
+    ordered = np.sort(np.ravel(values))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(np.corrcoef(ordered, normal_quantiles(len(ordered)))[0, 1])
+
+
+@functools.lru_cache(maxsize=16)
+def normal_quantiles(count: int) -> FloatArray:
+    """Where the ordered values of so many normal draws are to be expected.
+
+    >>> normal_quantiles(3).round(2)
+    array([-0.97,  0.  ,  0.97])
+    """
+    found: FloatArray = ndtri((np.arange(count) + 0.5) / count)
+    return found
+
+
+def persistence(curves: FloatArray) -> float:
+    """Correlation between the deviations of one round and the next: near 1 for paths, near 0 for noise.
+
+    >>> paths = np.outer([1.0, -1.0, 2.0, -2.0], np.ones(5))
+    >>> round(persistence(paths), 3)
+    1.0
+    """
+    deviation = residuals(curves)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        return float(np.corrcoef(deviation[:, :-1].ravel(), deviation[:, 1:].ravel())[0, 1])
+
+
+def spread(values: FloatArray) -> float:
+    """Logarithm of the standard deviation around the means over seeds."""
+    return float(np.log(residuals(values).std() + 1e-9))
+
+
+def means_range(*columns: FloatArray) -> float:
+    """Highest mean over seeds less the lowest.
+
+    >>> means_range(np.array([1.0, 3.0]), np.array([5.0, 5.0]))
+    3.0
+    """
+    return float(np.ptp([column.mean() for column in columns]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Resampled:
+    """A number that all seeds give together (a spread, a correlation, a range), with its bootstrap interval over seeds.
+
+    what        its name in a sentence
+    statistic   of the columns of `of` (arms, seeds, ...) less that of the columns of `against`
+    column      the result that columns hold
+    centred     the mean of all arms on the same data is taken off first
+
+    >>> rule = Resampled("greater", "range of means", means_range, [Arm("a", "c")], [Arm("b", "α")], "peak", 0.002)
+    >>> rule.words()
+    'range of means, c − α, bootstrap over seeds: interval above 0, mean at least 0.002'
+    """
+
+    how: Literal["greater", "no worse"]
+    what: str
+    statistic: Callable[..., float]
+    of: Sequence[Arm]
+    against: Sequence[Arm]
+    column: str
+    margin: float
+    centred: bool = False
+
+    def words(self) -> str:
+        what = f"{self.what}{' around the mean of all on the same data' * self.centred}"
+        asked = f"above 0, mean at least {self.margin:g}" if self.how == "greater" else f"above −{self.margin:g}"
+        return f"{what}, {_names(self.of)} − {_names(self.against)}, bootstrap over seeds: interval {asked}"
+
+    def __call__(self, results: Results) -> Verdict:
+        arms = [*self.of, *self.against]
+        shared = results.common([key for arm in arms for key in arm.keys])
+        columns = np.array([np.mean([shared[key].column(self.column) for key in arm.keys], axis=0) for arm in arms])
+        columns = columns - columns.mean(axis=0) if self.centred else columns
+        if len(columns[0]) < 2:
+            return Verdict(UNTESTABLE, "–", "a single experiment has no spread")
+
+        def lead(*drawn: FloatArray) -> float:
+            return self.statistic(*drawn[: len(self.of)]) - self.statistic(*drawn[len(self.of) :])
+
+        judged = greater if self.how == "greater" else no_worse
+        return judged(bootstrap(lead, *columns, resamples=500), self.margin)
+
+
+def _names(arms: Sequence[Arm]) -> str:
+    return " and ".join(dict.fromkeys(arm.name for arm in arms))
+
+
+def mean_of(statistic: Callable[[FloatArray], float]) -> Callable[..., float]:
+    """The statistic of each column, averaged.
+
+    >>> mean_of(np.max)(np.array([1.0, 2.0]), np.array([4.0]))
+    3.0
+    """
+    return lambda *columns: float(np.mean([statistic(column) for column in columns]))
+
+
+@dataclasses.dataclass(frozen=True)
+class Equal:
+    """What is counted against what is printed: reproduced if all agree, not if none does.
+
+    >>> Equal("messages", lambda outcome: {"pairs": (6, 6)}, Arm("counts", "messages")).words()
+    'messages: every count equals the printed one'
+    """
+
+    what: str
+    pairs: Callable[[Outcome], Mapping[str, tuple[float, float]]]
+    of: Arm
+    within: float = 0.0
+
+    def words(self) -> str:
+        return f"{self.what}: every count {f'within {self.within:g} of' if self.within else 'equals'} the printed one"
+
+    def __call__(self, results: Results) -> Verdict:
+        found = [pair for outcome in results.outcomes(self.of.keys).values() for pair in self.pairs(outcome).items()]
+        wrong = {
+            name: f"{name}: {ours:.4g} ({said:.4g} printed)"
+            for name, (ours, said) in found
+            if abs(ours - said) > self.within
+        }
+        agree = len(found) - sum(name in wrong for name, _ in found)
+        ours = "; ".join([f"{agree} of {len(found)} agree", *wrong.values()])
+        kind = REPRODUCED if not wrong else PARTLY if agree else NOT
+        return Verdict(kind, ours, "counted one by one")

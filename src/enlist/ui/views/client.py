@@ -18,7 +18,7 @@ from enlist.runs.scores import times_selected
 from enlist.runs.tables import RunTables, Table
 from enlist.runs.why import row_of, why
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief
+from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link, some
 from enlist.ui.views.run import number_cell, state_of
 
@@ -34,14 +34,14 @@ FACTS = {
 }
 
 
-def client_view(item: Item, brief: Brief, run: RunTables, client: str, round: int | None) -> View:
+def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, round: int | None) -> View:
     """A client, by its position or its name.
 
     >>> from pathlib import Path
     >>> from enlist.runs.example import example_run
-    >>> from enlist.ui.standing import Standing
+    >>> from enlist.ui.status import Status
     >>> item = Item("mine", "run", Path("mine"), Path("mine"))
-    >>> view = client_view(item, Brief(item, Standing("finished", 0.0)), example_run("oort"), "7", 5)
+    >>> view = client_view(item, RunSummary(item, Status("finished", 0.0)), example_run("oort"), "7", 5)
     >>> view.title, view.parts()[0].text[-1][:24]
     ('Client 7 of oort, seed 0', 'Client 7 was not chosen:')
     """
@@ -66,7 +66,7 @@ def client_view(item: Item, brief: Brief, run: RunTables, client: str, round: in
         "client",
         f"{name} of {run.name}",
         _lead(run, row),
-        state=state_of(brief),
+        state=state_of(summary),
         figures=lambda: _figures(run, row),
         parts=lambda: [_why(item, run, row, shown), _history(item, run, row, list(charts)), _facts(run, row)],
         charts=charts,
@@ -119,7 +119,7 @@ def _lead(run: RunTables, row: int) -> str:
 def _figures(run: RunTables, row: int) -> list[dict[str, Any]]:
     told = run.participations
     mine = run.who == row
-    first = mine & (told["round"] == told["selected_in"])
+    first = mine if run.asynchronous else mine & (told["round"] == told["selected_in"])
     asked = int(first.sum())
     found = [figure("asked", f"{asked:,}")]
     for outcome in ("completed", "late", "dropped", "failed"):

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from enlist.errors import EnlistError
 from enlist.report import sentences
 from enlist.report.federation import as_chosen
-from enlist.report.groups import group_curves, trend_chart
+from enlist.report.group_charts import group_curves, trend_chart
 from enlist.report.training import reach_chart, reach_rows
 from enlist.runs.groups import Group, compared_rows, differing, group_rows, grouped, leaves, ordered
 from enlist.runs.printing import comparison_table, plural, target_name, written
 from enlist.runs.tables import RunTables
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief
+from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, address_of, columns_of, figure, link
 from enlist.ui.views.run import run_charts, selected_parts
 
@@ -27,19 +27,22 @@ MOST_METHODS = 12
 
 def compare_view(
     title: str,
-    chosen: Sequence[tuple[Item, Brief, RunTables]],
+    chosen: Sequence[tuple[Item, RunSummary, RunTables]],
     lost: Sequence[tuple[Item, str]] = (),
     methods: Sequence[str] = (),
     target: float | None = None,
     expected: int | None = None,
+    failed: Mapping[str, str] | None = None,
 ) -> View:
     """Runs that were read, and those that could not be; `methods` names those to show, all by default.
 
+    `failed` are ids of runs that failed before they had a folder, and why.
+
     >>> from pathlib import Path
     >>> from enlist.runs.example import example_run
-    >>> from enlist.ui.standing import Standing
+    >>> from enlist.ui.status import Status
     >>> item = Item("mine", "run", Path("mine"), Path("mine"))
-    >>> runs = [(item, Brief(item, Standing("finished", 0.0)), example_run(name)) for name in ("oort", "random")]
+    >>> runs = [(item, RunSummary(item, Status("finished", 0.0)), example_run(name)) for name in ("oort", "random")]
     >>> view = compare_view("Both", runs)
     >>> [part.heading for part in view.parts()][:2]
     ['Results', 'Learning']
@@ -48,27 +51,36 @@ def compare_view(
     kept = [each for each in chosen if not methods or each[2].selector in methods]
     begun = [each for each in kept if len(each[2].rounds["round"])]
     runs = ordered([run for _, _, run in begun])
-    states = [brief.standing.state for _, brief, _ in kept]
+    states = [summary.status.state for _, summary, _ in kept]
     done = sum(state == "finished" for state in states)
-    total = max(expected or 0, len(kept) + len(lost))
-    shares = [brief.standing.progress or 0.0 for _, brief, _ in kept]
+    missing = dict(failed or {})
+    failures = states.count("failed") + len(missing)
+    total = max(expected or 0, len(kept) + len(lost) + len(missing))
+    shares = [summary.status.progress or 0.0 for _, summary, _ in kept]
     progress = sum(shares) / total if total and not methods else None
-    state = "running" if "running" in states else "finished" if done == total else "stalled"
+    state = "running" if "running" in states else "finished" if done == total else "failed" if failures else "stalled"
     charts, rows = _charts(runs, target)
 
     def parts() -> list[Part]:
         found = [_results(runs, rows, target), *_curves(runs, charts)] if runs else []
         if not runs:
             found = [Part("Results", ["No run has finished a round yet."])]
-        return [*found, _differences(runs), _listed(kept, lost)]
+        return [*found, _differences(runs), _listed(kept, lost, missing)]
 
     figures = [figure("runs", f"{done:,} of {total:,} finished"), figure("methods", f"{len(known):,}")]
+    figures += [figure("failed", f"{failures:,}", "failed")] if failures else []
     figures += [figure("damaged", f"{len(lost):,}", "failed")] if lost else []
     return View(
         "compare",
         title,
         sentences.size(runs, len(grouped(runs))) if runs else "",
-        state={"state": state, "progress": progress, "left": _left(kept), "since": _since(kept), "why": ""},
+        state={
+            "state": state,
+            "progress": progress,
+            "left": _left(kept),
+            "since": _since(kept),
+            "why": _why(kept, missing),
+        },
         figures=lambda: figures,
         parts=parts,
         charts=charts,
@@ -81,13 +93,25 @@ def compare_view(
     )
 
 
-def _left(kept: Sequence[tuple[Item, Brief, RunTables]]) -> float | None:
-    known = [brief.standing.left for _, brief, _ in kept if brief.standing.left is not None]
+def _why(kept: Sequence[tuple[Item, RunSummary, RunTables]], missing: Mapping[str, str]) -> str:
+    reasons = dict.fromkeys(summary.status.why for _, summary, _ in kept if summary.status.state == "failed")
+    found = [*reasons, *dict.fromkeys(missing.values())]
+    return (
+        ""
+        if not found
+        else found[0]
+        if len(found) == 1
+        else f"{found[0]} (and {plural(len(found) - 1, 'reason')} more)"
+    )
+
+
+def _left(kept: Sequence[tuple[Item, RunSummary, RunTables]]) -> float | None:
+    known = [summary.status.left for _, summary, _ in kept if summary.status.left is not None]
     return max(known) if known else None
 
 
-def _since(kept: Sequence[tuple[Item, Brief, RunTables]]) -> float:
-    return max((brief.standing.since for _, brief, _ in kept), default=0.0)
+def _since(kept: Sequence[tuple[Item, RunSummary, RunTables]]) -> float:
+    return max((summary.status.since for _, summary, _ in kept), default=0.0)
 
 
 def _groups(runs: Sequence[RunTables]) -> list[Group]:
@@ -187,14 +211,18 @@ def _differences(runs: Sequence[RunTables]) -> Part:
     return Part("In what configurations differ", [], rows, "configurations", note=note)
 
 
-def _listed(kept: Sequence[tuple[Item, Brief, RunTables]], lost: Sequence[tuple[Item, str]]) -> Part:
+def _listed(
+    kept: Sequence[tuple[Item, RunSummary, RunTables]], lost: Sequence[tuple[Item, str]], missing: Mapping[str, str]
+) -> Part:
     rows: list[list[Cell]] = [["run", "method", "seed", "state", "rounds"]]
-    for item, brief, run in kept:
-        now = brief.standing
+    for item, summary, run in kept:
+        now = summary.status
         progress = f"{now.rounds:,} of {now.of:,}" if now.of else f"{now.rounds:,}"
-        rows.append([link(item.id, address_of(item)), run.selector, str(run.seed), now.state, progress])
+        told = f"failed: {now.why}" if now.state == "failed" and now.why else now.state
+        rows.append([link(item.id, address_of(item)), run.selector, str(run.seed), told, progress])
     for item, why in lost:
-        rows.append([link(item.id, address("run", item.id)), "", "", "damaged", why])
+        rows.append([link(item.id, address("run", item.id)), "", "", f"damaged: {why}", ""])
+    rows += [[id, "", "", f"failed: {why}", "0"] for id, why in missing.items()]
     return Part("Runs", table=rows, csv="runs", folded=True)
 
 

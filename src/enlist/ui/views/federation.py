@@ -18,7 +18,7 @@ from enlist.runs.printing import duration, score
 from enlist.runs.scores import measure
 from enlist.runs.tables import RunTables
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief
+from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Cell, Chart, Part, View, address, columns_of, figure, link
 from enlist.ui.views.run import (
     choice_part,
@@ -38,7 +38,7 @@ TROUBLE = ("refused", "doubted")
 """Kinds of events that an operator counts."""
 
 
-def federation_view(item: Item, brief: Brief, run: RunTables, round: int | None = None) -> View:
+def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int | None = None) -> View:
     """A federation, running or recorded; what an operator needs at night comes first."""
     now = state(run)
     charts = run_charts([run])
@@ -59,8 +59,8 @@ def federation_view(item: Item, brief: Brief, run: RunTables, round: int | None 
         "federation",
         f"{item.name}: {run.selector}",
         " ".join(part for part in (standing(run, now), shadow(run)) if part) if begun else "No round is finished yet.",
-        state=state_of(brief),
-        figures=lambda: operator_figures(item, brief, run),
+        state=state_of(summary),
+        figures=lambda: operator_figures(item, summary, run),
         parts=parts,
         charts=charts,
         tables={
@@ -78,9 +78,9 @@ def federation_view(item: Item, brief: Brief, run: RunTables, round: int | None 
     )
 
 
-def operator_figures(item: Item, brief: Brief, run: RunTables) -> list[dict[str, Any]]:
+def operator_figures(item: Item, summary: RunSummary, run: RunTables) -> list[dict[str, Any]]:
     """Nodes online, asked, busy, late and lost in the last round; refused and doubted; the checkpoint."""
-    found = [figure("rounds finished", f"{brief.standing.rounds:,}")]
+    found = [figure("rounds finished", f"{summary.status.rounds:,}")]
     if not len(run.rounds["round"]):
         return found
     last = {name: _last(run, name) for name in run.rounds}

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from enlist.errors import EnlistError, MissingExtraError
 from enlist.runs.tables import RunTables
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief
+from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Chart, Part, View, address_of, columns_of, figure, link
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def ladder_view(
-    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[Brief, RunTables | None]]]
+    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]]
 ) -> View:
     """A ladder; `runs` are those of each rung, by the rung's id, and have tables once they are finished."""
     board, trouble = leaderboard(item, rungs, runs)
-    briefs = [brief for each in runs.values() for brief, _ in each]
-    done = sum(brief.standing.state == "finished" for brief in briefs)
-    states = [brief.standing.state for brief in briefs]
+    summaries = [summary for each in runs.values() for summary, _ in each]
+    done = sum(summary.status.state == "finished" for summary in summaries)
+    states = [summary.status.state for summary in summaries]
     charts: dict[str, Chart] = {}
     if board is not None:
         from enlist.ladder.charts import heat_map, profile_chart, rank_chart
@@ -32,17 +32,17 @@ def ladder_view(
             "ranks": lambda: rank_chart(board),
             "profile": lambda: profile_chart(board),
         }
-    state = "running" if "running" in states else "finished" if done == len(briefs) else "stalled"
-    progress = sum(brief.standing.progress or 0.0 for brief in briefs) / len(briefs) if briefs else None
+    state = "running" if "running" in states else "finished" if done == len(summaries) else "stalled"
+    progress = sum(summary.status.progress or 0.0 for summary in summaries) / len(summaries) if summaries else None
     return View(
         "ladder",
         board.title if board is not None else item.name,
         "" if board is None else _sentence(board),
         state={"state": state, "progress": progress, "left": None, "why": "",
-               "since": max((brief.standing.since for brief in briefs), default=0.0)},
+               "since": max((summary.status.since for summary in summaries), default=0.0)},
         figures=lambda: [
             figure("rungs", f"{len(rungs) or len(board.rungs if board is not None else ()):,}"),
-            *([figure("runs", f"{done:,} of {len(briefs):,} finished")] if briefs else []),
+            *([figure("runs", f"{done:,} of {len(summaries):,} finished")] if summaries else []),
         ],
         parts=lambda: [*_parts(board, trouble), *([_rungs(rungs, runs)] if rungs else [])],
         charts=charts,
@@ -56,7 +56,7 @@ def ladder_view(
 
 
 def leaderboard(
-    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[Brief, RunTables | None]]]
+    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]]
 ) -> tuple[Leaderboard | None, str]:
     """The leaderboard, or why there is none yet."""
     try:
@@ -98,10 +98,10 @@ def _parts(board: Leaderboard | None, trouble: str) -> list[Part]:
     ]
 
 
-def _rungs(rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[Brief, RunTables | None]]]) -> Part:
+def _rungs(rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]]) -> Part:
     rows: list[list[Any]] = [["rung", "finished", "running", "other"]]
     for rung in rungs:
-        states = [brief.standing.state for brief, _ in runs.get(rung.id, ())]
+        states = [summary.status.state for summary, _ in runs.get(rung.id, ())]
         done, going = states.count("finished"), states.count("running")
         rows.append([link(rung.name, address_of(rung)), str(done), str(going), str(len(states) - done - going)])
     return Part("Rungs", table=rows if len(rows) > 1 else ())

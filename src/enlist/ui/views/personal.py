@@ -11,12 +11,12 @@ from enlist.report.personal import Charts, by_target, lead, personal_sections
 from enlist.runs.personal import PersonalTables
 from enlist.runs.printing import score
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief
+from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Chart, Part, View, figure
 from enlist.ui.views.run import state_of
 
 
-def personal_view(item: Item, brief: Brief, run: PersonalTables) -> View:
+def personal_view(item: Item, summary: RunSummary, run: PersonalTables) -> View:
     """One target and seed."""
 
     @functools.cache
@@ -38,15 +38,15 @@ def personal_view(item: Item, brief: Brief, run: PersonalTables) -> View:
         ]
 
     names = ("increases", "estimates", "rounds", "messages", "actions", "journey", "partners")
-    now = brief.standing
+    now = summary.status
     return View(
         "personal",
         f"Worker {run.target}, seed {run.seed}",
         lead([run]) if by_target([run]) else "",
-        state=state_of(brief),
+        state=state_of(summary),
         figures=lambda: [
             figure("rounds", f"{now.rounds:,} of {now.of:,}" if now.of else f"{now.rounds:,}"),
-            figure(f"last test {run.metric}", score(brief.last, run.metric)),
+            figure(f"last test {run.metric}", score(summary.last, run.metric)),
         ],
         parts=parts,
         charts={name: chart(name) for name in names},

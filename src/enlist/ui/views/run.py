@@ -30,7 +30,8 @@ from enlist.report.participation import (
 from enlist.report.reasons import term_chart, term_rows
 from enlist.report.rounds import ENDINGS, ending_chart, ending_rows, round_outcome_chart, round_outcome_rows
 from enlist.report.runs import ORDER_NAMES
-from enlist.report.skew import class_heatmap, size_histogram
+from enlist.report.sizes import size_histogram
+from enlist.report.skew import class_heatmap
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
 from enlist.runs.groups import leaves
@@ -39,7 +40,7 @@ from enlist.runs.scores import comparison_rows, configured_target, measure, run_
 from enlist.runs.tables import RunTables
 from enlist.runs.why import why
 from enlist.ui.index import Item
-from enlist.ui.standing import Brief
+from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link
 
 LAST_ROUNDS = 12
@@ -50,14 +51,14 @@ WHOLE = 5_000_000
 """Rows that a CSV may have."""
 
 
-def run_view(item: Item, brief: Brief, run: RunTables, round: int | None = None) -> View:
+def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None = None) -> View:
     """A run; `round` is the one whose choice is explained, the last one by default.
 
     >>> from pathlib import Path
     >>> from enlist.runs.example import example_run
-    >>> from enlist.ui.standing import Standing
+    >>> from enlist.ui.status import Status
     >>> item = Item("mine", "run", Path("mine"), Path("mine"))
-    >>> view = run_view(item, Brief(item, Standing("finished", 0.0)), example_run("oort"))
+    >>> view = run_view(item, RunSummary(item, Status("finished", 0.0)), example_run("oort"))
     >>> [part.heading for part in view.parts()][:3]
     ['Learning', 'Rounds', 'Whom round 8 asked, and why']
     """
@@ -79,9 +80,9 @@ def run_view(item: Item, brief: Brief, run: RunTables, round: int | None = None)
     return View(
         "run",
         run.name,
-        _lead(brief, run),
-        state=state_of(brief),
-        figures=lambda: run_figures(brief, run),
+        _lead(summary, run),
+        state=state_of(summary),
+        figures=lambda: run_figures(summary, run),
         parts=parts,
         charts=charts,
         tables={
@@ -98,22 +99,22 @@ def run_view(item: Item, brief: Brief, run: RunTables, round: int | None = None)
     )
 
 
-def state_of(brief: Brief) -> dict[str, Any]:
+def state_of(summary: RunSummary) -> dict[str, Any]:
     """How a run stands, for the page: what changes with the clock is computed there."""
-    now = brief.standing
+    now = summary.status
     found = {"state": now.state, "since": now.since, "why": now.why, "rounds": now.rounds, "of": now.of}
     return found | {"progress": now.progress, "left": now.left}
 
 
-def _lead(brief: Brief, run: RunTables) -> str:
-    data = f" on {brief.data}" if brief.data else ""
+def _lead(summary: RunSummary, run: RunTables) -> str:
+    data = f" on {summary.data}" if summary.data else ""
     clients = f"{run.count:,} clients" if run.count else "no clients yet"
     return f"{run.selector}, seed {run.seed}{data}, {clients}."
 
 
-def run_figures(brief: Brief, run: RunTables) -> list[dict[str, Any]]:
+def run_figures(summary: RunSummary, run: RunTables) -> list[dict[str, Any]]:
     """The numbers of a run to see first."""
-    by, now = measure([run]), brief.standing
+    by, now = measure([run]), summary.status
     rounds = f"{now.rounds:,} of {now.of:,}" if now.of else f"{now.rounds:,}"
     found = [figure("rounds", rounds)]
     if not len(run.rounds["round"]):
@@ -122,7 +123,7 @@ def run_figures(brief: Brief, run: RunTables) -> list[dict[str, Any]]:
     found += [figure(f"last {by}", score(scores["last"], by)), figure(f"best {by}", score(scores["best"], by))]
     target = configured_target([run])
     if target is not None:
-        took = UNKNOWN if brief.time_to is None else duration(brief.time_to)
+        took = UNKNOWN if summary.time_to is None else duration(summary.time_to)
         found.append(figure(f"{run.clock} to {level(target, by)}", took))
     found.append(figure(run.clock, duration(scores["time"])))
     outcomes = ("completed", "late", "dropped", "failed")

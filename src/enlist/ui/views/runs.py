@@ -10,9 +10,10 @@ from typing import Any
 
 from enlist._internal.text import printable
 from enlist.errors import InputError
-from enlist.runs.printing import written
-from enlist.ui.index import KINDS, RUNS, Index, Item
-from enlist.ui.standing import STATES, Brief
+from enlist.runs.printing import plural, written
+from enlist.ui.catalogue import Catalogue
+from enlist.ui.index import KINDS, RUNS, Item
+from enlist.ui.status import STATES, RunSummary
 from enlist.ui.views.model import address_of, columns_of
 
 MOST = 600
@@ -48,13 +49,13 @@ class Question:
         return cls(words, **picked, sort=sort, down=query.get("down") == "1")
 
 
-def overview(index: Index, briefs: Mapping[str, Brief], colours: Mapping[str, str], asked: Question) -> dict[str, Any]:
+def overview(catalogue: Catalogue, asked: Question) -> dict[str, Any]:
     """What the page shows of all items: rows, keys to group by, and how many there are of each kind and state.
 
-    >>> overview(Index({}), {}, {}, Question())["total"]
+    >>> overview(Catalogue([]), Question())["total"]
     0
     """
-    rows = all_rows(index, briefs, colours, asked.group)
+    rows = all_rows(catalogue, asked.group)
     kept = [row for row in rows if _fits(row, asked)]
     kept.sort(key=lambda row: _rank(row, asked), reverse=asked.down)
     if asked.group:
@@ -64,31 +65,31 @@ def overview(index: Index, briefs: Mapping[str, Brief], colours: Mapping[str, st
         "shown": min(len(kept), MOST),
         "found": len(kept),
         "total": len(rows),
-        "cut": index.cut,
+        "cut": catalogue.index.cut,
         "kinds": dict(Counter(row["kind"] for row in rows)),
         "states": dict(Counter(row["state"] for row in rows)),
-        "keys": keys(briefs.values()),
+        "keys": keys(catalogue.summaries.values()),
         "known": {"kinds": list(KINDS), "states": list(STATES), "sorts": list(SORTS)},
     }
 
 
-def all_rows(
-    index: Index, briefs: Mapping[str, Brief], colours: Mapping[str, str], group: str = ""
-) -> list[dict[str, Any]]:
+def all_rows(catalogue: Catalogue, group: str = "") -> list[dict[str, Any]]:
     """A row per item; of what holds runs, sums of theirs."""
-    members: dict[str, list[Brief]] = {}
-    for brief in briefs.values():
-        parent = brief.item.parent
+    index, summaries = catalogue.index, catalogue.summaries
+    members: dict[str, list[RunSummary]] = {}
+    for summary in summaries.values():
+        parent = summary.item.parent
         while parent is not None and parent in index.items:
-            members.setdefault(parent, []).append(brief)
+            members.setdefault(parent, []).append(summary)
             parent = index.items[parent].parent
     rows = []
     for item in index.items.values():
-        found = briefs.get(item.id)
+        found = summaries.get(item.id)
         if found is not None:
-            rows.append(_run_row(found, colours, group))
+            rows.append(_run_row(found, catalogue.colours, group))
         elif item.kind not in RUNS:
-            rows.append(_group_row(item, members.get(item.id, [])))
+            lost = list(catalogue.missing([item]).values())
+            rows.append(_group_row(item, members.get(item.id, []), lost))
     return rows
 
 
@@ -96,16 +97,16 @@ def _base(item: Item) -> dict[str, Any]:
     return {"id": item.id, "kind": item.kind, "name": printable(item.id, 200), "to": address_of(item)}
 
 
-def _run_row(brief: Brief, colours: Mapping[str, str], group: str) -> dict[str, Any]:
-    now = brief.standing
-    value = brief.values.get(group) if group else None
+def _run_row(summary: RunSummary, colours: Mapping[str, str], group: str) -> dict[str, Any]:
+    now = summary.status
+    value = summary.values.get(group) if group else None
     return {
-        **_base(brief.item),
-        "parent": brief.item.parent,
-        "method": printable(brief.method, 80),
-        "colour": colours.get(brief.method, ""),
-        "seed": brief.seed,
-        "data": printable(brief.data, 60),
+        **_base(summary.item),
+        "parent": summary.item.parent,
+        "method": printable(summary.method, 80),
+        "colour": colours.get(summary.method, ""),
+        "seed": summary.seed,
+        "data": printable(summary.data, 60),
         "state": now.state,
         "since": now.since,
         "why": now.why,
@@ -113,22 +114,24 @@ def _run_row(brief: Brief, colours: Mapping[str, str], group: str) -> dict[str, 
         "of": now.of,
         "progress": now.progress,
         "left": now.left,
-        "measure": printable(brief.measure, 20),
-        "last": _finite(brief.last),
-        "final": _finite(brief.final),
-        "spark": list(brief.spark),
-        "target": brief.target,
-        "time_to": brief.time_to,
-        "rounds_to": brief.rounds_to,
+        "measure": printable(summary.measure, 20),
+        "last": _finite(summary.last),
+        "final": _finite(summary.final),
+        "spark": list(summary.spark),
+        "target": summary.target,
+        "time_to": summary.time_to,
+        "rounds_to": summary.rounds_to,
         "group": printable(written(value), 80) if group else "",
     }
 
 
-def _group_row(item: Item, inside: Sequence[Brief]) -> dict[str, Any]:
-    states = Counter(brief.standing.state for brief in inside)
-    shares = [brief.standing.progress for brief in inside if brief.standing.progress is not None]
-    lefts = [brief.standing.left for brief in inside if brief.standing.left is not None]
-    done = bool(inside) and states["finished"] == len(inside)
+def _group_row(item: Item, inside: Sequence[RunSummary], lost: Sequence[str] = ()) -> dict[str, Any]:
+    """`lost` are the reasons of runs that failed before they had a folder."""
+    states = Counter(summary.status.state for summary in inside) + Counter({"failed": len(lost)})
+    shares = [summary.status.progress for summary in inside if summary.status.progress is not None]
+    lefts = [summary.status.left for summary in inside if summary.status.left is not None]
+    done = bool(inside) and states["finished"] == len(inside) and not lost
+    reasons = [*(summary.status.why for summary in inside if summary.status.state == "failed"), *lost]
     order = ("running", "failed", "stalled", "waiting", "damaged")
     state = "finished" if done else next((name for name in order if states[name]), "finished")
     return {
@@ -137,16 +140,16 @@ def _group_row(item: Item, inside: Sequence[Brief]) -> dict[str, Any]:
         "method": "",
         "colour": "",
         "seed": None,
-        "data": next((printable(brief.data, 60) for brief in inside if brief.data), ""),
+        "data": next((printable(summary.data, 60) for summary in inside if summary.data), ""),
         "state": state,
-        "since": max((brief.standing.since for brief in inside), default=0.0),
-        "why": "",
-        "rounds": sum(brief.standing.rounds for brief in inside),
+        "since": max((summary.status.since for summary in inside), default=0.0),
+        "why": f"{plural(len(reasons), 'run')} failed: {reasons[0]}" if reasons else "",
+        "rounds": sum(summary.status.rounds for summary in inside),
         "of": None,
         "progress": sum(shares) / len(shares) if shares else None,
         "left": max(lefts) if lefts else None,
         "runs": len(inside),
-        "methods": len({brief.method for brief in inside}),
+        "methods": len({summary.method for summary in inside}),
         "group": "",
     }
 
@@ -182,11 +185,11 @@ def _order(text: str) -> tuple[int, float, str]:
         return 1, 0.0, text
 
 
-def keys(briefs: Any) -> list[str]:
+def keys(summaries: Any) -> list[str]:
     """Keys of configurations: those in which runs differ come first."""
     found: dict[str, set[str]] = {}
-    for brief in briefs:
-        for key, value in brief.values.items():
+    for summary in summaries:
+        for key, value in summary.values.items():
             seen = found.setdefault(key, set())
             if len(seen) < 2:
                 seen.add(written(value))
@@ -194,9 +197,9 @@ def keys(briefs: Any) -> list[str]:
     return [printable(key, 120) for key in [*apart, *(key for key in found if key not in apart)]][:MOST_KEYS]
 
 
-def overview_columns(index: Index, briefs: Mapping[str, Brief]) -> dict[str, list[Any]]:
+def overview_columns(catalogue: Catalogue) -> dict[str, list[Any]]:
     """The overview for CSV."""
     names = ["id", "kind", "method", "seed", "data", "state", "rounds", "of", "progress", "left", "last", "final"]
     names += ["target", "rounds_to", "time_to", "since"]
-    rows = all_rows(index, briefs, {})
+    rows = all_rows(catalogue)
     return columns_of([{name: row.get(name) for name in names} for row in rows]) if rows else {"id": []}

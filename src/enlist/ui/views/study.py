@@ -14,7 +14,7 @@ from enlist.errors import EnlistError
 from enlist.runs.printing import duration
 from enlist.runs.tables import Table, read_json, read_table
 from enlist.ui.index import Item
-from enlist.ui.standing import written
+from enlist.ui.status import written
 from enlist.ui.views.model import Cell, NotFoundError, Part, View, address, figure, link
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,120}")

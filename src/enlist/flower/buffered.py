@@ -1,0 +1,345 @@
+"""Buffered asynchronous training (FedBuff): nodes are replaced as they reply, and a round is a step of the server.
+
+At most `concurrency` nodes are at work, and after every `buffer` usable updates the server steps. An update is the
+difference between the model that came back and the version of the model that its node was sent. The user's strategy
+aggregates, weighted by its own key,
+
+    x + s(staleness) (x_node - x_version),    s(staleness) = 1 / sqrt(1 + staleness) by default
+
+where x is the present model and staleness counts the steps of the server since the node was asked. FedAvg so makes
+FedBuff's step with a server learning rate of 1; FedAdam and its kin make a step of their own of it.
+
+Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated Learning with Buffered Asynchronous Aggregation,
+AISTATS 2022.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from flwr.app import ArrayRecord, ConfigRecord, Message
+from flwr.serverapp import Grid
+
+from enlist.errors import InputError
+from enlist.flower import deadlines
+from enlist.flower.arrays import Template, misshapen, outliers, put_in_order, shapes_of, templates_of
+from enlist.flower.grid import LOGGER, SHORTEST_POLL, NoNodesError
+from enlist.flower.late import Model, change, model_of, rebased, weights
+from enlist.flower.nodes import QUERY
+from enlist.flower.replies import Reply
+from enlist.flower.round import Round
+from enlist.flower.training import Aggregated, Training
+from enlist.records import Outcome, RoundMetrics, Selection
+
+LOSSES = 10
+"""Times `concurrency` nodes without a usable update, after which a step goes on with the updates that it has."""
+
+VERSION_BYTES = 8 * 2**30
+"""Bytes of old versions of the model that are kept; beyond that the oldest are forgotten."""
+
+NOBODY = np.zeros(0, dtype=np.int64)
+
+Ended = tuple[Selection, Reply]
+"""How a participation has ended, with the selection that asked for it."""
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Version:
+    """A version of the model that nodes at work were sent.
+
+    >>> Version(model_of(ArrayRecord([np.ones(2)])), {}).size
+    16
+    """
+
+    model: Model
+    templates: Mapping[str, Template]
+
+    @property
+    def size(self) -> int:
+        """Bytes of its arrays."""
+        return sum(values.nbytes for values in self.model.values())
+
+
+@dataclasses.dataclass(eq=False)
+class Step(Round):
+    """A step of the server, which uses replies of nodes that were asked in it or in an earlier one.
+
+    asked   the selections that were made in it
+
+    >>> Step(3, Selection(3, NOBODY), {}, [], None, set(), 0.0).entries()
+    []
+    """
+
+    stepping: ClassVar[bool] = True
+    asked: list[Selection] = dataclasses.field(default_factory=list)
+
+    def entries(self) -> list[tuple[int, Reply | None]]:
+        """Clients whose participation ended, and how."""
+        return [(reply.client, reply) for reply in self.reported]
+
+    def gather(self, ended: Sequence[Ended]) -> None:
+        """Put together, for the tables, who was asked and who ended, in the order of clients."""
+        names = {tuple(picked.terms) for picked in self.asked}
+        shared = names.pop() if len(names) == 1 else ()
+        terms = {name: np.concatenate([picked.terms[name] for picked in self.asked]) for name in shared}
+        clients = np.concatenate([NOBODY, *(picked.clients for picked in self.asked)])
+        self.selection = dataclasses.replace(self.selection, clients=clients, terms=terms)
+        self.reported = [reply for _, reply in sorted(ended, key=lambda entry: (entry[1].client, entry[0].round))]
+
+
+class BufferedTraining(Training):
+    """Steps of a buffered server over one connection to the grid.
+
+    versions   step of the server -> the model that it left, as long as somebody at work was sent it; 0 is the first
+    at_work    id of an open message -> the selection that asked its node, and the position of the client
+    buffer     usable replies that no step has used yet
+    ended      participations that have ended in this step, or since the last, whatever became of them
+    number     the step that goes on, or comes next
+
+    >>> from enlist.flower import with_selector
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> with_selector(FedAvg(), "random", mode="buffered", concurrency=20, buffer=5).training.places
+    20
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.versions: dict[int, Version] = {}
+        self.at_work: dict[str, tuple[Selection, int]] = {}
+        self.buffer: list[Ended] = []
+        self.ended: list[Ended] = []
+        self.number = 1
+        self.declined: tuple[set[int], float] = set(), -np.inf
+        self.begun = False
+
+    @property
+    def places(self) -> int:
+        """How many nodes may be asked now."""
+        return self.terms.at_work - len(self.at_work)
+
+    def configure(self, *arguments: Any) -> list[Message]:
+        """Refused: a step sends messages as replies come."""
+        raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
+
+    def aggregate(self, number: int, replies: Iterable[Message], now: float) -> Aggregated:
+        """Refused, see `configure`."""
+        raise InputError("mode='buffered' steps by itself; run it with start(grid=...).")
+
+    def step(
+        self,
+        grid: Grid,
+        number: int,
+        arrays: ArrayRecord,
+        config: ConfigRecord,
+        online: Sequence[int],
+        now: Callable[[], float],
+    ) -> Aggregated:
+        """Keep nodes at work until the buffer is full, and let the strategy aggregate it."""
+        self._begin()
+        self.number, began = number, self.clock.monotonic()
+        self.versions[number - 1] = Version(model_of(arrays), templates_of(arrays))
+        deadline = deadlines.seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
+        nobody = Selection(number, NOBODY, deadline)
+        self.current = current = Step(number, nobody, {}, [], shapes_of(arrays), set(online), now())
+        current.templates = self.versions[number - 1].templates
+        given = dict(config)
+        progress = began
+        while not self._full():
+            self._fill(grid, current, arrays, config if not current.asked else ConfigRecord(given), now())
+            came = self.messenger.poll(grid)
+            self.sort(came)
+            self._give_up()
+            if came or self.at_work:
+                progress = self.clock.monotonic()
+            elif self.clock.monotonic() - progress > self.terms.patience:
+                raise NoNodesError(
+                    f"no node is at work, and selector '{self.federation.source.name}' has chosen none for "
+                    f"{self.terms.patience:g} s; look at its settings, or wait longer (patience=...)."
+                )
+            if not came:
+                waited = self.clock.monotonic() - began
+                self.clock.sleep(min(max(0.02 * waited, SHORTEST_POLL), self.terms.poll))
+        current.waited = self.clock.monotonic() - began
+        return self._merged(current)
+
+    def _begin(self) -> None:
+        """Whoever was at work when a server was killed replies to nobody: it counts as dropped."""
+        if not self.begun:
+            self.begun = True
+            self.federation.release()
+
+    def _full(self) -> bool:
+        """Whether the server steps: the buffer is full of updates that go together, or too many were lost."""
+        size = self.terms.per_step
+        if len(self.buffer) >= size:
+            first = self.buffer[:size]
+            odd = outliers([reply.records for _, reply in first])
+            for (_, reply), fault in zip(first, odd, strict=True):
+                if fault:
+                    reply.refuse(fault)
+            self.ended += [entry for entry in first if not entry[1].completed]
+            self.buffer = [entry for entry in self.buffer if entry[1].completed]
+        return len(self.buffer) >= size or len(self.ended) >= LOSSES * self.terms.at_work
+
+    def _fill(self, grid: Grid, current: Step, arrays: ArrayRecord, config: ConfigRecord, now: float) -> None:
+        """Ask for nodes for all free places."""
+        if self.places <= 0:
+            return
+        manager, messenger = self.node_manager, self.messenger
+        if self.at_work:
+            online = list(dict.fromkeys(grid.get_node_ids()))
+            manager.online = set(online)
+            strangers = manager.enrol(grid, messenger, current.number, online, self.sort)
+        else:
+            online = manager.wait_for_nodes(grid, messenger, current.number, self.sort)
+            strangers = self.federation.nodes.strangers(online)
+        current.online |= set(online)
+        free = set(online) - messenger.busy - set(strangers)
+        before, when = self.declined
+        if not free or (free <= before and self.clock.monotonic() - when < self.terms.poll):
+            return
+        picked = self.federation.choose(
+            online,
+            messenger.busy,
+            min(self.places, len(free)),
+            now,
+            current.selection.deadline,
+            step=(current.number, self.terms.per_step),
+        )
+        nodes = self.federation.nodes.at(picked.clients)
+        self.declined = (free, self.clock.monotonic()) if not nodes else (set(), -np.inf)
+        if not nodes:
+            self.federation.settle(picked, [], 0.0, manager.online)
+            return
+        self._send(grid, current, picked, self._messages(current.number, arrays, config, grid, nodes))
+
+    def _send(self, grid: Grid, current: Step, picked: Selection, messages: list[Message]) -> None:
+        current.asked.append(picked)
+        current.bytes_down += sum(
+            len(array.data)
+            for message in messages
+            for record in message.content.array_records.values()
+            for array in record.values()
+        )
+        places = {message.metadata.dst_node_id: -1 for message in messages}
+        places = {node: self.federation.nodes.position(node) for node in places}
+        for instruction in self.messenger.send(grid, messages, "train", current.number):
+            self.at_work[instruction.identity] = picked, places.pop(instruction.node)
+        for node, client in places.items():
+            lost = Reply(node, current.number, 0.0, client)
+            lost.end(Outcome.DROPPED, "the message could not be sent")
+            self.ended.append((picked, lost))
+
+    def sort(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Put replies where they belong: into the buffer, to the node manager; returns evaluations."""
+        found = []
+        for reply in replies:
+            if reply.kind == "train":
+                self._take(reply)
+            elif reply.kind == QUERY:
+                self.node_manager.introduce(reply)
+            else:
+                found.append(reply)
+        return found
+
+    def _take(self, reply: Reply) -> None:
+        """A node has replied: its update goes into the buffer, unless it cannot be used or its version is gone."""
+        if reply.identity not in self.at_work:  # it was given up
+            if self.federation.nodes.number(reply.node) is not None:
+                reply.client = self.federation.nodes.position(reply.node)
+                self.late.waiting.append(reply)
+            return
+        picked, reply.client = self.at_work.pop(reply.identity)
+        version = self.versions.get(reply.round - 1)
+        reply.examine(self.terms.keys, self.weight_key, None if version is None else version.templates)
+        reply.latency = min(reply.latency, picked.deadline)
+        if reply.completed and self._gone(reply):
+            reply.end(Outcome.LATE, self._stale(reply))
+        elif reply.completed and version is not None:
+            sent = {name: values.shape for name, values in version.model.items()}
+            if fault := misshapen(reply.shapes, sent):
+                reply.refuse(fault)
+        (self.buffer if reply.completed else self.ended).append((picked, reply))
+
+    def _gone(self, reply: Reply) -> bool:
+        """Whether the version that a reply was trained from is too old, or forgotten."""
+        return reply.round - 1 not in self.versions or self.terms.too_stale(self.number - reply.round)
+
+    def _stale(self, reply: Reply) -> str:
+        limit, steps = self.terms.max_staleness, self.number - reply.round
+        known = "its version of the model is gone" if limit is None else f"max_staleness is {limit}"
+        return f"stale: {steps} steps old, and {known}"
+
+    def _give_up(self) -> None:
+        """Whoever has not replied by its deadline is late: its place is free, and what comes from it is dropped."""
+        now = self.clock.monotonic()
+        for identity, (picked, client) in list(self.at_work.items()):
+            sent = self.messenger.open.get(identity)
+            if sent is None or now - sent.at < picked.deadline:
+                continue
+            del self.at_work[identity]
+            late = Reply(sent.node, sent.round, picked.deadline, client)
+            late.end(Outcome.LATE, "")
+            self.ended.append((picked, late))
+
+    def _merged(self, current: Step) -> Aggregated:
+        """Let the strategy aggregate the updates of the buffer, in the order of clients."""
+        taken, self.buffer = self.buffer[: self.terms.per_step], self.buffer[self.terms.per_step :]
+        for _, reply in taken:
+            if self._gone(reply):  # it was not when it came, but has waited for a step since
+                reply.end(Outcome.LATE, self._stale(reply))
+        self.ended += taken
+        current.gather(self.ended)
+        current.usable = [reply for reply in current.reported if reply.completed]
+        lost = [reply for reply in current.reported if reply.outcome in (Outcome.FAILED, Outcome.DROPPED)]
+        current.failures = [reply.failure() for reply in lost if reply.message is not None]
+        self.federation.claims.note("num_examples", *current.examples())
+        current.weigh(self.weight_key, self.heaviest())
+        return self._aggregated(current, self._rebased(current))
+
+    def _rebased(self, current: Step) -> list[Message]:
+        """What the strategy is handed: the present model plus each update, shortened by its staleness."""
+        now = self.versions[current.number - 1].model
+        stale = [current.number - reply.round for reply in current.usable]
+        factors = weights(self.terms.weighting, stale, [], [])
+        messages = []
+        for reply, steps, factor in zip(current.usable, stale, factors, strict=True):
+            assert reply.message is not None
+            assert reply.sent is not None
+            put_in_order(reply.arrays, list(now))
+            reply.weight *= factor
+            if steps == 0 and factor == 1.0:  # as it came, so that nothing is rounded
+                messages.append(reply.message)
+                continue
+            moved = change(model_of(reply.arrays), self.versions[reply.round - 1].model)
+            short = {name: values * factor if values.dtype.kind == "f" else values for name, values in moved.items()}
+            content = rebased(reply.message.content, short, now, 1.0, self.weight_key, self.heaviest())
+            messages.append(Message(content=content, reply_to=reply.sent.message))
+        return messages
+
+    def close(self, metrics: RoundMetrics) -> Round:
+        """Tell the selector how participations ended in the step, selection by selection."""
+        current = self.current
+        assert isinstance(current, Step)
+        current.gather(self.ended)  # again: some may have come while the model was evaluated
+        current.late, self.late.waiting = self.late.waiting, []
+        self.federation.ended(self.ended, current.number, current.online, metrics)
+        self.current, self.ended, self.number = None, [], current.number + 1
+        self._forget(current.number)
+        return current
+
+    def _forget(self, number: int) -> None:
+        """Forget versions that nobody at work was sent, and the oldest if the others take too much memory."""
+        open_rounds = {sent.round for name, sent in self.messenger.open.items() if name in self.at_work}
+        needed = {step - 1 for step in open_rounds | {reply.round for _, reply in self.buffer}}
+        kept = {step: version for step, version in sorted(self.versions.items()) if step in needed}
+        kept = {step: version for step, version in kept.items() if not self.terms.too_stale(number - step)}
+        while sum(version.size for version in kept.values()) > VERSION_BYTES and len(kept) > 1:
+            oldest = next(iter(kept))
+            del kept[oldest]
+            text = "enlist: version %d of the model is forgotten, though nodes train on it; set max_staleness below %d"
+            LOGGER.warning(text, oldest, number - oldest)
+        self.versions = kept

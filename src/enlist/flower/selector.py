@@ -1,0 +1,218 @@
+"""What `with_selector` takes: a method in any form, a configured selector, or a function."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from collections.abc import Callable, Mapping
+from os import PathLike
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from enlist import selectors, storage
+from enlist._internal.importing import source_digest
+from enlist._internal.text import function_name
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
+from enlist.clients import Clients
+from enlist.contract import Choice, Request, Selector, Told
+from enlist.errors import EnlistError, InputError, UnknownNameError
+from enlist.methods import Method
+from enlist.selectors import AnyMethod
+from enlist.state import State, column
+
+Function = Callable[[Mapping[str, AnyArray], int], ArrayLike]
+"""(table of the clients that may be chosen, how many) -> rows of the table, as positions or as a mask."""
+
+LEARNED = ("latency", "num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain")
+PROBE = {
+    "num_examples": np.arange(1.0, 5.0),
+    "features": np.arange(1.0, 9.0).reshape(4, 2),
+    "quality": np.ones(4),
+    "expected_latency": np.ones(4),
+    "expected_upload": np.zeros(4),
+}
+"""Columns of four made-up clients, to find out what a selector needs to know of its own."""
+
+
+@dataclasses.dataclass(frozen=True)
+class FunctionSettings:
+    """function: (table, k) -> rows to choose.
+
+    >>> FunctionSettings(len).function is len
+    True
+    """
+
+    function: Function | None = None
+
+    def __post_init__(self) -> None:
+        if not callable(self.function):
+            raise InputError(f"function is {self.function!r}; pass a function (table, k) -> rows of the table.")
+
+
+@dataclasses.dataclass
+class FunctionState(State):
+    """The last values that each client reported.
+
+    >>> FunctionState.create(1).loss
+    array([nan])
+    """
+
+    latency: FloatArray = column(np.nan)
+    num_examples: FloatArray = column(np.nan)
+    loss: FloatArray = column(np.nan)
+    loss_rms: FloatArray = column(np.nan)
+    accuracy: FloatArray = column(np.nan)
+    accuracy_gain: FloatArray = column(np.nan)
+    last_round: IntArray = column(0, int)
+
+
+class FunctionSelector(Selector[FunctionSettings, FunctionState]):
+    """Chooses by a function of the table of clients: name, times selected and observed, what was last reported.
+
+    >>> def quickest(table, k):
+    ...     return np.argsort(table["latency"])[:k]
+    >>> selector = FunctionSelector(Clients(count=3), function=quickest)
+    >>> import enlist
+    >>> selector.tell(selector.ask(k=3), enlist.Feedback(latency=[9.0, 2.0, 4.0]))
+    >>> selector.ask(k=1).clients
+    array([1])
+    """
+
+    name = "function"
+    may_choose_fewer = True
+    Settings = FunctionSettings
+    State = FunctionState
+
+    naming: Callable[[IntArray], AnyArray] | None = None
+    """Position -> name of a client; the clients' own ids if not set."""
+
+    def choose(self, request: Request) -> Choice:
+        positions = request.available
+        naming = self.clients.names if self.naming is None else self.naming
+        table: dict[str, AnyArray] = {
+            "client": naming(positions),
+            "selected": self.counts.selected[positions],
+            "observed": self.counts.observed[positions],
+            "last_round": self.state.last_round[positions],
+            **{name: getattr(self.state, name)[positions] for name in LEARNED},
+        }
+        function = self.settings.function
+        assert function is not None
+        rows = np.asarray(function(table, request.k))
+        if rows.dtype == bool and rows.shape == positions.shape:
+            rows = np.flatnonzero(rows)
+        count, k = len(positions), request.k
+        whole = rows.ndim == 1 and (not len(rows) or rows.dtype.kind in "iu")
+        if not whole or len(rows) > k or len(np.unique(rows)) != len(rows) or ((rows < 0) | (rows >= count)).any():
+            raise InputError(
+                f"the function chose {rows.tolist()}; it must return at most {k} distinct rows of the table, "
+                f"from 0 to {count - 1}, or a mask."
+            )
+        return request.pick(rows.astype(np.int64))
+
+    def learn(self, told: Told) -> None:
+        done = told.completed
+        self.state.last_round[told.clients[done]] = told.selection.round
+        for name in LEARNED:
+            values, known = told.column(name), done & ~np.isnan(told.column(name))
+            getattr(self.state, name)[told.clients[known]] = values[known]
+
+    def amend(self, told: Told) -> None:
+        self.learn(told)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SelectorSource:
+    """Where the selector comes from: made when the first nodes are there, or read from a checkpoint.
+
+    >>> source = SelectorSource.of("oort", settings={"penalty": 1.0}, preset=None, seed=7)
+    >>> source.name, sorted(source.needs), source.create(Clients(count=3)).settings.penalty
+    ('oort', ['latency', 'loss_rms'], 1.0)
+    """
+
+    kind: type[Selector[Any, Any]]
+    seed: int
+    preset: str | None
+    settings: Mapping[str, Any]
+    given: Selector[Any, Any] | None
+    needs: frozenset[str]
+
+    @classmethod
+    def of(
+        cls,
+        selector: AnyMethod | Selector[Any, Any] | Function,
+        settings: Mapping[str, Any] | None,
+        preset: str | None,
+        seed: int,
+    ) -> SelectorSource:
+        """Check what a user passed; a wrong name or setting is refused here, not in the first round."""
+        if isinstance(selector, Selector):
+            if settings or preset:
+                raise InputError("settings and preset were given beside a configured selector; configure it with them.")
+            fields = dataclasses.fields(selector.settings)
+            own = {field.name: getattr(selector.settings, field.name) for field in fields}
+            return cls(type(selector), selector.seed, selector.preset, own, selector, selector.needs)
+        if isinstance(selector, str | type | Method | Mapping):
+            method = selectors.method(selector)
+            kind, given = selectors.get(method.selector), {**method.settings, **(settings or {})}
+            preset = preset or method.preset
+        elif callable(selector):
+            kind, given = FunctionSelector, {"function": selector, **(settings or {})}
+        else:
+            raise InputError(
+                f"selector is {selector!r}; pass a method (a name of enlist.names(), a class, Oort.with_(...)), an "
+                "enlist.Selector, or a function (table, k) -> rows of the table."
+            )
+        needs, seed = _probed(kind, given, preset, seed)
+        return cls(kind, seed, preset, given, None, needs)
+
+    @property
+    def name(self) -> str:
+        """The selector's name."""
+        return self.kind.name
+
+    def create(self, clients: Clients) -> Selector[Any, Any]:
+        """The selector, at its beginning."""
+        if self.given is not None:
+            return self.given
+        return self.kind(clients, seed=self.seed, preset=self.preset, **self.settings)
+
+    def load(self, folder: str | PathLike[str]) -> Selector[Any, Any]:
+        """The selector, as it was saved; its functions are those of now."""
+        functions = {name: value for name, value in self.settings.items() if callable(value)}
+        return storage.load(folder, self.kind, functions)
+
+    def described(self) -> dict[str, Any]:
+        """For the configuration that a run leaves; of a class of the user's, with the digest of its source."""
+        values = {name: _plain(value) for name, value in self.settings.items()}
+        found = {"name": self.name, "preset": self.preset, "settings": values}
+        own = self.kind is not FunctionSelector and selectors.is_code(Method(self.kind).name)
+        return {**found, "source": source_digest(self.kind)} if own else found
+
+
+def _probed(
+    kind: type[Selector[Any, Any]], settings: Mapping[str, Any], preset: str | None, seed: int
+) -> tuple[frozenset[str], int]:
+    """What a selector needs, also of its clients if it says so only when it is made without; and the seed, checked."""
+    names = list(PROBE)
+    sets = [chosen for size in range(len(names) + 1) for chosen in itertools.combinations(names, size)]
+    for columns in sets:
+        known: dict[str, Any] = {name: PROBE[name] for name in columns}
+        try:
+            probe = kind(Clients(count=4, **known), seed=seed, preset=preset, **settings)
+        except UnknownNameError:
+            raise
+        except EnlistError:
+            if columns == sets[-1]:
+                raise
+            continue
+        return probe.needs | {f"clients.{name}" for name in columns}, probe.seed
+    raise AssertionError("the last set of columns is refused or taken")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, np.ndarray | np.generic):
+        return value.tolist()
+    return function_name(value) if callable(value) else value

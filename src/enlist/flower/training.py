@@ -1,0 +1,255 @@
+"""The training part of a round: choose nodes, send, wait for replies, aggregate, and tell the selector."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterable, Sequence
+
+from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord
+from flwr.serverapp import Grid
+from flwr.serverapp.strategy import Strategy
+
+from enlist.errors import InputError
+from enlist.flower import deadlines, privacy, strategies
+from enlist.flower.arrays import Shapes, in_types, shapes_of, templates_of, types_agreed
+from enlist.flower.federation import FlowerFederation
+from enlist.flower.grid import LOGGER, BoundedGridView, Clock, GridView, Messenger, NoNodesError
+from enlist.flower.late import LateReplies
+from enlist.flower.nodes import QUERY, NodeManager
+from enlist.flower.replies import Reply
+from enlist.flower.round import Round
+from enlist.flower.terms import Terms
+from enlist.records import RoundMetrics, Selection
+
+Aggregated = tuple[ArrayRecord | None, MetricRecord | None]
+"""What a strategy makes of replies: a new model and metrics, if it makes any."""
+
+
+class Training:
+    """Rounds of training over one connection to the grid.
+
+    strategy    the user's strategy, prepared to ask every node that it is shown
+    timeout     seconds after which a round ends, whatever its deadline
+    messenger   the messages that are open
+    current     the round that is not over yet
+    late        replies to earlier rounds
+    forms       shapes of arrays with which the app replies, other than those that are sent
+
+    >>> from enlist.flower import with_selector
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> with_selector(FedAvg(), "random", k=5).training.current is None
+    True
+    """
+
+    def __init__(
+        self,
+        strategy: Strategy,
+        terms: Terms,
+        federation: FlowerFederation,
+        node_manager: NodeManager,
+        clock: Clock,
+        timeout: float,
+    ) -> None:
+        self.strategy, self.terms, self.federation, self.node_manager = strategy, terms, federation, node_manager
+        self.clock, self.timeout = clock, timeout
+        self.messenger = Messenger(clock, terms.poll)
+        self.late = LateReplies(merging=terms.late == "merge")
+        self.current: Round | None = None
+        self.forms: list[Shapes] = []
+        self.looked = self.uneven = False
+
+    @property
+    def weight_key(self) -> str:
+        """The key by which the strategy weighs replies."""
+        return strategies.weight_key(self.strategy)
+
+    def configure(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float
+    ) -> list[Message]:
+        """Choose among the nodes that are online, and let the strategy make its messages to those chosen."""
+        if self.federation.tidy():
+            self.late.asked.clear()
+        deadline = deadlines.seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
+        choose = self._shadowed if self.terms.shadow else self._chosen
+        messages, selection, wanted = choose(number, arrays, config, grid, online, now, deadline)
+        table = self.federation.nodes
+        places = {table.order[client]: client for client in selection.clients.tolist()}
+        asked = {message.metadata.dst_node_id for message in messages}
+        nodes = {node: places[client] for node in asked if (client := table.number(node)) in places}
+        expected = None if strategies.any_shape(self.strategy) else shapes_of(arrays)
+        self.current = Round(number, selection, nodes, messages, expected, set(online), now, wanted, self.terms.shadow)
+        self.current.templates = templates_of(arrays)
+        self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
+        self.late.sent(number, nodes, arrays, selection.round)
+        return messages
+
+    def _chosen(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
+        deadline: float,
+    ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
+        federation, least = self.federation, self.node_manager.least
+        wanted = self.terms.number_to_ask
+        selection = federation.choose(online, self.messenger.busy, wanted, now, deadline, self.terms.k)
+        nodes = federation.nodes.at(selection.clients)
+        if len(nodes) < least and "free" not in self.node_manager.undercut:
+            text = "enlist: selector '%s' chose %d nodes, fewer than the %d that min_train_nodes wants"
+            LOGGER.warning(text, federation.source.name, len(nodes), least)
+        if not nodes:
+            return [], selection, []
+        privacy.check_asked(self.strategy, len(nodes))
+        return self._messages(number, arrays, config, grid, nodes), selection, []
+
+    def _messages(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, nodes: list[int]
+    ) -> list[Message]:
+        """The strategy's messages to the nodes that were chosen, one to each."""
+        messages = list(self.strategy.configure_train(number, arrays, config, GridView(grid, nodes)))
+        if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
+            name = type(strategies.innermost(self.strategy)).__name__
+            raise InputError(
+                f"{name} was shown {len(nodes)} chosen nodes and made {len(messages)} messages that do not go to each "
+                "of them once; its configure_train has to respect fraction_train=1 and the like."
+            )
+        return messages
+
+    def _shadowed(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
+        deadline: float,
+    ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
+        wanted = self.federation.would_choose(online, self.messenger.busy, self.terms.k, now, deadline)
+        view = BoundedGridView(grid, self.clock, self.terms.patience)
+        messages = list(self.strategy.configure_train(number, arrays, config, view))
+        nodes = [message.metadata.dst_node_id for message in messages]
+        self.federation.enrol(nodes, self.node_manager.introductions)
+        return messages, self.federation.forced(nodes, now, deadline, wanted), wanted.tolist()
+
+    def exchange(self, grid: Grid, messages: list[Message]) -> None:
+        """Send the messages of the round, and fill it with replies until there are enough, or the deadline."""
+        current = self.current
+        assert current is not None
+        began = self.clock.monotonic()
+        sent = self.messenger.send(grid, messages, "train", current.number)
+        if messages and not sent:
+            raise NoNodesError(f"the SuperLink took none of the {len(messages)} messages of round {current.number}.")
+        seconds = self.timeout if self.terms.shadow else current.selection.deadline
+        enough = len(messages) if self.terms.shadow else self.terms.k
+        known = 0
+
+        def have_enough(found: list[Reply]) -> bool:
+            nonlocal known
+            if len(found) == known:
+                return False
+            self.sort(found[known:])
+            known = len(found)
+            self._look_at_first(current)
+            return current.good(self.forms) >= enough
+
+        found = self.messenger.wait(grid, sent, seconds, have_enough)
+        self.sort(found[known:])
+        current.waited = min(self.clock.monotonic() - began, seconds)
+        current.sent = {instruction.node for instruction in sent}
+
+    def _look_at_first(self, current: Round) -> None:
+        """Name the keys that the very first reply lacks: others may carry them, but a round can be long."""
+        first = next((reply for reply in current.replies.values() if reply.completed), None)
+        if first is None or self.looked:
+            return
+        self.looked = True
+        for lacking in self.federation.lacking(first):
+            text = (
+                "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
+            )
+            LOGGER.warning(text, first.node, self.federation.source.name, lacking, current.number)
+
+    def sort(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Put replies where they belong: to this round, to an earlier one, to the node manager; returns evaluations."""
+        current, found = self.current, []
+        for reply in replies:
+            if reply.kind == "train":
+                reply.examine(self.terms.keys, self.weight_key, None if current is None else current.templates)
+                if current is not None and current.waited is None and reply.round == current.number:
+                    current.replies[reply.identity] = reply
+                else:
+                    self.late.waiting.append(reply)
+            elif reply.kind == QUERY:
+                self.node_manager.introduce(reply)
+            else:
+                found.append(reply)
+        return found
+
+    def aggregate(self, number: int, replies: Iterable[Message], now: float) -> Aggregated:
+        """Decide how everybody has ended, and let the strategy aggregate what can be used.
+
+        `replies` count only if somebody else has sent the messages of the round and waited for them.
+        """
+        current = self.current
+        if current is None:
+            return self.strategy.aggregate_train(number, list(replies))
+        if current.waited is None:
+            pushed = [message for message in current.messages if message.metadata.message_id]
+            sent = self.messenger.adopt(pushed, "train", current.number)
+            self.sort(self.messenger.sort(replies))
+            current.sent = {instruction.node for instruction in sent}
+            current.waited = min(now - current.began, current.selection.deadline)
+        form = current.sort_out(self.forms)
+        if form is not None:
+            self.forms = [form]
+        self.federation.claims.note("num_examples", *current.examples())
+        heaviest = self.heaviest()
+        current.weigh(self.weight_key, heaviest)
+        current.late = self.late.taken()
+        merged: list[Message] = []
+        if self.terms.late == "merge":
+            merged = self.late.merged(
+                number, current.late, current.usable, self.terms.weighting, self.weight_key, heaviest, self.forms
+            )
+        usable = [reply.message for reply in current.usable if reply.message is not None]
+        return self._aggregated(current, [*usable, *merged])
+
+    def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
+        """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        if 0 < len(replies) < self.terms.min_replies:
+            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
+            LOGGER.warning(text, len(replies), self.terms.min_replies)
+            current.count_nothing()
+            return None, None
+        if not replies and not current.failures and privacy.wrappers(self.strategy):
+            return None, None  # clipping that adapts would divide by the number of replies
+        factor = privacy.unevenness(self.strategy, [reply.weight for reply in current.usable])
+        if factor > privacy.UNEVEN and not self.uneven:
+            self.uneven = True
+            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
+            LOGGER.warning(text, factor, self.weight_key)
+        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
+        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
+        with fitting:
+            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
+        current.updated = arrays is not None
+        if arrays is not None and not self.terms.shadow:
+            arrays = in_types(arrays, types)
+        if replies and not current.updated:
+            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
+            name = type(self.strategy).__name__
+            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
+            current.count_nothing()
+        return arrays, metrics
+
+    def heaviest(self) -> float:
+        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
+        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
+
+    def close(self, metrics: RoundMetrics) -> Round:
+        """Tell the selector what became of the round, and of late replies; returns the round that is over."""
+        current = self.current
+        assert current is not None
+        assert current.waited is not None
+        by_round: dict[int, list[Reply]] = {}
+        for reply in current.late:
+            by_round.setdefault(reply.round, []).append(reply)
+        for number, replies in by_round.items():
+            self.federation.arrived(self.late.chosen[number], replies, current.number - number, current.online)
+        self.federation.settle(current.selection, current.reported, current.waited, current.online, metrics)
+        self.current = None
+        self.late.forget({sent.round for sent in self.messenger.open.values() if sent.kind == "train"})
+        return current

@@ -1,0 +1,98 @@
+"""Why runs failed: failure.json in the folder of a run that ended with an error, failures.json of a whole comparison.
+
+A run that is killed leaves neither. Whoever goes on with a run, or does the missing runs again, removes them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from enlist import storage
+from enlist._internal import files
+from enlist.errors import EnlistError
+from enlist.runs.tables import read_json
+
+FAILURE, FAILURES = "failure.json", "failures.json"
+LONGEST = 4_000
+"""Characters of a reason."""
+LARGEST = 4_000_000
+"""Bytes of a file that is read."""
+
+
+def note_failure(folder: Path, error: BaseException) -> None:
+    """Write down with what error a run ended; a disk on which that cannot be done is not a second error.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     note_failure(Path(folder), ZeroDivisionError("division by zero"))
+    ...     failure_of(Path(folder))
+    'ZeroDivisionError: division by zero'
+    """
+    text = str(error) if isinstance(error, EnlistError) else f"{type(error).__name__}: {error}"
+    with contextlib.suppress(OSError, EnlistError):
+        _write(folder / FAILURE, {"why": text[:LONGEST]})
+
+
+def forget_failure(folder: Path) -> None:
+    """Somebody goes on with the run.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     note_failure(Path(folder), ZeroDivisionError("division by zero"))
+    ...     forget_failure(Path(folder))
+    ...     list(Path(folder).iterdir())
+    []
+    """
+    with contextlib.suppress(OSError):
+        (folder / FAILURE).unlink(missing_ok=True)
+
+
+def failure_of(folder: Path) -> str:
+    """With what error a run ended; empty if it did not.
+
+    >>> failure_of(Path("no/such/run"))
+    ''
+    """
+    return str(_read(folder / FAILURE).get("why", ""))
+
+
+def note_failures(folder: Path, reasons: Mapping[str, str]) -> None:
+    """Write down which runs below a folder failed, by the path of each, and why; without any, that none did.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     note_failures(Path(folder), {"runs/oort/0": "no memory"})
+    ...     failures_of(Path(folder)), note_failures(Path(folder), {}), failures_of(Path(folder))
+    ({'runs/oort/0': 'no memory'}, None, {})
+    """
+    with contextlib.suppress(OSError, EnlistError):
+        if reasons:
+            _write(folder / FAILURES, {name: why[:LONGEST] for name, why in reasons.items()})
+        else:
+            (folder / FAILURES).unlink(missing_ok=True)
+
+
+def failures_of(folder: Path) -> dict[str, str]:
+    """Runs below a folder that failed, and why; none if the file cannot be read.
+
+    >>> failures_of(Path("no/such/comparison"))
+    {}
+    """
+    return {str(name): str(why) for name, why in _read(folder / FAILURES).items()}
+
+
+def _write(path: Path, content: Mapping[str, str]) -> None:
+    storage.replace(path, f"{json.dumps(content, indent=1)}\n".encode())
+
+
+def _read(path: Path) -> dict[str, object]:
+    try:
+        if not files.has_file(path) or path.stat().st_size > LARGEST:
+            return {}
+        found = read_json(path)
+    except (OSError, EnlistError):
+        return {}
+    return found if isinstance(found, dict) else {}

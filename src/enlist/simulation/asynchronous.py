@@ -1,0 +1,225 @@
+"""Asynchronous runs: clients are replaced as they finish, and a round is a step of the server.
+
+`Asynchronous.step` is what `Simulation.step` is for rounds. What is particular to a protocol is in
+protocols/asynchronous.py; state, clients, updates and driver are those of the simulation.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import TYPE_CHECKING
+
+from enlist.errors import InputError
+from enlist.records import Outcome, Selection
+from enlist.simulation.protocols import AsynchronousProtocol, Versions
+from enlist.simulation.round.clock import Event, Kind
+from enlist.simulation.round.evaluating import evaluate
+from enlist.simulation.round.rows import RoundRecord
+from enlist.simulation.round.steps import Ended, Step, at_work, events
+from enlist.simulation.round.updates import weights
+from enlist.simulation.round.waiting import IDLE, Schedule
+from enlist.training.flat import Vectors
+
+if TYPE_CHECKING:
+    from enlist.simulation.simulation import Simulation
+
+PATIENCE = 30 * 86400.0
+"""Virtual seconds in which nobody is at work or can be asked, after which a run gives up."""
+LOSSES = 10
+"""A step ends without a full buffer once so many times as many clients as work at once were lost in it."""
+VERSION_BYTES = 8 * 2**30
+"""Old models that clients at work were sent may not take more than this."""
+OUTCOMES = {Kind.ERROR: Outcome.FAILED, Kind.LOST: Outcome.DROPPED, Kind.DEADLINE: Outcome.LATE}
+
+
+class Asynchronous:
+    """The steps of a simulation whose protocol is asynchronous.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 9}, rounds={"protocol": "buffered", "concurrency": 5, "buffer": 2})
+    >>> with Simulation(config) as simulation:
+    ...     rows = [simulation.step().row for _ in range(3)]
+    >>> [(row["asked"], row["completed"]) for row in rows]
+    [(6, 2), (2, 2), (2, 2)]
+    """
+
+    def __init__(self, simulation: Simulation, protocol: AsynchronousProtocol) -> None:
+        self.simulation, self.protocol = simulation, protocol
+        self.state, self.clients, self.driver = simulation.state, simulation.clients, simulation.driver
+        self.schedules: dict[int, tuple[Selection, Schedule]] = {}
+        """Of selections with clients at work; not part of the state, as they can be computed again."""
+        self.clients.round_of = lambda number: self.versions.sent[number] + 1
+
+    @property
+    def versions(self) -> Versions:
+        """What clients at work were sent."""
+        assert isinstance(self.state.memory, Versions)
+        return self.state.memory
+
+    def step(self) -> RoundRecord:
+        """One step: fill places and wait until the buffer is full, train, merge, evaluate, tell, and write down."""
+        simulation, state, driver, config = self.simulation, self.state, self.driver, self.simulation.config
+        state.round += 1
+        driver.join()
+        online = self.clients.online(state.round, state.now, state.members)
+        step = Step(state.round, state.now, int(online.sum()), state.deadline.seconds)
+
+        self._gather(step)
+        step.end = state.now
+
+        self._train(step)
+        self._judge(step)
+
+        self._forget_old()
+        state.models.put(state.round, state.server.model)
+        measured = evaluate(state, config, simulation.trainer, simulation.evaluator, last=simulation.finished)
+        learning = driver.tell_step(step, measured)
+
+        users = simulation.population.users
+        participations = [
+            entry.row(step.number, self.clients.round_of(entry.asked.round), users) for entry in step.ended
+        ]
+        row = step.row(measured, self.clients.model_bytes)
+        state.memory = self.versions.kept({event.round for event in state.queue})
+        selection = step.selection()
+        reasons = selection.terms if config.evaluation.reasons else None
+        return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
+
+    def _gather(self, step: Step) -> None:
+        """Take what happens, instant by instant, until the buffer is full; when an instant is over, fill places."""
+        state, queue = self.state, self.state.queue
+        patience = state.now + PATIENCE
+        while not self.protocol.full(len(step.updates)) and not self._hopeless(step):
+            if queue.next_time > state.now:
+                again = self._fill(step)
+                later = min(queue.next_time, again)
+                if not len(queue) and later > patience:
+                    state.now, state.abandoned = patience, True
+                    return
+                state.now = max(later, math.nextafter(state.now, math.inf))
+                if queue.next_time > state.now:
+                    continue
+            self._take(queue.pop(), step)
+            patience = state.now + PATIENCE
+
+    def _fill(self, step: Step) -> float:
+        """Ask for clients for all free places; returns when to ask again if some of them stay free."""
+        state = self.state
+        places = self.protocol.places(len(state.queue))
+        if places <= 0:
+            return math.inf
+        online, busy = self.clients.online(state.round, state.now, state.members), at_work(state.queue, state.members)
+        free = int((online & ~busy).sum())
+        if free:
+            picked, looked_at, choosing = self.driver.ask(online, places, places, self.simulation._losses, busy)
+            step.asked.append(picked)
+            step.looked_at += looked_at
+            step.choosing += choosing
+            state.memory = self.versions.asked(picked.round, state.round - 1)
+            for event in events(picked, self._schedule(picked.round)):
+                state.queue.push(event)
+            if len(picked) == places:
+                return math.inf
+            if len(picked) < free:  # the selector wants nobody else now
+                return state.now + IDLE
+        coming = self.simulation.population.availability.next_online(state.now)
+        return coming if coming > state.now else state.now + IDLE
+
+    def _take(self, event: Event, step: Step) -> None:
+        """A participation has ended: its update goes into the buffer, unless the version it is of is gone."""
+        self.state.now = event.time
+        asked = self.driver.books.selection(event.round)
+        assert asked is not None
+        staleness = self.state.round - 1 - self.versions.sent[event.round]
+        ended = Ended(
+            asked, event.client, OUTCOMES.get(event.kind, Outcome.COMPLETED), staleness, self._schedule(event.round)
+        )
+        if event.kind == Kind.ERROR:
+            ended.why = "crashed"
+        elif event.kind == Kind.REPLY and self.protocol.gone(staleness):
+            ended.outcome = Outcome.LATE
+            limit = self.protocol.settings.max_staleness
+            ended.why = f"stale: {staleness} steps old, and rounds.max_staleness is {limit}"
+        step.ended.append(ended)
+
+    def _hopeless(self, step: Step) -> bool:
+        """Whether so many clients were lost that the server goes on with what it has."""
+        return len(step.ended) - len(step.updates) >= LOSSES * self.protocol.settings.at_work
+
+    def _train(self, step: Step) -> None:
+        """Train those whose updates are in the buffer, in client order, and change the model."""
+        simulation, server = self.simulation, self.state.server
+        buffer = sorted(step.updates, key=lambda entry: (entry.client, entry.asked.round))
+        tasks = simulation.updates.tasks([(entry.asked, entry.client, entry.share) for entry in buffer])
+        if self.protocol.averages:
+            factors = {_sender(entry): self.protocol.counts(entry.staleness) for entry in buffer}
+            given = _given(buffer)
+            reports = simulation.updates.averaged(tasks, given, factors)
+            for entry in buffer:
+                entry.report = reports[_sender(entry)]
+                weight = given.get(_sender(entry), server.aggregator.weight(entry.report.samples))
+                entry.weight = math.nan if weight is None else factors[_sender(entry)] * weight
+            server.finish()
+            return
+        found, models = simulation.updates.kept(tasks)
+        for entry in buffer:
+            entry.report, entry.weight = found[entry.client], self.protocol.counts(entry.staleness)
+            if entry.client in models:
+                self._mix(entry, models[entry.client])
+
+    def _mix(self, entry: Ended, model: Vectors) -> None:
+        """Move towards the model of a client."""
+        server = self.state.server
+        if entry.asked.weights is not None:
+            raise InputError(
+                f"selector '{self.state.selector.name}' weighs updates itself, and rounds.protocol is 'async', which "
+                "mixes models one by one; use 'buffered'."
+            )
+        server.move_to(self.protocol.mixed(server.model, model, entry.staleness))
+
+    def _judge(self, step: Step) -> None:
+        """Whose update was refused or distrusted has FAILED."""
+        distrusted = self.state.server.distrusted if self.protocol.averages else {}
+        buffer = step.updates
+        for entry in buffer:
+            if reason := distrusted.get(_sender(entry)):
+                entry.report = dataclasses.replace(entry.report, error=reason)
+            if entry.report.error:
+                entry.outcome = Outcome.FAILED
+        self.state.exclusion.note(((entry.client, bool(entry.report.error)) for entry in buffer), self.state.round)
+
+    def _forget_old(self) -> None:
+        """Forget versions that nobody trains from any more; of the others, too many are refused."""
+        state, at_work = self.state, {event.round for event in self.state.queue}
+        kept = self.protocol.needed(self.versions.kept(at_work), state.round)
+        state.models.keep(kept)
+        self.schedules = {number: known for number, known in self.schedules.items() if number in at_work}
+        size = self.clients.model_bytes * len(kept)
+        if size > VERSION_BYTES:
+            raise InputError(
+                f"clients at work were sent {len(kept)} versions of the model, {size / 2**30:.1f} GiB; at most "
+                f"{VERSION_BYTES / 2**30:.0f} GiB are kept. Set rounds.max_staleness below {len(kept)}, or a smaller "
+                "rounds.concurrency."
+            )
+
+    def _schedule(self, number: int) -> Schedule:
+        """What is to become of a selection with clients at work."""
+        picked = self.driver.books.selection(number)
+        assert picked is not None
+        if number not in self.schedules or self.schedules[number][0] is not picked:
+            self.schedules[number] = picked, self.clients.schedule(picked)
+        return self.schedules[number][1]
+
+
+def _sender(entry: Ended) -> tuple[int, int]:
+    return entry.client, entry.asked.round
+
+
+def _given(buffer: list[Ended]) -> dict[tuple[int, int], float]:
+    """Weights of a selector that weighs updates itself: each selection counts by its share of the buffer."""
+    return {
+        _sender(entry): weights(entry.asked)[entry.client] * len(entry.asked) / len(buffer)
+        for entry in buffer
+        if entry.asked.weights is not None
+    }

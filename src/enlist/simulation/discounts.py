@@ -1,0 +1,77 @@
+"""What an update counts by its staleness: the steps of the server since its client was sent the model.
+
+The three functions of Xie, Koyejo, Gupta: Asynchronous Federated Optimization, OPT 2020, of which FedBuff uses the
+polynomial with a = 0.5.
+"""
+
+from __future__ import annotations
+
+import abc
+from typing import Annotated, Literal
+
+import pydantic
+
+from enlist._internal.options import Options
+
+
+class DiscountOptions(Options, abc.ABC):
+    """Options of a discount: `of` is the factor for a staleness, 1 for a fresh update and never above it.
+
+    >>> sorted(DiscountOptions.model_fields)
+    ['kind']
+    """
+
+    kind: str
+
+    @abc.abstractmethod
+    def of(self, staleness: int) -> float:
+        """The factor for an update that is so many steps old."""
+
+
+class Constant(DiscountOptions):
+    """Every update counts 1, however stale.
+
+    >>> Constant().of(7)
+    1.0
+    """
+
+    kind: Literal["constant"] = "constant"
+
+    def of(self, staleness: int) -> float:
+        """1."""
+        return 1.0
+
+
+class Polynomial(DiscountOptions):
+    """(1 + staleness)^-a; with a = 0.5 that is FedBuff's 1 / sqrt(1 + staleness).
+
+    >>> Polynomial().of(3), Polynomial(a=1.0).of(3)
+    (0.5, 0.25)
+    """
+
+    kind: Literal["polynomial"] = "polynomial"
+    a: float = pydantic.Field(0.5, ge=0, le=100, description="Exponent.")
+
+    def of(self, staleness: int) -> float:
+        """(1 + staleness)^-a."""
+        return float((1.0 + staleness) ** -self.a)
+
+
+class Hinge(DiscountOptions):
+    """1 up to a staleness of b, then 1 / (a (staleness - b) + 1).
+
+    >>> Hinge().of(4), round(Hinge().of(6), 4)
+    (1.0, 0.0476)
+    """
+
+    kind: Literal["hinge"] = "hinge"
+    a: float = pydantic.Field(10.0, ge=0, le=1e6, description="Slope beyond b.")
+    b: int = pydantic.Field(4, ge=0, description="Staleness up to which an update counts 1.")
+
+    def of(self, staleness: int) -> float:
+        """1, or 1 / (a (staleness - b) + 1)."""
+        return 1.0 if staleness <= self.b else 1.0 / (self.a * (staleness - self.b) + 1.0)
+
+
+AnyDiscount = Annotated[Constant | Polynomial | Hinge, pydantic.Field(discriminator="kind")]
+"""Type of a field that holds any discount."""

@@ -1,0 +1,184 @@
+"""The numbers that claims compare, and the two rules that are no plain comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from enlist._internal.typing import FloatArray
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict
+from enlist.studies.fedsuv.process import DIAGONAL
+from enlist.studies.fedsuv.settings import LOW
+from enlist.studies.measures import FINAL_ACCURACY, Measure, Value, final_accuracy
+from enlist.studies.results import Outcome, Results
+from enlist.studies.rules import Arm, Rule
+
+LAST = 0.2
+"""Part of the rounds, at the end, over which it is counted who would be in time."""
+CORNER = 0.5
+"""Validity and utility from which on a client lies in the upper right corner: a quarter of all do."""
+
+
+def number(name: str, of: Callable[[Outcome], float], digits: int = 2) -> Measure:
+    """A measure that needs no yardstick."""
+    return Measure(name, lambda outcome, base: Value(of(outcome)), digits=digits)
+
+
+def able(outcome: Outcome) -> float:
+    """Share of those asked in the last rounds who would meet the deadline in a typical one."""
+    shares = np.asarray(outcome["able"])
+    return float(shares[-max(round(LAST * len(shares)), 1) :].mean())
+
+
+def candidate(outcome: Outcome, low: bool) -> float:
+    """Share of the rounds in which clients of low validity, or all others, were candidates, in their mean."""
+    of = (outcome["validity"] < LOW) == low
+    return float(outcome["candidate"][of].mean() / len(outcome["valued"]))
+
+
+def gone(outcome: Outcome) -> float:
+    """Share of the clients of low validity that were no candidates to the end."""
+    return float((outcome["candidate"][outcome["validity"] < LOW] < len(outcome["valued"])).mean())
+
+
+def corner(outcome: Outcome) -> float:
+    """Share of the requests that went to clients whose validity and utility are both high."""
+    high = (outcome["validity"] >= CORNER) & (outcome["utility"] >= CORNER)
+    return float(outcome["selected"][high].sum() / outcome["selected"].sum())
+
+
+def part(outcome: Outcome, name: str) -> float:
+    """Of those that were counted in all rounds, the share of whom something holds; 0 if there were none."""
+    of, holds = outcome[name].sum(axis=0)
+    return float(holds / of) if of else 0.0
+
+
+def exponent(outcome: Outcome) -> float:
+    """e of regret (against the Pareto front) ~ rounds^e over the second half: 1 is linear, 0 is none."""
+    total = np.maximum(np.cumsum(outcome["front"]), 1e-12)
+    half = len(total) // 2
+    return float(math.log(total[-1] / total[half - 1]) / math.log(len(total) / half))
+
+
+def all_eliminated(outcome: Outcome) -> list[bool]:
+    """Theorem 5.1 in a run: whether everybody was eliminated of whom it says so; no case if it says so of nobody."""
+    named, removed = outcome["hopeless"].sum(axis=0)
+    return [bool(named == removed)] if named else []
+
+
+def all_covered(outcome: Outcome) -> bool:
+    """Theorem 5.3 in a run: whether every client's truth lay in its rectangle in every round."""
+    return bool((outcome["covered"][:, 2] >= 1.0).all())
+
+
+def below(values: FloatArray, bound: FloatArray, most: FloatArray) -> list[bool]:
+    """Whether values keep to a bound wherever it says something, that is, lies below what is possible at most."""
+    says = bound < most
+    return [bool((values <= bound)[says].all())] if says.any() else []
+
+
+def narrow(outcome: Outcome) -> list[bool]:
+    """Theorem 5.4 in a run, in rounds whose bound is below the diagonal of the unit square."""
+    return below(outcome["width"], outcome["width_bound"], np.full(len(outcome["width"]), DIAGONAL))
+
+
+def little_regret(outcome: Outcome) -> list[bool]:
+    """Theorem 5.5 in a run, in rounds whose bound is below 1 a round, the most that anybody can lose."""
+    lost = np.cumsum(outcome["front"])
+    return below(lost, outcome["regret_bound"], np.arange(1.0, len(lost) + 1.0))
+
+
+ACCURACY_RATIO = dataclasses.replace(number(FINAL_ACCURACY.name, final_accuracy, 3), ratio=True)
+ABLE = number(
+    f"share of those asked in the last {LAST:g} of the rounds who would meet a typical round's deadline", able
+)
+VALUED = number(
+    "valid utility of all rounds, of the best possible", lambda one: float(np.mean(one["valued"]) / one["best"])
+)
+LOW_ROUNDS = number(
+    f"share of the rounds in which clients of validity below {LOW:g} are candidates", lambda one: candidate(one, True)
+)
+STAY = number(
+    f"rounds as candidates of all others over those of clients of validity below {LOW:g}",
+    lambda one: candidate(one, False) / max(candidate(one, True), 1e-9),
+)
+GONE = number(f"share of the clients of validity below {LOW:g} that are gone by the last round", gone)
+IN_CORNER = number(f"share of the requests that go to clients of validity and utility of {CORNER:g} or more", corner)
+WRONGLY = number(
+    "share of those eliminated who are more valid than the client they were compared with",
+    lambda one: part(one, "eliminated"),
+    4,
+)
+MISJUDGED = number(
+    "share of those removed by the Pareto step who are Pareto-optimal", lambda one: part(one, "pruned"), 4
+)
+EXPONENT = number("exponent of the growth of regret over the second half of the rounds", exponent)
+
+
+@dataclasses.dataclass(frozen=True)
+class OverWorst:
+    """A ratio to the worst of several, by its mean: what the paper's gains in accuracy are.
+
+    >>> OverWorst(ACCURACY_RATIO, Arm("a", "A"), [Arm("b", "B"), Arm("c", "C")], 0.026).words().partition(", ")[2]
+    "A's over that of the worst of B and C, geometric mean: interval above 1, mean at least 1.026 times"
+    """
+
+    measure: Measure
+    of: Arm
+    against: Sequence[Arm]
+    margin: float
+
+    def words(self) -> str:
+        names = " and ".join(arm.name for arm in self.against)
+        asked = f"interval above 1, mean at least {self.measure.shown(1.0 + self.margin)}"
+        return f"{self.measure.name}, {self.of.name}'s over that of the worst of {names}, geometric mean: {asked}"
+
+    def __call__(self, results: Results) -> Verdict:
+        def mean(arm: Arm) -> float:
+            outcomes = results[arm.key].outcomes.values()
+            return float(np.mean([self.measure.of(each, each).number for each in outcomes]))
+
+        worst = min(self.against, key=mean)
+        verdict = Rule("greater", self.measure, self.of, [worst], self.margin)(results)
+        return verdict._replace(ours=f"{verdict.ours} against {worst.name}")
+
+
+@dataclasses.dataclass(frozen=True)
+class Somewhere:
+    """The largest of the same ratio in several settings: what "up to 3.54 times" is. Settings not run are left out.
+
+    reproduced   it is at least `least` on average, with an interval above 1
+    partly       it is certainly above 1, but smaller
+    not          it may be 1 wherever it was run; or runs that never got there make it a bound from above
+
+    >>> from enlist.studies.measures import ROUNDS_TO_TARGET
+    >>> rule = Rule("greater", ROUNDS_TO_TARGET, Arm("a/x", "A"), [Arm("a/b", "random")], 0.05)
+    >>> Somewhere({"tight": rule}, 2.83).words()[-89:]
+    "largest of random's over A's, geometric means: interval above 1, mean at least 2.83 times"
+    """
+
+    parts: Mapping[str, Rule]
+    least: float
+
+    def words(self) -> str:
+        rule = next(iter(self.parts.values()))
+        (rival,) = rule.against
+        return (
+            f"{rule.measure.name}, in {', '.join(self.parts)} where they were run: largest of {rival.name}'s over "
+            f"{rule.of.name}'s, geometric means: interval above 1, mean at least {self.least:g} times"
+        )
+
+    def __call__(self, results: Results) -> Verdict:
+        there = {name: rule for name, rule in self.parts.items() if rule.of.key in results}
+        found = {n: r.compare(results, r.of, r.against[0]) for n, r in (there or self.parts).items()}
+        name = max(found, key=lambda each: (not found[each].flattered, found[each].summary.mean))
+        largest = found[name]
+        ours = f"{largest.shown(2)} ({name}, of {len(found)} settings)"
+        if largest.flattered or not largest.summary.low > 1.0:
+            return Verdict(NOT, ours, "in no setting it is certainly above 1")
+        if largest.summary.mean >= self.least:
+            return Verdict(REPRODUCED, ours, f"the interval lies above 1, and the mean reaches {self.least:g}")
+        return Verdict(PARTLY, ours, f"it is certainly above 1, but the mean stays below {self.least:g}")

@@ -1,0 +1,156 @@
+"""The catalogue: what was found, the status of each run, versions by which changes are seen, one colour per method."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import itertools
+import threading
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from enlist._internal.text import printable
+from enlist.report.charts import NEUTRAL, many_colours
+from enlist.runs.failures import failures_of
+from enlist.ui.cache import ROOM, TableCache, version
+from enlist.ui.index import GROUPS, MOST_ITEMS, RUNS, Index, Item, segment
+from enlist.ui.status import RunSummary
+from enlist.ui.views.model import NotFoundError
+
+SCAN = 3.0
+"""Seconds between searches for new folders, in which also finished runs are looked at."""
+INTERVAL = 0.4
+"""Seconds between looks at runs that are not finished."""
+MOST_METHODS = 500
+"""Methods that have a colour of their own; the rest are coloured chart by chart."""
+
+
+class Catalogue:
+    """Everything that views are made from. `refresh` brings it up to date; it may be called from any thread.
+
+    >>> import tempfile
+    >>> from enlist.runs.example import example_run, write_run
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     _ = write_run(example_run("oort", seed=2), Path(place) / "mine")
+    ...     catalogue = Catalogue([Path(place)])
+    ...     changed = catalogue.refresh()
+    >>> [summary.method for summary in catalogue.summaries.values()], catalogue.colours
+    (['oort'], {'oort': '#0b6e99'})
+    """
+
+    def __init__(self, roots: Sequence[Path], room: int = ROOM) -> None:
+        self.roots, self.tables = list(roots), TableCache(room)
+        self.index = Index({})
+        self.summaries: dict[str, RunSummary] = {}
+        self.failures: dict[str, str] = {}
+        """Ids of runs that failed -> why, as the comparisons that they belong to say."""
+        self.versions: dict[str, str] = {}
+        self.number = 0
+        """Of the last change."""
+        self.colours: dict[str, str] = {}
+        self._palette = itertools.cycle(many_colours())
+        self._scanned = self._refreshed = -1e9
+        self._lock = threading.Lock()
+
+    def due(self) -> bool:
+        """Whether it is time to look again."""
+        return time.monotonic() - self._refreshed >= INTERVAL
+
+    def refresh(self) -> set[str]:
+        """Look at folders; returns the ids of what has changed, with all that they belong to."""
+        with self._lock:
+            began = time.monotonic()
+            whole = began - self._scanned >= SCAN
+            if whole:
+                self.index = Index.of(self.roots)
+                self.failures = _failures(self.index)
+                self._scanned = time.monotonic()
+            items = self.index.items
+            summaries, versions = dict(self.summaries) if not whole else {}, {}
+            for item in items.values():
+                if item.kind not in RUNS:
+                    continue
+                known = self.summaries.get(item.id)
+                if not whole and known is not None and known.status.state == "finished":
+                    versions[item.id] = self.versions[item.id]
+                    continue
+                summary = self._judged(self.tables.summary(item))
+                summaries[item.id] = summary
+                versions[item.id] = f"{version(item)}-{summary.status.state}"
+            versions |= self._of_groups(versions)
+            changed = {id for id, found in versions.items() if self.versions.get(id) != found}
+            changed |= self.versions.keys() - versions.keys()
+            self.summaries, self.versions = summaries, versions
+            self._colour(summaries)
+            self.number += bool(changed)
+            self._refreshed = time.monotonic()
+            return changed
+
+    def _of_groups(self, runs: dict[str, str]) -> dict[str, str]:
+        """Versions of what holds runs: they change when a run does, and when their own files do."""
+        inside: dict[str, list[str]] = {}
+        for id, found in runs.items():
+            parent = self.index.items[id].parent
+            while parent is not None:
+                inside.setdefault(parent, []).append(f"{id} {found}")
+                parent = self.index.items[parent].parent
+        groups = [item for item in self.index.items.values() if item.kind not in RUNS]
+        return {item.id: _digest([version(item), *inside.get(item.id, [])]) for item in groups}
+
+    def _colour(self, summaries: dict[str, RunSummary]) -> None:
+        for summary in summaries.values():
+            name = summary.method
+            if (
+                name
+                and name not in self.colours
+                and summary.item.kind != "personal"
+                and len(self.colours) < MOST_METHODS
+            ):
+                self.colours[name] = NEUTRAL.get(name) or next(self._palette)
+
+    def item(self, id: str, kinds: Sequence[str] = ()) -> Item:
+        """The item of an id, which must be of one of these kinds."""
+        found = self.index.items.get(id)
+        if found is None:
+            raise NotFoundError(
+                "nothing of that name lies below the folders that were given; it may have been removed."
+            )
+        if kinds and found.kind not in kinds:
+            raise NotFoundError(f"{found.id} is a {found.kind}; there it is a {kinds[0]} that is shown.")
+        return found
+
+    def summary(self, item: Item) -> RunSummary:
+        """How a run stands."""
+        return self.summaries.get(item.id) or self._judged(self.tables.summary(item))
+
+    def _judged(self, summary: RunSummary) -> RunSummary:
+        """A run that nobody goes on with has failed, if its comparison says so."""
+        why = self.failures.get(summary.item.id)
+        if why is None or summary.status.state != "stalled":
+            return summary
+        return dataclasses.replace(summary, status=dataclasses.replace(summary.status, state="failed", why=why))
+
+    def missing(self, items: Sequence[Item]) -> dict[str, str]:
+        """Runs of these items that failed before they had a folder -> why."""
+        if not self.failures:
+            return {}
+        inside = tuple(f"{item.id}/" for item in items)
+        return {id: why for id, why in self.failures.items() if id.startswith(inside) and id not in self.index.items}
+
+    def version(self, items: Sequence[Item]) -> str:
+        """A text that changes when one of the items does."""
+        return _digest([f"{item.id} {self.versions.get(item.id, '')}" for item in items])
+
+
+def _failures(index: Index) -> dict[str, str]:
+    found: dict[str, str] = {}
+    for item in index.items.values():
+        if item.kind in GROUPS.values():
+            for path, why in failures_of(item.folder).items():
+                found[f"{item.id}/{'/'.join(map(segment, path.split('/')))}"] = printable(why, 400)
+    return dict(itertools.islice(found.items(), MOST_ITEMS))
+
+
+def _digest(parts: Sequence[str]) -> str:
+    return hashlib.sha256("\n".join(parts).encode(errors="replace")).hexdigest()[:16]

@@ -1,0 +1,97 @@
+"""Energy in the simulator: joules of a participation, batteries that run out, totals and energy to a target."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from enlist.devices import Batteries, Energy, Latency, Power
+from enlist.runs.printing import comparison_table
+from enlist.simulation import Config, Simulation, compare, simulate
+
+SMALL = {
+    "data": {"clients": 8},
+    "model": {"name": "logistic"},
+    "rounds": {"rounds": 4, "k": 3},
+    "evaluation": {"every": 1},
+}
+
+
+def test_joules_by_hand():
+    # 2 s at 1 W, 10 s at 3 W, 1 s at 2 W: 2 + 30 + 2.
+    power, client = Power(np.array([3.0]), np.array([1.0]), np.array([2.0])), np.array([0])
+    latency = Latency(np.array([2.0]), np.array([10.0]), np.array([1.0]))
+    for until, joules in ((1.0, 1.0), (2.0, 2.0), (5.0, 11.0), (12.5, 33.0), (99.0, 34.0)):
+        assert power.joules(client, latency, np.array([until]))[0] == pytest.approx(joules)
+        if joules < 34:
+            assert power.lasts(client, latency, np.array([joules]))[0] == pytest.approx(until)
+    assert np.isinf(power.lasts(client, latency, np.array([34.0])))[0]
+
+
+def test_batteries_charge_up_to_full():
+    batteries = Batteries(100.0, 2.0, np.array([50.0]), np.zeros(1))
+    assert batteries.at(10.0)[0] == 70.0
+    batteries.spend(np.array([0]), np.array([60.0]), now=10.0)
+    assert batteries.at(10.0)[0] == 10.0
+    assert batteries.at(1000.0)[0] == 100.0
+
+
+def test_watts_follow_the_kind_of_device_unless_they_are_given():
+    assert Energy().watts("tiers")[0] > Energy().watts("phones")[0]
+    assert Energy(compute_watts=7.0).watts("tiers") == (7.0, *Energy().watts("tiers")[1:])
+
+
+def test_rows_sum_up_to_what_was_spent():
+    config = Config(**SMALL, energy={"spread": 0.0, "compute_watts": 3, "download_watts": 1, "upload_watts": 2})
+    with Simulation(config) as simulation:
+        record = simulation.step()
+    rows = record.participations
+    for row in rows:
+        assert row["energy"] == pytest.approx(row["download"] + 3 * row["compute"] + 2 * row["upload"])
+    assert record.row["energy"] == pytest.approx(sum(row["energy"] for row in rows))
+
+
+def test_a_run_without_energy_is_as_before(tmp_path):
+    runs = {name: simulate(Config(**SMALL, **more), folder=tmp_path / name) for name, more in
+            (("with", {"energy": {}}), ("without", {}))}  # fmt: skip
+    plain, counted = ((tmp_path / name / "rounds.csv").read_text().splitlines() for name in ("without", "with"))
+    assert "energy" not in plain[0]
+    assert counted[0] == plain[0] + ",energy"
+    assert [line.rpartition(",")[0] for line in counted] == plain
+    assert "energy" not in (tmp_path / "without" / "config.json").read_text()
+    assert "energy" not in runs["without"].summary
+    assert runs["with"].summary["energy"] > 0
+
+
+def test_who_runs_out_of_power_drops_out():
+    config = Config(**SMALL, energy={"battery": 1.0, "charge_watts": 0.0, "charged": 1.0})
+    with Simulation(config) as simulation:
+        record = simulation.step()
+        assert record.row["dropped"] == 3
+        assert record.row["energy"] == pytest.approx(3.0)
+        assert simulation.state.batteries.at(simulation.now)[record.selection.clients].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_energy_to_the_target_stands_beside_the_time_to_it():
+    config = Config(**SMALL | {"evaluation": {"every": 1, "target": 0.1}}, energy={})
+    rows = compare(config, "random, oort", seeds=2).rows
+    for row in rows:
+        assert 0 < row["energy_to"] <= row["energy"]
+    header = comparison_table(rows)[0]
+    assert header[3] == "energy to 10 %"
+    assert "energy" in header
+    run = simulate(config)
+    found = run.summary
+    assert found["energy_to_target"] <= found["energy"]
+    assert found["energy"] == pytest.approx(run.rounds["energy"].sum())
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_it_is_the_same_after_a_stop(tmp_path, workers):
+    config = Config(**SMALL, energy={"battery": 60.0, "charge_watts": 0.5}, failures={"crash": 0.2})
+    simulate(config, "oort", folder=tmp_path / "whole")
+    for stop in (2, 4):
+        shorter = config.replace(f"rounds.rounds={stop}")
+        simulate(shorter, "oort", folder=tmp_path / "cut", workers=workers, resume=stop > 2)
+    for name in ("rounds.csv", "participations.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()

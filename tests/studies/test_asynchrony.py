@@ -1,0 +1,68 @@
+"""The study of asynchrony: equal numbers of updates, one clock, claims that say what they ask."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from enlist.simulation import Config
+from enlist.studies import asynchrony
+from enlist.studies.asynchrony import METHODS, PER_STEP, STUDY
+from enlist.studies.claims import NOT, REPRODUCED
+from enlist.studies.results import Group, Outcome, Results
+
+SPEED = {"synchronous": 1.0, "buffered": 2.0, "async": 1.5}
+
+
+def results(selection=1.5, rounds=40):
+    """Curves that rise to the same end, faster under some protocols and, by `selection`, with learned selectors."""
+    groups = {}
+    for protocol in PER_STEP:
+        for name in METHODS:
+            outcomes = {}
+            for seed in range(4):
+                speed = SPEED[protocol] * (1.0 if name == "random" else selection) * (1 + 0.01 * seed)
+                accuracy = 0.7 * np.minimum(np.arange(1, rounds + 1) / rounds, 1.0)
+                end = np.arange(1.0, rounds + 1) * 100.0 / speed
+                outcomes[seed] = Outcome({}, {"accuracy": accuracy, "end": end}, 1.0)
+            groups[f"{protocol}/{name}"] = Group(f"{protocol}/{name}", {}, outcomes)
+    return Results(groups)
+
+
+@pytest.mark.parametrize("scale", ["smoke", "laptop", "paper"])
+def test_every_protocol_merges_as_many_updates(scale):
+    own = dict(STUDY.scale(scale).settings)
+    found = {name: Config(**asynchrony.config(name, own)) for name in PER_STEP}
+    updates = {config.rounds.rounds * PER_STEP[name] for name, config in found.items()}
+    between = {config.evaluation.every * PER_STEP[name] for name, config in found.items()}
+    assert updates == {own["rounds"] * asynchrony.K}
+    assert between == {asynchrony.K}
+    assert {config.rounds.at_work for config in found.values()} == {asynchrony.K}
+    assert found["buffered"].rounds.per_step == asynchrony.BUFFER
+
+
+def test_claims_by_curves_that_are_as_the_papers_say():
+    kinds = {claim.key: claim.rule(results()).kind for claim in STUDY.claims}
+    assert kinds == dict.fromkeys(("buffered", "fedasync", "accuracy", "selection", "pisces"), REPRODUCED)
+    kinds = {claim.key: claim.rule(results(selection=0.9)).kind for claim in STUDY.claims}
+    assert (kinds["selection"], kinds["pisces"]) == (NOT, NOT)
+
+
+def test_rules_say_what_they_ask():
+    words = {claim.key: claim.words for claim in STUDY.claims}
+    assert "buffered random's, geometric mean: interval above 1, mean at least 1.1 times" in words["fedasync"]
+    assert "interval above -1 points" in words["accuracy"]
+
+
+def test_figures_and_tables_of_what_there_is():
+    assert [figure.name for figure in STUDY.figures(results())] == ["accuracy"]
+    [table] = STUDY.tables(results())
+    assert len(table.rows) == len(PER_STEP) * len(METHODS)
+    hours = {(row["protocol"], row["selector"]): row["hours to the target"] for row in table.rows}
+    assert hours["synchronous", "random"] / hours["buffered", "random"] == pytest.approx(2.0)
+
+
+def test_it_is_written_in_three_hundred_lines():
+    assert len(Path(asynchrony.__file__).read_text().splitlines()) <= 300
