@@ -99,7 +99,7 @@ def test_a_node_that_dies_in_mid_training_changes_no_bit(
         RunFolder.open(tmp_path / "ray", values, resume=False, tables=settings.tables()) as opened,
     ):
         count = engine.slots()
-        assert count == 2
+        assert count >= 2, "the head, and a node that is to die"
         recorder = Recorder(opened)
         with Simulation(settings, workers=count, engine=engine, callbacks=[recorder, Killer(cluster)]) as simulation:
             simulation.run()

@@ -26,6 +26,8 @@ from enlist.training.flat import Vectors
 
 AHEAD = 2
 """Requests that a worker has at hand, so that it need not wait for the next one."""
+STARTING = -1
+"""Counts workers that were lost before they had begun."""
 LOGGER = logging.getLogger("enlist")
 Arrays = tuple[AnyArray, ...]
 
@@ -34,7 +36,8 @@ class RemoteCrew:
     """Workers of an engine's cluster that answer requests.
 
     A worker that is lost is replaced, and what it was doing is done again; a request that is lost three times is an
-    error. Any engine will do:
+    error. A worker gets work when it has said that it lives: one for which a cluster that lost a node has no room keeps
+    nobody waiting. Any engine will do:
 
     >>> import numpy as np
     >>> from enlist.data.dataset import Samples
@@ -58,6 +61,7 @@ class RemoteCrew:
         self.versions: collections.Counter[int] = collections.Counter()
         self.placed: dict[int, Any] = {}
         self.workers: list[Actor] = []
+        self.starting: set[Actor] = set()
         try:
             for _ in range(count):
                 self.workers.append(self._hired())
@@ -83,15 +87,19 @@ class RemoteCrew:
         while len(answers) < len(requests):
             for _ in range(AHEAD):
                 for worker in self.workers:
-                    if waiting and len(given[worker]) < AHEAD:
+                    if waiting and worker not in self.starting and len(given[worker]) < AHEAD:
                         given[worker].append(waiting.popleft())
                         self._ask(worker, requests[given[worker][-1]])
-            for worker in self.engine.ready([worker for worker in self.workers if given[worker]]):
+            busy = [worker for worker in self.workers if given[worker] or worker in self.starting]
+            for worker in self.engine.ready(busy):
                 answer = worker.answer()
                 if worker.dead:
+                    lost.update(list(given[worker])[:1] or [STARTING])
                     waiting.extendleft(reversed(given.pop(worker)))
-                    lost.update(list(waiting)[:1])
                     given[self._replaced(worker, lost)] = collections.deque()
+                    continue
+                if worker in self.starting:
+                    self.starting.remove(worker)
                     continue
                 number = given[worker].popleft()
                 if isinstance(answer, Exception):
@@ -105,6 +113,7 @@ class RemoteCrew:
         for worker in self.workers:
             worker.end()
         self.workers, self.data = [], []
+        self.starting.clear()
         self.placed.clear()
 
     def _ask(self, worker: Actor, request: Request) -> None:
@@ -131,12 +140,16 @@ class RemoteCrew:
         return found
 
     def _hired(self) -> Actor:
-        return self.engine.actor("a training worker", RemoteWorker, self.content, self.parts, *self.data)
+        worker = self.engine.actor("a training worker", RemoteWorker, self.content, self.parts, *self.data)
+        self.engine.ask([worker], "lives")
+        self.starting.add(worker)
+        return worker
 
     def _replaced(self, worker: Actor, lost: collections.Counter[int]) -> Actor:
         if worker.hopeless or max(lost.values(), default=0) > REPLACED:
             raise worker.died(ADVICE)
         worker.end()
+        self.starting.discard(worker)
         LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
         place = self.workers.index(worker)
         self.workers[place] = self._hired()
@@ -169,6 +182,10 @@ class RemoteWorker:
         self.layout = self.engine.flat.layout
         self.models = Vectors.zeros(self.layout, 1)
         self.held: dict[int, int] = {}
+
+    def lives(self) -> bool:
+        """Whether the worker has come so far."""
+        return True
 
     def answer(self, request: Request, known: Sequence[tuple[int, int]], *models: Arrays) -> tuple[Any, Arrays]:
         """The answer to a request, and the updates or the sum that it leaves."""
