@@ -95,7 +95,7 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
 
     Reference: Jiang, Wang, Li, Li: Pisces: Efficient Federated Learning via Guided Asynchronous Training, SoCC 2022;
     settings, window, clustering and credits are those of the authors' code in Plato.
-    Needs loss_rms; staleness comes with asynchronous rounds, and counts as 0 where nobody tells it. O(n) per ask; 81
+    Needs loss_rms; staleness comes with asynchronous rounds, and counts as 0 where nobody tells it. O(n) per ask; 73
     bytes of state per client.
 
     >>> import enlist

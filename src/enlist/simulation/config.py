@@ -120,6 +120,11 @@ class Config(GrownOptions):
                 f"rounds.protocol is '{self.rounds.protocol}', but selector '{chosen.name}' lets everybody train and "
                 'picks among arrivals; set rounds.protocol = "safa", or another selector.'
             )
+        if self.rounds.asynchronous and self.energy is not None:
+            raise ValueError(
+                f"[energy] is counted round by round, and rounds.protocol is '{self.rounds.protocol}'; leave it out, or "
+                'set rounds.protocol = "synchronous".'
+            )
         if self.rounds.protocol == "async" and (self.server.aggregation != Mean() or self.server.distrust):
             raise ValueError(
                 "rounds.protocol 'async' takes every update alone, so there is nothing to aggregate or to compare it "

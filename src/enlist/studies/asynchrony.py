@@ -38,7 +38,7 @@ def config(protocol: str, own: dict[str, Any]) -> dict[str, Any]:
 
     >>> made = config("async", dict(STUDY.scale("smoke").settings))
     >>> made["rounds"]["rounds"], made["evaluation"]["every"]
-    (120, 20)
+    (80, 20)
     """
     dataset: dict[str, Any] = {"name": own["dataset"]}
     if dataset["name"] == "fashion-mnist":
@@ -189,7 +189,7 @@ STUDY = Study(
     "with the same selectors, on the same virtual clock. The setting is ours; the claims are those of papers and of "
     "published examples.",
     scales={
-        "smoke": Scale("smoke", 2, {"dataset": "digits", "rounds": 6, "lr": 0.1, "seconds": 0.5}, "a check"),
+        "smoke": Scale("smoke", 2, {"dataset": "digits", "rounds": 4, "lr": 0.1, "seconds": 0.4}, "a check"),
         "laptop": Scale(
             "laptop",
             10,
