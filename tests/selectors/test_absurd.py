@@ -30,7 +30,13 @@ def share_of_the_good(name: str, preset: str | None, lies: dict[str, float], dea
     rng = np.random.default_rng(0)
     good = np.arange(CLIENTS) % 2 == 0
     features = np.stack([np.where(good, 4.0, 1.0) + 0.1 * rng.normal(size=CLIENTS), rng.normal(size=CLIENTS)], axis=1)
-    clients = enlist.Clients(num_examples=np.full(CLIENTS, 50), features=features, feature_names=["cores", "x"])
+    clients = enlist.Clients(
+        num_examples=np.full(CLIENTS, 50),
+        features=features,
+        feature_names=["cores", "x"],
+        label_counts=np.where(good[:, None], [40, 10], [10, 40]),
+        battery=np.full(CLIENTS, 1e6),
+    )
     selector = enlist.create(name, clients, seed=1, preset=preset)
     for number in range(ROUNDS):
         picked = selector.ask(k=K, now=10.0 * number, deadline=deadline)
@@ -43,6 +49,10 @@ def share_of_the_good(name: str, preset: str | None, lies: dict[str, float], dea
             "loss_rms": loss.copy(),
             "accuracy": np.where(better, 0.3, 0.6),
             "accuracy_gain": np.where(better, 0.03, 0.01) + rng.normal(0.0, 0.003, count),
+            "update": np.stack([np.where(better, 2.0, 1.0), loss], axis=1),
+            "update_norm": np.where(better, 3.0, 1.0),
+            "energy": np.full(count, 10.0),
+            "contribution": np.where(better, 0.2, 0.1),
         }
         lying = picked.clients == LIAR
         accuracy = 0.3 + 0.001 * number + 0.01 * better.mean()

@@ -8,7 +8,7 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
-from enlist.bandits import credible, hellinger, largest_credible
+from enlist.bandits import credible, hellinger
 from enlist.bandits.clusters import clusters, joined, totals
 from enlist.contract import Choice, Request, Selector, Told
 from enlist.methods import WithSettings
@@ -78,10 +78,11 @@ class LabelClusters(State):
         """Losses and latencies of the available clients; an unknown one counts as the mean of the known."""
         found = []
         for values in (self.loss, self.latency):
-            known = values[~np.isnan(values)]
-            middle = float(credible(known).mean()) if len(known) else 1.0
+            known = credible(values[~np.isnan(values)])
+            middle = float(known.mean()) if len(known) else 1.0
             mine = request.of(values)
-            found.append(np.minimum(np.where(np.isnan(mine), middle, mine), largest_credible(known)))
+            # An absurd value counts as the largest credible one, or it would make the mean of its cluster.
+            found.append(np.minimum(np.where(np.isnan(mine), middle, mine), np.max(known, initial=middle)))
         return found[0], found[1]
 
 
