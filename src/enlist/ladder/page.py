@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enlist._internal import files
-from enlist.errors import InputError
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
 from enlist.ladder.leaderboard import CEILING, Leaderboard
 from enlist.ladder.printing import difference, ratio
-from enlist.report.charts import save
-from enlist.report.page import Section, write_page
+from enlist.report.page import Section, publish
 from enlist.report.runs import Charts
 from enlist.runs.printing import UNKNOWN, percent
 from enlist.runs.scores import BASELINE
@@ -42,7 +39,17 @@ def write_report(board: Leaderboard, place: Path) -> Path:
     ...     page.name, "Heat map" in page.read_text()
     ('report.html', True)
     """
-    page = place if place.suffix == ".html" else place / "report.html"
+    sections, charts = report_sections(board)
+    return publish(place, board.title, sentence(board), sections, charts)
+
+
+def report_sections(board: Leaderboard) -> tuple[list[Section], Charts]:
+    """The sections of the page, and its charts by name.
+
+    >>> from enlist.ladder.charts import example
+    >>> [section.heading for section in report_sections(example())[0]]
+    ['Standings', 'Heat map', 'Ranks and profile', 'silos']
+    """
     charts: Charts = {"heat-map": heat_map(board), "ranks": rank_chart(board), "profile": profile_chart(board)}
     failed = "; ".join(f"{rung}, {label}, seed {seed}: {why}" for (rung, label, seed), why in board.failed.items())
     sections = [
@@ -57,13 +64,7 @@ def write_report(board: Leaderboard, place: Path) -> Path:
     ]
     if failed:
         sections.insert(1, Section("Failed runs", failed))
-    try:
-        folder = files.make_folder(page.parent, "charts")
-        for name, chart in charts.items():
-            save(chart, folder / name, (".png", ".svg"))
-        return write_page(page, board.title, sentence(board), sections)
-    except OSError as error:
-        raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None
+    return sections, charts
 
 
 def sentence(board: Leaderboard) -> str:

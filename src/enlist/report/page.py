@@ -87,7 +87,7 @@ def publish(
     lead: str,
     sections: Sequence[Section],
     charts: Mapping[str, alt.TopLevelMixin],
-    scores: Any,
+    scores: Any = None,
     only_png: Mapping[str, alt.TopLevelMixin] | None = None,
 ) -> Path:
     r"""Write a report: the page, and beside it charts/ (PNG and SVG) and scores.json; returns the page's path.
@@ -109,8 +109,9 @@ def publish(
             save(chart, folder / name, (".png", ".svg"))
         for name, chart in (only_png or {}).items():
             save(chart, folder / name, (".png",))
-        content = json.dumps(_plain(scores), indent=1, allow_nan=False)
-        files.write(page.parent / "scores.json", f"{content}\n".encode())
+        if scores is not None:
+            content = json.dumps(_plain(scores), indent=1, allow_nan=False)
+            files.write(page.parent / "scores.json", f"{content}\n".encode())
         return write_page(page, title, lead, sections)
     except OSError as error:
         raise InputError(f"{page.parent} cannot be written ({error.strerror}); name another folder.") from None

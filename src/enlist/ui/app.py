@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-import json
 import mimetypes
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
@@ -22,14 +21,14 @@ from starlette.routing import Route
 from enlist._internal.text import printable, slug
 from enlist.errors import EnlistError
 from enlist.report.charts import coloured, specification
-from enlist.report.document import cleaned, library
+from enlist.report.document import library
 from enlist.ui.answers import Answer, AnswerCache
 from enlist.ui.catalogue import Catalogue
 from enlist.ui.guard import Guard
 from enlist.ui.metrics import TYPE, metrics
 from enlist.ui.requests import TROUBLE, VIEWS, ViewRequest, damaged, make_view, message_of, report, view_request
-from enlist.ui.views.model import NotFoundError, csv_text
-from enlist.ui.views.runs import Question, overview, overview_columns
+from enlist.ui.views.model import NotFoundError, as_json, csv_text
+from enlist.ui.views.runs import Question, overview_columns, overview_json
 from enlist.ui.views.study import picture
 from enlist.ui.watcher import MOST_VIEWERS, Viewer, Watcher
 
@@ -89,7 +88,7 @@ class Application:
         catalogue = self.catalogue
 
         def make() -> bytes:
-            return _json(overview(catalogue, asked))
+            return overview_json(catalogue, asked)
 
         return await self._answer(request, ("runs", asked), str(catalogue.number), make)
 
@@ -199,7 +198,7 @@ class Application:
                 found = damaged(self.catalogue, asked.items[0], error).as_json()
             if isinstance(found, dict):
                 found["version"] = version
-            return _json(found)
+            return as_json(found)
 
         return await self._answer(request, key, version, body)
 
@@ -220,10 +219,6 @@ def _sent(request: Request, answer: Answer, kind: str, cache: str) -> Response:
     if packed:
         headers["Content-Encoding"] = "gzip"
     return Response(answer.packed if packed else answer.body, media_type=kind, headers=headers)
-
-
-def _json(value: Any) -> bytes:
-    return json.dumps(cleaned(value, None), allow_nan=False, separators=(",", ":")).encode()
 
 
 def _download(body: str | bytes, name: str, kind: str) -> Response:

@@ -41,10 +41,10 @@ def version(item: Item, names: Collection[str] = FILES) -> str:
     >>> len(version(Item("a", "run", Path("no/such/run"), Path("no"))))
     12
     """
-    found = []
+    found, folder = [], str(item.folder)  # paths as text: this is done for every file of hundreds of runs
     for name in names:
         try:
-            stat = os.lstat(item.folder / name)
+            stat = os.lstat(f"{folder}/{name}")
             found.append((name, stat.st_mtime_ns, stat.st_size, stat.st_ino))
         except OSError:
             continue
@@ -78,9 +78,9 @@ class TableCache:
         run = read_run(item.folder, COLUMNS, self.read)
         return dataclasses.replace(run, kept=read_reasons(item.folder, run.rounds, self.read)) if reasons else run
 
-    def summary(self, item: Item) -> RunSummary:
+    def summary(self, item: Item, found: str | None = None) -> RunSummary:
         """How a run stands; it is read again when it was written, or, unless it is finished, after two seconds."""
-        now, found = time.time(), version(item)
+        now, found = time.time(), version(item) if found is None else found
         with self._lock:
             known = self._summaries.get(item.id)
         if known and known[0] == found and (known[2].status.state == "finished" or now - known[1] < AGAIN):

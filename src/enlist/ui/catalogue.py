@@ -75,9 +75,10 @@ class Catalogue:
                 if not whole and known is not None and known.status.state == "finished":
                     versions[item.id] = self.versions[item.id]
                     continue
-                summary = self._judged(self.tables.summary(item))
+                written = version(item)
+                summary = self._judged(self.tables.summary(item, written))
                 summaries[item.id] = summary
-                versions[item.id] = f"{version(item)}-{summary.status.state}"
+                versions[item.id] = f"{written}-{summary.status.state}"
             versions |= self._of_groups(versions)
             changed = {id for id, found in versions.items() if self.versions.get(id) != found}
             changed |= self.versions.keys() - versions.keys()

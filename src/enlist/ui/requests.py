@@ -20,7 +20,7 @@ from enlist.ui.status import RunSummary
 from enlist.ui.views.client import client_view, missing_client
 from enlist.ui.views.compare import check_number, compare_view
 from enlist.ui.views.federation import federation_view
-from enlist.ui.views.ladder import ladder_view
+from enlist.ui.views.ladder import ladder_report, ladder_view
 from enlist.ui.views.model import NotFoundError, Part, View
 from enlist.ui.views.personal import personal_view
 from enlist.ui.views.run import run_view, state_of
@@ -193,6 +193,11 @@ def expected(items: Sequence[Item]) -> int | None:
 
 
 def _ladder(catalogue: Catalogue, item: Item) -> View:
+    return ladder_view(item, *_rungs(catalogue, item))
+
+
+def _rungs(catalogue: Catalogue, item: Item) -> tuple[list[Item], dict[str, list[tuple[RunSummary, RunTables | None]]]]:
+    """The rungs of a ladder, and the runs of each by its id; tables of those that are finished, if they are needed."""
     item.check()
     rungs = catalogue.index.inside(item)
     done = (item.folder / "results.csv").is_file()
@@ -206,17 +211,19 @@ def _ladder(catalogue: Catalogue, item: Item) -> View:
                 except TROUBLE:
                     tables = None
             runs.setdefault(rung.id, []).append((summary, tables))
-    return ladder_view(item, rungs, runs)
+    return rungs, runs
 
 
 def report(catalogue: Catalogue, asked: ViewRequest) -> str:
-    """A page that opens offline, of runs, comparisons, sweeps, federations or personalised learning."""
+    """A page that opens offline, of runs, comparisons, sweeps, ladders, federations or personalised learning."""
     title = asked.items[0].id if len(asked.items) == 1 else f"{len(asked.items)} folders"
     if asked.items[0].kind == "personal":
         run = read_personal(asked.items[0].folder)
         return page_text(title, lead([run]), [section for section, _ in personal_sections([run])])
-    if asked.items[0].kind in ("ladder", "study"):
-        raise NotFoundError(f"{asked.items[0].id} is a {asked.items[0].kind}, which writes its own report.html.")
+    if asked.items[0].kind == "ladder" and len(asked.items) == 1:
+        return ladder_report(asked.items[0], *_rungs(catalogue, asked.items[0]))
+    if asked.items[0].kind == "study":
+        raise NotFoundError(f"{asked.items[0].id} is a study, which writes its own report.html.")
     found, _ = runs_of(catalogue, asked)
     methods = asked.query.get("method", ())
     return report_text([run for _, _, run in found if not methods or run.selector in methods], title, target_of(asked))

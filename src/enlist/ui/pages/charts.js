@@ -40,6 +40,8 @@ function natural(spec) {
   return typeof inner === 'number' ? (inner + 30) * (spec.spec ? spec.columns ?? 1 : 1) + AXES - 30 : 0;
 }
 
+const kind = chart => chart.mark?.type ?? chart.mark;
+
 // A chart is made for a wide page; on a narrow one its plots shrink, and panels stand below each other.
 function fitted(spec, room) {
   const found = {...spec};
@@ -52,6 +54,10 @@ function fitted(spec, room) {
     }
   } else if (typeof found.width === 'number' && found.width + AXES > room) {
     found.width = Math.max(170, room - AXES - 10);
+    // Numbers in cells that have become narrow lie upon each other; colours and tooltips still tell them.
+    if (found.width < 0.6 * spec.width && found.layer?.some(each => kind(each) === 'rect')) {
+      found.layer = found.layer.filter(each => kind(each) !== 'text');
+    }
   }
   return room < 480 ? narrowed(found) : found;
 }

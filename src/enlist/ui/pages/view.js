@@ -55,7 +55,7 @@ export function view(main, path) {
   }
 
   function further(content) {
-    const made = ['run', 'federation', 'compare', 'personal'].includes(content.kind)
+    const made = ['run', 'federation', 'compare', 'personal', 'ladder'].includes(content.kind)
       ? [el('a', {class: 'button', href: `/report/${rest()}`, download: ''}, 'Make a report')] : [];
     return [...made, ...content.links.map(each => link(each.text, each.to, {class: 'button'}))];
   }

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from enlist.errors import EnlistError, MissingExtraError
+from enlist.report.page import page_text
 from enlist.runs.tables import RunTables
 from enlist.ui.index import Item
 from enlist.ui.status import RunSummary
-from enlist.ui.views.model import Chart, Part, View, address_of, columns_of, figure, link
+from enlist.ui.views.model import Chart, NotFoundError, Part, View, address_of, columns_of, figure, link
 
 if TYPE_CHECKING:
     from enlist.ladder.leaderboard import Leaderboard
@@ -53,6 +54,18 @@ def ladder_view(
         },
         data={"id": item.id},
     )  # fmt: skip
+
+
+def ladder_report(
+    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]]
+) -> str:
+    """The page of a leaderboard, which opens offline."""
+    board, trouble = leaderboard(item, rungs, runs)
+    if board is None:
+        raise NotFoundError(trouble)
+    from enlist.ladder.page import report_sections, sentence
+
+    return page_text(board.title, sentence(board), report_sections(board)[0])
 
 
 def leaderboard(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -13,8 +14,9 @@ from urllib.parse import quote, urlencode
 import altair as alt
 import numpy as np
 
-from enlist._internal.text import printable
+from enlist._internal.text import printable, slug
 from enlist.errors import EnlistError, unknown
+from enlist.report.document import cleaned
 from enlist.runs.tables import Table
 from enlist.ui.index import Item
 
@@ -104,7 +106,7 @@ class View:
             "lead": printable(self.lead, 4_000),
             "state": dict(self.state),
             "figures": [_clean(figure) for figure in self.figures()],
-            "parts": [part.as_json() for part in self.parts()],
+            "parts": [{**part.as_json(), "csv": self._table_of(part)} for part in self.parts()],
             "tables": list(self.tables),
             "links": [{"text": printable(text), "to": to} for text, to in self.links],
             "data": dict(self.data),
@@ -118,9 +120,26 @@ class View:
 
     def csv(self, name: str) -> str:
         """The table of this name as CSV."""
-        if name not in self.tables:
-            raise NotFoundError(str(unknown("table", printable(name, 80), list(self.tables), owner="this view")))
-        return csv_text(self.tables[name]())
+        if name in self.tables:
+            return csv_text(self.tables[name]())
+        shown = {self._table_of(part): part for part in self.parts() if part.table and not part.csv}
+        if name not in shown:
+            known = [*self.tables, *shown]
+            raise NotFoundError(str(unknown("table", printable(name, 80), known, owner="this view")))
+        return csv_text(of_lines(shown[name].table))
+
+    def _table_of(self, part: Part) -> str:
+        """The table that a part offers as CSV: the one it names, or what it shows, by its heading."""
+        return part.csv or (slug(part.heading, 60) or "table" if part.table else "")
+
+
+def as_json(value: Any) -> bytes:
+    """JSON with all text cleaned, and null for what is no number.
+
+    >>> as_json({"a": math.nan, "b": "bell\\x07"})
+    b'{"a":null,"b":"bell\\\\\\\\x07"}'
+    """
+    return json.dumps(cleaned(value, None), allow_nan=False, separators=(",", ":")).encode()
 
 
 def _clean(cell: Any) -> Any:

@@ -274,7 +274,6 @@ def _terms(run: RunTables) -> list[str]:
 
 def selected_parts(runs: Sequence[RunTables], charts: dict[str, Chart]) -> list[Part]:
     """Who was selected, how evenly, and what became of it."""
-    rows = comparison_rows(runs, target=None)
     text = [sentences.preference(runs), sentences.evenness(runs)]
     names = [*(f"selected-by-{order}" for order in orders(runs)), "updates", "evenness"]
     found = [Part("Who was selected", text, charts=[name for name in names if name in charts])]
@@ -282,9 +281,8 @@ def selected_parts(runs: Sequence[RunTables], charts: dict[str, Chart]) -> list[
     if any(row["available"] < row["clients"] for row in availability_rows(runs)):
         further.append("availability")
     if further:
-        found.append(
-            Part("Outcomes and presence", [sentences.outcomes(rows), sentences.presence(runs)], charts=further)
-        )
+        text = [sentences.outcomes(comparison_rows(runs)), sentences.presence(runs)]
+        found.append(Part("Outcomes and presence", text, charts=further))
     return found
 
 

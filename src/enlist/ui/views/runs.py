@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -12,9 +13,11 @@ from enlist._internal.text import printable
 from enlist.errors import InputError
 from enlist.runs.printing import plural, written
 from enlist.ui.catalogue import Catalogue
-from enlist.ui.index import KINDS, RUNS, Item
+from enlist.ui.index import KINDS, MOST_ITEMS, RUNS, Item
 from enlist.ui.status import STATES, RunSummary
-from enlist.ui.views.model import address_of, columns_of
+from enlist.ui.views.model import address_of, as_json, columns_of
+
+Row = Mapping[str, Any]
 
 MOST = 600
 """Rows that are sent at once."""
@@ -73,7 +76,32 @@ def overview(catalogue: Catalogue, asked: Question) -> dict[str, Any]:
     }
 
 
-def all_rows(catalogue: Catalogue, group: str = "") -> list[dict[str, Any]]:
+def overview_json(catalogue: Catalogue, asked: Question) -> bytes:
+    """The overview as JSON; the rows of runs that have not changed are those of the last time.
+
+    >>> overview_json(Catalogue([]), Question())[:20]
+    b'{"rows":[],"shown":0'
+    """
+    found = overview(catalogue, asked)
+    rows = b",".join(_encoded(row) for row in found.pop("rows"))
+    return b'{"rows":[' + rows + b"]," + as_json(found)[1:]
+
+
+def _encoded(row: Row) -> bytes:
+    if not isinstance(row, _RunRow):
+        return as_json(row)
+    if row.encoded is None:
+        row.encoded = as_json(row)
+    return row.encoded
+
+
+class _RunRow(dict[str, Any]):
+    """The row of a run, with its JSON once somebody has asked for it."""
+
+    encoded: bytes | None = None
+
+
+def all_rows(catalogue: Catalogue, group: str = "") -> list[Row]:
     """A row per item; of what holds runs, sums of theirs."""
     index, summaries = catalogue.index, catalogue.summaries
     members: dict[str, list[RunSummary]] = {}
@@ -82,11 +110,11 @@ def all_rows(catalogue: Catalogue, group: str = "") -> list[dict[str, Any]]:
         while parent is not None and parent in index.items:
             members.setdefault(parent, []).append(summary)
             parent = index.items[parent].parent
-    rows = []
+    rows: list[Row] = []
     for item in index.items.values():
         found = summaries.get(item.id)
         if found is not None:
-            rows.append(_run_row(found, catalogue.colours, group))
+            rows.append(_run_row(found, catalogue.colours.get(found.method, ""), group))
         elif item.kind not in RUNS:
             lost = list(catalogue.missing([item]).values())
             rows.append(_group_row(item, members.get(item.id, []), lost))
@@ -97,32 +125,36 @@ def _base(item: Item) -> dict[str, Any]:
     return {"id": item.id, "kind": item.kind, "name": printable(item.id, 200), "to": address_of(item)}
 
 
-def _run_row(summary: RunSummary, colours: Mapping[str, str], group: str) -> dict[str, Any]:
+@functools.lru_cache(maxsize=2 * MOST_ITEMS)
+def _run_row(summary: RunSummary, colour: str, group: str) -> _RunRow:
+    """A summary is never changed, so its row is made once."""
     now = summary.status
     value = summary.values.get(group) if group else None
-    return {
-        **_base(summary.item),
-        "parent": summary.item.parent,
-        "method": printable(summary.method, 80),
-        "colour": colours.get(summary.method, ""),
-        "seed": summary.seed,
-        "data": printable(summary.data, 60),
-        "state": now.state,
-        "since": now.since,
-        "why": now.why,
-        "rounds": now.rounds,
-        "of": now.of,
-        "progress": now.progress,
-        "left": now.left,
-        "measure": printable(summary.measure, 20),
-        "last": _finite(summary.last),
-        "final": _finite(summary.final),
-        "spark": list(summary.spark),
-        "target": summary.target,
-        "time_to": summary.time_to,
-        "rounds_to": summary.rounds_to,
-        "group": printable(written(value), 80) if group else "",
-    }
+    return _RunRow(
+        {
+            **_base(summary.item),
+            "parent": summary.item.parent,
+            "method": printable(summary.method, 80),
+            "colour": colour,
+            "seed": summary.seed,
+            "data": printable(summary.data, 60),
+            "state": now.state,
+            "since": now.since,
+            "why": now.why,
+            "rounds": now.rounds,
+            "of": now.of,
+            "progress": now.progress,
+            "left": now.left,
+            "measure": printable(summary.measure, 20),
+            "last": _finite(summary.last),
+            "final": _finite(summary.final),
+            "spark": list(summary.spark),
+            "target": summary.target,
+            "time_to": summary.time_to,
+            "rounds_to": summary.rounds_to,
+            "group": printable(written(value), 80) if group else "",
+        }
+    )
 
 
 def _group_row(item: Item, inside: Sequence[RunSummary], lost: Sequence[str] = ()) -> dict[str, Any]:
