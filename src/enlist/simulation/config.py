@@ -122,8 +122,8 @@ class Config(GrownOptions):
             )
         if self.rounds.asynchronous and self.energy is not None:
             raise ValueError(
-                f"[energy] is counted round by round, and rounds.protocol is '{self.rounds.protocol}'; leave it out, or "
-                'set rounds.protocol = "synchronous".'
+                f"[energy] is counted round by round, and rounds.protocol is '{self.rounds.protocol}'; leave it out, "
+                'or set rounds.protocol = "synchronous".'
             )
         if self.rounds.protocol == "async" and (self.server.aggregation != Mean() or self.server.distrust):
             raise ValueError(
