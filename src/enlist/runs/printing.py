@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 Row = Mapping[str, Any]
@@ -237,7 +237,8 @@ def joules(amount: float) -> str:
 
 
 def _reached(row: Row, name: str) -> str:
-    show, show_half = {"time_to": (duration, _about), "energy_to": (joules, joules)}.get(name, (_rounds, _rounds))
+    show: Callable[[float], str] = {"time_to": duration, "energy_to": joules}.get(name, _rounds)
+    show_half: Callable[[float], str] = {"time_to": _about, "energy_to": joules}.get(name, _rounds)
     if not math.isfinite(row["target"]):
         return UNKNOWN
     if row["reached"] == 0:
