@@ -237,8 +237,11 @@ def joules(amount: float) -> str:
 
 
 def _reached(row: Row, name: str) -> str:
-    show: Callable[[float], str] = {"time_to": duration, "energy_to": joules}.get(name, _rounds)
-    show_half: Callable[[float], str] = {"time_to": _about, "energy_to": joules}.get(name, _rounds)
+    shown: dict[str, tuple[Callable[[float], str], Callable[[float], str]]] = {
+        "time_to": (duration, _about),
+        "energy_to": (joules, joules),
+    }
+    show, show_half = shown.get(name, (_rounds, _rounds))
     if not math.isfinite(row["target"]):
         return UNKNOWN
     if row["reached"] == 0:
