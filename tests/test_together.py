@@ -15,7 +15,14 @@ CLIENTS = 24
 RULES = Rules(k=4, over_commit=1.5, delay=2, late="await")
 WORLDS = {
     kind: Scenario(
-        latency="lognormal", reliability=(0.6, 1.0), sizes="lognormal", profiled=True, availability=kind, changes=1
+        latency="lognormal",
+        reliability=(0.6, 1.0),
+        sizes="lognormal",
+        profiled=True,
+        availability=kind,
+        changes=1,
+        kinds=4,
+        battery=20.0,
     )
     for kind in ("markov", "diurnal")
 }
@@ -32,7 +39,7 @@ class Measuring(Books):
         def measure(candidates):
             return Feedback(clients=candidates, loss=1.0 + np.sin(number * 7.0 + candidates))
 
-        return super().ask(*arguments, **options, measure=measure)
+        return super().ask(*arguments, **options | {"measure": measure})
 
 
 def start(name, kind, log=None):

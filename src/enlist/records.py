@@ -268,6 +268,8 @@ class Feedback:
     def _checked_update(self, count: int) -> FloatArray:
         update = self.update
         assert update is not None
+        if not count and not update.size:
+            return np.zeros((0, 0))  # of nobody: a log has no shape for it
         if update.ndim != 2 or len(update) != count:
             raise InputError(f"Feedback.update has shape {update.shape}; it needs ({count}, numbers of a sketch).")
         if np.isinf(update).any():

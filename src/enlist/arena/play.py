@@ -132,8 +132,7 @@ class Match:
             now=self.now,
             deadline=self.world.deadline,
             enough=enough,
-            measure=None if self.kinds is None else self._measure,
-            context=None if self.batteries is None else {"battery": self.batteries.left},
+            **self._looking(),
         )
         happened = self._happen(picked)
         self._score(free, picked, happened)
@@ -146,11 +145,7 @@ class Match:
     def _tell(self, picked: Selection, happened: _Happened, metrics: RoundMetrics) -> None:
         replied = happened.outcome == Outcome.COMPLETED
         values = {"latency": happened.latency[replied], **observed(happened.utility[replied])}
-        if happened.updates is not None:
-            updates = happened.updates[replied]
-            values |= {"update": updates, "update_norm": np.sqrt((updates**2).sum(axis=1))}
-        if self.batteries is not None:
-            values["energy"] = np.full(int(replied.sum()), JOULES)
+        values |= self._sent(None if happened.updates is None else happened.updates[replied], int(replied.sum()))
         self.books.reply(picked, picked.clients[replied], **values)
         self.books.reply(picked, picked.clients[happened.outcome == Outcome.DROPPED], Outcome.DROPPED)
         self.books.close(picked, waited=happened.waited, round=metrics)
@@ -192,6 +187,18 @@ class Match:
         drops = self.world.drops(self.round)
         return drops if self.batteries is None else drops | self.batteries.empty
 
+    def _looking(self) -> dict[str, Any]:
+        """What a selector may look at before it chooses, in worlds that have it."""
+        found: dict[str, Any] = {} if self.kinds is None else {"measure": self._measure}
+        return found if self.batteries is None else found | {"context": {"battery": self.batteries.left}}
+
+    def _sent(self, updates: FloatArray | None, count: int) -> dict[str, Any]:
+        """What so many replies tell besides losses, in worlds that have it."""
+        found: dict[str, Any] = {}
+        if updates is not None:
+            found |= {"update": updates, "update_norm": np.sqrt((updates**2).sum(axis=1))}
+        return found if self.batteries is None else found | {"energy": np.full(count, JOULES)}
+
     def _measure(self, clients: IntArray) -> Feedback:
         """Losses of the present model, for selectors that look before they choose."""
         return Feedback(clients=clients, loss=observed(self._utility(self.round, clients))["loss"])
@@ -231,6 +238,7 @@ class Match:
             else:
                 running = self.round - sum(start > time for start in self.starts) - 1
                 values = observed(self._utility(number, np.array([client])))
+                values |= self._sent(None if self.kinds is None else self.kinds.updates(number)[[client]], 1)
                 self.books.arrived(picked, client, rounds_late=running - number, latency=time - picked.now, **values)
         for entry in waiting:
             heapq.heappush(self.coming, entry)
