@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import enlist
-from enlist.arena.evidence import EVIDENCE, Verdict, gather
+from enlist.arena.evidence import EVIDENCE, Finding, gather
 from enlist.selectors import get
 from enlist.testing import population
 
@@ -91,7 +91,7 @@ def _value(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else repr(value)
 
 
-def row(label: str, outcome: Verdict) -> str:
+def row(label: str, outcome: Finding) -> str:
     """One line of the evidence table."""
     ours, base, gap = outcome.selector, outcome.random, outcome.difference
     unit = "smaller is better" if outcome.claim.smaller_is_better else "larger is better"
@@ -106,7 +106,7 @@ def row(label: str, outcome: Verdict) -> str:
     return "| " + " | ".join(cells) + " |"
 
 
-def section(name: str, outcomes: dict[str, Verdict]) -> str:
+def section(name: str, outcomes: dict[str, Finding]) -> str:
     """The part of docs/selectors.md about one selector."""
     kind = get(name)
     parts = [f"## `{name}`", *paragraphs(kind), settings(kind)]

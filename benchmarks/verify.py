@@ -28,7 +28,7 @@ from benchmarks import chaos, flower_versions
 from benchmarks import hostile as attacks
 from benchmarks.selectors import footprint, measure
 from benchmarks.simulations import Part, learning, long_run, scale, selection
-from enlist.arena import Comparison, Reward, Rules, Scenario, Summary, World, compare, play
+from enlist.arena import Reward, Rules, Scenario, Summary, Tournament, World, compare, play
 from enlist.arena.compare import Results
 from enlist.testing import population, transcript
 
@@ -49,7 +49,7 @@ def regret() -> Part:
         ("normalised", Reward(), "bsfl"),
         ("printed", Reward(normalised=False), "bsfl:paper"),
     ):
-        settings = Comparison(players, "slow-minority", clients=20, k=5, rounds=20_000, seeds=20, reward=reward)
+        settings = Tournament(players, "slow-minority", clients=20, k=5, rounds=20_000, seeds=20, reward=reward)
         results = compare(settings, jobs=os.cpu_count() or 1)
         lines += ["", f"Reward {label}, alpha 1; its own preset is {judged}:", ""]
         lines += ["| selector | R(5,000) | R(10,000) | R(20,000) | doubling | exponent |", "|---|---|---|---|---|---|"]

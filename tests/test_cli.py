@@ -15,7 +15,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import enlist
-from enlist.arena import SCENARIOS, Comparison, Record, Summary, compare
+from enlist.arena import SCENARIOS, MatchRecord, Summary, Tournament, compare
 from enlist.arena.compare import Results
 from enlist.cli import main
 from enlist.cli.app import app
@@ -145,7 +145,7 @@ def test_the_report_shows_the_table_and_three_charts(finished):
 
 
 def test_the_results_are_those_of_the_library(finished):
-    settings = Comparison(("bsfl:paper", "random", "genie"), "slow-minority", clients=10, k=2, rounds=8, seeds=2)
+    settings = Tournament(("bsfl:paper", "random", "genie"), "slow-minority", clients=10, k=2, rounds=8, seeds=2)
     expected = compare(settings)
     with open(finished[0] / "scores.csv", newline="", encoding="utf-8") as file:
         for row in csv.DictReader(file):
@@ -387,8 +387,8 @@ def test_nothing_of_the_extra_is_needed_to_use_the_library():
 
 
 @pytest.fixture(scope="module")
-def played() -> tuple[Comparison, Results]:
-    settings = Comparison(("bsfl", "random", "genie"), "slow-minority", clients=10, k=2, rounds=30, seeds=3)
+def played() -> tuple[Tournament, Results]:
+    settings = Tournament(("bsfl", "random", "genie"), "slow-minority", clients=10, k=2, rounds=30, seeds=3)
     return settings, compare(settings)
 
 
@@ -410,7 +410,7 @@ def test_the_table_holds_the_summaries(played):
     assert by_name["bsfl"]["rollout"] == interval(Summary.of(lost))
     seen = 100 * sum(results["bsfl", seed].scores["coverage"] for seed in range(3)) / 3
     assert by_name["bsfl"]["seen"] == f"{seen:.0f}%"
-    alone = Comparison(("bsfl",), "slow-minority", clients=10, k=2, rounds=30, seeds=3)
+    alone = Tournament(("bsfl",), "slow-minority", clients=10, k=2, rounds=30, seeds=3)
     without = {key: record for key, record in results.items() if key[0] == "bsfl"}
     row = dict(zip(header, table(alone, without)[1], strict=True))
     assert (row["vs random"], row["rollout"]) == ("–", "–"), "nothing to compare with"
@@ -454,7 +454,8 @@ def test_rows_of_a_chart_are_summaries_of_the_curves(played):
 
 def test_a_band_surrounds_its_line_even_below_zero():
     results = {
-        ("lucky", seed): Record([1], {"printed": [value]}, None, {}) for seed, value in enumerate([-2.0, -1.0, -1.5])
+        ("lucky", seed): MatchRecord([1], {"printed": [value]}, None, {})
+        for seed, value in enumerate([-2.0, -1.0, -1.5])
     }
     row = regret_rows(results, "printed")[0]
     assert row["low"] <= row["mean"] <= row["high"]

@@ -18,8 +18,8 @@ import enlist
 import enlist.testing
 from enlist import Method, selectors
 from enlist._internal.sending import packed
-from enlist.arena import Comparison as Match
 from enlist.arena import Reward, World, scenario
+from enlist.arena import Tournament as Match
 from enlist.arena import compare as play
 from enlist.arena.compare import save
 from enlist.arena.genie import make

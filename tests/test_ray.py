@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from enlist.arena import Comparison as Matches
+from enlist.arena import Tournament as Matches
 from enlist.arena import compare as play
 from enlist.engine import Context, Task, Work
 from enlist.errors import EnlistError, InputError

@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from enlist.arena import Comparison, Record, Reward, Summary, compare, paired_difference, scenario, summarise
+from enlist.arena import MatchRecord, Reward, Summary, Tournament, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import growth, rollout_regret, run, save
 from enlist.errors import EnlistError, InputError, UnknownNameError
 
-SETTINGS = Comparison(
+SETTINGS = Tournament(
     ("random", "bsfl", "thompson", "genie"),
     "uneven",
     clients=15,
@@ -35,7 +35,7 @@ def plain(results):
 
 
 def record_of(**scores):
-    return Record(rounds=[1], curves={}, selected=np.zeros(1, int), scores=scores)
+    return MatchRecord(rounds=[1], curves={}, selected=np.zeros(1, int), scores=scores)
 
 
 def test_results_do_not_depend_on_the_number_of_processes():
@@ -56,7 +56,7 @@ def test_a_run_depends_on_its_own_selector_and_seed_alone():
 
 
 def test_every_selector_meets_the_same_world():
-    settings = Comparison(("random", "bsfl"), "unreliable", clients=15, k=15, rounds=40, seeds=2)
+    settings = Tournament(("random", "bsfl"), "unreliable", clients=15, k=15, rounds=40, seeds=2)
     results = compare(settings)
     for seed in (0, 1):
         # Everybody takes part in every round: nothing is left to the selector.
@@ -71,7 +71,7 @@ def test_every_selector_meets_the_same_world():
 
 
 def test_seeds_count_from_the_first():
-    settings = Comparison(("random",), "alike", clients=5, k=2, rounds=3, seeds=2, first_seed=7)
+    settings = Tournament(("random",), "alike", clients=5, k=2, rounds=3, seeds=2, first_seed=7)
     assert settings.runs() == [("random", 7), ("random", 8)]
     assert settings.world(7).seed == 7
 
@@ -105,7 +105,7 @@ def test_what_cannot_be_is_refused_before_anything_is_played(wrong, message, job
 
     def attempt():
         settings = {"reward": Reward(**wrong)} if "alpha" in wrong else wrong
-        compare(Comparison(**{**base, **settings}), jobs, lambda *key: played.append(key))
+        compare(Tournament(**{**base, **settings}), jobs, lambda *key: played.append(key))
 
     with pytest.raises(EnlistError, match=message):
         attempt()
@@ -114,9 +114,9 @@ def test_what_cannot_be_is_refused_before_anything_is_played(wrong, message, job
 
 def test_errors_are_of_our_own_kind():
     with pytest.raises(UnknownNameError):
-        compare(Comparison(("nobody",), "alike", clients=5, k=2, rounds=3, seeds=1))
+        compare(Tournament(("nobody",), "alike", clients=5, k=2, rounds=3, seeds=1))
     with pytest.raises(InputError):
-        compare(Comparison((), "alike", clients=5, k=2, rounds=3, seeds=1))
+        compare(Tournament((), "alike", clients=5, k=2, rounds=3, seeds=1))
 
 
 # Intervals
@@ -171,7 +171,7 @@ def test_rollout_regret_is_what_the_genie_gained_more():
 def test_growth_by_hand():
     def climbing(*regret):
         rounds = list(range(1, len(regret) + 1))
-        return Record(rounds, {"pseudo": list(regret), "printed": [2.0 * r for r in rounds]}, np.zeros(1, int), {})
+        return MatchRecord(rounds, {"pseudo": list(regret), "printed": [2.0 * r for r in rounds]}, np.zeros(1, int), {})
 
     results = {
         ("linear", 0): climbing(1.0, 2.0, 3.0, 4.0),
@@ -186,13 +186,13 @@ def test_growth_by_hand():
 
 
 def test_growth_of_a_single_round_is_no_accident():
-    results = compare(Comparison(("random", "genie"), "slow-minority", clients=10, k=2, rounds=1, seeds=2))
+    results = compare(Tournament(("random", "genie"), "slow-minority", clients=10, k=2, rounds=1, seeds=2))
     for summary in growth(results).values():
         assert math.isnan(summary.mean) or summary.mean == 0.0
 
 
 def test_regret_that_grows_linearly_and_regret_that_flattens():
-    settings = Comparison(("random", "bsfl"), "slow-minority", clients=20, k=5, rounds=600, seeds=3)
+    settings = Tournament(("random", "bsfl"), "slow-minority", clients=20, k=5, rounds=600, seeds=3)
     found = growth(compare(settings))
     assert found["random"].mean == pytest.approx(0.9, abs=0.2)
     assert found["bsfl"].mean < 0.75

@@ -9,7 +9,7 @@ import pydantic
 import pytest
 from scipy.stats import t as student
 
-from enlist.bandits import Evidence
+from enlist.bandits import ArmStatistics
 from enlist.errors import InputError
 from enlist.personal.arms import Arms
 from enlist.personal.decision import Decision, ExploreRounds, Play
@@ -274,7 +274,7 @@ def test_bounds_are_students_from_three_increases_on():
 
 
 def test_equal_increases_are_not_believed_to_be_certain():
-    evidence = Evidence.create(3)
+    evidence = ArmStatistics.create(3)
     for value in (0.0, 0.02, 0.04, 0.06):
         evidence.add(np.array([0, 1, 2]), np.array([0.0, 0.1, value]))
     variance, freedom = evidence.variance()
@@ -316,7 +316,7 @@ def test_the_probability_of_being_best():
 
 
 def test_two_equal_arms_share_the_probability():
-    evidence = Evidence.create(2)
+    evidence = ArmStatistics.create(2)
     draw = np.random.default_rng(0).normal(size=30)
     for value in np.concatenate([draw, -draw]):
         evidence.add(np.array([0, 1]), np.array([value, -value]))

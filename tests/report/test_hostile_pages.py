@@ -13,7 +13,7 @@ from playwright.sync_api import Page
 
 from browser import Browser, Visit
 from enlist import arena
-from enlist.arena import Comparison
+from enlist.arena import Tournament
 from enlist.cli.arena import publish as publish_arena
 from enlist.cli.describe import describe
 from enlist.cli.profile import publish as publish_profile
@@ -146,7 +146,7 @@ def test_workers_who_are_called_anything(browser: Browser, tmp_path: Path) -> No
 @pytest.mark.usefixtures("_no_files")
 def test_an_arena_whose_selectors_are_called_anything(browser: Browser, tmp_path: Path) -> None:
     called = dict(zip(SCRIPTS, ("random", "genie", "oort"), strict=False))
-    settings = Comparison(called, "alike", clients=6, k=2, rounds=4, seeds=2)
+    settings = Tournament(called, "alike", clients=6, k=2, rounds=4, seeds=2)
     seen(browser, publish_arena(tmp_path / "arena", SCRIPTS[3], [(settings, arena.compare(settings))]))
 
 

@@ -17,7 +17,7 @@ from enlist.errors import InputError
 from enlist.ladder import Rung, ladder
 from enlist.ladder import rung as rung_module
 from enlist.simulation import Callback, Config, Simulation, simulate
-from enlist.simulation.oracle import SURE, Oracle, Truth
+from enlist.simulation.oracle import SURE, Oracle, SimulatedTruth
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import Kill, assert_same, config, continue_run, scripted, sessions
@@ -27,10 +27,10 @@ EVERYBODY = np.arange(10)
 SPEEDS = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0])
 
 
-def truth_of(settings: Config, **fields: Any) -> tuple[Simulation, Truth]:
+def truth_of(settings: Config, **fields: Any) -> tuple[Simulation, SimulatedTruth]:
     simulation = Simulation(settings, population=scripted(settings, compute=SPEEDS, **fields))
     simulation.state.round = 1
-    return simulation, Truth(simulation.clients, simulation.state)
+    return simulation, SimulatedTruth(simulation.clients, simulation.state)
 
 
 def test_it_knows_how_long_everybody_takes() -> None:
@@ -58,7 +58,7 @@ def test_samples_that_are_swapped_take_their_labels_and_their_time_along() -> No
     )
     settings = settings.replace("data.label_noise={share=0.4, low=0.6, high=1.0}", "devices.kind=phones")
     simulation = Simulation(settings)
-    truth, quality = Truth(simulation.clients, simulation.state), simulation.population.quality
+    truth, quality = SimulatedTruth(simulation.clients, simulation.state), simulation.population.quality
     simulation.state.round = 1
     before = truth.replies(EVERYBODY)[0]
     assert truth.right_labels(EVERYBODY).tolist() == quality.tolist()
@@ -84,7 +84,7 @@ def test_it_knows_who_goes_offline_and_who_may_crash() -> None:
 
 def test_noise_is_known_by_its_deviation() -> None:
     simulation = Simulation(config(devices={"kind": "phones", "compute_noise": 0.3, "bandwidth_noise": 0.1}))
-    assert Truth(simulation.clients, simulation.state).noise() == 0.3
+    assert SimulatedTruth(simulation.clients, simulation.state).noise() == 0.3
     simulation.close()
 
 

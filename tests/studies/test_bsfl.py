@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enlist import studies
-from enlist.arena.compare import Comparison, run
+from enlist.arena.compare import Tournament, run
 from enlist.arena.genie import Reward
 from enlist.errors import InputError
 from enlist.simulation.config import parse
@@ -173,7 +173,7 @@ def test_a_match_is_that_of_the_arena() -> None:
     plan = {"scenario": "slow-minority", "clients": 20, "k": 5, "rounds": 120, "selector": "bsfl:paper"}
     own = {"normalised": False, "capped": False}
     found = played({**plan, "reward": own}, 3, Path())
-    record = run(Comparison(("bsfl:paper",), "slow-minority", 20, 5, 120, reward=Reward(**own)), "bsfl:paper", 3)
+    record = run(Tournament(("bsfl:paper",), "slow-minority", 20, 5, 120, reward=Reward(**own)), "bsfl:paper", 3)
     assert found["pseudo"][-1] == pytest.approx(record.scores["pseudo_regret"])
     assert found["printed"][-1] == pytest.approx(record.scores["printed_regret"])
     assert found["round_time"] == record.scores["round_time"]

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import numpy as np
 
-from enlist.arena.compare import Comparison, run
+from enlist.arena.compare import Tournament, run
 from enlist.studies.experiments import match, simulation
 
 CONFIG = {"data": {"clients": 8}, "rounds": {"rounds": 3, "k": 3}, "evaluation": {"every": 1}}
 
 
 def test_a_simulation_is_that_of_a_comparison_and_is_not_run_twice(tmp_path: Path) -> None:
-    from enlist.simulation.comparison import Comparison as Simulations
+    from enlist.simulation.comparison import Tournament as Simulations
     from enlist.simulation.config import parse
 
     settings = {"selector": "oort:paper", "config": CONFIG}
@@ -49,7 +49,7 @@ def test_a_match_is_that_of_the_arena() -> None:
     found = match({"selector": "bsfl", **settings, "reward": {"alpha": 0.5}}, 7, Path())
     from enlist.arena.genie import Reward
 
-    record = run(Comparison(("bsfl",), seeds=1, first_seed=7, reward=Reward(alpha=0.5), **settings), "bsfl", 7)
+    record = run(Tournament(("bsfl",), seeds=1, first_seed=7, reward=Reward(alpha=0.5), **settings), "bsfl", 7)
     assert found["round_time"] == record.scores["round_time"]
     assert np.array_equal(found["curve/pseudo"], record.curves["pseudo"])
     assert np.array_equal(found["selected"], record.selected)

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 from enlist._internal.statistics import Summary
-from enlist.arena.compare import Comparison, compare, paired_difference, summarise
+from enlist.arena.compare import Tournament, compare, paired_difference, summarise
 from enlist.arena.genie import Genie, Regret, Reward, make
-from enlist.arena.play import Match, Record, Rules, play
+from enlist.arena.play import Match, MatchRecord, Rules, play
 from enlist.arena.scenarios import SCENARIOS, scenario
 from enlist.arena.worlds import Scenario, Truth, World
 
 __all__ = [
     "SCENARIOS",
-    "Comparison",
     "Genie",
     "Match",
-    "Record",
+    "MatchRecord",
     "Regret",
     "Reward",
     "Rules",
     "Scenario",
     "Summary",
+    "Tournament",
     "Truth",
     "World",
     "compare",

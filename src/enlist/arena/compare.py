@@ -15,7 +15,7 @@ from typing import Any
 from enlist._internal import checks
 from enlist._internal.statistics import Summary
 from enlist.arena.genie import Reward, make
-from enlist.arena.play import Record, Rules, play
+from enlist.arena.play import MatchRecord, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
 from enlist.engine import AnyEngine, chosen
@@ -24,13 +24,13 @@ from enlist.selectors import AnyMethods, methods
 
 
 @dataclasses.dataclass(frozen=True)
-class Comparison:
+class Tournament:
     """Settings of a comparison: who plays, in which world, how long, with which seeds.
 
     `selectors` are methods in any form: "bsfl,oort+penalty=1", a list of names and classes, a dict of label to method.
     "genie" plays too.
 
-    >>> Comparison("bsfl,fast=oort+penalty=1", scenario="slow-minority", clients=20, k=5, rounds=100, seeds=2).labels
+    >>> Tournament("bsfl,fast=oort+penalty=1", scenario="slow-minority", clients=20, k=5, rounds=100, seeds=2).labels
     ('bsfl', 'fast')
     """
 
@@ -78,13 +78,13 @@ class Comparison:
         return World(named(self.scenario), self.clients, self.rounds, seed)
 
 
-Results = dict[tuple[str, int], Record]
+Results = dict[tuple[str, int], MatchRecord]
 
 
-def run(comparison: Comparison, label: str, seed: int) -> Record:
+def run(comparison: Tournament, label: str, seed: int) -> MatchRecord:
     """One run of a comparison.
 
-    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
+    >>> settings = Tournament(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
     >>> run(settings, "random", 0).rounds[-1]
     5
     """
@@ -94,14 +94,14 @@ def run(comparison: Comparison, label: str, seed: int) -> Record:
 
 
 def compare(
-    comparison: Comparison,
+    comparison: Tournament,
     jobs: int = 1,
     progress: Callable[[str, int], None] | None = None,
     engine: AnyEngine = None,
 ) -> Results:
     """All runs; the results do not depend on `jobs`, nor on the `engine`: "local", "ray", or "ray://host:10001".
 
-    >>> settings = Comparison(("random", "cs-ucb"), "slow-minority", clients=10, k=2, rounds=50, seeds=2)
+    >>> settings = Tournament(("random", "cs-ucb"), "slow-minority", clients=10, k=2, rounds=50, seeds=2)
     >>> sorted(compare(settings))
     [('cs-ucb', 0), ('cs-ucb', 1), ('random', 0), ('random', 1)]
     """
@@ -123,7 +123,7 @@ def compare(
 def summarise(results: Results, quantity: str) -> dict[str, Summary]:
     """A score of every selector over its seeds.
 
-    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=20, seeds=3)
+    >>> settings = Tournament(("random",), "alike", clients=10, k=2, rounds=20, seeds=3)
     >>> summarise(compare(settings), "late")["random"].mean
     0.0
     """
@@ -137,7 +137,7 @@ def summarise(results: Results, quantity: str) -> dict[str, Summary]:
 def paired_difference(results: Results, quantity: str, selector: str, against: str = "random") -> Summary:
     """Mean difference in a score between two selectors that met the same worlds, with its 95 % interval.
 
-    >>> settings = Comparison(("random", "cs-ucb"), "slow-minority", clients=20, k=5, rounds=300, seeds=3)
+    >>> settings = Tournament(("random", "cs-ucb"), "slow-minority", clients=20, k=5, rounds=300, seeds=3)
     >>> paired_difference(compare(settings), "round_time", "cs-ucb").high < 0
     True
     """
@@ -149,7 +149,7 @@ def paired_difference(results: Results, quantity: str, selector: str, against: s
 def rollout_regret(results: Results, selector: str) -> Summary:
     """What a selector loses against the genie that plays its own way from the start (it must be among the players).
 
-    >>> settings = Comparison(("random", "genie"), "slow-minority", clients=20, k=5, rounds=50, seeds=2)
+    >>> settings = Tournament(("random", "genie"), "slow-minority", clients=20, k=5, rounds=50, seeds=2)
     >>> rollout_regret(compare(settings), "random").mean > 0
     True
     """
@@ -160,7 +160,7 @@ def rollout_regret(results: Results, selector: str) -> Summary:
 def growth(results: Results, curve: str = "pseudo") -> dict[str, Summary]:
     """R(2n) - R(n) over R(n): below 1 for regret that flattens, 1 for regret that grows linearly.
 
-    >>> settings = Comparison(("random",), "slow-minority", clients=20, k=5, rounds=400, seeds=2)
+    >>> settings = Tournament(("random",), "slow-minority", clients=20, k=5, rounds=400, seeds=2)
     >>> 0.8 < growth(compare(settings))["random"].mean < 1.1
     True
     """
@@ -172,11 +172,11 @@ def growth(results: Results, curve: str = "pseudo") -> dict[str, Summary]:
     return {selector: Summary.of(values) for selector, values in ratios.items()}
 
 
-def save(folder: Path, comparison: Comparison, results: Results) -> None:
+def save(folder: Path, comparison: Tournament, results: Results) -> None:
     """Write settings (JSON), scores and curves (CSV) of a comparison.
 
     >>> import tempfile
-    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
+    >>> settings = Tournament(("random",), "alike", clients=10, k=2, rounds=5, seeds=1)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     save(Path(folder), settings, compare(settings))
     ...     sorted(path.name for path in Path(folder).iterdir())

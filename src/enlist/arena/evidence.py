@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses
 
 from enlist._internal.statistics import Summary
-from enlist.arena.compare import Comparison, compare, paired_difference, summarise
+from enlist.arena.compare import Tournament, compare, paired_difference, summarise
 
 SMALLER_IS_BETTER = {
     "round_time",
@@ -24,10 +24,10 @@ SMALLER_IS_BETTER = {
 
 
 @dataclasses.dataclass(frozen=True)
-class Claim:
+class Trial:
     """A quantity in a scenario.
 
-    >>> Claim("slow-minority", "round_time").smaller_is_better
+    >>> Trial("slow-minority", "round_time").smaller_is_better
     True
     """
 
@@ -49,20 +49,20 @@ class Evidence:
     """
 
     use: str
-    wins: Claim
-    loses: Claim
+    wins: Trial
+    loses: Trial
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Finding:
     """What a claim came to: means of the selector and of random, and the paired difference.
 
     >>> zero = Summary(0.0, -1.0, 1.0)
-    >>> Verdict(Claim("alike", "utility"), zero, zero, zero).better
+    >>> Finding(Trial("alike", "utility"), zero, zero, zero).better
     False
     """
 
-    claim: Claim
+    claim: Trial
     selector: Summary
     random: Summary
     difference: Summary
@@ -76,168 +76,168 @@ class Verdict:
 EVIDENCE: dict[str, Evidence] = {
     "tempo": Evidence(
         "you want one selector without thinking: it needs latency alone, rounds are short, and nobody is left out",
-        Claim("useful-are-slow", "utility_per_second"),
-        Claim("alike", "utility_per_second"),
+        Trial("useful-are-slow", "utility_per_second"),
+        Trial("alike", "utility_per_second"),
     ),
     "size-proportional": Evidence(
         "sizes are very uneven and the aggregation is an unweighted mean",
-        Claim("alike-but-size", "share_error"),
-        Claim("alike", "share_error"),
+        Trial("alike-but-size", "share_error"),
+        Trial("alike", "share_error"),
     ),
     "darts-ucb": Evidence(
         "there are few clients (tens), the server can evaluate every round, and clients differ in what they bring",
-        Claim("useful", "accuracy_gain"),
-        Claim("alike", "accuracy_gain"),
+        Trial("useful", "accuracy_gain"),
+        Trial("alike", "accuracy_gain"),
     ),
     "epsilon-greedy": Evidence(
         "you want the simplest learner on one reply value, with a fixed share of exploration",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "ucb": Evidence(
         "clients differ steadily in one reply value and every one of them can be tried once",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "thompson": Evidence(
         "replies are noisy or delayed: its exploration is random, so several rounds in flight do not repeat each other",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "discounted-thompson": Evidence(
         "what clients bring changes during the run",
-        Claim("changing", "utility"),
-        Claim("alike", "utility"),
+        Trial("changing", "utility"),
+        Trial("alike", "utility"),
     ),
     "cs-ucb": Evidence(
         "only the length of rounds matters and data are iid and balanced",
-        Claim("slow-minority", "round_time"),
-        Claim("alike", "round_time"),
+        Trial("slow-minority", "round_time"),
+        Trial("alike", "round_time"),
     ),
     "cs-ucb-q": Evidence(
         "rounds should be short, but each client must take part in a given fraction of them",
-        Claim("slow-minority-by-size", "share_error"),
-        Claim("alike", "round_time"),
+        Trial("slow-minority-by-size", "share_error"),
+        Trial("alike", "round_time"),
     ),
     "bsfl": Evidence(
         "rounds should be short and nobody may be left out: it trades one for the other in a single objective",
-        Claim("slow-minority", "pseudo_regret"),
-        Claim("alike", "round_time"),
+        Trial("slow-minority", "pseudo_regret"),
+        Trial("alike", "round_time"),
     ),
     "rbcs-f": Evidence(
         "speed can be told from device features, and a minimum share per client is wanted",
-        Claim("slow-minority", "round_time"),
-        Claim("alike", "round_time"),
+        Trial("slow-minority", "round_time"),
+        Trial("alike", "round_time"),
     ),
     "e3cs": Evidence(
         "clients drop out, perhaps adversarially, and all you learn is who replied",
-        Claim("unreliable", "completed"),
-        Claim("alike", "completed"),
+        Trial("unreliable", "completed"),
+        Trial("alike", "completed"),
     ),
     "power-of-choice": Evidence(
         "label skew is strong and clients can report their loss on the current model",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "ucb-cs": Evidence(
         "power-of-choice would suit, but not its extra messages: it goes by discounted losses of past rounds",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "fedcs": Evidence(
         "durations are known from a profile and as many clients as possible should fit a deadline",
-        Claim("profiled", "round_time"),
-        Claim("alike", "round_time"),
+        Trial("profiled", "round_time"),
+        Trial("alike", "round_time"),
     ),
     "tifl": Evidence(
         "devices fall into speed classes; rounds mix clients of one class only",
-        Claim("profiled", "round_time"),
-        Claim("alike", "round_time"),
+        Trial("profiled", "round_time"),
+        Trial("alike", "round_time"),
     ),
     "afl": Evidence(
         "label skew is strong and a soft preference for high loss is enough",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "fedsuv": Evidence(
         "device features are known, many clients miss the deadline, and utility follows features",
-        Claim("useful-are-fast", "hypervolume_regret"),
-        Claim("alike", "hypervolume_regret"),
+        Trial("useful-are-fast", "hypervolume_regret"),
+        Trial("alike", "hypervolume_regret"),
     ),
     "cu-cs": Evidence(
         "device features tell who finishes in time and more data is simply better",
-        Claim("unreliable", "completed"),
-        Claim("alike", "completed"),
+        Trial("unreliable", "completed"),
+        Trial("alike", "completed"),
     ),
     "pisces": Evidence(
         "rounds are asynchronous, losses tell who is worth asking, and some clients may be corrupted",
-        Claim("useful", "utility"),
-        Claim("alike", "utility"),
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
     ),
     "oort": Evidence(
         "thousands of clients differ in both loss and speed: the usual first choice at scale",
-        Claim("useful-are-fast", "utility_per_second"),
-        Claim("alike", "utility_per_second"),
+        Trial("useful-are-fast", "utility_per_second"),
+        Trial("alike", "utility_per_second"),
     ),
     "refl": Evidence(
         "clients come and go by the hour and those who rarely show up must be heard",
-        Claim("diurnal", "rare"),
-        Claim("slow-minority", "rare"),
+        Trial("diurnal", "rare"),
+        Trial("slow-minority", "rare"),
     ),
     "safa": Evidence(
         "every client may train all the time and the server takes what arrives first",
-        Claim("uneven", "round_time"),
-        Claim("uneven", "completed"),
+        Trial("uneven", "round_time"),
+        Trial("uneven", "completed"),
     ),
     "fedcor": Evidence(
         "there are hundreds of clients, data are skewed, and everybody can be asked for its loss now and then",
-        Claim("kinds", "update_error"),
-        Claim("one-kind", "model_loss"),
+        Trial("kinds", "update_error"),
+        Trial("one-kind", "model_loss"),
     ),
     "clustered": Evidence(
         "sizes are uneven and the aggregate must be that of all clients on average, with no more said of them",
-        Claim("kinds", "update_error"),
-        Claim("one-kind", "model_loss"),
+        Trial("kinds", "update_error"),
+        Trial("one-kind", "model_loss"),
     ),
     "divfl": Evidence(
         "updates of single clients may be seen, and the aggregate should be as if all had taken part",
-        Claim("kinds", "update_error"),
-        Claim("one-kind", "model_loss"),
+        Trial("kinds", "update_error"),
+        Trial("one-kind", "model_loss"),
     ),
     "haccs": Evidence(
         "clients may tell how many samples of each class they hold, and rounds should be short with all kinds in them",
-        Claim("kinds", "round_time"),
-        Claim("one-kind", "round_time"),
+        Trial("kinds", "round_time"),
+        Trial("one-kind", "round_time"),
     ),
     "fedlecc": Evidence(
         "clients may tell how many samples of each class they hold, labels are skewed, and losses tell what is missing",
-        Claim("kinds", "utility"),
-        Claim("one-kind", "model_loss"),
+        Trial("kinds", "utility"),
+        Trial("one-kind", "model_loss"),
     ),
     "eafl": Evidence(
         "clients run on batteries, say what is left in them, and should not run out of power",
-        Claim("batteries", "dropped"),
-        Claim("long-lived-batteries", "dropped"),
+        Trial("batteries", "dropped"),
+        Trial("long-lived-batteries", "dropped"),
     ),
     "optimal-sampling": Evidence(
         "updates differ much in length, and the aggregate must be that of all clients on average",
-        Claim("kinds", "update_error"),
-        Claim("one-kind", "model_loss"),
+        Trial("kinds", "update_error"),
+        Trial("one-kind", "model_loss"),
     ),
 }
 """Every registered selector but random, against which they are measured."""
 
 
 def gather(
-    selector: str, claim: Claim, rounds: int = 400, seeds: int = 10, jobs: int = 1, first_seed: int = 0
-) -> Verdict:
+    selector: str, claim: Trial, rounds: int = 400, seeds: int = 10, jobs: int = 1, first_seed: int = 0
+) -> Finding:
     """Run one claim: 100 clients, 10 a round, the same worlds for the selector and for random.
 
     >>> gather("cs-ucb", EVIDENCE["cs-ucb"].wins, rounds=100, seeds=3).better
     True
     """
     players = (selector, "random")
-    settings = Comparison(players, claim.scenario, 100, 10, rounds, seeds=seeds, first_seed=first_seed)
+    settings = Tournament(players, claim.scenario, 100, 10, rounds, seeds=seeds, first_seed=first_seed)
     results = compare(settings, jobs)
     means = summarise(results, claim.quantity)
-    return Verdict(claim, means[selector], means["random"], paired_difference(results, claim.quantity, selector))
+    return Finding(claim, means[selector], means["random"], paired_difference(results, claim.quantity, selector))

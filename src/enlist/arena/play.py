@@ -54,7 +54,7 @@ class Rules:
 
 
 @dataclasses.dataclass(eq=False)
-class Record:
+class MatchRecord:
     """What a run left: cumulated regrets at checkpoints, times selected, and scores.
 
     >>> import enlist
@@ -289,7 +289,7 @@ def observed(utility: FloatArray) -> dict[str, Any]:
     }
 
 
-def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward | None = None) -> Record:
+def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward | None = None) -> MatchRecord:
     """Play all rounds of the world and return the record.
 
     >>> import enlist
@@ -312,4 +312,4 @@ def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: Rewar
             for name in REGRETS:
                 curves[name].append(match.sums[name])
             curves["time"].append(match.now)
-    return Record(rounds, curves, match.selected, match.scores())
+    return MatchRecord(rounds, curves, match.selected, match.scores())

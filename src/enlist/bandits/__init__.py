@@ -7,7 +7,7 @@ from enlist.bandits.annealing import annealing, check_sets, exhaustive
 from enlist.bandits.clusters import hellinger
 from enlist.bandits.credible import absurd, credible, credible_extent, largest_credible
 from enlist.bandits.estimates import BetaPosterior, Estimates, RecentValues
-from enlist.bandits.evidence import Evidence
+from enlist.bandits.evidence import ArmStatistics
 from enlist.bandits.extreme import BayesianExtremeExplore, ExtremeExplore
 from enlist.bandits.gaussian import ExactGP, FeatureGP, feature_count, median_distance, rbf
 from enlist.bandits.latency import MeanLatency, scored_latency
@@ -32,12 +32,12 @@ from enlist.bandits.validity import Validity, in_time
 
 __all__ = [
     "UCB",
+    "ArmStatistics",
     "BayesianExtremeExplore",
     "BetaPosterior",
     "DiscountedThompson",
     "EpsilonGreedy",
     "Estimates",
-    "Evidence",
     "ExactGP",
     "ExtremeExplore",
     "FeatureGP",

@@ -1,4 +1,4 @@
-"""Evidence: what the values seen so far say about the mean of each arm, and how surely."""
+"""ArmStatistics: what the values seen so far say about the mean of each arm, and how surely."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ DRAWS = 4096
 
 
 @dataclasses.dataclass
-class Evidence(State):
+class ArmStatistics(State):
     """Number, mean and sum of squared deviations of the values of each arm.
 
-    >>> evidence = Evidence.create(2)
+    >>> evidence = ArmStatistics.create(2)
     >>> for value in (0.01, 0.02, 0.03):
     ...     evidence.add(np.array([1]), np.array([value]))
     >>> evidence.mean, evidence.squares

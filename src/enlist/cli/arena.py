@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist._internal import checks
-from enlist.arena import SCENARIOS, Comparison, Reward, Summary, compare, paired_difference, scenario, summarise
+from enlist.arena import SCENARIOS, Reward, Summary, Tournament, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
 from enlist.cli.console import cores, new_folder, open_console, say_where, stopping
 from enlist.cli.run import EngineName, Quiet
@@ -85,7 +85,7 @@ def arena(
     checks.one_of("--reward", reward, ("normalised", "printed"))
     checks.one_of("--regret", regret, REGRET_NAMES)
     scenario(scenario_name)
-    settings = Comparison(
+    settings = Tournament(
         selectors=selectors,
         scenario=scenario_name,
         clients=clients,
@@ -106,7 +106,7 @@ def arena(
         say_where(console, publish(folder, "Arena", [(settings, results)], regret))
 
 
-def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int, engine: str = LOCAL) -> list[Results]:
+def with_progress(console: Console, comparisons: Sequence[Tournament], jobs: int, engine: str = LOCAL) -> list[Results]:
     """Run comparisons under one progress bar, quiet in pipes."""
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -128,7 +128,7 @@ def with_progress(console: Console, comparisons: Sequence[Comparison], jobs: int
     return results
 
 
-def describe(settings: Comparison) -> str:
+def describe(settings: Tournament) -> str:
     """A comparison in one line: its size, its world, and whatever is not as usual."""
     parts = [
         f"{plural(settings.clients, 'client')}, {settings.k} a round, {plural(settings.rounds, 'round')}, "
@@ -146,7 +146,7 @@ def describe(settings: Comparison) -> str:
     return ", ".join([" · ".join(parts), *(words for words, applies in unusual.items() if applies)])
 
 
-def table(settings: Comparison, results: Results, regret: str = "pseudo") -> list[list[str]]:
+def table(settings: Tournament, results: Results, regret: str = "pseudo") -> list[list[str]]:
     """Header and one row per selector."""
     loss, halves = summarise(results, f"{regret}_regret"), growth(results, regret)
     time, jain, coverage = (summarise(results, name) for name in ("round_time", "jain", "coverage"))
@@ -172,7 +172,7 @@ def interval(summary: Summary, unit: str = "", digits: int = 1) -> str:
     return f"{round(summary.mean, digits) + 0.0:.{digits}f}{margin}{unit}"
 
 
-def publish(folder: Path, title: str, parts: Sequence[tuple[Comparison, Results]], regret: str = "pseudo") -> Path:
+def publish(folder: Path, title: str, parts: Sequence[tuple[Tournament, Results]], regret: str = "pseudo") -> Path:
     """Write tables, charts and the report page; returns the page's path."""
     from enlist.report.charts import save as save_chart
     from enlist.report.page import Section, write_page

@@ -14,7 +14,7 @@ from enlist import bandits, storage
 from enlist._internal import checks
 from enlist._internal.options import Options
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
-from enlist.bandits.evidence import Evidence
+from enlist.bandits.evidence import ArmStatistics
 from enlist.bandits.extreme import winner
 from enlist.errors import InputError
 from enlist.personal.arms import Arms
@@ -102,7 +102,7 @@ class Decision:
     ) -> None:
         self.arms, self.rule, self.delayed, self.only = arms, rule, delayed, only
         self.explore = ExploreRounds() if explore is None else explore
-        self.evidence = Evidence.create(len(arms))
+        self.evidence = ArmStatistics.create(len(arms))
         self.removed: BoolArray = np.zeros(len(arms), dtype=bool)
 
     @property

@@ -24,7 +24,7 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray
-from enlist.bandits.evidence import Evidence
+from enlist.bandits.evidence import ArmStatistics
 from enlist.personal.communication import fedavg_units
 from enlist.personal.config import Config
 from enlist.personal.federation import Federation, Trained
@@ -73,7 +73,7 @@ class GeneralModel:
         self.metric, self.streams = self.federation.metric, Streams(config.seed)
         self.model = self.best = self.federation.initial
         self.best_score, self.best_round = self.metric.worst, 0
-        self.evidence, self.relative = (Evidence.create(len(self.workers)) for _ in range(2))
+        self.evidence, self.relative = (ArmStatistics.create(len(self.workers)) for _ in range(2))
         self.kept = list(range(len(self.workers)))
         self.round, self.communication = 0, 0
 

@@ -13,7 +13,7 @@ import numpy as np
 from enlist._internal.text import printable
 from enlist.report.flower import FLOWER, shadow_table
 from enlist.report.page import Section
-from enlist.runs.federation import State, by_client, events, state
+from enlist.runs.federation import FederationState, by_client, events, state
 from enlist.runs.printing import duration, plural
 from enlist.runs.tables import RunTables, Table
 
@@ -79,11 +79,11 @@ def _section(run: RunTables, heading: str) -> Section:
     return Section(heading, text, table, note=note, sortable=True, worded=True, folded=folded, folded_title=title)
 
 
-def standing(run: RunTables, now: State) -> str:
+def standing(run: RunTables, now: FederationState) -> str:
     """How it stands, in sentences: running or not, since when, how often it was continued, and when clients were lost.
 
     >>> from enlist.runs.example import example_run
-    >>> standing(example_run(), State("killed"))
+    >>> standing(example_run(), FederationState("killed"))
     'It is not running: it ended without a word after round 8.'
     """
     number = int(run.rounds["round"][-1])
@@ -123,11 +123,11 @@ def shadow(run: RunTables) -> str:
     )
 
 
-def client_rows(run: RunTables, now: State) -> list[list[str]]:
+def client_rows(run: RunTables, now: FederationState) -> list[list[str]]:
     """The table of clients, header first, those with most trouble before the others.
 
     >>> from enlist.runs.example import example_run
-    >>> client_rows(example_run("oort"), State("finished"))[1]
+    >>> client_rows(example_run("oort"), FederationState("finished"))[1]
     ['0', '8', '7', '0', '0', '1', 'after 1 min 30 s', '']
     """
     table = by_client(run)
@@ -135,13 +135,13 @@ def client_rows(run: RunTables, now: State) -> list[list[str]]:
     return [list(COLUMNS), *(_row(table, place, now) for place in order[:MOST_CLIENTS].tolist())]
 
 
-def _row(table: Table, place: int, now: State) -> list[str]:
+def _row(table: Table, place: int, now: FederationState) -> list[str]:
     name, reasons = printable(table["name"][place], 60), printable(table["reasons"][place], LONGEST_REASON)
     counts = [str(table[outcome][place]) for outcome in ("asked", "completed", "late", "failed", "dropped")]
     return [name, *counts, _date(now, float(table["seen"][place])), reasons]
 
 
-def _date(now: State, seconds: Any) -> str:
+def _date(now: FederationState, seconds: Any) -> str:
     """A moment of the run's clock: its date, or how long after the beginning."""
     if not isinstance(seconds, float) or not math.isfinite(seconds):
         return "–"

@@ -16,8 +16,8 @@ from enlist.report.kit import band_chart, summarised
 def regret_rows(results: Results, curve: str = "pseudo") -> list[dict[str, Any]]:
     """Mean and 95 % interval of a cumulated curve over seeds, one row per selector and checkpoint.
 
-    >>> from enlist.arena import Comparison, compare
-    >>> settings = Comparison(("random",), "alike", clients=10, k=2, rounds=4, seeds=2)
+    >>> from enlist.arena import Tournament, compare
+    >>> settings = Tournament(("random",), "alike", clients=10, k=2, rounds=4, seeds=2)
     >>> [row["round"] for row in regret_rows(compare(settings))]
     [1, 2, 3, 4]
     """

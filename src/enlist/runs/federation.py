@@ -78,7 +78,7 @@ def starts(run: RunTables) -> list[Start]:
 
 
 @dataclasses.dataclass(frozen=True)
-class State:
+class FederationState:
     """How a federation stands.
 
     status    "finished", "running", "stopped" by an error or an operator, or "killed": it ended without a word
@@ -87,7 +87,7 @@ class State:
     last      when its last finished round ended
     restarts  how often it was continued
 
-    >>> State("running").restarts
+    >>> FederationState("running").restarts
     0
     """
 
@@ -104,7 +104,7 @@ class State:
         return self.began + datetime.timedelta(seconds=seconds)
 
 
-def state(run: RunTables) -> State:
+def state(run: RunTables) -> FederationState:
     """How a federation stands, by what is in its folder and by whether somebody holds its lock.
 
     >>> from enlist.runs.example import example_run
@@ -121,7 +121,7 @@ def state(run: RunTables) -> State:
         status = "running"
     elif rows and rows[-1].what.startswith(STOPPED):
         status, why = STOPPED, rows[-1].what.removeprefix(STOPPED).removeprefix(": ")
-    found = State(status, why, began, None, sum(row.what == "continued" for row in rows))
+    found = FederationState(status, why, began, None, sum(row.what == "continued" for row in rows))
     return dataclasses.replace(found, last=found.at(float(ends[-1])) if len(ends) else None)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from enlist._internal.statistics import Summary
 from enlist._internal.typing import BoolArray, FloatArray
-from enlist.bandits import Evidence
+from enlist.bandits import ArmStatistics
 from enlist.errors import InputError
 from enlist.runs.tables import Table, read_json, read_table
 
@@ -72,9 +72,9 @@ class PersonalTables:
         return np.array([not reason for reason in self.rounds["skipped"]], dtype=bool)
 
     @functools.cached_property
-    def evidence(self) -> Evidence:
+    def evidence(self) -> ArmStatistics:
         """Mean increase of each arm of `labels`, from the credited ones."""
-        found, labels = Evidence.create(len(self.labels)), self.labels
+        found, labels = ArmStatistics.create(len(self.labels)), self.labels
         place = {label: position for position, label in enumerate(labels)}
         credited = (self.arms["credited"] > 0) & ~np.isnan(self.arms["increase"])
         for label, value in zip(self.arms["arm"][credited], self.arms["increase"][credited], strict=True):

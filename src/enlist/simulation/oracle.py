@@ -18,7 +18,7 @@ from enlist.selectors.tempo import Tempo
 
 if TYPE_CHECKING:
     from enlist.simulation.round.clients import SimulatedClients
-    from enlist.simulation.round.state import State
+    from enlist.simulation.round.state import RunState
 
 SURE = 1e-3
 """Deviation of the logarithm of a latency that never varies."""
@@ -26,17 +26,17 @@ WRONG = 1e-9
 """What a client whose labels are mostly wrong is worth, so that it comes after all others."""
 
 
-class Truth:
+class SimulatedTruth:
     """What is true of the clients of a simulation at this moment; a simulation gives it to its oracle.
 
     >>> from enlist.simulation import Config, Simulation
     >>> simulation = Simulation(Config(data={"clients": 4}))
-    >>> latency, finishes = Truth(simulation.clients, simulation.state).replies(np.arange(4))
+    >>> latency, finishes = SimulatedTruth(simulation.clients, simulation.state).replies(np.arange(4))
     >>> bool((latency > 0).all()), finishes
     (True, array([1., 1., 1., 1.]))
     """
 
-    def __init__(self, clients: SimulatedClients, state: State) -> None:
+    def __init__(self, clients: SimulatedClients, state: RunState) -> None:
         self.clients, self.state = clients, state
 
     def replies(self, clients: IntArray) -> tuple[FloatArray, FloatArray]:
@@ -71,7 +71,7 @@ class Omniscient(Protocol):
     (True, False)
     """
 
-    truth: Truth | None
+    truth: SimulatedTruth | None
 
 
 class Oracle(Tempo):
@@ -85,7 +85,7 @@ class Oracle(Tempo):
     """
 
     name = "oracle"
-    truth: Truth | None = None
+    truth: SimulatedTruth | None = None
 
     def choose(self, request: Request) -> Choice:
         if self.truth is None:

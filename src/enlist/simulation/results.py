@@ -298,11 +298,11 @@ class ComparisonResult:
         return as_html(comparison_table(self.rows)) + failures
 
 
-class Memory(Callback[Recordable, RoundRecord]):
+class InMemory(Callback[Recordable, RoundRecord]):
     """Keeps the rows of a run in memory, for a run without a folder.
 
     >>> from enlist.simulation import Simulation
-    >>> memory = Memory()
+    >>> memory = InMemory()
     >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), callbacks=[memory]).run()
     >>> [row["asked"] for row in memory.rounds], memory.result["status"]
     ([3, 3], 'finished')

@@ -23,7 +23,7 @@ from enlist.runs.tables import read_run
 from enlist.simulation.callbacks import Callback, Recorder
 from enlist.simulation.config import GROWING, Config, load
 from enlist.simulation.population import Population, build
-from enlist.simulation.results import Memory, Run
+from enlist.simulation.results import InMemory, Run
 from enlist.simulation.setup import make_selector
 from enlist.simulation.simulation import Simulation
 from enlist.streams import Streams
@@ -164,7 +164,7 @@ def in_memory(
     >>> in_memory(Config(data={"clients": 10}, rounds={"rounds": 2, "k": 4})).summary["rounds"]
     2
     """
-    memory = Memory()
+    memory = InMemory()
     simulation = Simulation(config, callbacks=(memory, *callbacks), population=population, data=data, **settings)
     simulation.run()
     clients, server = simulation.columns(), simulation.server

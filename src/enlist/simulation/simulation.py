@@ -30,7 +30,7 @@ from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import Evaluator, Watch
-from enlist.simulation.oracle import Omniscient, Truth
+from enlist.simulation.oracle import Omniscient, SimulatedTruth
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import Context, Merge, Protocol, Received, UnderWay, protocol
 from enlist.simulation.round.clients import SimulatedClients
@@ -41,7 +41,7 @@ from enlist.simulation.round.exclusion import Exclusion
 from enlist.simulation.round.models import Models
 from enlist.simulation.round.rows import RoundRecord, Rows
 from enlist.simulation.round.server import Late, Server
-from enlist.simulation.round.state import Saved, State
+from enlist.simulation.round.state import RunState, Saved
 from enlist.simulation.round.updates import Updates, weights
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited, wait
 from enlist.simulation.setup import check, make_job, make_selector, placed
@@ -96,7 +96,7 @@ class Simulation:
         self.clients = SimulatedClients(config, self.population, streams, 4 * flat.layout.numbers)
         self.expected = self.clients.expected()
         rule = protocol(config.rounds)
-        self.state = State(
+        self.state = RunState(
             selector=make_selector(config, self.population),
             server=Server(config.server, flat.layout, flat.vectors),
             models=Models(),
@@ -293,7 +293,7 @@ class Simulation:
 
     def _tell_truth(self) -> None:
         if isinstance(self.selector, Omniscient):
-            self.selector.truth = Truth(self.clients, self.state)
+            self.selector.truth = SimulatedTruth(self.clients, self.state)
 
     def _somebody(self) -> tuple[BoolArray, list[Late]]:
         """Who is available, once anybody is; late updates that have come before then."""

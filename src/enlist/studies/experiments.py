@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from enlist.arena.compare import Comparison, run
+from enlist.arena.compare import Tournament, run
 from enlist.arena.genie import Reward
 from enlist.studies.study import Settings
 
@@ -74,7 +74,7 @@ def _population(config: str) -> tuple[Population, dict[str, Placed]]:
 
 
 def match(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
-    """One match in the arena: `settings` are {"selector": a method} and those of `arena.Comparison`, without seeds.
+    """One match in the arena: `settings` are {"selector": a method} and those of `arena.Tournament`, without seeds.
 
     Returned are the scores, `rounds` and the cumulated `curve/...` at checkpoints, and how often each client was asked
     (`selected`).
@@ -87,7 +87,7 @@ def match(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     own = {name: value for name, value in settings.items() if name != "selector"}
     if "reward" in own:
         own["reward"] = Reward(**own["reward"])
-    comparison = Comparison(settings["selector"], seeds=1, first_seed=seed, **own)
+    comparison = Tournament(settings["selector"], seeds=1, first_seed=seed, **own)
     record = run(comparison, comparison.labels[0], seed)
     curves = {f"curve/{name}": np.array(values) for name, values in record.curves.items()}
     return {**record.scores, "rounds": np.array(record.rounds), "selected": record.selected, **curves}

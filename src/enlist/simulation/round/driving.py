@@ -18,7 +18,7 @@ from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
 from enlist.simulation.round.rows import NOTHING
 from enlist.simulation.round.server import Late
-from enlist.simulation.round.state import State
+from enlist.simulation.round.state import RunState
 from enlist.simulation.round.steps import Ended, Step
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited
 from enlist.simulation.setup import tells_accuracy
@@ -52,7 +52,7 @@ class Driver:
     (3, 0)
     """
 
-    def __init__(self, clients: SimulatedClients, state: State, log: Path | None = None) -> None:
+    def __init__(self, clients: SimulatedClients, state: RunState, log: Path | None = None) -> None:
         self.clients, self.state, self.log = clients, state, log
         self.rounds = clients.config.rounds
         self.begin()

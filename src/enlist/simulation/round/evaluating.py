@@ -9,7 +9,7 @@ from enlist.errors import InputError
 from enlist.runs.columns import ENERGY, ROUNDS
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import Evaluator
-from enlist.simulation.round.state import State
+from enlist.simulation.round.state import RunState
 from enlist.simulation.setup import tells_accuracy
 from enlist.training.workers import Trainer
 
@@ -17,7 +17,7 @@ Rows = Callable[[], Sequence[Mapping[str, str]]]
 """Reads rounds.csv."""
 
 
-def evaluate(state: State, config: Config, trainer: Trainer, evaluator: Evaluator, last: bool) -> dict[str, float]:
+def evaluate(state: RunState, config: Config, trainer: Trainer, evaluator: Evaluator, last: bool) -> dict[str, float]:
     """Measure the present model if it is time, or if this round is the last; returns columns of rounds.csv.
 
     >>> from enlist.simulation import Config, Simulation
@@ -46,7 +46,7 @@ def evaluate(state: State, config: Config, trainer: Trainer, evaluator: Evaluato
     return measured
 
 
-def take_back(state: State, config: Config, rows: Rows) -> list[str]:
+def take_back(state: RunState, config: Config, rows: Rows) -> list[str]:
     """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv.
 
     A run that is extended then goes on as if it had been longer from the start.

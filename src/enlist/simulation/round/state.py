@@ -28,7 +28,7 @@ Saved = tuple[dict[str, Any], dict[str, AnyArray], dict[str, dict[str, Any]]]
 
 
 @dataclasses.dataclass(eq=False)
-class State:
+class RunState:
     """All that the next round depends on besides the configuration.
 
     Parameters
@@ -68,7 +68,7 @@ class State:
     queue : Queue
         What is yet to come of clients of earlier rounds.
 
-    >>> [field.name for field in dataclasses.fields(State)][:4]
+    >>> [field.name for field in dataclasses.fields(RunState)][:4]
     ['selector', 'server', 'models', 'memory']
     """
 

@@ -14,7 +14,7 @@ from enlist.simulation.protocols import AsynchronousProtocol, Protocol
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
 from enlist.simulation.round.server import Late, Sender, Server
-from enlist.simulation.round.state import State
+from enlist.simulation.round.state import RunState
 from enlist.simulation.round.waiting import Schedule, Waited
 from enlist.training.aggregators import length
 from enlist.training.flat import Vectors
@@ -35,7 +35,7 @@ class Updates:
     """
 
     def __init__(
-        self, clients: SimulatedClients, trainer: Trainer, protocol: Protocol | AsynchronousProtocol, state: State
+        self, clients: SimulatedClients, trainer: Trainer, protocol: Protocol | AsynchronousProtocol, state: RunState
     ) -> None:
         self.clients, self.trainer, self.protocol, self.state = clients, trainer, protocol, state
         needs = state.selector.needs

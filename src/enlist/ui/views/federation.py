@@ -13,7 +13,7 @@ from enlist.report.federation import COLUMNS, client_rows, shadow, standing
 from enlist.report.flower import shadow_chart, shadow_fifths, shadow_sentence, shadow_table
 from enlist.runs.checkpoints import CHECKPOINTS
 from enlist.runs.checkpoints import written as checkpoints_of
-from enlist.runs.federation import State, by_client, events, starts, state
+from enlist.runs.federation import FederationState, by_client, events, starts, state
 from enlist.runs.printing import duration, score
 from enlist.runs.scores import measure
 from enlist.runs.tables import RunTables
@@ -138,7 +138,7 @@ def checkpoint_written(folder: Path) -> float | None:
         return None
 
 
-def _trouble(item: Item, run: RunTables, now: State) -> Part:
+def _trouble(item: Item, run: RunTables, now: FederationState) -> Part:
     lines = client_rows(run, now)
     names = {str(name): number for name, number in zip(by_client(run)["name"], by_client(run)["client"], strict=True)}
     rows: list[list[Cell]] = [list(COLUMNS)]
@@ -152,7 +152,7 @@ def _trouble(item: Item, run: RunTables, now: State) -> Part:
     return Part("Nodes", text, rows, "nodes", note=note)
 
 
-def _events(item: Item, run: RunTables, now: State) -> Part:
+def _events(item: Item, run: RunTables, now: FederationState) -> Part:
     told = events(run)
     if not told:
         return Part("Events", ["Nothing was refused or doubted."])
