@@ -249,9 +249,8 @@ class Match:
         total = max(float(selected.sum()), 1.0)
         shares = self.world.num_examples / self.world.num_examples.sum()
         squares = float((selected.astype(float) ** 2).sum())
-        of_kinds: dict[str, float] = {
-            name: sums[name] / rounds for name in ("model_loss", "update_error") if name in sums
-        }
+        names = [name for name in ("model_loss", "update_error") if name in sums]
+        of_kinds: dict[str, float] = {name: sums[name] / rounds for name in names}
         return {
             "pseudo_regret": sums["pseudo"],
             "printed_regret": sums["printed"],

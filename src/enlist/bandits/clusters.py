@@ -38,8 +38,8 @@ def clusters(rows: FloatArray, distance: float, rng: np.random.Generator) -> Any
     [0, 0, 1, 0, 2]
     """
     if len(rows) <= SAMPLE:
-        near = distances(rows, rows) < distance
-        return np.asarray(connected_components(csr_matrix(near.astype(np.int8)), directed=False)[1], np.int32)
+        near = (distances(rows, rows) < distance).astype(np.int8)
+        return np.asarray(connected_components(csr_matrix(near), directed=False)[1], np.int32)
     sample = np.sort(rng.choice(len(rows), SAMPLE, replace=False))
     found = clusters(rows[sample], distance, rng)
     largest = np.argsort(-np.bincount(found), kind="stable")[:CENTRES]
