@@ -378,7 +378,7 @@ def test_without_the_extra_one_line_says_what_to_type(missing):
 
 def test_nothing_of_the_extra_is_needed_to_use_the_library():
     block = "; ".join(f"sys.modules[{name!r}] = None" for name in ("typer", "rich", "altair", "vl_convert"))
-    use = "import enlist.arena as a; a.compare(a.Comparison(('random',), 'alike', clients=5, k=2, rounds=3, seeds=1))"
+    use = "import enlist.arena as a; a.compare(a.Tournament(('random',), 'alike', clients=5, k=2, rounds=3, seeds=1))"
     done = subprocess.run([sys.executable, "-c", f"import sys; {block}; {use}"], capture_output=True, check=False)
     assert done.returncode == 0, done.stderr
 

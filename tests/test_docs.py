@@ -72,7 +72,7 @@ def shape(text: str) -> str:
 
 def test_every_block_of_the_guide_runs(tmp_path: Path) -> None:
     pieces = blocks("docs/guide.md", "python")
-    assert len(pieces) == 3
+    assert len(pieces) == 4
     for code in pieces:
         run(code, tmp_path)
 

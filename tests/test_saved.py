@@ -14,7 +14,7 @@ import pytest
 
 import enlist
 from enlist import studies
-from enlist.errors import EnlistError
+from enlist.errors import EnlistError, InputError
 from enlist.flower import replay
 from enlist.personal.after import every_target
 from enlist.personal.config import load as load_personal
@@ -94,12 +94,14 @@ def test_a_comparison_runs_what_is_missing(release: str, tmp_path: Path) -> None
         assert (place / "runs" / "oort" / "1" / "result.json").exists()
 
 
-def test_experiments_of_a_study_are_kept(release: str, tmp_path: Path) -> None:
+def test_experiments_of_a_study_with_other_settings_are_refused_in_a_sentence(release: str, tmp_path: Path) -> None:
+    """MAB-FL was calibrated anew since version 0.1: old results are not mixed with new ones, and stay as they are."""
     place = copied(release, "study", tmp_path)
-    with reading(release, "study"):
-        found = studies.get("mabfl")
-        with Reproduction.open(found, found.scale("smoke"), place, resume=True) as work:
-            assert len(work.outcomes) == 3
+    before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
+    found = studies.get("mabfl")
+    with pytest.raises(InputError, match=r"holds a run with shares = .*name a new folder"):
+        Reproduction.open(found, found.scale("smoke"), place, resume=True)
+    assert before == {path: path.read_bytes() for path in before}
 
 
 def test_a_personalised_run_can_be_read_and_is_not_run_again(release: str, tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ def test_the_command_says_how_long_it_will_take_what_came_out_and_where(place: P
     shown = (place / "shown.txt").read_text()
     assert "mabfl, scale smoke" in shown.splitlines()[0]
     assert "about" in shown.splitlines()[0]
-    assert "The best pair beats FedAvg and local-only" in shown
+    assert "The best pair beats FedAvg and the target alone" in shown
     assert "Smoke run: checks that everything works; no verdict" in shown
     assert "reproduced" not in shown, "nothing is judged at this scale"
     assert shown.rstrip().endswith("report: runs/mabfl-smoke-001/report.html")
@@ -61,7 +61,7 @@ def test_every_figure_table_and_claim_is_there(place: Path) -> None:
     pictures = sorted((root / "figures").glob("*.png"))
     assert len(pictures) >= 20
     assert all(path.stat().st_size > 5_000 and path.with_suffix(".svg").exists() for path in pictures)
-    with open(root / "tables" / "03-grid.csv", newline="") as file:
+    with open(root / "tables" / "table-3.csv", newline="") as file:
         assert len(list(csv.DictReader(file))) == 39
     assert "vegaEmbed" in (root / "report.html").read_text()
 
@@ -71,7 +71,7 @@ def test_resuming_a_finished_study_runs_nothing_and_publishes(place: Path) -> No
     before = {path: path.stat().st_mtime_ns for path in root.rglob("state.json")}
     done = enlisted("reproduce", "mabfl", "--scale", "smoke", "--resume", "--publish", "docs", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "173 of them done already" in done.stdout
+    assert "189 of them done already" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in root.rglob("state.json")} == before
     assert (place / "docs" / "mabfl" / "verdict.md").exists()
     assert "published: docs/mabfl" in done.stdout
@@ -107,6 +107,6 @@ def test_a_rehearsal_runs_a_round_of_each_kind_and_keeps_nothing(tmp_path: Path)
     done = enlisted("reproduce", "mabfl", "--scale", "smoke", "--first-rounds", "1", "--jobs", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "3 kinds of experiments" in done.stdout
-    assert "telecom  fine" in done.stdout
+    assert "telecom, thesis  fine" in done.stdout
     assert done.stdout.rstrip().endswith("all of them run.")
     assert list(tmp_path.iterdir()) == []

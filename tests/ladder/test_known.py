@@ -90,7 +90,7 @@ def test_only_what_can_be_compared_is_shown() -> None:
 def test_known_methods_are_marked_in_tables_charts_page_and_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("enlist.ladder.page.save", lambda *chart: None)
+    monkeypatch.setattr("enlist.report.page.save", lambda *chart: None)
     board = Leaderboard([row("random"), row("mine")], known=[row("random"), row("oort", seconds=40.0)])
     assert [line[0] for line in board.lines()[1:]] == ["oort *", "random", "mine"]
     for chart in (heat_map(board), rank_chart(board), profile_chart(board)):

@@ -13,7 +13,7 @@ from benchmarks import choosing
 
 from enlist._internal.statistics import critical_difference, mean_ranks
 from enlist.errors import EnlistError, InputError
-from enlist.ladder import Leaderboard, page, read
+from enlist.ladder import Leaderboard, read
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart
 from enlist.ladder.markdown import markdown
 from enlist.ladder.page import rung_lines, write_report
@@ -114,7 +114,9 @@ def test_what_is_written_is_read_again(tmp_path: Path) -> None:
 
 
 def test_page_markdown_and_charts_show_everybody(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(page, "save", lambda *chart: None)  # pictures take seconds; the command writes them
+    monkeypatch.setattr(
+        "enlist.report.page.save", lambda *chart: None
+    )  # pictures take seconds; the command writes them
     shown = board()
     text = write_report(shown, tmp_path / "page.html").read_text()
     for word in ("fast", "users", "it broke", "Few.", "Nemenyi"):

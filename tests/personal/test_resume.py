@@ -112,8 +112,8 @@ def killed(path: Path, settings: Config, workers: Any, kind: str, number: int, p
         def cut(self: RunFolder, table: str, rows: Any) -> None:
             if table == "rounds.csv" and rows[0]["round"] == number:
                 if kind == "a torn row":
-                    self._file(table).write("8,w0+")
-                    self._file(table).flush()
+                    self.tables[table].opened().write("8,w0+")
+                    self.tables[table].flush()
                 raise Kill
             append(self, table, rows)
 

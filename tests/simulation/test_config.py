@@ -38,7 +38,7 @@ def changed(tmp_path: Path, text: str, *changes: str) -> Config:
         ({"rounds": 3}, r"rounds = 3, but input should be a valid dictionary"),
         ({"data": {"dataset": "digit"}}, r"data\.dataset\.name = 'digit' is not known\. .* 'digits'\? Allowed: "),
         ({"data": {"partition": "iidd"}}, r"data\.partition\.kind = 'iidd' is not known\. .* 'iid'\? Allowed: "),
-        ({"devices": "phone"}, r"devices\.kind = 'phone' is not known\. .* 'phones'\? Allowed: equal, mixture"),
+        ({"devices": "phone"}, r"devices\.kind = 'phone' is not known\. .* 'phones'\? Allowed: described, equal"),
         ({"availability": "dayly"}, r"availability\.kind = 'dayly' is not known\..*: always, bernoulli, diurnal"),
         ({"model": "ResNet"}, r"model\.name = 'ResNet' is not known\..*Allowed: .*resnet18"),
         ({"rounds": {"deadline": "never"}}, r"rounds\.deadline\.kind = 'never' is not known\..*Allowed: fixed"),
@@ -229,7 +229,7 @@ def test_another_selector_and_seed() -> None:
 
 def test_every_selector_can_be_named() -> None:
     names = every_selector()
-    assert len(names) == 23
+    assert len(names) == 31
     for name in names:
         assert parse({"selector": name}, "x").selector.name == name
 

@@ -72,7 +72,7 @@ def test_data_reach_other_processes_as_samples_only() -> None:
     job = jobs_module.Job(("random", 0), own())
     task = jobs_module.task_of(job, jobs_module.How(), separate=True)
     content = packed((task.arguments, task.kinds), task.kinds)
-    (sent, _), _ = pickle.loads(content)
+    (sent, _, _), _ = pickle.loads(content)
     assert sent.config.data.dataset._object is None
     assert sent.config.data.dataset.digest == own().data.dataset.digest
     people = jobs_module.shared_population(own(), shared=True)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import enlist
-from enlist.runs import folder
+from enlist.runs import columns
 from enlist.runs.columns import PARTICIPATIONS, ROUNDS
 from enlist.runs.tables import read_table
 from enlist.simulation import Callback, Simulation, simulate
@@ -98,7 +98,7 @@ def test_reasons_can_be_switched_off_and_have_a_largest_size(tmp_path: Path, mon
     assert "reasons" not in config().model_dump()["evaluation"], "what version 0.1 wrote says the same"
     simulate(settings, folder=tmp_path / "off")
     assert not (tmp_path / "off" / "reasons.csv").exists()
-    monkeypatch.setitem(folder.LARGEST, "reasons.csv", 150)
+    monkeypatch.setitem(columns.LARGEST, "reasons.csv", 150)
     simulate(settings.replace("evaluation.reasons=true"), folder=tmp_path / "on")
     assert 150 <= (tmp_path / "on" / "reasons.csv").stat().st_size < 400
     assert set(read_table(tmp_path / "on" / "reasons.csv")["round"]) < {1.0, 2.0, 3.0, 4.0}

@@ -76,8 +76,8 @@ def killed(path: Path, settings: Config, kind: str, number: int, patch: pytest.M
         def cut(self: RunFolder, table: str, rows: Any) -> None:
             if table == "rounds.csv" and rows[0]["round"] == number:
                 if kind == "a torn row":
-                    self._file(table).write("8,17.2")
-                    self._file(table).flush()
+                    self.tables[table].opened().write("8,17.2")
+                    self.tables[table].flush()
                 raise Kill
             append(self, table, rows)
 

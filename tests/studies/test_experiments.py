@@ -13,7 +13,7 @@ CONFIG = {"data": {"clients": 8}, "rounds": {"rounds": 3, "k": 3}, "evaluation":
 
 
 def test_a_simulation_is_that_of_a_comparison_and_is_not_run_twice(tmp_path: Path) -> None:
-    from enlist.simulation.comparison import Tournament as Simulations
+    from enlist.simulation.comparison import Comparison as Simulations
     from enlist.simulation.config import parse
 
     settings = {"selector": "oort:paper", "config": CONFIG}

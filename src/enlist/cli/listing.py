@@ -37,7 +37,7 @@ def listing(
     """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what a
     configuration may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
 
-    Examples: [bold]enlist list selectors[/], [bold]enlist list selectors --privacy secure-aggregation[/]
+    Example: [bold]enlist list selectors[/], or [bold]enlist list selectors --privacy secure-aggregation[/]
     """
     if privacy is not None and what != "selectors":
         raise InputError(f"--privacy is for selectors, not for {what}; say: enlist list selectors --privacy {privacy}")

@@ -111,7 +111,14 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
 
 
 def fewer(board: Leaderboard) -> str:
-    """Who was run with fewer seeds: a sentence, or nothing. Two methods are paired by the seeds that both have."""
+    """Who was run with fewer seeds: a sentence, or nothing. Two methods are paired by the seeds that both have.
+
+    >>> from enlist.ladder.results import COLUMNS
+    >>> some = dict.fromkeys(COLUMNS, 0.5) | {"rung": "silos", "data": "digits", "reached": 1, "rounds": 9}
+    >>> runs = (("random", 0), ("random", 1), ("oort", 0))
+    >>> fewer(Leaderboard([some | {"selector": name, "seed": seed} for name, seed in runs]))
+    ' With fewer, so far: 1 seed: `oort`.'
+    """
     counts = sorted(set(board.fewer_seeds.values()), reverse=True)
     groups = [
         f"{plural(count, 'seed')}: " + ", ".join(f"`{name}`" for name, own in board.fewer_seeds.items() if own == count)

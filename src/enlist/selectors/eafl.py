@@ -22,6 +22,9 @@ class EAFLSettings(OortSettings):
         """
         utility : float, default 0.25
             Weight of Oort's score against the battery; the paper's f.
+
+        >>> EAFLSettings().utility
+        0.25
         """,
     )
 

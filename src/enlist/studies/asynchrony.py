@@ -161,7 +161,7 @@ def arm(protocol: str, method: str) -> Arm:
     """One selector under one protocol, as a sentence calls it.
 
     >>> arm("buffered", "oort")
-    Arm(key='buffered/oort', name='buffered oort')
+    Arm(key='buffered/oort', name='buffered oort', more=())
     """
     return Arm(f"{protocol}/{method}", f"{protocol} {method}")
 

@@ -89,7 +89,7 @@ def _drawn(panel: Panel) -> list[dict[str, Any]]:
 
 
 def _panel(
-    panel: Panel, name: str, rows: Sequence[Row], colour: alt.Color, choice: alt.Parameter, size: tuple[int, int]
+    panel: Panel, name: str, rows: Sequence[Row], colour: alt.Color, choice: alt.Parameter | None, size: tuple[int, int]
 ) -> alt.LayerChart | alt.FacetChart:
     """One panel; its data stand once beside all charts, because Altair copies what is inside of them at every step."""
     base = alt.Chart(alt.NamedData(name)).encode(x=_along(panel, size[0]), color=colour)
@@ -97,8 +97,9 @@ def _panel(
     y = alt.Y("mean:Q", title=panel.y, scale=scale, axis=_ticks(panel.log_y, [row["mean"] for row in rows], 5))
     tooltip = ["series:N", alt.Tooltip("at:Q", title=panel.x), alt.Tooltip("mean:Q", format=".4g")]
     points: dict[str, Any] = {"point": {"size": 30}} if panel.steps else {}
+    choice = choice if colour["legend"] is not None else None  # without a legend there is nothing to click on
     marks = band_layers(base, y, tooltip, choice, any(row["high"] > row["low"] for row in rows), **points)
-    if name == "panel-0" and colour["legend"] is not None:
+    if name == "panel-0" and choice is not None:
         # The legend belongs to all panels, and one of them has to own the choice.
         marks[-1] = marks[-1].add_params(choice)
     heading = alt.TitleParams(panel.title, fontSize=12, fontWeight="normal", offset=6, frame="group")

@@ -103,6 +103,11 @@ class SimulatedClients:
             schedule.energy = self.power.joules(clients, worked, schedule.times - picked.now)
         return schedule
 
+    def spent(self, asked: Selection, client: int) -> float:
+        """The joules that a client of a selection needs, if they are counted; NaN otherwise."""
+        energy = self.schedule(asked).energy
+        return math.nan if energy is None else float(energy[np.searchsorted(asked.clients, client)])
+
     def share(self, asked: Selection, client: int) -> float:
         """The share of its work that a client of a selection does."""
         position = int(np.searchsorted(asked.clients, client))

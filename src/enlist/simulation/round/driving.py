@@ -21,7 +21,7 @@ from enlist.simulation.round.server import Late
 from enlist.simulation.round.state import RunState
 from enlist.simulation.round.steps import Ended, Step
 from enlist.simulation.round.waiting import IDLE, Schedule, Waited
-from enlist.simulation.setup import tells_accuracy
+from enlist.simulation.setup import described, tells_accuracy
 from enlist.training.local import Report
 
 REPORTED = ("loss", "loss_rms", "accuracy", "accuracy_gain")
@@ -88,7 +88,7 @@ class Driver:
         for join in self.clients.config.membership.joins:
             if join.round == state.round:
                 positions = np.arange(state.members, state.members + join.clients)
-                self.books.join(self.clients.population.clients.kept(positions))
+                self.books.join(described(self.clients.config, self.clients.population).kept(positions))
                 state.members += join.clients
         return np.arange(first, state.members)
 
@@ -156,6 +156,8 @@ class Driver:
             return
         values = {name: [getattr(report, name)] for name in REPORTED} | {"num_examples": [report.samples]}
         values |= _sketches([report])
+        if self.clients.power is not None:
+            values["energy"] = [self.clients.spent(asked, late.client)]
         latency = self.clients.claimed("latency", np.array([late.latency]), client, late.round)
         self.books.arrived(asked, late.client, rounds_late=late.lateness, latency=latency, **values)
 
