@@ -15,9 +15,13 @@ from enlist import studies
 SCRIPT = Path(sys.executable).parent / "enlist"
 FIGURES = {"darts": 12, "bsfl": 13, "fedsuv": 10}
 """How many figures each has at least."""
+LONG = ("darts", "bsfl")
+"""They take longer than others: `make verify` runs them."""
 
 
-@pytest.mark.parametrize("name", FIGURES)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.verify] if name in LONG else []) for name in FIGURES]
+)
 def test_the_smoke_scale_runs_from_experiments_to_the_page(name: str, tmp_path: Path) -> None:
     surroundings = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"}
     command = [str(SCRIPT), "reproduce", name, "--scale", "smoke", "--output", "out"]
