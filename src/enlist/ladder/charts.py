@@ -60,16 +60,17 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
     """
     half = board.critical_difference / 2.0
     reach = half if math.isfinite(half) else 0.0
-    ranks = {row["selector"]: row["rank"] for row in board.standings}
+    last = max(len(board.contestants), 2)  # bars end where ranks end
+    ranks = {row["selector"]: row["rank"] for row in board.standings if row["selector"] in board.contestants}
     rows = [
-        {"selector": board.name(label), "mean": ranks[label], "low": ranks[label] - reach, "high": ranks[label] + reach}
-        for label in board.contestants
+        {"selector": board.name(label), "mean": rank, "low": max(rank - reach, 1.0), "high": min(rank + reach, last)}
+        for label, rank in ranks.items()
     ]
     names = [row["selector"] for row in sorted(rows, key=lambda row: row["mean"])]
     base = alt.Chart(alt.InlineData(values=rows)).encode(
         y=alt.Y("selector:N", sort=names, title=None, axis=alt.Axis(labelLimit=220)), color=alt.value(BLUE)
     )
-    x = alt.X("mean:Q", title="mean rank", scale=alt.Scale(zero=False))
+    x = alt.X("mean:Q", title="mean rank", scale=alt.Scale(domain=[1, last], nice=False))
     layers = interval_layers(base, x, ["selector:N", alt.Tooltip("mean:Q", title="mean rank", format=".2f")])
     title = "Mean rank (1 is best)"
     if math.isfinite(half):
@@ -78,7 +79,7 @@ def rank_chart(board: Leaderboard) -> alt.LayerChart:
     return layered
 
 
-def profile_chart(board: Leaderboard, most: int = 8) -> alt.LayerChart:
+def profile_chart(board: Leaderboard, most: int = 5) -> alt.LayerChart:
     """Share of rungs on which a method is within a factor of the best; the methods that stand highest.
 
     >>> [layer.mark.type for layer in profile_chart(example()).layer]
