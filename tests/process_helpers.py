@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -24,3 +25,25 @@ def once(mark: str, how: str, number: int) -> int:
 def listen(connection: Any) -> None:
     with contextlib.suppress(EOFError):
         connection.recv()
+
+
+class Held:
+    """Something large that tasks share; it knows how many of its kind a process holds."""
+
+    alive: weakref.WeakSet[Held] = weakref.WeakSet()
+
+    def __init__(self) -> None:
+        Held.alive.add(self)
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        Held.alive.add(self)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"sent": True}
+
+
+def held(context: Any) -> int:
+    """How many a process holds; leaves a cycle that holds one."""
+    cycle: list[Any] = [context.shared]
+    cycle.append(cycle)
+    return len(Held.alive)

@@ -17,14 +17,14 @@ import numpy as np
 import pytest
 import threadpoolctl
 
-from enlist.engine import Child, clean, local, one_core, patience, temporary_folder
+from enlist.engine import Child, Task, Work, clean, local, one_core, patience, temporary_folder
 from enlist.engine.leftovers import started
 from enlist.errors import EnlistError, InputError
 from enlist.simulation import Config, Simulation
 from enlist.simulation.callbacks import Callback
 
 sys.path.insert(0, str(Path(__file__).parent))
-from process_helpers import listen, once
+from process_helpers import Held, held, listen, once
 
 
 def threads() -> set[int]:
@@ -107,6 +107,14 @@ def test_an_error_of_a_task_is_raised_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"-1 is below 0") as caught:
         list(local(2).map(once, [(str(mark), "kill", number) for number in (3, -1, 4)], role="a helper"))
     assert "in once" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_a_process_holds_only_what_its_present_task_shares(jobs: int) -> None:
+    """Cycles that tasks leave behind hold shared memory; a pass over many populations must not collect them all."""
+    tasks = [Task(number, (), shares=str(number)) for number in range(8)]
+    results = local(jobs).run(Work(held, "a helper"), tasks, share=lambda word: Held())
+    assert max(result.value for result in results) <= 2
 
 
 def test_children_end_with_whoever_leaves_them() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import gc
 import logging
 import multiprocessing.connection
 import pickle
@@ -69,6 +70,7 @@ class ThisProcess(LocalEngine):
         for task in tasks:
             if task.shares is not None and task.shares != held[0]:
                 held = (None, None, None)  # what is no longer needed goes before the next is made
+                gc.collect()
                 held = (task.shares, *_made(share, task.shares))
             if held[2] is not None and task.shares is not None:
                 yield Result(task.key, error=held[2])
@@ -245,6 +247,7 @@ def _serve(connection: Any, function: Callable[..., Any], begin: Callable[[], No
             return
         if kind == "share":
             context = context._replace(shared=content)
+            gc.collect()  # tasks may leave cycles that hold what was shared before: few objects, much memory
             continue
         connection.send(done(function, context, content))
 

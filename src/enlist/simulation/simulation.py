@@ -116,9 +116,7 @@ class Simulation:
         self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
         self.updates = Updates(self.clients, self.trainer, rule, self.state)
         self.driver = Driver(self.clients, self.state, None if log is None else Path(log))
-        self._step = (
-            functools.partial(self._round, rule) if isinstance(rule, Protocol) else Asynchronous(self, rule).step
-        )
+        self._rule = rule if isinstance(rule, Protocol) else Asynchronous(self, rule)
         self._tell_truth()
         slot = self.state.models.put(0, self.server.model)
         try:  # what metrics of the user's cannot do is said now
@@ -206,7 +204,7 @@ class Simulation:
 
     def step(self) -> RoundRecord:
         """One round; of an asynchronous run, one step of the server."""
-        return self._step()
+        return self._round(self._rule) if isinstance(self._rule, Protocol) else self._rule.step()
 
     def _round(self, protocol: Protocol) -> RoundRecord:
         """One round: ask, wait, train those who are used, merge, evaluate, tell, and write down what happened."""
