@@ -409,7 +409,9 @@ def regret_section(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], image:
             "from round to round), and how often it drops out (up to one reply in five is lost). In every round the "
             "set that tempo chose and the best set, found by the same solver with the truth in the place of "
             "estimates, bring so much per second, both by tempo's own v. Regret is 1 minus the ratio of the two, "
-            "summed over rounds: 10 means that as much was lost as in ten rounds that brought nothing.",
+            "summed over rounds: 10 means that as much was lost as in ten rounds that brought nothing. "
+            f"“{tempo_regret.LATENCIES}” is the regret of the set that tempo would have chosen with the true chances "
+            "of finishing in time: what its estimates of latencies cost, without those of chances.",
             f"![Cumulated regret]({image})",
             table(tempo_regret.table(curves)),
             "Brackets are 95 % intervals over seeds. The exponent p is that of regret that grows like t^p, taken from "

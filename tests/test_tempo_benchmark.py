@@ -160,17 +160,18 @@ def test_what_the_page_says_follows_the_numbers() -> None:
 def flat(per_round: float, noise: float = 0.0, seeds: int = 3, rounds: int = 64) -> list[Curve]:
     rng = np.random.default_rng(1)
     return [
-        Curve((per_round * (1.0 + noise * rng.uniform(size=rounds))).tolist(), [0.8] * rounds) for _ in range(seeds)
+        Curve((per_round * (1.0 + noise * rng.uniform(size=rounds))).tolist(), [0.8] * rounds, [0.001] * rounds)
+        for _ in range(seeds)
     ]
 
 
 def test_growth_by_hand() -> None:
     assert tempo_regret.growth(flat(0.1)).mean == pytest.approx(1.0)
     assert tempo_regret.verdict(flat(0.1)) == "linear"
-    harmonic = [Curve([1.0 / number for number in range(1, 1601)], [1.0]) for _ in range(3)]
+    harmonic = [Curve([1.0 / number for number in range(1, 1601)], [1.0], [0.0]) for _ in range(3)]
     assert tempo_regret.growth(harmonic).mean == pytest.approx(0.0, abs=0.01)
     assert tempo_regret.verdict(harmonic) == "logarithmic"
-    root = [Curve(np.diff(np.sqrt(np.arange(1601))).tolist(), [1.0]) for _ in range(3)]
+    root = [Curve(np.diff(np.sqrt(np.arange(1601))).tolist(), [1.0], [0.0]) for _ in range(3)]
     assert tempo_regret.growth(root).mean == pytest.approx(0.5)
     assert tempo_regret.verdict(root) == "between"
 
@@ -229,6 +230,14 @@ def test_a_genie_has_no_regret() -> None:
     lost = tempo_regret.losses(asked, np.ones(12), (mean, sure, np.ones(12)), everybody, rng)
     assert lost[2] == pytest.approx(0.0, abs=1e-9)  # all are worth the same: the fastest three
     assert min(lost[:2]) > 0.1
+
+
+def test_latencies_cost_less_than_latencies_and_chances_together() -> None:
+    """Under a deadline some clients are hardly ever in time, and how hardly is what tempo cannot see."""
+    curve = tempo_regret.run(("deadline", tempo_regret.TEMPO, 0), 400)
+    assert len(curve.latencies) == 400
+    assert sum(curve.latencies[200:]) < 0.5 * sum(curve.regret[200:])
+    assert curve.of_latencies.regret == curve.latencies
 
 
 def test_regret_is_small_and_a_short_memory_makes_it_larger() -> None:
