@@ -30,12 +30,14 @@ from benchmarks import tempo_regret
 from benchmarks.pictures import smaller
 from enlist._internal.statistics import Summary, geometric_mean
 from enlist._internal.typing import FloatArray
+from enlist.arena import Scenario, World
 from enlist.bandits import LogLatency, lognormal, sampling, top_k
 from enlist.bandits.lognormal import SHORTEST
 from enlist.clients import Clients
 from enlist.contract import Choice, Request
 from enlist.ladder import Leaderboard, Rung, ladder
 from enlist.methods import Method
+from enlist.records import Feedback, Outcome
 from enlist.selectors import Tempo, tempo
 from enlist.selectors.tempo import MOST, TempoSettings, TempoState
 
@@ -392,7 +394,44 @@ def page(board: Leaderboard, curves: Mapping[tempo_regret.Key, tempo_regret.Curv
             by_rung(found),
             "## What follows",
             *what_follows(found, pieces, "pieces"),
+            gone_section(),
             regret_section(curves, image),
+        ]
+    )
+
+
+def asked_in_vain(kind: type[Tempo], seed: int, rounds: int = 400) -> float:
+    """Share of all asks, in the last half of the rounds, that go to the tenth of the clients that never replies."""
+    world = World(Scenario(latency="lognormal"), tempo_regret.CLIENTS, rounds, seed)
+    gone = np.random.default_rng((seed, 9)).permutation(world.count) < world.count // 10
+    selector = kind(world.clients(), seed=seed)
+    vain = []
+    for number in range(1, rounds + 1):
+        picked = selector.ask(k=tempo_regret.K)
+        lost = gone[picked.clients]
+        latency = np.where(lost, np.nan, world.latency(number)[picked.clients])
+        outcome = np.where(lost, Outcome.DROPPED, Outcome.COMPLETED)
+        selector.tell(picked, Feedback(outcome=outcome, latency=latency))
+        vain.append(lost.mean())
+    return float(np.mean(vain[rounds // 2 :]))
+
+
+def gone_section(seeds: int = 10) -> str:
+    """The part about clients that are gone, of which the rungs have too few to tell."""
+    kinds: dict[str, type[Tempo]] = {"tempo": Tempo, "no back-off": NoBackOff, "no chance": NoChance}
+    shares = {label: Summary.of([asked_in_vain(kind, seed) for seed in range(seeds)]) for label, kind in kinds.items()}
+    lines = [
+        [label, f"{100 * share.mean:.2f} % [{100 * max(share.low, 0.0):.2f}, {100 * share.high:.2f}]"]
+        for label, share in shares.items()
+    ]
+    return "\n\n".join(
+        [
+            "## Clients that are gone",
+            "On the rungs hardly anybody misses four turns in a row, so they say nothing about backing off. In "
+            f"federations that run for weeks devices disappear for good. In a world of the arena where a tenth of "
+            f"{tempo_regret.CLIENTS} clients never replies, this share of all asks goes to them in the last half of "
+            f"400 rounds ({seeds} seeds; 10 % would be their even share):",
+            table([["", "asked in vain"], *lines]),
         ]
     )
 

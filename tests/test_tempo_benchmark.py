@@ -232,6 +232,11 @@ def test_a_genie_has_no_regret() -> None:
     assert min(lost[:2]) > 0.1
 
 
+def test_backing_off_spares_turns_for_those_who_are_there() -> None:
+    with_it, without = (tempo.asked_in_vain(kind, 0, 120) for kind in (enlist.selectors.Tempo, tempo.NoBackOff))
+    assert 0.0 < with_it < 0.7 * without < 0.2
+
+
 def test_latencies_cost_less_than_latencies_and_chances_together() -> None:
     """Under a deadline some clients are hardly ever in time, and how hardly is what tempo cannot see."""
     curve = tempo_regret.run(("deadline", tempo_regret.TEMPO, 0), 400)
