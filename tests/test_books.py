@@ -109,6 +109,42 @@ def test_close_makes_the_silent_late_and_censored_at_the_waited_time():
     assert not books.busy.any()
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_conclude_tells_what_replies_and_close_would(seed, tmp_path):
+    rng = np.random.default_rng(seed)
+    one, other = (Books(create(name="oort"), log=tmp_path / name) for name in ("one", "other"))
+    for _ in range(5):
+        pair = [books.ask(k=6, deadline=9.0) for books in (one, other)]
+        picked, waited, metrics = pair[0], 8.0, RoundMetrics(accuracy=0.5, duration=8.0)
+        outcome = rng.integers(0, 4, len(picked)).astype(np.int8)
+        columns = {
+            name: rng.uniform(0.1, 10.0, len(picked)) for name in ("latency", "loss", "loss_rms", "num_examples")
+        }
+        columns |= {"num_examples": rng.uniform(1.0, 9.0, len(picked)), "accuracy_gain": rng.uniform(size=len(picked))}
+        columns |= {"update": rng.normal(size=(len(picked), 3)), "upload_latency": rng.uniform(size=len(picked))}
+        replied = outcome == Outcome.COMPLETED
+        if not replied.any():
+            del columns["update"]  # nobody has sent one, so nobody knows how long they are
+        one.reply(picked, picked.clients[replied], **{name: values[replied] for name, values in columns.items()})
+        for lost in (Outcome.DROPPED, Outcome.FAILED):
+            one.reply(picked, picked.clients[outcome == lost], lost)
+        one.close(picked, waited=waited, round=metrics)
+        other.conclude(pair[1], outcome, columns, waited=waited, round=metrics)
+    assert (tmp_path / "one").read_text() == (tmp_path / "other").read_text()
+    assert memory(one.selector) == memory(other.selector)
+
+
+def test_a_round_that_cannot_be_concluded_stays_open():
+    books = Books(create())
+    picked = books.ask(k=2, deadline=9.0)
+    with pytest.raises(InputError, match="latency"):
+        books.conclude(picked, np.zeros(2, dtype=np.int8), {"latency": np.array([1.0, -1.0])}, waited=2.0)
+    told = books.conclude(picked, np.zeros(2, dtype=np.int8), {"latency": np.array([1.0, 2.0])}, waited=2.0)
+    assert told.latency.tolist() == [1.0, 2.0]
+    with pytest.raises(TellError, match="not open"):
+        books.conclude(picked, np.zeros(2, dtype=np.int8), {}, waited=2.0)
+
+
 def test_close_at_the_deadline():
     books = Books(create())
     picked = books.ask([1, 4], k=2, deadline=10.0)
@@ -130,7 +166,7 @@ def test_a_selector_that_needs_no_latency_needs_none_in_the_replies():
 
 
 def test_arrived_amends():
-    books = Books(create(), late="await")
+    books = Books(create(), late="learn")
     picked = books.ask([1, 4], k=2, deadline=10.0)
     books.reply(picked, 4, latency=2.0)
     books.close(picked, waited=5.0)
@@ -204,7 +240,7 @@ def test_observe_join_and_accept_are_replayed(tmp_path):
 
 
 def test_late_drop_frees_the_late_and_late_await_keeps_them_busy():
-    for late, expected in (("drop", []), ("await", [1, 4])):
+    for late, expected in (("drop", []), ("learn", [1, 4])):
         books = Books(create(), late=late)
         picked = books.ask([1, 4, 6], k=3, deadline=10.0)
         books.reply(picked, 6, latency=2.0)
@@ -217,7 +253,7 @@ def test_late_drop_frees_the_late_and_late_await_keeps_them_busy():
 
 
 def test_an_awaited_client_is_free_when_its_selection_expires():
-    books = Books(create(max_open=2), late="await")
+    books = Books(create(max_open=2), late="learn")
     picked = books.ask([1], k=1, deadline=10.0)
     books.close(picked, waited=5.0)
     for _ in range(2):
@@ -288,8 +324,8 @@ def test_a_bad_waiting_time_is_refused(waited):
 
 
 def test_an_unknown_way_with_late_clients():
-    with pytest.raises(InputError, match="Did you mean 'await'"):
-        Books(create(), late="awiat")
+    with pytest.raises(InputError, match="Did you mean 'learn'"):
+        Books(create(), late="laern")
 
 
 def test_a_round_that_cannot_be_told_stays_open():
@@ -333,7 +369,7 @@ def drive(books, rounds, start=0, late=None):
     return picks
 
 
-@pytest.mark.parametrize("late", ["drop", "await"])
+@pytest.mark.parametrize("late", ["drop", "learn"])
 @pytest.mark.parametrize("name", BUILT)
 def test_replaying_the_log_gives_identical_selections(name, late, tmp_path):
     log = tmp_path / "log.jsonl"
@@ -341,7 +377,7 @@ def test_replaying_the_log_gives_identical_selections(name, late, tmp_path):
     picks = drive(Books(selector, late=late, log=log), 30)
     events = [json.loads(line) for line in log.read_text().splitlines()]
     arrived = sum(Outcome.ARRIVED in event["feedback"]["outcome"] for event in events if event["event"] == "tell")
-    assert arrived > 5 if late == "await" else arrived == 0
+    assert arrived > 5 if late == "learn" else arrived == 0
     assert all(event["fresh"] is None for event in events if event["event"] == "ask")
     twin = create(name)
     replayed = list(replay(log, twin))
@@ -417,12 +453,12 @@ def test_a_log_that_was_cut_off(tmp_path):
 @pytest.mark.parametrize("name", BUILT)
 def test_resuming_from_a_saved_selector(name, tmp_path):
     straight = create(name)
-    picks = drive(Books(straight, late="await"), 20)
+    picks = drive(Books(straight, late="learn"), 20)
     log = tmp_path / "log.jsonl"
     selector, late = create(name), []
-    before = drive(Books(selector, late="await", log=log), 9, late=late)
+    before = drive(Books(selector, late="learn", log=log), 9, late=late)
     selector.save(tmp_path)
-    resumed = Books(enlist.load(tmp_path), late="await", log=log)
+    resumed = Books(enlist.load(tmp_path), late="learn", log=log)
     after = drive(resumed, 11, start=9, late=late)
     assert before + after == picks
     assert memory(resumed.selector) == memory(straight)
@@ -459,7 +495,7 @@ def test_resuming_a_round_of_which_a_part_was_told(tmp_path):
 
 
 def test_who_is_given_up_is_free_again_and_stays_late():
-    books = Books(create(), late="await")
+    books = Books(create(), late="learn")
     picked = books.ask(k=3, now=0.0, deadline=10.0)
     books.reply(picked, picked.clients[:1], latency=[2.0])
     books.close(picked, waited=10.0)
@@ -474,7 +510,7 @@ def test_who_is_given_up_is_free_again_and_stays_late():
 
 
 def test_given_up_clients_are_forgotten_with_their_round():
-    books = Books(create(max_open=2), late="await")
+    books = Books(create(max_open=2), late="learn")
     picked = books.ask(k=3, now=0.0, deadline=10.0)
     books.close(picked, waited=10.0)
     books.give_up(picked.round, picked.clients)

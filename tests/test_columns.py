@@ -12,7 +12,7 @@ from enlist.contract import Choice, Request
 from enlist.errors import EnlistError, InputError, MissingColumnError, TellError
 from enlist.privacy import COLUMNS, Privacy, privacy_of
 from enlist.records import ALIGNED, FEEDBACK_COLUMNS, Selection
-from enlist.rounds import Told
+from enlist.rounds import Observation
 
 
 class Everything(Selector):
@@ -31,7 +31,7 @@ class Everything(Selector):
         half = np.full(len(battery), 0.5)
         return request.pick(index, weights=1.0 / share, probabilities=share, work=half, battery=battery)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self.heard.append(told.feedback)
 
 
@@ -168,7 +168,7 @@ def test_selectors_say_what_they_must_see(name, needed):
 
 def test_books_carry_sketches_and_context_and_the_log_gives_the_same_again(tmp_path):
     log = tmp_path / "log.jsonl"
-    books = enlist.Books(Everything(everybody(), seed=1), late="await", log=log)
+    books = enlist.Books(Everything(everybody(), seed=1), late="learn", log=log)
     picked = books.ask(k=3, now=0.0, context={"battery": [1.0, 4.0, 2.0, 3.0]})
     books.reply(picked, picked.clients[:1], latency=[1.0], update=[[1.0, 2.0]], energy=[3.0])
     with pytest.raises(TellError, match="sketches of 3 numbers came in round 1, in which others have 2"):

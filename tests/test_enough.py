@@ -10,7 +10,7 @@ import pytest
 
 from enlist import Books, Clients, Feedback
 from enlist.arena import Rules, Scenario, World
-from enlist.arena.genie import Reward
+from enlist.arena.genie import BSFLReward
 from enlist.arena.play import Match
 from enlist.books import replay
 from enlist.errors import InputError
@@ -89,7 +89,7 @@ def test_simulator_and_arena_say_it():
     with Simulation(config) as simulation:
         simulation.step()
     world = World(Scenario(), clients=12, rounds=5, seed=1)
-    Match(Curious(world.clients(), seed=1), world, Rules(k=3, over_commit=1.5), Reward()).step()
+    Match(Curious(world.clients(), seed=1), world, Rules(k=3, over_commit=1.5), BSFLReward()).step()
     assert Curious.seen == [(6, 4), (5, 3)]
 
 
@@ -98,5 +98,5 @@ def test_flower_says_it():
 
     from enlist.flower.fake import FakeGrid
 
-    run(FakeGrid(range(11, 31), behaving()), 1, f"{__name__}:Curious", k=10, overcommit=1.3)
+    run(FakeGrid(range(11, 31), behaving()), 1, f"{__name__}:Curious", k=10, over_commit=1.3)
     assert Curious.seen == [(13, 10)]

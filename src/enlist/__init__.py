@@ -12,9 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from enlist import errors
+from enlist._internal import aliases
 from enlist.books import Books
 from enlist.clients import Clients
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import EnlistError, MissingExtraError
 from enlist.methods import Method, WithSettings
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
@@ -24,7 +25,7 @@ from enlist.state import State, column, nested
 if TYPE_CHECKING:
     from enlist.runs.groups import frame
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 __all__ = [
     "Books",
@@ -33,13 +34,13 @@ __all__ = [
     "EnlistError",
     "Feedback",
     "Method",
+    "Observation",
     "Outcome",
     "Request",
     "RoundMetrics",
     "Selection",
     "Selector",
     "State",
-    "Told",
     "WithSettings",
     "column",
     "create",
@@ -53,10 +54,13 @@ __all__ = [
 ]
 
 
+_former = aliases.former_names(__name__)
+
+
 def __getattr__(name: str) -> Any:
     """`frame` is imported when it is used, with what reads run folders."""
     if name != "frame":
-        raise AttributeError(f"module 'enlist' has no attribute '{name}'")
+        return _former(name)
     try:
         from enlist.runs.groups import frame
     except ModuleNotFoundError:

@@ -19,30 +19,31 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from enlist import storage
-from enlist._internal import checks
+from enlist._internal import aliases, checks, needs
 from enlist._internal.importing import full_name
 from enlist._internal.locks import Shared, exclusive
 from enlist._internal.settings import NoSettings, build_settings
 from enlist._internal.text import plain_table
-from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
+from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.clients import Clients
-from enlist.errors import (
-    EnlistError,
-    ExpiredSelectionError,
-    FinishedSelectionError,
-    InputError,
-    MissingColumnError,
-    PopulationError,
-    TellError,
-    UnknownSelectionError,
-)
+from enlist.errors import InputError, PopulationError, TellError
 from enlist.methods import WithSettings
 from enlist.privacy import Privacy, needed_for
 from enlist.records import ALIGNED, Feedback, Outcome, RoundMetrics, Selection
-from enlist.rounds import PENDING, Choice, Counts, Opening, Request, Told
+from enlist.rounds import (
+    PENDING,
+    Choice,
+    Counts,
+    Observation,
+    OpenSelection,
+    OpenSelections,
+    Request,
+    as_selection,
+    checked_enough,
+)
 from enlist.state import NoState, State
 
-__all__ = ["Choice", "Request", "Selector", "SettingsT", "StateT", "Told"]
+__all__ = ["Choice", "Observation", "Request", "Selector", "SettingsT", "StateT"]
 
 if TYPE_CHECKING:  # so that `class Mine(Selector)` is enough for one without settings and state
     from typing_extensions import TypeVar as TypeVarWithDefault
@@ -113,7 +114,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         self.round = 0
         self.last_k = 1
         self.counts = Counts.create(len(clients))
-        self.openings: dict[int, Opening] = {}
+        self.openings = OpenSelections()
         self.state: StateT = self.initial_state()
 
     # What a selector overrides.
@@ -145,10 +146,10 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     def chosen(self, selection: Selection) -> None:
         """Note who was chosen; called after every choice, also an empty one or one without alternatives."""
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         """Learn final outcomes. What it returns comes back as `told.credited` if a late client arrives after all."""
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         """Learn the true values of clients that were late (outcome ARRIVED)."""
 
     def learn_round(self, selection: Selection, completed: IntArray, metrics: RoundMetrics) -> None:
@@ -208,13 +209,13 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             available=free,
             everybody_online=online,
             k=k,
-            enough=k if enough is None else _checked_enough(enough, k),
+            enough=k if enough is None else checked_enough(enough, k),
             population=len(self.clients),
             now=float(self.round + 1) if now is None else checks.finite("now", now),
             deadline=checks.seconds("deadline", deadline),
             forecast=None if forecast is None else checks.probabilities("forecast", forecast, len(self.clients)),
             fresh=None if fresh is None else self._checked_fresh(fresh),
-            context=self._checked_context(context or {}),
+            context=needs.checked_context(self.name, self.needs, context or {}, len(self.clients)),
             asynchronous=bool(asynchronous),
         )
         self.validate(request)
@@ -224,10 +225,10 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         request = dataclasses.replace(request, k=min(request.k, len(request.available)))
         self.last_k = max(request.k, 1)
         self.begin_round(request)
-        selection = self._selection(request, self._choice(request))
+        selection = as_selection(self._choice(request), request, type(self).__name__)
         self.counts.selected[selection.clients] += 1
         self.chosen(selection)
-        self.openings[selection.round] = Opening.of(selection)
+        self.openings[selection.round] = OpenSelection.of(selection)
         return selection
 
     @exclusive
@@ -237,17 +238,17 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         Each selected client gets one final outcome; one that was LATE may be amended once by ARRIVED.
         `round` carries what the server measured, once per selection, best with its last outcomes.
         """
-        opening = self._opening(selection)
+        opening = self.openings.waiting(self._checked(selection, "tell"), self.round, self.max_open)
         selection = opening.selection
         if not isinstance(feedback, Feedback):
             raise InputError(f"tell got {type(feedback).__name__} as feedback; pass enlist.Feedback(...).")
         if round is not None and not isinstance(round, RoundMetrics):
             raise InputError(f"tell got {type(round).__name__} as round; pass enlist.RoundMetrics(...).")
         feedback = feedback.resolved(selection)
-        told = Told(selection, feedback)
+        told = Observation(selection, feedback)
         index = np.searchsorted(selection.clients, told.clients)
         amending = told.outcome == Outcome.ARRIVED
-        self._check_repeats(selection, told, opening.outcome[index], amending)
+        opening.check_repeats(told, index)
         after = opening.outcome.copy()
         after[index] = told.outcome
         finished = opening.finished_after(after)
@@ -276,7 +277,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     def expire(self, selection: Selection) -> None:
         """Close a selection now, as `max_open` rounds would: who has no outcome counts as dropped, who was late stays
         late. Asynchronous drivers, whose clients may work through any number of asks, call it for late clients."""
-        number = self._checked_selection(selection, "expire").round
+        number = self._checked(selection, "expire").round
         if number in self.openings:
             self._close(number)
 
@@ -327,7 +328,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     @exclusive
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
         """For each selected client its id, how often it was selected and observed, and the terms of its score."""
-        selection = self._checked_selection(selection, "explain")
+        selection = self._checked(selection, "explain")
         return {
             "client": self.clients.names(selection.clients),
             "selected": self.counts.selected[selection.clients],
@@ -356,9 +357,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         outcome = feedback.outcome
         if outcome is None or not ((outcome == Outcome.COMPLETED) | (outcome == Outcome.ARRIVED)).any():
             return
-        for need in sorted(self.needs):
-            if "." not in need and getattr(feedback, need) is None:
-                raise MissingColumnError(f"selector '{self.name}' needs {need}; pass Feedback({need}=...).")
+        needs.check_feedback(self.name, self.needs, feedback)
 
     def resolve_available(self, available: ArrayLike | None) -> IntArray:
         """Sorted positions from a mask, a list of positions, or None for everybody."""
@@ -383,109 +382,33 @@ class Selector(Shared, Generic[SettingsT, StateT]):
             return Choice(request.available)
         return self.choose(request)
 
-    def _selection(self, request: Request, choice: Choice) -> Selection:
-        if not isinstance(choice, Choice):
-            raise EnlistError(
-                f"{type(self).__name__}.choose returned {type(choice).__name__}; return request.pick(...)."
-            )
-        order = np.argsort(choice.clients)
-        clients = choice.clients[order]
-        place = np.minimum(np.searchsorted(request.available, clients), max(len(request.available) - 1, 0))
-        if len(clients) > request.k or (np.diff(clients) <= 0).any() or (request.available[place] != clients).any():
-            raise EnlistError(
-                f"{type(self).__name__}.choose returned {choice.clients.tolist()}; it must return at most {request.k} "
-                "distinct positions out of request.available."
-            )
-        terms = {name: values[order] for name, values in choice.terms.items()}
-        aligned = choice.aligned(order)
-        for array in (clients, *terms.values(), *aligned.values()):
-            if array is not None:
-                array.setflags(write=False)  # the selector relies on them, and so may the caller
-        return Selection(request.round, clients, request.deadline, request.now, terms, **aligned)
+    def _checked(self, selection: Selection, call: str) -> Selection:
+        return self.openings.checked(selection, call, len(self.clients))
 
     def _expire(self, before: int) -> None:
         for number in [number for number in self.openings if number <= before]:
             self._close(number)
 
     def _close(self, number: int) -> None:
-        opening = self.openings.pop(number)
-        pending = opening.pending
-        if len(pending):
-            dropped = np.full(len(pending), Outcome.DROPPED)
-            feedback = Feedback(clients=pending, outcome=dropped).resolved(opening.selection)
-            self.learn(Told(opening.selection, feedback))
+        unheard = self.openings.pop(number).unheard()
+        if unheard is not None:
+            self.learn(unheard)
 
-    def _opening(self, selection: Selection) -> Opening:
-        selection = self._checked_selection(selection, "tell")
-        opening = self.openings.get(selection.round)
-        if opening is None:
-            number = selection.round
-            if not 1 <= number <= self.round:
-                raise UnknownSelectionError(f"round {number} was never asked; this selector is at round {self.round}.")
-            if number <= self.round - self.max_open:
-                age = self.round - number
-                raise ExpiredSelectionError(
-                    f"round {number} expired: it is {age} rounds old, max_open={self.max_open}."
-                )
-            raise FinishedSelectionError(f"round {number} is finished: each of its clients already has its outcome.")
-        if not np.array_equal(selection.clients, opening.selection.clients):
-            raise UnknownSelectionError(
-                f"that selection of round {selection.round} is another selector's; tell that one."
-            )
-        return opening
-
-    def _checked_selection(self, selection: Selection, call: str) -> Selection:
-        if not isinstance(selection, Selection):
-            raise InputError(f"{call} got {type(selection).__name__}; pass the Selection that ask returned.")
-        opening = self.openings.get(selection.round) if isinstance(selection.round, int) else None
-        if opening is not None and selection is opening.selection:
-            return selection
-        number = checks.whole("selection.round", selection.round, minimum=-checks.MOST_WHOLE)
-        if selection.clients is None or not isinstance(selection.terms, Mapping):
-            raise InputError(f"{call} got a selection of round {number} that was made up; pass what ask returned.")
-        clients = checks.positions("selection.clients", selection.clients, len(self.clients))
-        return dataclasses.replace(selection, round=number, clients=clients)
-
-    def _check_repeats(self, selection: Selection, told: Told, before: AnyArray, amending: BoolArray) -> None:
-        wrong = np.where(amending, before != Outcome.LATE, before != PENDING)
-        if wrong.any():
-            where = int(np.flatnonzero(wrong)[0])
-            was = "no outcome yet" if before[where] == PENDING else f"outcome {Outcome(before[where]).name}"
-            raise TellError(
-                f"client {told.clients[where]} of round {selection.round} has {was} and cannot become "
-                f"{Outcome(told.outcome[where]).name}; one outcome is final, and only LATE may be amended, by ARRIVED."
-            )
-
-    def _check_needs(self, told: Told, opening: Opening, metrics: RoundMetrics | None, settled: bool) -> None:
+    def _check_needs(
+        self, told: Observation, opening: OpenSelection, metrics: RoundMetrics | None, settled: bool
+    ) -> None:
         if metrics is not None and opening.metrics_told:
             raise TellError(f"round {opening.selection.round} already has its RoundMetrics; tell them once.")
         self.check_columns(told.feedback)
-        for need in sorted(self.needs):
-            owner, _, field = need.rpartition(".")
-            if owner == "round" and metrics is None and settled and not opening.metrics_told and len(opening.selection):
-                hint = f"pass round=RoundMetrics({field}=...)."
-                raise MissingColumnError(f"selector '{self.name}' needs round.{field}; {hint}")
+        if metrics is None and settled and not opening.metrics_told and len(opening.selection):
+            needs.refuse_without_round(self.name, self.needs)
 
     def _check_population(self, clients: Clients) -> None:
-        for need in sorted(self.needs):
-            owner, _, field = need.rpartition(".")
-            if owner == "clients" and getattr(clients, field) is None:
-                raise MissingColumnError(f"selector '{self.name}' needs clients.{field}; pass Clients({field}=...).")
+        needs.check_clients(self.name, self.needs, clients)
         if self.max_clients is not None and len(clients) > self.max_clients:
             raise PopulationError(
                 f"selector '{self.name}' serves at most {self.max_clients} clients, not {len(clients)}; choose another."
             )
-
-    def _checked_context(self, context: Mapping[str, ArrayLike]) -> dict[str, FloatArray]:
-        count = len(self.clients)
-        for need in sorted(self.needs):
-            owner, _, name = need.rpartition(".")
-            if owner == "context" and name not in context:
-                hint = f"pass ask(context={{'{name}': ...}})."
-                raise MissingColumnError(f"selector '{self.name}' needs context.{name}; {hint}")
-        return {
-            name: checks.number_column("context", name, values, count, missing=True) for name, values in context.items()
-        }
 
     def _checked_fresh(self, fresh: Feedback) -> Feedback:
         if not isinstance(fresh, Feedback) or fresh.clients is None:
@@ -494,8 +417,4 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         return fresh.resolved(everybody)
 
 
-def _checked_enough(enough: int, k: int) -> int:
-    number = checks.whole("enough", enough, minimum=min(k, 1))
-    if number > k:
-        raise InputError(f"enough is {number}, but at most k={k} clients are asked; it must be a whole number up to k.")
-    return number
+__getattr__ = aliases.former_names(__name__)

@@ -220,6 +220,8 @@ class Feedback:
     def _checked_clients(self, selection: Selection) -> IntArray:
         clients = self.clients
         assert clients is not None
+        if clients is selection.clients:
+            return clients
         if clients.ndim != 1 or (len(clients) and clients.dtype.kind not in "iu"):
             raise InputError(f"Feedback.clients is {clients.dtype} of shape {clients.shape}; give a list of positions.")
         if len(np.unique(clients)) != len(clients):

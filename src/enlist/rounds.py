@@ -9,10 +9,17 @@ from typing import Any, Self
 
 import numpy as np
 
-from enlist._internal import checks
+from enlist._internal import aliases, checks
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.clients import Clients
-from enlist.errors import EnlistError
+from enlist.errors import (
+    EnlistError,
+    ExpiredSelectionError,
+    FinishedSelectionError,
+    InputError,
+    TellError,
+    UnknownSelectionError,
+)
 from enlist.records import ALIGNED, Feedback, Outcome, Selection
 from enlist.state import State, column
 
@@ -132,14 +139,14 @@ class Choice:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Told:
+class Observation:
     """Final outcomes of some clients of one selection: what `learn` and `amend` are given.
 
     `credited` is what `learn` returned for these clients when they were late (only in `amend`).
 
     >>> selection = Selection(round=1, clients=np.array([4, 6]), deadline=10.0)
     >>> feedback = Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.0, float("nan")])
-    >>> told = Told(selection, feedback.resolved(selection))
+    >>> told = Observation(selection, feedback.resolved(selection))
     >>> told.clients, told.completed, told.latency
     (array([4, 6]), array([ True, False]), array([ 3., 10.]))
     """
@@ -188,7 +195,7 @@ class Told:
         held = 1.0 if clients.num_examples is None else clients.num_examples[self.clients]
         return np.where(np.isnan(trained), held, trained)
 
-    def part(self, where: BoolArray, credited: FloatArray | None = None) -> Told:
+    def part(self, where: BoolArray, credited: FloatArray | None = None) -> Observation:
         """The same about some of the clients."""
         values: dict[str, Any] = {
             field.name: None
@@ -196,7 +203,7 @@ class Told:
             else getattr(self.feedback, field.name)[where]
             for field in dataclasses.fields(Feedback)
         }
-        return Told(self.selection, Feedback(**values), credited)
+        return Observation(self.selection, Feedback(**values), credited)
 
     def column(self, name: str) -> FloatArray:
         """A column of the feedback, NaN throughout if it was not given."""
@@ -205,10 +212,10 @@ class Told:
 
 
 @dataclasses.dataclass(eq=False)
-class Opening:
+class OpenSelection:
     """A selection that still waits for outcomes; book-keeping inside `Selector`.
 
-    >>> Opening.of(Selection(round=1, clients=np.array([4, 6]))).pending
+    >>> OpenSelection.of(Selection(round=1, clients=np.array([4, 6]))).pending
     array([4, 6])
     """
 
@@ -231,3 +238,101 @@ class Opening:
     def finished_after(self, outcome: AnyArray) -> bool:
         """Whether nothing more can be told once the clients stand as in `outcome`."""
         return not ((outcome == PENDING) | (outcome == Outcome.LATE)).any()
+
+    def unheard(self) -> Observation | None:
+        """What is learned when it closes now: whoever has no outcome yet counts as dropped; None if there is nobody."""
+        pending = self.pending
+        if not len(pending):
+            return None
+        dropped = np.full(len(pending), Outcome.DROPPED)
+        return Observation(self.selection, Feedback(clients=pending, outcome=dropped).resolved(self.selection))
+
+    def check_repeats(self, told: Observation, index: IntArray) -> None:
+        """Refuse a second outcome of the clients at the places `index`: only LATE may be amended, by ARRIVED."""
+        before = self.outcome[index]
+        wrong = np.where(told.outcome == Outcome.ARRIVED, before != Outcome.LATE, before != PENDING)
+        if wrong.any():
+            where = int(np.flatnonzero(wrong)[0])
+            was = "no outcome yet" if before[where] == PENDING else f"outcome {Outcome(before[where]).name}"
+            raise TellError(
+                f"client {told.clients[where]} of round {self.selection.round} has {was} and cannot become "
+                f"{Outcome(told.outcome[where]).name}; one outcome is final, and only LATE may be amended, by ARRIVED."
+            )
+
+
+class OpenSelections(dict[int, OpenSelection]):
+    """The selections that still wait for outcomes, by round.
+
+    >>> OpenSelections().waiting(Selection(round=3, clients=np.array([4])), last=2, max_open=100)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownSelectionError: round 3 was never asked; this selector is at round 2.
+    """
+
+    def waiting(self, selection: Selection, last: int, max_open: int) -> OpenSelection:
+        """That of a selection; if it is not among them, the error says why. `last` is the selector's round."""
+        number = selection.round
+        opening = self.get(number)
+        if opening is None:
+            if not 1 <= number <= last:
+                raise UnknownSelectionError(f"round {number} was never asked; this selector is at round {last}.")
+            if number <= last - max_open:
+                age = last - number
+                raise ExpiredSelectionError(f"round {number} expired: it is {age} rounds old, max_open={max_open}.")
+            raise FinishedSelectionError(f"round {number} is finished: each of its clients already has its outcome.")
+        if not np.array_equal(selection.clients, opening.selection.clients):
+            raise UnknownSelectionError(f"that selection of round {number} is another selector's; tell that one.")
+        return opening
+
+    def checked(self, selection: Selection, call: str, population: int) -> Selection:
+        """What somebody passed as a selection, if it can be one."""
+        if not isinstance(selection, Selection):
+            raise InputError(f"{call} got {type(selection).__name__}; pass the Selection that ask returned.")
+        opening = self.get(selection.round) if isinstance(selection.round, int) else None
+        if opening is not None and selection is opening.selection:
+            return selection
+        number = checks.whole("selection.round", selection.round, minimum=-checks.MOST_WHOLE)
+        if selection.clients is None or not isinstance(selection.terms, Mapping):
+            raise InputError(f"{call} got a selection of round {number} that was made up; pass what ask returned.")
+        clients = checks.positions("selection.clients", selection.clients, population)
+        return dataclasses.replace(selection, round=number, clients=clients)
+
+
+def as_selection(choice: Choice, request: Request, owner: str) -> Selection:
+    """What `choose` returned as what `ask` returns: sorted, and read-only; a choice that breaks the rules is refused.
+
+    >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
+    >>> as_selection(Choice(np.array([7, 2])), request, "Mine").clients
+    array([2, 7])
+    """
+    if not isinstance(choice, Choice):
+        raise EnlistError(f"{owner}.choose returned {type(choice).__name__}; return request.pick(...).")
+    order = np.argsort(choice.clients)
+    clients = choice.clients[order]
+    place = np.minimum(np.searchsorted(request.available, clients), max(len(request.available) - 1, 0))
+    if len(clients) > request.k or (np.diff(clients) <= 0).any() or (request.available[place] != clients).any():
+        raise EnlistError(
+            f"{owner}.choose returned {choice.clients.tolist()}; it must return at most {request.k} "
+            "distinct positions out of request.available."
+        )
+    terms = {name: values[order] for name, values in choice.terms.items()}
+    aligned = choice.aligned(order)
+    for array in (clients, *terms.values(), *aligned.values()):
+        if array is not None:
+            array.setflags(write=False)  # the selector relies on them, and so may the caller
+    return Selection(request.round, clients, request.deadline, request.now, terms, **aligned)
+
+
+def checked_enough(enough: int, k: int) -> int:
+    """The number of replies that ends a round, if k clients can give it.
+
+    >>> checked_enough(3, 5)
+    3
+    """
+    number = checks.whole("enough", enough, minimum=min(k, 1))
+    if number > k:
+        raise InputError(f"enough is {number}, but at most k={k} clients are asked; it must be a whole number up to k.")
+    return number
+
+
+__getattr__ = aliases.former_names(__name__)

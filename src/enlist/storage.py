@@ -27,11 +27,10 @@ from enlist._internal.typing import AnyArray
 from enlist.clients import Clients
 from enlist.errors import EnlistError, StateFileError, unknown
 from enlist.records import ALIGNED, Selection
-from enlist.rounds import Opening
+from enlist.rounds import OpenSelection
 from enlist.state import State
 
 if TYPE_CHECKING:
-    from enlist.bandits.rules import Rule
     from enlist.contract import Selector
 
 FORMAT_VERSION = 1
@@ -40,7 +39,6 @@ OURS = re.compile(r"arrays-[0-9a-f]{16}\.npz|\.arrays-[0-9a-f]{16}\.npz\.\d+|\.s
 """Files that an earlier save left in a folder, whole or torn; nothing else there is ever removed."""
 
 SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
-RuleT = TypeVar("RuleT", bound="Rule[Any, Any]")
 
 
 def write(folder: str | PathLike[str], kind: str, header: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
@@ -162,7 +160,7 @@ class Snapshot:
 
 def _packed(selector: Selector[Any, Any]) -> tuple[dict[str, Any], dict[str, AnyArray]]:
     arrays: dict[str, AnyArray] = {f"clients/{name}": value for name, value in selector.clients.columns().items()}
-    scalars = _split(selector.state, "state/", arrays) | _split(selector.counts, "counts/", arrays)
+    scalars = split(selector.state, "state/", arrays) | split(selector.counts, "counts/", arrays)
     openings = []
     for number, opening in selector.openings.items():
         selection = opening.selection
@@ -189,7 +187,7 @@ def _packed(selector: Selector[Any, Any]) -> tuple[dict[str, Any], dict[str, Any
         "max_open": selector.max_open,
         "round": selector.round,
         "last_k": selector.last_k,
-        "settings": _settings(selector.settings, arrays),
+        "settings": written_settings(selector.settings, arrays),
         "count": len(selector.clients),
         "feature_names": list(selector.clients.feature_names),
         "generator": selector.rng.bit_generator.state,
@@ -215,7 +213,7 @@ def load(
     if header.get("selector") != kind.name:
         found = brief(header.get("selector"))
         raise StateFileError(f"{folder} holds selector {found}, not '{kind.name}'; use enlist.load.")
-    with _whole(folder):
+    with whole(folder):
         return _selector(folder, kind, header, arrays, functions or {})
 
 
@@ -232,11 +230,11 @@ def _selector(
     if len(arrays["counts/selected"]) != header["count"]:
         raise StateFileError(f"{folder} claims {brief(header['count'])} clients and counts others; restore a copy.")
     population = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
-    settings = _read_settings(folder, header["settings"], arrays, functions)
+    settings = read_settings(folder, header["settings"], arrays, functions)
     selector = kind(population, seed=header["seed"], max_open=header["max_open"], **settings)
     selector.preset = header["preset"]
-    _restore(selector.state, "state/", arrays, header["scalars"])
-    _restore(selector.counts, "counts/", arrays, header["scalars"])
+    restore(selector.state, "state/", arrays, header["scalars"])
+    restore(selector.counts, "counts/", arrays, header["scalars"])
     selector.loaded()
     selector.round = checks.whole("round", header["round"], minimum=0)
     selector.last_k = checks.whole("last_k", header["last_k"], minimum=1)
@@ -252,13 +250,20 @@ def _selector(
         for array in (clients, *terms.values(), *aligned.values()):
             array.setflags(write=False)
         selection = Selection(number, clients, float(entry["deadline"]), float(entry["now"]), terms, **aligned)
-        selector.openings[number] = Opening(selection, outcome, credited, bool(entry["metrics_told"]))
+        selector.openings[number] = OpenSelection(selection, outcome, credited, bool(entry["metrics_told"]))
     return selector
 
 
 @contextlib.contextmanager
-def _whole(folder: str | PathLike[str]) -> Iterator[None]:
-    """Entries that are missing or of another kind than was written: one sentence instead of whatever they cause."""
+def whole(folder: str | PathLike[str]) -> Iterator[None]:
+    """Entries that are missing or of another kind than was written: one sentence instead of whatever they cause.
+
+    >>> with whole("runs/saved"):
+    ...     {}["seed"]
+    Traceback (most recent call last):
+    ...
+    enlist.errors.StateFileError: runs/saved is no whole saved state (KeyError: 'seed'); restore it from a copy.
+    """
     try:
         yield
     except EnlistError:
@@ -280,46 +285,14 @@ def saved_name(folder: str | PathLike[str]) -> str:
     return str(read(folder, "selector")[0].get("selector"))
 
 
-def save_rule(rule: Rule[Any, Any], folder: str | PathLike[str]) -> None:
-    """Save a bandit rule; `Rule.save` calls this.
+def split(state: State, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """A state as numbers for the header, which are returned, and arrays, which join `arrays`; both by path.
 
-    >>> import tempfile
-    >>> from enlist.bandits import Thompson
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     save_rule(Thompson(3, seed=1), folder)
-    ...     load_rule(folder, Thompson).arms
-    3
+    >>> import enlist
+    >>> state, arrays = enlist.create("random", enlist.Clients(count=2)).counts, {}
+    >>> split(state, "counts/", arrays), sorted(arrays)[0]
+    ({}, 'counts/observed')
     """
-    arrays: dict[str, AnyArray] = {}
-    header = {
-        "rule": rule.name,
-        "arms": rule.arms,
-        "settings": _settings(rule.settings, arrays),
-        "generator": rule.rng.bit_generator.state,
-        "scalars": _split(rule.state, "state/", arrays),
-    }
-    write(folder, "rule", header, arrays)
-
-
-def load_rule(folder: str | PathLike[str], kind: type[RuleT]) -> RuleT:
-    """Load a bandit rule of class `kind`; `Rule.load` calls this.
-
-    >>> load_rule("no/such/folder", None)
-    Traceback (most recent call last):
-    ...
-    enlist.errors.StateFileError: no/such/folder holds no saved state: state.json is missing.
-    """
-    header, arrays = read(folder, "rule")
-    if header.get("rule") != kind.name:
-        raise StateFileError(f"{folder} holds rule '{header.get('rule')}', not '{kind.name}'.")
-    with _whole(folder):
-        rule = kind(header["arms"], **_read_settings(folder, header["settings"], arrays, {}))
-        _restore(rule.state, "state/", arrays, header["scalars"])
-        rule.rng.bit_generator.state = header["generator"]
-    return rule
-
-
-def _split(state: State, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
     scalars: dict[str, Any] = {}
     for path, value in state.leaves(prefix):
         if isinstance(value, np.ndarray):
@@ -329,11 +302,26 @@ def _split(state: State, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, 
     return scalars
 
 
-def _restore(state: State, prefix: str, arrays: Mapping[str, AnyArray], scalars: Mapping[str, Any]) -> None:
+def restore(state: State, prefix: str, arrays: Mapping[str, AnyArray], scalars: Mapping[str, Any]) -> None:
+    """Put back into a state what `split` took out of it.
+
+    >>> import enlist
+    >>> counts, arrays = enlist.create("random", enlist.Clients(count=2)).counts, {}
+    >>> scalars = split(counts, "", arrays)
+    >>> restore(counts, "", {**arrays, "selected": np.array([3, 1])}, scalars)
+    >>> counts.selected
+    array([3, 1])
+    """
     state.restore({**arrays, **scalars}, prefix)
 
 
-def _settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+def written_settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """Settings as the header holds them; those that are arrays join `arrays`, and of functions the name is kept.
+
+    >>> from enlist.selectors.oort import OortSettings
+    >>> written_settings(OortSettings(penalty=1.0), {})["penalty"]
+    1.0
+    """
     saved: dict[str, Any] = {}
     for field in dataclasses.fields(settings):
         value = getattr(settings, field.name)
@@ -347,12 +335,17 @@ def _settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
     return saved
 
 
-def _read_settings(
+def read_settings(
     folder: str | PathLike[str],
     saved: Mapping[str, Any],
     arrays: Mapping[str, AnyArray],
     functions: Mapping[str, Callable[..., Any]],
 ) -> dict[str, Any]:
+    """What `written_settings` wrote, as keywords; functions are never saved and have to be given again.
+
+    >>> read_settings("saved", {"penalty": 1.0, "tiers": [1, 2]}, {}, {})
+    {'penalty': 1.0, 'tiers': (1, 2)}
+    """
     for name in functions:
         if name not in saved:
             raise unknown("parameter", name, saved, owner="the saved selector")

@@ -11,12 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import scipy  # scipy.stats and scipy.optimize, slow to import, are loaded when a function uses them
 from numpy.typing import ArrayLike
-from scipy.optimize import brentq
-from scipy.special import ndtr
-from scipy.stats import binomtest, chi2, rankdata, studentized_range
-from scipy.stats import norm as normal
-from scipy.stats import t as student
 
 from enlist._internal.typing import FloatArray
 from enlist.streams import Streams
@@ -43,6 +39,10 @@ class Summary:
         half = _student(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
         return cls(mean, mean - half, mean + half)
 
+    def columns(self, name: str) -> dict[str, float]:
+        """As columns of a table: the mean under this name, and the ends of the interval beside it."""
+        return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
+
     def within(self, least: float, most: float) -> Summary:
         """With the interval cut to what is possible: a share cannot be more than 1."""
         return Summary(self.mean, max(self.low, least), min(self.high, most))
@@ -51,7 +51,7 @@ class Summary:
 @functools.lru_cache(maxsize=1024)
 def _student(freedom: int) -> float:
     """The quantile of 95 % intervals; finding it takes longer than all else, and curves ask for it at every point."""
-    return float(student.ppf(0.975, freedom))
+    return float(scipy.stats.t.ppf(0.975, freedom))
 
 
 def geometric_mean(ratios: Sequence[float]) -> Summary:
@@ -90,7 +90,7 @@ def bootstrap(statistic: Callable[..., float], *columns: ArrayLike, resamples: i
     value = float(statistic(*arrays))
     if count < 2:
         return Summary(value, math.nan, math.nan)
-    level = float(normal.cdf(-student.ppf(0.975, count - 1) * math.sqrt(count / (count - 1))))
+    level = float(scipy.stats.norm.cdf(-scipy.stats.t.ppf(0.975, count - 1) * math.sqrt(count / (count - 1))))
     drawn = Streams(0).generator("bootstrap").integers(count, size=(resamples, count))
     with np.errstate(divide="ignore", invalid="ignore"):
         values = np.array([statistic(*(array[rows] for array in arrays)) for rows in drawn])
@@ -106,7 +106,7 @@ def share(successes: int, trials: int) -> Summary:
     >>> share(18, 20)
     Summary(mean=0.9, low=0.69..., high=0.97...)
     """
-    found = binomtest(successes, trials).proportion_ci(method="wilson")
+    found = scipy.stats.binomtest(successes, trials).proportion_ci(method="wilson")
     return Summary(successes / trials, float(found.low), float(found.high))
 
 
@@ -128,10 +128,10 @@ def power_of(difference: float, spread: float, seeds: int) -> float:
     if spread == 0.0:
         return float(difference != 0.0)
     nodes, weights = np.polynomial.legendre.leggauss(200)
-    deviation = np.sqrt(chi2.ppf((nodes + 1.0) / 2.0, seeds - 1) / (seeds - 1))
-    bar = float(student.ppf(0.975, seeds - 1)) * deviation
+    deviation = np.sqrt(scipy.stats.chi2.ppf((nodes + 1.0) / 2.0, seeds - 1) / (seeds - 1))
+    bar = float(scipy.stats.t.ppf(0.975, seeds - 1)) * deviation
     shift = abs(difference) / spread * math.sqrt(seeds)
-    return min(float(weights @ (ndtr(shift - bar) + ndtr(-shift - bar))) / 2.0, 1.0)
+    return min(float(weights @ (scipy.special.ndtr(shift - bar) + scipy.special.ndtr(-shift - bar))) / 2.0, 1.0)
 
 
 def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:
@@ -148,7 +148,7 @@ def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:
     if spread == 0.0:
         return 0.0
     most = 1e4 / math.sqrt(seeds)
-    return spread * float(brentq(lambda size: power_of(size, 1.0, seeds) - power, 0.0, most))
+    return spread * float(scipy.optimize.brentq(lambda size: power_of(size, 1.0, seeds) - power, 0.0, most))
 
 
 def seeds_needed(difference: float, spread: float, power: float = 0.8, most: int = 10_000) -> int | None:
@@ -175,7 +175,7 @@ def mean_ranks(scores: ArrayLike) -> FloatArray:
     array([1.25, 2.25, 2.5 ])
     """
     values = np.asarray(scores, dtype=float)
-    return np.asarray(rankdata(-np.where(np.isnan(values), -np.inf, values), axis=1).mean(axis=0))
+    return np.asarray(scipy.stats.rankdata(-np.where(np.isnan(values), -np.inf, values), axis=1).mean(axis=0))
 
 
 def critical_difference(methods: int, blocks: int, level: float = 0.05) -> float:
@@ -189,5 +189,5 @@ def critical_difference(methods: int, blocks: int, level: float = 0.05) -> float
     """
     if methods < 2 or blocks < 1:
         return math.nan
-    quantile = float(studentized_range.ppf(1.0 - level, methods, np.inf)) / math.sqrt(2.0)
+    quantile = float(scipy.stats.studentized_range.ppf(1.0 - level, methods, np.inf)) / math.sqrt(2.0)
     return quantile * math.sqrt(methods * (methods + 1) / (6.0 * blocks))

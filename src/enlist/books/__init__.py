@@ -6,7 +6,8 @@ them gives the same selections. Replies may come in any order; they are told in 
 
 from __future__ import annotations
 
-from enlist.books.books import Books, Replies
+from enlist.books.books import Books
 from enlist.books.log import cut, replay, replay_lines
+from enlist.books.replies import Replies
 
 __all__ = ["Books", "Replies", "cut", "replay", "replay_lines"]
