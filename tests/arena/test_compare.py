@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from enlist.arena import MatchRecord, Reward, Summary, Tournament, compare, paired_difference, scenario, summarise
+from enlist.arena import BSFLReward, MatchRecord, Summary, Tournament, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import growth, rollout_regret, run, save
 from enlist.errors import EnlistError, InputError, UnknownNameError
 
@@ -24,7 +24,7 @@ SETTINGS = Tournament(
     rounds=40,
     seeds=2,
     over_commit=1.4,
-    late="await",
+    late="learn",
 )
 
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_is_refused_before_anything_is_played(wrong, message, job
     base = {"selectors": ("random",), "scenario": "alike", "clients": 5, "k": 2, "rounds": 3, "seeds": 1}
 
     def attempt():
-        settings = {"reward": Reward(**wrong)} if "alpha" in wrong else wrong
+        settings = {"reward": BSFLReward(**wrong)} if "alpha" in wrong else wrong
         compare(Tournament(**{**base, **settings}), jobs, lambda *key: played.append(key))
 
     with pytest.raises(EnlistError, match=message):

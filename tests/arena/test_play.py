@@ -9,7 +9,7 @@ import pytest
 
 import enlist
 from enlist import Choice, Clients, Outcome, Selector
-from enlist.arena import Match, Reward, Rules, Scenario, World, play
+from enlist.arena import BSFLReward, Match, Rules, Scenario, World, play
 from enlist.errors import InputError
 
 C, L, D, A = (int(code) for code in (Outcome.COMPLETED, Outcome.LATE, Outcome.DROPPED, Outcome.ARRIVED))
@@ -78,7 +78,7 @@ class Obedient(Selector):
 
 def match_of(world, script, rules):
     selector = Obedient(Clients(count=world.count), script)
-    return selector, Match(selector, world, rules, Reward())
+    return selector, Match(selector, world, rules, BSFLReward())
 
 
 def steps(match, count):
@@ -199,7 +199,7 @@ def test_an_awaited_reply_arrives_with_its_true_latency_and_keeps_its_client_bus
     # Client 1 needs 25 s from time 0; rounds last 10 (waiting for 1), then 3, 3, 3, ...: 10, 13, 16, 19, 22, 25, 28
     table = [[1, 25, 3]] + [[1, 2, 3]] * 7
     world = Scripted(table, utilities=[[0.1, 0.8, 0.1]] + [[0.1, 0.3, 0.1]] * 7)
-    selector, match = match_of(world, [[0, 1, 2]] * 8, Rules(k=3, late="await"))
+    selector, match = match_of(world, [[0, 1, 2]] * 8, Rules(k=3, late="learn"))
     assert steps(match, 8) == [10.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0, 3.0]
     assert selector.offered == [[0, 1, 2], [0, 2], [0, 2], [0, 2], [0, 2], [0, 2], [0, 1, 2], [0, 1, 2]]
     arrivals = [entry for entry in selector.heard if A in [row[1] for row in entry[2]]]
@@ -216,7 +216,7 @@ def test_rounds_late_counts_the_rounds_between_a_client_s_own_and_its_reply(late
     # Each round lasts 10 s, because client 0 never replies. Round 2 runs from 10 to 20: a reply at 14 s comes in it.
     table = [[99, latency, 3]] + [[99, 2, 3]] * 4
     world = Scripted(table, drops=[(number, 0) for number in range(1, 6)])
-    selector, match = match_of(world, [[0, 1, 2]] * 5, Rules(k=3, late="await"))
+    selector, match = match_of(world, [[0, 1, 2]] * 5, Rules(k=3, late="learn"))
     steps(match, 5)
     late = [entry[4][0] for entry in selector.heard if A in [row[1] for row in entry[2]]]
     assert late == [rounds_late]
@@ -224,7 +224,7 @@ def test_rounds_late_counts_the_rounds_between_a_client_s_own_and_its_reply(late
 
 def test_clients_cut_off_by_over_commitment_arrive_too():
     world = Scripted([[1, 4, 2]] + [[9, 9, 2]] * 3)
-    selector, match = match_of(world, [[0, 1, 2]] + [[2]] * 3, Rules(k=2, over_commit=1.5, late="await"))
+    selector, match = match_of(world, [[0, 1, 2]] + [[2]] * 3, Rules(k=2, over_commit=1.5, late="learn"))
     assert steps(match, 4) == [2.0, 2.0, 2.0, 2.0]
     told = outcomes(selector.heard)
     assert told[1, 1] == {0: C, 1: L, 2: C}
@@ -234,7 +234,7 @@ def test_clients_cut_off_by_over_commitment_arrive_too():
 def test_a_reply_to_an_expired_round_is_ignored():
     world = Scripted([[1, 95, 3]] + [[1, 2, 3]] * 40)
     selector = Obedient(Clients(count=3), [[0, 1, 2]] * 41, max_open=5)
-    match = Match(selector, world, Rules(k=3, late="await"), Reward())
+    match = Match(selector, world, Rules(k=3, late="learn"), BSFLReward())
     steps(match, 40)
     assert not any(A in [row[1] for row in rows] for _, _, rows, _, _ in selector.heard)
     assert 1 in selector.offered[6], "an expired selection frees its client"
@@ -262,7 +262,7 @@ def test_a_delayed_selector_learns_d_rounds_later_and_is_not_offered_the_busy():
 
 def test_as_many_rounds_as_the_delay_are_untold():
     world = World(Scenario(), 30, 60, seed=1)
-    match = Match(enlist.create("cs-ucb", world.clients(), seed=1), world, Rules(k=5, delay=3), Reward())
+    match = Match(enlist.create("cs-ucb", world.clients(), seed=1), world, Rules(k=5, delay=3), BSFLReward())
     for number in range(1, 61):
         match.step()
         assert len(match.untold) == min(number, 3)
@@ -272,7 +272,7 @@ def test_as_many_rounds_as_the_delay_are_untold():
 def test_an_awaited_reply_that_comes_before_its_round_is_told_is_not_lost():
     # Told two rounds later; client 1 (12 s) replies in round 2, before the selector hears that it was late.
     world = Scripted([[1, 12, 3, 1]] + [[1, 2, 3, 5]] * 9)
-    selector, match = match_of(world, [[0, 1, 2]] + [[3]] * 9, Rules(k=3, delay=2, late="await"))
+    selector, match = match_of(world, [[0, 1, 2]] + [[3]] * 9, Rules(k=3, delay=2, late="learn"))
     steps(match, 10)
     told = [outcome for _, _, rows, _, _ in selector.heard for client, outcome, _ in rows if client == 1]
     assert told == [L, A], "the reply was thrown away, and the client stays busy until its selection expires"
@@ -296,7 +296,7 @@ class Accepting(Obedient):
 def test_a_selector_that_trains_all_picks_among_arrivals():
     world = Scripted([[4, 2, 30, 1, 3]] * 2, drops=[(1, 1)], utilities=[[0.1, 0.2, 0.3, 0.4, 0.5]] * 2)
     selector = Accepting(Clients(count=5), [range(5)] * 2)
-    match = Match(selector, world, Rules(k=2, over_commit=3.0), Reward())
+    match = Match(selector, world, Rules(k=2, over_commit=3.0), BSFLReward())
     # Round 1: 3, 4, 0 arrive (1 is lost, 2 too slow); taken are 0 and 4, the later at 4 s. Round 2: 3, 1, 4, 0.
     assert steps(match, 2) == [4.0, 4.0]
     assert selector.arrivals == [[3, 4, 0], [3, 1, 4, 0]]
@@ -312,13 +312,13 @@ def test_a_selector_that_trains_all_picks_among_arrivals():
 
 def test_a_selector_that_trains_all_and_accepts_too_few_waits():
     world = Scripted([[4, 2, 30]], drops=[(1, 1)])
-    match = Match(Accepting(Clients(count=3), [range(3)]), world, Rules(k=2), Reward())
+    match = Match(Accepting(Clients(count=3), [range(3)]), world, Rules(k=2), BSFLReward())
     assert steps(match, 1) == [10.0]
 
 
 def test_safa_takes_the_first_and_alternates():
     world = Scripted([[1, 2, 3, 4, 5, 6]] * 4)
-    match = Match(enlist.create("safa", Clients(count=6), seed=1), world, Rules(k=3), Reward())
+    match = Match(enlist.create("safa", Clients(count=6), seed=1), world, Rules(k=3), BSFLReward())
     assert steps(match, 4) == [3.0, 6.0, 3.0, 6.0]
     assert match.selected.tolist() == [2] * 6
     assert match.scores()["completed"] == pytest.approx(0.5)
@@ -378,7 +378,7 @@ def test_checkpoints_hold_the_curves_at_their_rounds():
     assert record.rounds == sorted(set(record.rounds))
     assert 200 <= len(record.rounds) <= 201
     again = World(Scenario(), 10, 999, seed=1)
-    match = Match(enlist.create("random", again.clients(), seed=1), again, Rules(k=2), Reward())
+    match = Match(enlist.create("random", again.clients(), seed=1), again, Rules(k=2), BSFLReward())
     at = dict(zip(record.rounds, record.curves["printed"], strict=True))
     for number in range(1, 1000):
         match.step()

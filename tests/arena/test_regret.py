@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import enlist
-from enlist.arena import Genie, Match, Regret, Reward, Rules, Scenario, Truth, World, make, play
+from enlist.arena import BSFLReward, Genie, Match, Regret, Rules, Scenario, Truth, World, make, play
 
 
 class Known(World):
@@ -40,7 +40,7 @@ def losses(world, chosen, selected, round, k=2, available=None, reward=None, lat
     chosen = np.asarray(chosen, dtype=int)
     available = np.arange(world.count) if available is None else np.asarray(available)
     latency = world.known.latency[chosen] if latency is None else np.asarray(latency)
-    return Regret(world, reward or Reward(), k).of(round, available, chosen, np.asarray(selected), latency)
+    return Regret(world, reward or BSFLReward(), k).of(round, available, chosen, np.asarray(selected), latency)
 
 
 # Reward
@@ -49,33 +49,33 @@ def losses(world, chosen, selected, round, k=2, available=None, reward=None, lat
 def test_generalisation_by_hand():
     # Round 4, k/n = 1/2; shares so far 3/4, 2/4, 1/4, 0: lags -1/4, 0, 1/4, 1/2.
     selected, sizes = np.array([3, 2, 1, 0]), np.ones(4)
-    printed = Reward(normalised=False).generalisation(selected, 4, 2, sizes)
+    printed = BSFLReward(normalised=False).generalisation(selected, 4, 2, sizes)
     assert printed == pytest.approx([-0.25, 0.0, 0.25, 0.5])
-    assert Reward().generalisation(selected, 4, 2, sizes) == pytest.approx([-0.5, 0.0, 0.5, 1.0])
-    squared = Reward(normalised=False, beta=2.0).generalisation(selected, 4, 2, sizes)
+    assert BSFLReward().generalisation(selected, 4, 2, sizes) == pytest.approx([-0.5, 0.0, 0.5, 1.0])
+    squared = BSFLReward(normalised=False, beta=2.0).generalisation(selected, 4, 2, sizes)
     assert squared == pytest.approx([-0.0625, 0.0, 0.0625, 0.25])
     # Selected in every one of 3 rounds before round 3 of 1 in 4: lag (1/4 - 1) / (1/4) = -3, cut to -1.
-    assert Reward().generalisation(np.array([3, 0, 0, 0]), 3, 1, sizes).tolist() == [-1.0, 1.0, 1.0, 1.0]
-    assert Reward(normalised=False).generalisation(np.array([3, 0, 0, 0]), 3, 1, sizes)[0] == pytest.approx(-0.75)
+    assert BSFLReward().generalisation(np.array([3, 0, 0, 0]), 3, 1, sizes).tolist() == [-1.0, 1.0, 1.0, 1.0]
+    assert BSFLReward(normalised=False).generalisation(np.array([3, 0, 0, 0]), 3, 1, sizes)[0] == pytest.approx(-0.75)
     # More wanted than there are: a share is at most 1.
-    assert Reward(normalised=False).generalisation(np.zeros(2), 1, 5, np.ones(2)).tolist() == [1.0, 1.0]
+    assert BSFLReward(normalised=False).generalisation(np.zeros(2), 1, 5, np.ones(2)).tolist() == [1.0, 1.0]
 
 
 def test_targets_by_size_are_capped_by_filling_up():
     # D.4.4: sizes 6, 1, 1 and k = 2: the first takes a share of 1, the others the remaining 1 in equal parts.
-    reward = Reward(normalised=False, by_size=True)
+    reward = BSFLReward(normalised=False, by_size=True)
     assert reward.generalisation(np.zeros(3), 1, 2, np.array([6.0, 1.0, 1.0])) == pytest.approx([1.0, 0.5, 0.5])
     assert reward.generalisation(np.zeros(3), 1, 2, np.array([2.0, 1.0, 1.0])) == pytest.approx([1.0, 0.5, 0.5])
     assert reward.generalisation(np.zeros(4), 1, 1, np.array([4.0, 3.0, 2.0, 1.0])) == pytest.approx(
         [0.4, 0.3, 0.2, 0.1]
     )
-    lags = Reward(by_size=True).generalisation(np.array([1, 0, 0]), 2, 2, np.array([6.0, 1.0, 1.0]))
+    lags = BSFLReward(by_size=True).generalisation(np.array([1, 0, 0]), 2, 2, np.array([6.0, 1.0, 1.0]))
     assert lags == pytest.approx([0.5, 1.0, 1.0])
 
 
 def test_targets_by_size_as_printed():
     # Eq. 4: sizes 6, 1, 1 and k = 2: 2 * 6/8 = 1.5, 1/4, 1/4. In round 2, selected once each: - 1/2.
-    reward = Reward(normalised=False, by_size=True, capped=False)
+    reward = BSFLReward(normalised=False, by_size=True, capped=False)
     sizes = np.array([6.0, 1.0, 1.0])
     assert reward.generalisation(np.zeros(3), 1, 2, sizes) == pytest.approx([1.5, 0.25, 0.25])
     assert reward.generalisation(np.ones(3), 2, 2, sizes) == pytest.approx([1.0, -0.25, -0.25])
@@ -84,13 +84,13 @@ def test_targets_by_size_as_printed():
 
 def test_the_reward_of_a_set_by_hand():
     speed, lag = np.array(FOUR), np.array([-0.2, 0.1, 0.4, 0.45])
-    assert Reward(alpha=2.0).value(speed, lag, np.array([1, 2]), 2) == pytest.approx(0.5 + 0.5)
-    assert Reward(alpha=0.0).value(speed, lag, np.array([0, 3]), 2) == pytest.approx(0.1)
-    assert Reward().value(speed, lag, np.zeros(0, int), 2) == 0.0
+    assert BSFLReward(alpha=2.0).value(speed, lag, np.array([1, 2]), 2) == pytest.approx(0.5 + 0.5)
+    assert BSFLReward(alpha=0.0).value(speed, lag, np.array([0, 3]), 2) == pytest.approx(0.1)
+    assert BSFLReward().value(speed, lag, np.zeros(0, int), 2) == 0.0
     # The vector of section D.1.
-    best = Reward(alpha=2.0).best(speed, lag, np.arange(4), 2, np.random.default_rng(0))
+    best = BSFLReward(alpha=2.0).best(speed, lag, np.arange(4), 2, np.random.default_rng(0))
     assert best.tolist() == [1, 2]
-    best = Reward(alpha=2.0).best(speed, lag, np.array([0, 1, 3]), 2, np.random.default_rng(0))
+    best = BSFLReward(alpha=2.0).best(speed, lag, np.array([0, 1, 3]), 2, np.random.default_rng(0))
     assert best.tolist() == [0, 1], "0.8 - 0.1 = 0.7 against 0.1 + 0.25 and 0.1 + 0.55"
 
 
@@ -110,12 +110,14 @@ def test_regret_of_four_clients_by_hand():
     # Client 3 is away: the best is {1, 2}.
     assert losses(world, [0, 1], selected, 4, available=[0, 1, 2])["pseudo"] == pytest.approx(0.75 - 0.55)
     # alpha = 0: the two fastest.
-    assert losses(world, [1, 2], selected, 4, reward=Reward(alpha=0.0))["pseudo"] == pytest.approx(0.8 - 0.5)
+    assert losses(world, [1, 2], selected, 4, reward=BSFLReward(alpha=0.0))["pseudo"] == pytest.approx(0.8 - 0.5)
     # As printed, lags -1/4, 0, 1/4, 1/2: {0, 1} gives 0.8 - 0.125, {1, 2} 0.5 + 0.125, {2, 3} 0.1 + 0.375.
-    assert losses(world, [2, 3], selected, 4, reward=Reward(normalised=False))["pseudo"] == pytest.approx(0.675 - 0.475)
+    assert losses(world, [2, 3], selected, 4, reward=BSFLReward(normalised=False))["pseudo"] == pytest.approx(
+        0.675 - 0.475
+    )
     # By size 3:1:1:1 at k = 2, targets 1, 1/3, 1/3, 1/3: lags 1/4, -1/2, 1/4, 1 -> {0, 2} 0.75, {0, 3} 0.725.
     sized = Known(FOUR, sizes=[3, 1, 1, 1])
-    found = losses(sized, [0, 3], selected, 4, reward=Reward(by_size=True))
+    found = losses(sized, [0, 3], selected, 4, reward=BSFLReward(by_size=True))
     assert found["pseudo"] == pytest.approx(0.75 - 0.725)
 
 
@@ -148,7 +150,7 @@ def situations(draw):
     available = [i for i in range(count) if draw(st.booleans())] or [0]
     k = draw(st.integers(1, count))
     chosen = sorted(draw(st.permutations(available))[: min(k, len(available))])
-    reward = Reward(
+    reward = BSFLReward(
         alpha=draw(st.sampled_from([0.0, 0.3, 1.0, 20.0])),
         beta=draw(st.sampled_from([1.0, 2.0, 3.0])),
         normalised=draw(st.booleans()),
@@ -188,17 +190,17 @@ def union(truth, chosen):
 @pytest.mark.parametrize("chosen", [[], [0], [1], [0, 1]], ids=str)
 def test_fewer_clients_than_wanted_cannot_beat_the_best(chosen):
     # Everybody was selected in nine rounds of ten: every lag is -0.8, and each client more costs alpha/k of that.
-    found = losses(Known(FOUR), chosen, [9, 9, 9, 9], round=10, reward=Reward(alpha=2.0))
+    found = losses(Known(FOUR), chosen, [9, 9, 9, 9], round=10, reward=BSFLReward(alpha=2.0))
     assert found["pseudo"] >= -1e-12, "choosing fewer than k is rewarded beyond the best set"
 
 
-@pytest.mark.parametrize("rules", [Rules(4), Rules(4, over_commit=1.5), Rules(4, delay=2), Rules(4, late="await")])
+@pytest.mark.parametrize("rules", [Rules(4), Rules(4, over_commit=1.5), Rules(4, delay=2), Rules(4, late="learn")])
 @pytest.mark.parametrize("name", ["random", "fedcs", "safa", "size-proportional"])
 def test_no_round_of_a_match_has_negative_regret(name, rules):
     world = World(
         Scenario(latency="lognormal", reliability=(0.6, 1.0), profiled=True, sizes="lognormal"), 15, 60, seed=1
     )
-    match = Match(make(name, world, Reward(), 1), world, rules, Reward())
+    match = Match(make(name, world, BSFLReward(), 1), world, rules, BSFLReward())
     for _ in range(60):
         before = dict(match.sums)
         match.step()
@@ -211,7 +213,7 @@ def test_no_round_of_a_match_has_negative_regret(name, rules):
 
 def test_the_genie_has_no_pseudo_regret_but_a_printed_one_that_grows_linearly():
     world = World(Scenario(), 20, 600, seed=3)
-    record = play(Genie.of(world, Reward(), seed=3), world, Rules(k=5))
+    record = play(Genie.of(world, BSFLReward(), seed=3), world, Rules(k=5))
     assert np.abs(record.curves["pseudo"]).max() < 1e-9
     printed = dict(zip(record.rounds, record.curves["printed"], strict=True))
     half, whole = printed[300], printed[600]
@@ -220,7 +222,7 @@ def test_the_genie_has_no_pseudo_regret_but_a_printed_one_that_grows_linearly():
 
 
 @pytest.mark.parametrize("availability", ["bernoulli", "markov", "diurnal"])
-@pytest.mark.parametrize("reward", [Reward(), Reward(normalised=False, alpha=5.0), Reward(by_size=True)])
+@pytest.mark.parametrize("reward", [BSFLReward(), BSFLReward(normalised=False, alpha=5.0), BSFLReward(by_size=True)])
 def test_the_genie_has_no_pseudo_regret_whoever_is_available(availability, reward):
     world = World(Scenario(latency="lognormal", availability=availability, sizes="lognormal", changes=2), 9, 80, seed=3)
     record = play(Genie.of(world, reward, seed=3), world, Rules(k=5), reward)
@@ -228,24 +230,24 @@ def test_the_genie_has_no_pseudo_regret_whoever_is_available(availability, rewar
 
 
 @pytest.mark.parametrize(
-    "rules", [Rules(5, over_commit=1.4), Rules(5, delay=3), Rules(5, late="await")], ids=["over", "delay", "await"]
+    "rules", [Rules(5, over_commit=1.4), Rules(5, delay=3), Rules(5, late="learn")], ids=["over", "delay", "learn"]
 )
 def test_the_genie_has_no_pseudo_regret_under_any_rules(rules):
     # "The genie that stands where the policy stands": asked for as many, with the same clients busy.
     world = World(Scenario(latency="lognormal"), 20, 150, seed=3)
-    record = play(Genie.of(world, Reward(), seed=3), world, rules)
+    record = play(Genie.of(world, BSFLReward(), seed=3), world, rules)
     assert np.abs(record.curves["pseudo"]).max() < 1e-9
 
 
 def test_the_genie_is_the_yardstick_and_explains_itself():
     world = World(Scenario(), 20, 300, seed=3)
-    genie = Genie.of(world, Reward(), seed=3)
+    genie = Genie.of(world, BSFLReward(), seed=3)
     terms = genie.explain(genie.ask(k=5))
     assert terms["speed"] == pytest.approx(world.truth(1).speed[terms["client"]])
     scores = {}
     for name in ("genie", "random", "bsfl", "cs-ucb"):
         world = World(Scenario(), 20, 300, seed=3)
-        scores[name] = play(make(name, world, Reward(), 3), world, Rules(k=5)).scores
+        scores[name] = play(make(name, world, BSFLReward(), 3), world, Rules(k=5)).scores
     assert min(scores, key=lambda name: scores[name]["pseudo_regret"]) == "genie"
     # The genie is myopic (D.4.6), so a history of its own may serve another as well; random is far behind.
     assert scores["genie"]["expected_reward"] > 1.2 * scores["random"]["expected_reward"]
@@ -255,9 +257,9 @@ def test_the_genie_is_the_yardstick_and_explains_itself():
 def test_the_genie_is_no_selector_of_the_library():
     assert "genie" not in enlist.names()
     world = World(Scenario(), 5, 5, seed=1)
-    assert isinstance(make("genie", world, Reward(), 1), Genie)
-    assert make("bsfl:paper", world, Reward(), 1).preset == "paper"
-    assert make("bsfl", world, Reward(), 7).seed == 7
+    assert isinstance(make("genie", world, BSFLReward(), 1), Genie)
+    assert make("bsfl:paper", world, BSFLReward(), 1).preset == "paper"
+    assert make("bsfl", world, BSFLReward(), 7).seed == 7
 
 
 # Hypervolume regret
@@ -281,7 +283,7 @@ def test_hypervolume_regret_by_hand():
 
 def test_dealing_anew_does_not_move_the_best_area_of_everybody():
     world = World(Scenario(latency="lognormal", changes=4, reliability=(0.3, 1.0)), 12, 50, seed=2)
-    regret, everybody = Regret(world, Reward(), 3), np.arange(12)
+    regret, everybody = Regret(world, BSFLReward(), 3), np.arange(12)
     for number in (1, 15, 35, 50):
         truth = world.truth(number)
         best = max(union(truth, subset) for subset in itertools.combinations(range(12), 3))

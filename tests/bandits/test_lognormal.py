@@ -12,7 +12,7 @@ from scipy.stats import spearmanr, truncnorm
 from enlist import Clients, Feedback, Outcome, Selection
 from enlist.bandits import LogLatency, round_end
 from enlist.bandits.lognormal import MEMORY, SHORTEST, UNLIKELY, WINDOW, beyond
-from enlist.rounds import Told
+from enlist.rounds import Observation
 
 LATE, ARRIVED, DROPPED = int(Outcome.LATE), int(Outcome.ARRIVED), int(Outcome.DROPPED)
 
@@ -20,7 +20,7 @@ LATE, ARRIVED, DROPPED = int(Outcome.LATE), int(Outcome.ARRIVED), int(Outcome.DR
 def told(clients, latency, outcome=None, credited=None, deadline=100.0):
     selection = Selection(1, np.array(clients), deadline)
     feedback = Feedback(outcome=outcome, latency=latency)
-    return Told(selection, feedback.resolved(selection), None if credited is None else np.array(credited))
+    return Observation(selection, feedback.resolved(selection), None if credited is None else np.array(credited))
 
 
 def plain(count=3):

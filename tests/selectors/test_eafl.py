@@ -45,7 +45,7 @@ def test_it_is_told_of_batteries_by_the_simulator(tmp_path):
     config = Config(
         data={"clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5, "min_size": 4}},
         model={"name": "logistic"},
-        rounds={"rounds": 6, "k": 3, "over_commit": 1.4, "late": "use", "deadline": {"kind": "percentile"}},
+        rounds={"rounds": 6, "k": 3, "over_commit": 1.4, "late": "merge", "deadline": {"kind": "percentile"}},
         failures={"crash": 0.2},
         energy={"battery": 100.0, "charge_watts": 0.1},
     )

@@ -130,7 +130,7 @@ def test_in_the_simulator_it_is_the_same_after_a_stop(tmp_path):
     config = Config(
         data={"clients": 10, "partition": {"kind": "shards", "per_client": 2}},
         model={"name": "logistic"},
-        rounds={"rounds": 9, "k": 3, "over_commit": 1.4, "late": "use"},
+        rounds={"rounds": 9, "k": 3, "over_commit": 1.4, "late": "merge"},
         devices={"kind": "phones"},
         failures={"crash": 0.1},
     )

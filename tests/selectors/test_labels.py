@@ -97,7 +97,7 @@ def test_late_drop_outs_resume_and_workers_change_nothing(name, tmp_path):
     config = Config(
         data={"clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5, "min_size": 4}},
         model={"name": "logistic"},
-        rounds={"rounds": 5, "k": 3, "over_commit": 1.4, "late": "use", "deadline": {"kind": "percentile"}},
+        rounds={"rounds": 5, "k": 3, "over_commit": 1.4, "late": "merge", "deadline": {"kind": "percentile"}},
         devices={"kind": "phones"},
         failures={"crash": 0.2},
     )

@@ -11,7 +11,7 @@ import enlist
 from enlist import Books, Clients, Feedback, Outcome
 from enlist.bandits import MeanLatency
 from enlist.bandits.annealing import exhaustive
-from enlist.rounds import Told
+from enlist.rounds import Observation
 
 RULES = ("ucb", "epsilon-greedy", "thompson", "discounted-thompson")
 
@@ -103,9 +103,9 @@ def test_a_long_latency_that_arrives_after_all_is_the_longest_seen():
     latency = MeanLatency.create(2)
     picked = enlist.Selection(1, np.array([0, 1]))
     cut = Feedback(outcome=[0, 1], latency=[1.0, 1.0], censored=[False, True]).resolved(picked)
-    credited = latency.learn(Told(picked, cut))
+    credited = latency.learn(Observation(picked, cut))
     arrived = Feedback(clients=[1], outcome=[Outcome.ARRIVED], latency=[50.0]).resolved(picked)
-    latency.amend(Told(picked, arrived, credited[1:]))
+    latency.amend(Observation(picked, arrived, credited[1:]))
     assert latency.longest == 50.0
 
 

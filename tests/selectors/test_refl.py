@@ -8,14 +8,14 @@ import pytest
 import enlist
 from enlist import Clients, Feedback, Outcome, RoundMetrics
 from enlist.errors import InputError
-from enlist.selectors.refl import Seasons
+from enlist.selectors.refl import DailyPattern
 
 NAN = float("nan")
 HOUR = 3600.0
 
 
 def test_seasons_by_hand() -> None:
-    seasons = Seasons.of(3, bins=4, period=100.0, fade=0.5)
+    seasons = DailyPattern.of(3, bins=4, period=100.0, fade=0.5)
     seasons.watch(np.array([0, 1]), now=10.0)  # bin 0, day 0
     seasons.watch(np.array([0]), now=20.0)  # bin 0, day 0
     seasons.watch(np.array([2]), now=30.0)  # bin 1, day 0
@@ -40,7 +40,7 @@ def test_seasons_by_hand() -> None:
 
 
 def test_seasons_before_the_epoch_and_backwards() -> None:
-    seasons = Seasons.of(1, bins=2, period=10.0, fade=0.5)
+    seasons = DailyPattern.of(1, bins=2, period=10.0, fade=0.5)
     seasons.watch(np.array([0]), now=-1.0)  # bin 1 of day -1
     seasons.watch(np.array([0]), now=19.0)  # bin 1 of day 1
     seasons.watch(np.array([0]), now=9.0)  # bin 1 of day 0: late news counts in full, fades nothing

@@ -144,7 +144,7 @@ def test_late_drop_outs_resume_and_workers_change_nothing(method, tmp_path):
             "rounds": 6,
             "k": 3,
             "over_commit": 1.4,
-            "late": "use",
+            "late": "merge",
             "deadline": {"kind": "percentile", "percentile": 60.0},
         },
         devices={"kind": "phones"},

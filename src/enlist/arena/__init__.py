@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+from enlist._internal import aliases
 from enlist._internal.statistics import Summary
 from enlist.arena.compare import Tournament, compare, paired_difference, summarise
-from enlist.arena.genie import Genie, Regret, Reward, make
+from enlist.arena.genie import BSFLReward, Genie, Regret, make
 from enlist.arena.play import Match, MatchRecord, Rules, play
 from enlist.arena.scenarios import SCENARIOS, scenario
 from enlist.arena.worlds import Scenario, Truth, World
 
 __all__ = [
     "SCENARIOS",
+    "BSFLReward",
     "Genie",
     "Match",
     "MatchRecord",
     "Regret",
-    "Reward",
     "Rules",
     "Scenario",
     "Summary",
@@ -29,3 +30,5 @@ __all__ = [
     "scenario",
     "summarise",
 ]
+
+__getattr__ = aliases.former_names(__name__)

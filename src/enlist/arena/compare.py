@@ -14,7 +14,7 @@ from typing import Any
 
 from enlist._internal import checks
 from enlist._internal.statistics import Summary
-from enlist.arena.genie import Reward, make
+from enlist.arena.genie import BSFLReward, make
 from enlist.arena.play import MatchRecord, Rules, play
 from enlist.arena.scenarios import scenario as named
 from enlist.arena.worlds import World
@@ -44,7 +44,7 @@ class Tournament:
     over_commit: float = 1.0
     delay: int = 0
     late: str = "drop"
-    reward: Reward = Reward()
+    reward: BSFLReward = BSFLReward()
 
     @functools.cached_property
     def methods(self) -> dict[str, Method[Any]]:

@@ -210,9 +210,9 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("one-kind", "round_time"),
     ),
     "fedlecc": Evidence(
-        "clients may tell how many samples of each class they hold, labels are skewed, and losses tell what is missing",
-        Trial("kinds", "utility"),
-        Trial("one-kind", "model_loss"),
+        "clients may tell how many samples of each class they hold, and a round should hear of several kinds of them",
+        Trial("kinds", "update_error"),
+        Trial("kinds", "model_loss"),
     ),
     "eafl": Evidence(
         "clients run on batteries, say what is left in them, and should not run out of power",
@@ -223,6 +223,16 @@ EVIDENCE: dict[str, Evidence] = {
         "updates differ much in length, and the aggregate must be that of all clients on average",
         Trial("kinds", "update_error"),
         Trial("one-kind", "model_loss"),
+    ),
+    "greedyfed": Evidence(
+        "rounds are few, the server has validation data, and some clients bring much more than others",
+        Trial("useful", "utility"),
+        Trial("alike", "utility"),
+    ),
+    "pyramidfl": Evidence(
+        "Oort would suit, and fast clients could do several times the work of slow ones while these are awaited",
+        Trial("useful-are-fast", "utility_per_second"),
+        Trial("alike", "utility_per_second"),
     ),
 }
 """Every registered selector but random, against which they are measured."""

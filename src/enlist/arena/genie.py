@@ -21,14 +21,14 @@ REGRETS = ("pseudo", "printed", "expected", "hypervolume", "front")
 
 
 @dataclasses.dataclass(frozen=True)
-class Reward:
+class BSFLReward:
     """BSFL's reward: min of speeds + (alpha/k) sum of g, g by how far each client lags behind its share (Eqs. 3-5).
 
     normalised   lag relative to its target and cut to [-1, 1], as the selector's default; False as printed
     by_size      targets in proportion to num_examples (non-iid) instead of k/n
     capped       those targets capped at 1 by water-filling, as the selector's default; False as printed (Eq. 4)
 
-    >>> reward = Reward()
+    >>> reward = BSFLReward()
     >>> reward.generalisation(np.array([0, 2]), rounds=2, k=1, sizes=np.array([1.0, 1.0]))
     array([ 1., -1.])
     """
@@ -78,16 +78,16 @@ class Genie(Selector[NoSettings, NoState]):
 
     >>> from enlist.arena import Scenario, World
     >>> world = World(Scenario(), clients=6, rounds=5, seed=1)
-    >>> len(Genie.of(world, Reward(), seed=1).ask(k=2))
+    >>> len(Genie.of(world, BSFLReward(), seed=1).ask(k=2))
     2
     """
 
     name = "genie"
     world: World
-    reward: Reward
+    reward: BSFLReward
 
     @classmethod
-    def of(cls, world: World, reward: Reward, seed: int) -> Genie:
+    def of(cls, world: World, reward: BSFLReward, seed: int) -> Genie:
         """A genie for this world."""
         genie = cls(world.clients(), seed=seed)
         genie.world, genie.reward = world, reward
@@ -112,13 +112,13 @@ class Regret:
     front         the same against the whole Pareto front, which k clients may be too few to cover
 
     >>> from enlist.arena import Scenario, World
-    >>> regret = Regret(World(Scenario(), clients=6, rounds=5, seed=1), Reward(), k=2)
+    >>> regret = Regret(World(Scenario(), clients=6, rounds=5, seed=1), BSFLReward(), k=2)
     >>> sorted(regret.of(1, np.arange(6), np.array([0, 1]), np.zeros(6, int), np.full(2, 0.5)))
     ['expected', 'front', 'hypervolume', 'printed', 'pseudo']
     """
 
     world: World
-    reward: Reward
+    reward: BSFLReward
     k: int
     whole_area: float | None = None
     whole_front: float | None = None
@@ -171,11 +171,11 @@ class Regret:
         return self.whole_area
 
 
-def make(given: AnyMethod, world: World, reward: Reward, seed: int, **settings: Any) -> Selector[Any, Any]:
+def make(given: AnyMethod, world: World, reward: BSFLReward, seed: int, **settings: Any) -> Selector[Any, Any]:
     """A selector by any form of a method, or the genie.
 
     >>> from enlist.arena import Scenario, World
-    >>> make("bsfl:paper", World(Scenario(), clients=6, rounds=5, seed=1), Reward(), seed=1).settings.bonus_scale
+    >>> make("bsfl:paper", World(Scenario(), clients=6, rounds=5, seed=1), BSFLReward(), seed=1).settings.bonus_scale
     1.0
     """
     chosen = method(given)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from enlist._internal import checks
+from enlist._internal import aliases, checks
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
-from enlist.arena.genie import REGRETS, Regret, Reward
+from enlist.arena.genie import REGRETS, BSFLReward, Regret
 from enlist.arena.kinds import JOULES
 from enlist.arena.worlds import World
 from enlist.books import Books
@@ -30,7 +30,7 @@ class Rules:
     k             clients wanted per round
     over_commit   ask for this many times k and stop at the first k replies; the rest is late, cut off at that time
     delay         rounds until the selector is told what became of a round
-    late          "drop" or "await": whether a late reply still reaches the selector
+    late          "drop" or "learn": whether the selector still learns from a late reply; there is no model to merge
 
     >>> Rules(k=5).over_commit
     1.0
@@ -50,7 +50,7 @@ class Rules:
         checks.whole("k", self.k, minimum=1)
         checks.finite("over_commit", self.over_commit, 1.0)
         checks.whole("delay", self.delay, minimum=0)
-        checks.one_of("late", self.late, ("drop", "await"))
+        object.__setattr__(self, "late", aliases.late(self.late, ("drop", "learn")))
 
 
 @dataclasses.dataclass(eq=False)
@@ -72,7 +72,7 @@ class MatchRecord:
 
 
 @dataclasses.dataclass(eq=False)
-class _Happened:
+class _RoundOutcome:
     """What became of one selection, aligned with it: outcomes, latencies and utilities, and who took part.
 
     waited        how long the server waited
@@ -94,13 +94,13 @@ class Match:
     >>> import enlist
     >>> from enlist.arena import Scenario, World
     >>> world = World(Scenario(), clients=20, rounds=50, seed=1)
-    >>> match = Match(enlist.create("random", world.clients(), seed=1), world, Rules(k=5), Reward())
+    >>> match = Match(enlist.create("random", world.clients(), seed=1), world, Rules(k=5), BSFLReward())
     >>> match.step()
     >>> match.round, int(match.selected.sum())
     (1, 5)
     """
 
-    def __init__(self, selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward) -> None:
+    def __init__(self, selector: Selector[Any, Any], world: World, rules: Rules, reward: BSFLReward) -> None:
         if rules.delay >= selector.max_open:
             raise InputError(f"delay is {rules.delay}; a selection expires after max_open={selector.max_open} rounds.")
         self.selector, self.world, self.rules = selector, world, rules
@@ -108,8 +108,8 @@ class Match:
         self.regret = Regret(world, reward, rules.k if selector.trains_all else rules.asked)
         self.round, self.now, self.accuracy = 0, 0.0, 0.5
         self.selected = np.zeros(world.count, dtype=np.int64)
-        self.sums = dict.fromkeys((*REGRETS, "utility", "asked", "completed", "late", "dropped", "rare"), 0.0)
-        self.untold: list[tuple[Selection, _Happened, RoundMetrics]] = []
+        self.sums = dict.fromkeys((*REGRETS, "utility", "selected", "completed", "late", "dropped", "rare"), 0.0)
+        self.untold: list[tuple[Selection, _RoundOutcome, RoundMetrics]] = []
         self.coming: list[tuple[float, int, int, Selection]] = []
         self.starts: deque[float] = deque(maxlen=selector.max_open + 1)
         self.rare = world.uptime <= np.quantile(world.uptime, 0.25)
@@ -142,7 +142,7 @@ class Match:
             self._tell(*self.untold.pop(0))
         self.now += happened.waited
 
-    def _tell(self, picked: Selection, happened: _Happened, metrics: RoundMetrics) -> None:
+    def _tell(self, picked: Selection, happened: _RoundOutcome, metrics: RoundMetrics) -> None:
         replied = happened.outcome == Outcome.COMPLETED
         values = {"latency": happened.latency[replied], **observed(happened.utility[replied])}
         values |= self._sent(None if happened.updates is None else happened.updates[replied], int(replied.sum()))
@@ -150,7 +150,7 @@ class Match:
         self.books.reply(picked, picked.clients[happened.outcome == Outcome.DROPPED], Outcome.DROPPED)
         self.books.close(picked, waited=happened.waited, round=metrics)
 
-    def _happen(self, picked: Selection) -> _Happened:
+    def _happen(self, picked: Selection) -> _RoundOutcome:
         world, k = self.world, self.rules.k
         latency = world.latency(self.round)[picked.clients]
         dropped = self._drops()[picked.clients]
@@ -170,12 +170,12 @@ class Match:
         outcome[missed] = Outcome.LATE
         outcome[dropped] = Outcome.DROPPED
         late = outcome == Outcome.LATE
-        if self.rules.late == "await":
+        if self.rules.late == "learn":
             for index in np.flatnonzero(late):
                 entry = (self.now + float(latency[index]), self.round, int(picked.clients[index]), picked)
                 heapq.heappush(self.coming, entry)
         updates = None if self.kinds is None else self.kinds.updates(self.round)[picked.clients]
-        return _Happened(outcome, latency, utility, waited, picked.clients[used], updates)
+        return _RoundOutcome(outcome, latency, utility, waited, picked.clients[used], updates)
 
     def _utility(self, number: int, clients: IntArray) -> FloatArray:
         """What clients bring: the more, the less the model has learned of their kind of data."""
@@ -203,7 +203,7 @@ class Match:
         """Losses of the present model, for selectors that look before they choose."""
         return Feedback(clients=clients, loss=observed(self._utility(self.round, clients))["loss"])
 
-    def _score(self, available: IntArray, picked: Selection, happened: _Happened) -> None:
+    def _score(self, available: IntArray, picked: Selection, happened: _RoundOutcome) -> None:
         took_part = happened.taking_part if self.selector.trains_all else picked.clients
         dropped = self._drops()[took_part]
         latency = np.where(dropped, self.world.deadline, self.world.latency(self.round)[took_part])
@@ -213,7 +213,7 @@ class Match:
         outcome = happened.outcome
         replies = happened.utility[np.searchsorted(picked.clients, happened.taking_part)]
         self.sums["utility"] += float(replies.sum())
-        self.sums["asked"] += len(picked)
+        self.sums["selected"] += len(picked)
         self.sums["completed"] += len(happened.taking_part)
         self.sums["late"] += int((outcome == Outcome.LATE).sum())
         self.sums["dropped"] += int((outcome == Outcome.DROPPED).sum())
@@ -260,9 +260,9 @@ class Match:
             "round_time": self.now / rounds,
             "utility": sums["utility"] / rounds,
             "utility_per_second": sums["utility"] / max(self.now, 1e-12),
-            "completed": sums["completed"] / max(sums["asked"], 1.0),
-            "late": sums["late"] / max(sums["asked"], 1.0),
-            "dropped": sums["dropped"] / max(sums["asked"], 1.0),
+            "completed": sums["completed"] / max(sums["selected"], 1.0),
+            "late": sums["late"] / max(sums["selected"], 1.0),
+            "dropped": sums["dropped"] / max(sums["selected"], 1.0),
             "rare": sums["rare"] / max(sums["completed"], 1.0),
             "accuracy_gain": (self.accuracy - 0.5) / rounds,
             "coverage": float((selected > 0).mean()),
@@ -288,7 +288,7 @@ def observed(utility: FloatArray) -> dict[str, Any]:
     }
 
 
-def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: Reward | None = None) -> MatchRecord:
+def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: BSFLReward | None = None) -> MatchRecord:
     """Play all rounds of the world and return the record.
 
     >>> import enlist
@@ -299,7 +299,7 @@ def play(selector: Selector[Any, Any], world: World, rules: Rules, reward: Rewar
     >>> fast < slow
     True
     """
-    match = Match(selector, world, rules, reward or Reward())
+    match = Match(selector, world, rules, reward or BSFLReward())
     marks = set(np.unique(np.linspace(1, world.rounds, min(CHECKPOINTS, world.rounds)).astype(int)).tolist())
     marks.add(max(world.rounds // 2, 1))
     rounds: list[int] = []

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.sparse import csr_matrix
-from scipy.sparse.csgraph import connected_components
 
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.sketches import distances
@@ -38,6 +36,9 @@ def clusters(rows: FloatArray, distance: float, rng: np.random.Generator) -> Any
     [0, 0, 1, 0, 2]
     """
     if len(rows) <= SAMPLE:
+        from scipy.sparse import csr_matrix  # slow to import, and most selectors form no clusters
+        from scipy.sparse.csgraph import connected_components
+
         near = (distances(rows, rows) < distance).astype(np.int8)
         return np.asarray(connected_components(csr_matrix(near), directed=False)[1], np.int32)
     sample = np.sort(rng.choice(len(rows), SAMPLE, replace=False))

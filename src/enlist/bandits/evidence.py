@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from scipy.stats import t as student
+import scipy
 
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.state import State, column
@@ -61,7 +61,7 @@ class ArmStatistics(State):
         variance, freedom = self.variance(certain)
         known = (self.count >= LEAST) & (freedom > 0)
         half = np.full(len(self.mean), np.inf)
-        quantile = student.ppf(0.5 + confidence / 2, freedom[known])
+        quantile = scipy.stats.t.ppf(0.5 + confidence / 2, freedom[known])
         half[known] = quantile * np.sqrt(variance[known] / self.count[known])
         return self.mean - half, self.mean + half
 

@@ -14,7 +14,7 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, eigh
+import scipy  # scipy.linalg is loaded when it is used
 
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.state import State
@@ -76,7 +76,7 @@ class ExactGP(State):
         """Take in one value for each of the distinct `clients`, with its own noise if given."""
         rows = rbf(self.inputs[clients], self.inputs, self.length) - self.scale * self.reduction[clients]
         block = rows[:, clients] + np.diag(np.full(len(clients), self.noise) if noise is None else noise)
-        gain = cho_solve(cho_factor(block), rows)
+        gain = scipy.linalg.cho_solve(scipy.linalg.cho_factor(block), rows)
         self.mean = self.mean + gain.T @ (values - self.mean[clients])
         self.reduction += (gain.T / self.scale) @ rows
 
@@ -96,7 +96,7 @@ class ExactGP(State):
     def extend(self, inputs: FloatArray) -> None:
         """Append clients: what is believed of them follows from what is believed of the others."""
         prior = rbf(self.inputs, self.inputs, self.length) + 1e-8 * np.eye(len(self.inputs))
-        weights = cho_solve(cho_factor(prior), rbf(self.inputs, inputs, self.length))
+        weights = scipy.linalg.cho_solve(scipy.linalg.cho_factor(prior), rbf(self.inputs, inputs, self.length))
         side = self.reduction @ weights
         corner = weights.T @ side
         self.reduction = np.block([[self.reduction, side], [side.T, corner]])
@@ -147,7 +147,7 @@ class FeatureGP(State):
     def of(cls, inputs: FloatArray, length: float, noise: float, count: int, rng: np.random.Generator) -> FeatureGP:
         """The prior over clients at the rows of `inputs`, with `count` landmarks spread over them."""
         landmarks = spread_out(inputs, count, rng)
-        values, vectors = eigh(rbf(landmarks, landmarks, length))
+        values, vectors = scipy.linalg.eigh(rbf(landmarks, landmarks, length))
         projection = vectors / np.sqrt(np.maximum(values, 1e-6))
         size = len(landmarks)
         gp = cls(
@@ -172,15 +172,15 @@ class FeatureGP(State):
             self._update_many(features, values, blur)
             return
         block = rows @ features.T + np.diag(blur)
-        gain = cho_solve(cho_factor(block), rows)
+        gain = scipy.linalg.cho_solve(scipy.linalg.cho_factor(block), rows)
         self.weights = self.weights + gain.T @ (values - features @ self.weights)
         self.reduction = self.reduction + gain.T @ rows
 
     def _update_many(self, features: FloatArray, values: FloatArray, blur: FloatArray) -> None:
         """The same in information form, for more observations than features."""
         identity = np.eye(len(self.weights))
-        before = cho_solve(cho_factor(identity - self.reduction), identity)
-        covariance = cho_solve(cho_factor(before + (features.T / blur) @ features), identity)
+        before = scipy.linalg.cho_solve(scipy.linalg.cho_factor(identity - self.reduction), identity)
+        covariance = scipy.linalg.cho_solve(scipy.linalg.cho_factor(before + (features.T / blur) @ features), identity)
         self.weights = covariance @ (before @ self.weights + features.T @ (values / blur))
         self.reduction = identity - covariance
 
@@ -225,8 +225,8 @@ def best_length(inputs: FloatArray, values: FloatArray, noise: FloatArray, lengt
     """
 
     def evidence(candidate: float) -> float:
-        factor = cho_factor(rbf(inputs, inputs, candidate) + np.diag(noise), lower=True)
-        return float(-0.5 * values @ cho_solve(factor, values) - np.log(np.diag(factor[0])).sum())
+        factor = scipy.linalg.cho_factor(rbf(inputs, inputs, candidate) + np.diag(noise), lower=True)
+        return float(-0.5 * values @ scipy.linalg.cho_solve(factor, values) - np.log(np.diag(factor[0])).sum())
 
     return max((length, 0.5 * length, 2.0 * length), key=evidence)
 

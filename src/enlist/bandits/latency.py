@@ -9,10 +9,10 @@ import numpy as np
 from enlist._internal.typing import FloatArray
 from enlist.bandits.credible import APART, SMALL, credible_extent
 from enlist.bandits.estimates import Estimates
-from enlist.rounds import Told
+from enlist.rounds import Observation
 
 
-def scored_latency(told: Told, expected: FloatArray, longest: float) -> FloatArray:
+def scored_latency(told: Observation, expected: FloatArray, longest: float) -> FloatArray:
     """Seconds to learn from, NaN where nothing is known.
 
     Whoever missed the deadline counts as the deadline, and whoever is lost without one as the longest latency seen. A
@@ -22,7 +22,7 @@ def scored_latency(told: Told, expected: FloatArray, longest: float) -> FloatArr
     >>> from enlist.records import Feedback, Selection
     >>> picked = Selection(1, np.array([0, 2]), deadline=10.0)
     >>> replies = Feedback(outcome=[0, 1], latency=[2.0, 4.0], censored=[False, True]).resolved(picked)
-    >>> scored_latency(Told(picked, replies), np.array([np.nan, 7.0]), 9.0)
+    >>> scored_latency(Observation(picked, replies), np.array([np.nan, 7.0]), 9.0)
     array([2., 7.])
     """
     latency = np.where(told.cut_off, np.fmax(told.latency, expected), told.latency)
@@ -37,7 +37,7 @@ class MeanLatency(Estimates):
     >>> latency = MeanLatency.create(3)
     >>> picked = Selection(1, np.array([0, 2]), deadline=10.0)
     >>> replies = Feedback(outcome=[0, 1], latency=[2.0, 4.0], censored=[False, True]).resolved(picked)
-    >>> latency.learn(Told(picked, replies))
+    >>> latency.learn(Observation(picked, replies))
     array([2., 4.])
     """
 
@@ -49,7 +49,7 @@ class MeanLatency(Estimates):
             return self.longest
         return credible_extent(self.longest, self.mean[self.count > 0])
 
-    def learn(self, told: Told) -> FloatArray:
+    def learn(self, told: Observation) -> FloatArray:
         """Take in the latencies of told clients; returns what was credited, for `amend`."""
         self.longest = max(self.longest, float(np.nanmax(told.latency, initial=0.0)))
         expected = np.where(self.count[told.clients] > 0, self.mean[told.clients], np.nan)
@@ -58,7 +58,7 @@ class MeanLatency(Estimates):
         self.update(told.clients[known], latency[known])
         return latency
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         """Put the true latencies of late clients in the place of what was credited."""
         assert told.credited is not None
         latency, new = told.latency, np.isnan(told.credited)

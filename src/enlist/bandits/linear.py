@@ -6,7 +6,7 @@ import dataclasses
 import math
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+import scipy  # scipy.linalg is loaded when it is used
 
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.credible import APART, SMALL, absurd
@@ -44,11 +44,11 @@ class Ridge(State):
     @property
     def theta(self) -> FloatArray:
         """The coefficients."""
-        return np.asarray(cho_solve(cho_factor(self.precision), self.moment))
+        return np.asarray(scipy.linalg.cho_solve(scipy.linalg.cho_factor(self.precision), self.moment))
 
     def predict(self, features: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean theta.x and width sqrt(x' H^-1 x) for each row, O(n d^2)."""
-        inverse = cho_solve(cho_factor(self.precision), np.eye(len(self.moment)))
+        inverse = scipy.linalg.cho_solve(scipy.linalg.cho_factor(self.precision), np.eye(len(self.moment)))
         width = np.einsum("ij,ij->i", features @ inverse, features)
         return features @ self.theta, np.sqrt(np.maximum(width, 0.0))
 

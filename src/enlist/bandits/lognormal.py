@@ -24,7 +24,7 @@ from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.linear import Ridge, Standardiser
 from enlist.clients import Clients
 from enlist.records import Outcome
-from enlist.rounds import Told
+from enlist.rounds import Observation
 from enlist.state import State, column
 
 SHORTEST = 1e-6
@@ -94,7 +94,7 @@ class LogLatency(State):
         mean = (prior * told + weight * self.mean[clients]) / (prior + weight)
         return mean, np.sqrt(self.within + self.within / (prior + weight))
 
-    def learn(self, rows: FloatArray, told: Told) -> FloatArray:
+    def learn(self, rows: FloatArray, told: Observation) -> FloatArray:
         """Take in the latencies of told clients; returns ln latency as it was credited, NaN for nothing."""
         latency = np.log(np.maximum(told.column("latency"), SHORTEST))
         late = (told.outcome == Outcome.LATE) & ~np.isnan(latency)
@@ -105,7 +105,7 @@ class LogLatency(State):
         self.observe(rows, told.clients, seen, late)
         return seen
 
-    def amend(self, rows: FloatArray, told: Told) -> None:
+    def amend(self, rows: FloatArray, told: Observation) -> None:
         """Put the true latencies of late clients in the place of what was credited."""
         assert told.credited is not None
         seen = np.log(np.maximum(told.column("latency"), SHORTEST))

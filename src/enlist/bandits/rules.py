@@ -18,10 +18,10 @@ from enlist._internal import checks
 from enlist._internal.locks import Shared, exclusive
 from enlist._internal.settings import NoSettings, build_settings
 from enlist._internal.text import brief
-from enlist._internal.typing import BoolArray, FloatArray, IntArray
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits.estimates import BetaPosterior, Estimates
 from enlist.bandits.sampling import rest, top_k, uniform, unseen_first
-from enlist.errors import InputError
+from enlist.errors import InputError, StateFileError
 from enlist.state import State
 
 SettingsT = TypeVar("SettingsT")
@@ -117,12 +117,27 @@ class Rule(Shared, Generic[SettingsT, StateT]):
     @exclusive
     def save(self, folder: str | PathLike[str]) -> None:
         """Write settings, state and generator as JSON and npz."""
-        storage.save_rule(self, folder)
+        arrays: dict[str, AnyArray] = {}
+        header = {
+            "rule": self.name,
+            "arms": self.arms,
+            "settings": storage.written_settings(self.settings, arrays),
+            "generator": self.rng.bit_generator.state,
+            "scalars": storage.split(self.state, "state/", arrays),
+        }
+        storage.write(folder, "rule", header, arrays)
 
     @classmethod
     def load(cls, folder: str | PathLike[str]) -> Self:
         """Read what `save` wrote and continue bit-exactly."""
-        return storage.load_rule(folder, cls)
+        header, arrays = storage.read(folder, "rule")
+        if header.get("rule") != cls.name:
+            raise StateFileError(f"{folder} holds rule '{header.get('rule')}', not '{cls.name}'.")
+        with storage.whole(folder):
+            rule = cls(header["arms"], **storage.read_settings(folder, header["settings"], arrays, {}))
+            storage.restore(rule.state, "state/", arrays, header["scalars"])
+            rule.rng.bit_generator.state = header["generator"]
+        return rule
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits.credible import largest_credible
 from enlist.errors import InputError
-from enlist.rounds import Told
+from enlist.rounds import Observation
 from enlist.state import State, column
 
 NUMBERS = 64
@@ -35,7 +35,7 @@ class Sketches(State):
         """Of whom there is a sketch."""
         return np.asarray(self.measured > 0)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         """Take in the sketches of those whose reply is here."""
         if told.feedback.update is not None:
             done = told.completed

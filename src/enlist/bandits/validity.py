@@ -11,7 +11,7 @@ from enlist._internal.typing import FloatArray
 from enlist.bandits.linear import Ridge, Standardiser
 from enlist.clients import Clients
 from enlist.records import Outcome
-from enlist.rounds import Told
+from enlist.rounds import Observation
 from enlist.state import State
 
 LOGARITHMIC = ("flops", "memory", "size", "bandwidth", "examples", "samples", "speed", "cores", "count", "number")
@@ -62,7 +62,7 @@ class Validity(State):
         mean, width = self.model.predict(rows)
         return mean, (1.0 + math.sqrt(math.log(4.0 / delta) / 2.0)) * width
 
-    def learn(self, rows: FloatArray, told: Told) -> FloatArray:
+    def learn(self, rows: FloatArray, told: Observation) -> FloatArray:
         """Take in who finished by the deadline; of a client cut off early that is not known, unless it arrives.
 
         Returns what was credited (NaN: nothing), for `amend`.
@@ -71,7 +71,7 @@ class Validity(State):
         self.model.update(rows[known], valid[known])
         return np.where(known, valid, np.nan)
 
-    def amend(self, rows: FloatArray, told: Told) -> None:
+    def amend(self, rows: FloatArray, told: Observation) -> None:
         """Late clients have arrived: take in those of whom nothing was credited, correct the others."""
         assert told.credited is not None
         new, valid = np.isnan(told.credited), in_time(told)
@@ -79,13 +79,13 @@ class Validity(State):
         self.model.moment = self.model.moment + rows[~new].T @ (valid - told.credited)[~new]
 
 
-def in_time(told: Told) -> FloatArray:
+def in_time(told: Observation) -> FloatArray:
     """1 for a reply within the deadline, else 0.
 
     >>> from enlist.records import Feedback, Selection
     >>> selection = Selection(1, np.array([4, 7]), deadline=10.0)
     >>> feedback = Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.0, np.nan])
-    >>> in_time(Told(selection, feedback.resolved(selection)))
+    >>> in_time(Observation(selection, feedback.resolved(selection)))
     array([1., 0.])
     """
     arrived_in_time = (told.outcome == Outcome.ARRIVED) & (told.column("latency") <= told.selection.deadline)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from enlist.selectors.fedcs import FedCS as FedCS
     from enlist.selectors.fedlecc import FedLECC as FedLECC
     from enlist.selectors.fedsuv import FedSUV as FedSUV
+    from enlist.selectors.greedyfed import GreedyFed as GreedyFed
     from enlist.selectors.haccs import HACCS as HACCS
     from enlist.selectors.mabfl import DiscountedThompsonSelector as DiscountedThompsonSelector
     from enlist.selectors.mabfl import EpsilonGreedySelector as EpsilonGreedySelector
@@ -44,6 +45,7 @@ if TYPE_CHECKING:
     from enlist.selectors.optimal_sampling import OptimalSampling as OptimalSampling
     from enlist.selectors.pisces import Pisces as Pisces
     from enlist.selectors.power_of_choice import PowerOfChoice as PowerOfChoice
+    from enlist.selectors.pyramidfl import PyramidFL as PyramidFL
     from enlist.selectors.random import Random as Random
     from enlist.selectors.rbcs_f import RBCSF as RBCSF
     from enlist.selectors.refl import REFL as REFL
@@ -94,6 +96,8 @@ BUILT_IN = {
     "haccs": "haccs:HACCS",
     "fedlecc": "fedlecc:FedLECC",
     "optimal-sampling": "optimal_sampling:OptimalSampling",
+    "greedyfed": "greedyfed:GreedyFed",
+    "pyramidfl": "pyramidfl:PyramidFL",
 }
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import top_k, uniform, weighted_by_logarithm
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.state import State, column
 
@@ -102,7 +102,7 @@ class AFL(Selector[AFLSettings, AFLState]):
             weights[kept] = self.settings.alpha2 * (value[kept] - value[kept].max())
         return weights
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         loss = told.column("loss")
         # A reply to an older round than the one already valued says nothing new.
         newest = told.selection.round >= self.state.valued[told.clients]
@@ -113,7 +113,7 @@ class AFL(Selector[AFLSettings, AFLState]):
         self.state.valued[clients] = told.selection.round
         return None
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:

@@ -21,7 +21,7 @@ from enlist.bandits import (
     scored_latency,
 )
 from enlist.bandits.credible import APART, SMALL
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.state import State, column
@@ -222,7 +222,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
             return capped_shares(np.maximum(losses, 1e-12), float(k))
         return np.full(count, share)
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         state, clients = self.state, told.clients
         self._note(told)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -236,7 +236,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
         self.state.pulls[clients[known]] += 1
         self.state.inverse_latency[clients[known]] += inverse[known]
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         assert told.credited is not None
         true = 1.0 / np.maximum(told.latency, 1e-9)
         new, known = np.isnan(told.credited), ~np.isnan(true)
@@ -245,7 +245,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
         self.state.inverse_latency[told.clients[again]] += true[again] - told.credited[again]
         self._note(told)
 
-    def _note(self, told: Told) -> None:
+    def _note(self, told: Observation) -> None:
         quickest = np.nanmin(told.column("latency")[told.completed], initial=np.inf)
         self.state.shortest = min(self.state.shortest, max(float(quickest), 1e-9))
         self.state.longest = max(self.state.longest, float(np.nanmax(told.latency, initial=0.0)))

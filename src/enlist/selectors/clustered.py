@@ -11,7 +11,7 @@ from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import Sketches, absurd
 from enlist.bandits.urns import Urns, by_cluster, by_size
 from enlist.clients import Clients
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import PopulationError
 from enlist.methods import WithSettings
 from enlist.state import State
@@ -125,11 +125,11 @@ class Clustered(Selector[ClusteredSettings, ClusteredState]):
             return by_size(sizes, request.k)
         return by_cluster(sizes, request.k, angles(sketches, request.available), self.rng)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         if self.state.sketches is not None:
             self.state.sketches.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.learn(told)
 
 

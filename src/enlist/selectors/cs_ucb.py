@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
@@ -48,10 +48,10 @@ class _LatencyReward(Selector[SettingsT, CSStateT]):
         if np.isfinite(request.deadline):
             self.state.deadline = request.deadline
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         return self.state.latency.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.latency.amend(told)
 
 

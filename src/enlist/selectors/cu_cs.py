@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import Validity, credible, top_k
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.state import State
 
@@ -103,8 +103,8 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
         score = mean + bonus + self.settings.size_weight * size
         return request.pick(top_k(score, request.k, self.rng), mean=mean, bonus=bonus, size=size)
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         return self.state.validity.learn(self.rows[told.clients], told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.validity.amend(self.rows[told.clients], told)

@@ -8,10 +8,10 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist.bandits import Sketches, distances, facility_location, uniform
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 
-MOST = 1000
+MOST = 500
 """So many clients, drawn at random, are looked at, and so many are stood for."""
 
 
@@ -42,11 +42,11 @@ class DivFL(Selector[DivFLSettings, Sketches]):
     """The set S of k clients with the smallest  sum_j n_j min_{i in S} |g_j - g_i|,  g_i the last update of client i.
 
     Facility location: every client is stood for by the one in S whose update is nearest, and the distances bound how
-    far the aggregate of S is from that of all, if each weighs as much as those it stands for (Eq. 5). The set is found
+    far the aggregate of S is from that of all, if each weighs as much as those it stands for. The set is found
     greedily, lazily. Updates are sketches, whose distances are those of the updates up to a few percent.
 
     Reference: Balakrishnan et al., Diverse Client Selection for Federated Learning via Submodular Maximization, ICLR
-    2022. Needs update; num_examples helps. O(n) per round, O(m^2) for m clients looked at, at most 1,000; 260 bytes of
+    2022. Needs update; num_examples helps. O(n) per round, O(m^2) for m clients looked at, at most 500; 260 bytes of
     state per client.
 
     >>> import enlist
@@ -60,7 +60,7 @@ class DivFL(Selector[DivFLSettings, Sketches]):
     Differs from the paper (preset "paper" restores both): updates of all clients are not collected before the first
     round; until a client has been heard of, it waits for one of the places that are kept for such clients, half of
     them. A client weighs as much as those it stands for, as the paper's bound has it, where its Algorithm 1 takes the
-    plain mean. Distances are weighed by num_examples. Of more than 1,000 clients, as many are drawn each round, for the
+    plain mean. Distances are weighed by num_examples. Of more than 500 clients, as many are drawn each round, for the
     set and for those it stands for.
     """
 
@@ -81,6 +81,8 @@ class DivFL(Selector[DivFLSettings, Sketches]):
         pool = self.rng.permutation(heard)[: max(MOST, request.k)]
         held = np.ones(len(self.clients)) if self.clients.num_examples is None else self.clients.num_examples
         samples = np.minimum(request.of(held), 1e12)
+        if not samples.any():
+            samples = np.ones(len(samples))  # nobody says how much it holds: all count the same
         rows = self.state.of(request.available[pool])
         stood_for = rows[:MOST]
         gap = distances(stood_for, rows)
@@ -97,8 +99,8 @@ class DivFL(Selector[DivFLSettings, Sketches]):
         both = np.concatenate([chosen, explored])
         return request.pick(both, weights=weights, stands_for=stood)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self.state.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.learn(told)

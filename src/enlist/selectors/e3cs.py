@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray
 from enlist.bandits import capped_shares, in_time, systematic
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.state import State, column
@@ -101,7 +101,7 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
         rate = np.full(count, request.k / count - granted)
         return request.pick(systematic(probability, self.rng), probability=probability, rate=rate)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         terms = told.selection.terms
         if not terms:  # everybody was chosen: p = 1
             return
@@ -113,7 +113,7 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
             log_weight[told.clients[learns]] += self.settings.eta * (rate / probability)[learns]
             log_weight -= log_weight.max()
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         """A client that was cut off early and arrives before its deadline did return in time."""
         self.learn(told)
 

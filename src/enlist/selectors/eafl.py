@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import credible
-from enlist.contract import Choice, Request, Told
+from enlist.contract import Choice, Observation, Request
 from enlist.methods import WithSettings
 from enlist.selectors.oort import Oort, OortSettings, OortState, documented
 from enlist.state import column
@@ -81,8 +81,7 @@ class EAFL(Oort):
 
     def choose(self, request: Request) -> Choice:
         choice = super().choose(request)
-        left = dict(zip(request.available.tolist(), self._left(request).tolist(), strict=True))
-        own = np.array([left[client] for client in choice.clients.tolist()])
+        own = self._left(request)[np.searchsorted(request.available, choice.clients)]
         return dataclasses.replace(choice, terms={**choice.terms, "battery": own})
 
     def preferred(self, request: Request, index: IntArray, score: FloatArray) -> FloatArray:
@@ -104,15 +103,15 @@ class EAFL(Oort):
         left = np.where(np.isnan(now), 0.0, now) - cost
         return np.asarray(np.clip(request.of(left / full), 0.0, 1.0))
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         self._spend(told)
         return super().learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self._spend(told)
         super().amend(told)
 
-    def _spend(self, told: Told) -> None:
+    def _spend(self, told: Observation) -> None:
         assert self.clients.battery is not None
         energy = told.column("energy")
         known = told.completed & ~np.isnan(energy)

@@ -11,7 +11,7 @@ from enlist._internal import checks
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits import absurd, uniform
 from enlist.bandits.factors import fit, pick
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
@@ -172,7 +172,7 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
 
     def _fit(self) -> None:
         state, held = self.state, min(self.state.samples, HISTORY)
-        age = self.round - state.when[:held]
+        age = state.when[:held].max() - state.when[:held]  # only ratios count, and a long silence must not make all 0
         state.embedding[:] = fit(state.change[:, :held], self.settings.memory**age, self.settings.noise, DIMENSION)
         state.fitted = self.round
         state.discount[:] = 1.0
@@ -193,7 +193,7 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
         self.state.loss[clients[newer]] = loss[newer]
         self.state.measured[clients[newer]] = number
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         done, number = told.completed, told.selection.round
         clients, loss = told.clients[done], told.column("loss")[done]
         if self.state.told:
@@ -204,7 +204,7 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
         self._sample(clients[again], (loss[again] - self.state.loss[clients[again]]) / span)
         self._note(clients, loss, number)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:

@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits import top_k, uniform
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
@@ -124,7 +124,7 @@ class FedCS(Selector[FedCSSettings, FedCSState]):
         old = self.round - request.of(self.state.heard) >= self.settings.forget
         return np.asarray(old & request.of(self.state.bound) & (latency >= limit))
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         state, clients = self.state, told.clients
         before = state.latency[clients]
         value, bound = _measured(told)
@@ -136,7 +136,7 @@ class FedCS(Selector[FedCSSettings, FedCSState]):
         self._learn_upload(told)
         return before
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         assert told.credited is not None
         state, clients, true = self.state, told.clients, told.column("latency")
         # What its lateness taught is taken back, unless something else was learned since.
@@ -147,7 +147,7 @@ class FedCS(Selector[FedCSSettings, FedCSState]):
         self._refresh(state.latency, clients[known], true[known])
         self._learn_upload(told)
 
-    def _learn_upload(self, told: Told) -> None:
+    def _learn_upload(self, told: Observation) -> None:
         upload = told.column("upload_latency")
         known = told.completed & ~np.isnan(upload)
         self._refresh(self.state.upload, told.clients[known], upload[known])
@@ -219,7 +219,7 @@ def _profile(state: FedCSState, latency: FloatArray | None, upload: FloatArray |
         state.upload[start:] = upload[start:]
 
 
-def _measured(told: Told) -> tuple[FloatArray, BoolArray]:
+def _measured(told: Observation) -> tuple[FloatArray, BoolArray]:
     """Seconds of the round, and where they are only a lower bound; NaN where nothing is known."""
     latency = told.column("latency")
     lost = (told.outcome == Outcome.DROPPED) | (told.outcome == Outcome.FAILED)

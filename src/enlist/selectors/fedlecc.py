@@ -10,7 +10,7 @@ from enlist._internal import checks
 from enlist._internal.typing import FloatArray
 from enlist.bandits import hellinger
 from enlist.bandits.clusters import joined, totals
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.selectors.haccs import LabelClusters
 
@@ -82,7 +82,7 @@ class FedLECC(Selector[FedLECCSettings, LabelClusters]):
         cluster = request.of(self.state.cluster)
         _, place, mean = totals(cluster, loss)
         standing = np.empty(len(mean))
-        standing[np.argsort(-(mean + 1e-12 * self.rng.uniform(size=len(mean))), kind="stable")] = np.arange(len(mean))
+        standing[np.lexsort((self.rng.uniform(size=len(mean)), -mean))] = np.arange(len(mean))
         order = self.rng.permutation(len(place))
         order = order[np.lexsort((-loss[order], standing[place[order]]))]
         here = standing[place[order]]
@@ -93,10 +93,10 @@ class FedLECC(Selector[FedLECCSettings, LabelClusters]):
         chosen = order[np.argsort(turn, kind="stable")[: request.k]]
         return request.pick(chosen, loss=loss, cluster=cluster, cluster_loss=mean[place])
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self.state.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:

@@ -24,7 +24,7 @@ from enlist.bandits import (
 )
 from enlist.bandits.gaussian import best_length
 from enlist.clients import Clients
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import PopulationError
 from enlist.methods import WithSettings
 from enlist.state import Scalar, State, column
@@ -386,12 +386,12 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         others = np.delete(pool, widest)
         return np.concatenate([pool[widest], others[top_k(request.of(optimistic)[others], k - 1, self.rng)]])
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         credited = self.state.validity.learn(self.rows[told.clients], told)
         self._learn_utility(told, in_time(told) > 0)
         return credited
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.validity.amend(self.rows[told.clients], told)
         if self.settings.late_utility is None:
             self._learn_utility(told, told.completed)
@@ -400,7 +400,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
             new = told.part(np.isnan(told.credited))
             self._learn_utility(new, in_time(new) > 0)
 
-    def _learn_utility(self, told: Told, valid: BoolArray) -> None:
+    def _learn_utility(self, told: Observation, valid: BoolArray) -> None:
         """Eq. 3: u = samples * RMS loss * gain, of clients in time; the others teach `late_utility`, or nothing."""
         state, settings = self.state, self.settings
         gain = np.maximum(told.column("accuracy_gain"), 0.0)

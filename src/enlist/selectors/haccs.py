@@ -10,7 +10,7 @@ from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import credible, hellinger
 from enlist.bandits.clusters import clusters, joined, totals
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
@@ -41,7 +41,7 @@ class HACCSSettings:
 
 @dataclasses.dataclass
 class LabelClusters(State):
-    """Which cluster each client is in, its last loss and latency (NaN: none yet), and the round they belong to.
+    """Which cluster each client is in, its last loss and latency (NaN: none yet), their round, and who was lost since.
 
     >>> LabelClusters.create(2).loss
     array([nan, nan])
@@ -51,6 +51,7 @@ class LabelClusters(State):
     loss: FloatArray = column(np.nan)
     latency: FloatArray = column(np.nan)
     measured: AnyArray = column(0, np.int32)
+    lost: AnyArray = column(False, np.bool_)
 
     @classmethod
     def of(cls, counts: FloatArray, distance: float, seed: int) -> LabelClusters:
@@ -58,7 +59,7 @@ class LabelClusters(State):
         found = clusters(hellinger(counts), distance, np.random.default_rng((seed, 0)))
         return cls.create(len(counts), cluster=found)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         """Take in losses and latencies; a lost or late client counts as slow as it is known to be."""
         number, newest = told.selection.round, told.selection.round >= self.measured[told.clients]
         loss, latency = told.column("loss"), told.column("latency")
@@ -67,12 +68,16 @@ class LabelClusters(State):
         timed = told.completed & newest & ~np.isnan(latency)
         self.latency[told.clients[timed]] = latency[timed]
         self.measured[told.clients[known | timed]] = number
-        slow = np.isin(told.outcome, (Outcome.LATE, Outcome.DROPPED, Outcome.FAILED))
+        slow = newest & np.isin(told.outcome, (Outcome.LATE, Outcome.DROPPED, Outcome.FAILED))
         worst = told.selection.deadline
         if not np.isfinite(worst):
-            worst = float(np.max(credible(self.latency[~np.isnan(self.latency)]), initial=1.0))
+            # Of replies alone: the penalties of those who were lost would double with each further loss.
+            heard = (self.measured > 0) & ~np.isnan(self.latency) & ~self.lost
+            worst = float(np.max(credible(self.latency[heard]), initial=1.0))
         before = self.latency[told.clients[slow]]
         self.latency[told.clients[slow]] = np.fmax(before, 2.0 * worst)
+        self.lost[told.clients[timed]] = False
+        self.lost[told.clients[slow]] = True
 
     def filled(self, request: Request) -> tuple[FloatArray, FloatArray]:
         """Losses and latencies of the available clients; an unknown one counts as the mean of the known."""
@@ -156,10 +161,10 @@ class HACCS(Selector[HACCSSettings, LabelClusters]):
             counts = np.minimum(counts + drawn, size)
         return np.asarray(counts)
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self.state.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:

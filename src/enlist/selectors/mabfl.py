@@ -12,7 +12,7 @@ from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import UCB, DiscountedThompson, EpsilonGreedy, RecentValues, Rule, Thompson, unseen_first
 from enlist.bandits.rules import DiscountedThompsonSettings, EpsilonGreedySettings, ThompsonSettings, UCBSettings
 from enlist.bandits.validity import in_time
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State
@@ -36,6 +36,7 @@ class RewardSettings:
     threshold: float = 0.025
 
     def check_reward(self) -> None:
+        """Refuse a reward, scale or threshold that does not exist."""
         checks.one_of("reward", self.reward, REWARDS)
         checks.one_of("scale", self.scale, SCALES)
         checks.finite("threshold", self.threshold)
@@ -92,7 +93,7 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         values = request.of(self.rule.values())
         return request.pick(self.rule.pick(request.available, request.k), mean=values)
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         raw = self._raw(told)
         known = told.completed & ~np.isnan(raw)
         self.state.recent.add(raw[known])
@@ -104,7 +105,7 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         self.rule.learn(told.clients, reward)
         return reward
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         assert told.credited is not None
         raw = self._raw(told)
         self.state.recent.add(raw[~np.isnan(raw)])
@@ -122,7 +123,7 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
             middle = np.full(len(clients), recent.mean()) if len(recent) else values
         return np.where(self.rule.rewarded()[clients], values, middle)
 
-    def _raw(self, told: Told) -> FloatArray:
+    def _raw(self, told: Observation) -> FloatArray:
         if self.settings.reward == "completed":
             return in_time(told)
         if self.settings.reward == "speed":

@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits import RecentValues, absurd, credible, rest, top_k, uniform, weighted
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Outcome
 from enlist.state import State, column
@@ -319,7 +319,7 @@ class Oort(Selector[OortSettings, OortState]):
         drawn = weighted(np.maximum(weight[shortlist], 1e-12), slots, self.rng)
         return np.asarray(untried[shortlist[drawn]])
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         state = self.state
         self._reply(told)
         latency, clients = told.latency, told.clients
@@ -334,10 +334,10 @@ class Oort(Selector[OortSettings, OortState]):
             state.last_round[clients[newest]] = told.selection.round
         return None
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self._reply(told)
 
-    def _reply(self, told: Told) -> None:
+    def _reply(self, told: Observation) -> None:
         """Utility, duration and round of the clients whose reply is here."""
         state, done = self.state, told.completed
         latency = told.column("latency")

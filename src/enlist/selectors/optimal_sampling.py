@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import capped_shares, credible, largest_credible, systematic
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.state import State, column
 
@@ -49,7 +49,7 @@ class OptimalSampling(Selector[OptimalSamplingSettings, OptimalSamplingState]):
     """Client i takes part with probability  p_i = min(1, c u_i),  sum p_i = k,  and its update weighs  w_i / p_i.
 
     u_i = w_i |g_i|, w_i its share of the samples, g_i its last update. These p_i minimise the variance of the
-    aggregate, sum_i (1/p_i - 1) u_i^2, among all with sum k (Eq. 7; in the paper's words, with u sorted and l the
+    aggregate, sum_i (1/p_i - 1) u_i^2, among all with sum k (in the paper's words, with u sorted and l the
     number of clients below 1:  p_i = (k + l - n) u_i / sum of the l smallest). The weights make it unbiased.
 
     Reference: Chen, Horvath and Richtarik, Optimal Client Sampling for Federated Learning, TMLR 2022.
@@ -99,13 +99,13 @@ class OptimalSampling(Selector[OptimalSamplingSettings, OptimalSamplingState]):
         usual = float(credible(known).mean())
         return np.minimum(np.where(np.isnan(norm), usual, norm), largest_credible(known))
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         norm, number = told.column("update_norm"), told.selection.round
         usable = told.completed & ~np.isnan(norm) & (self.state.measured[told.clients] <= number)
         self.state.norm[told.clients[usable]] = norm[usable]
         self.state.measured[told.clients[usable]] = number
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:

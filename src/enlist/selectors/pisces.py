@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits import top_k
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.state import State, column
 
@@ -154,13 +154,13 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
         total = np.where(known, self.state.staleness, 0.0).sum(axis=1)
         return np.asarray(total / np.maximum(known.sum(axis=1), 1))
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self._hear(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self._hear(told)
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Observation) -> None:
         state, done = self.state, told.completed & ~np.isnan(told.column("loss_rms"))
         clients = told.clients[done]
         if not len(clients):

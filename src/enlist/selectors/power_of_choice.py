@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import credible, uniform, unseen_first, weighted
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.state import State, column
@@ -118,13 +118,13 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
         chosen = unseen_first(np.where(unknown, middle, loss), unseen, request.k, self.rng)
         return Choice(candidates[chosen], {"loss": loss[chosen]})
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self._note(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self._note(told)
 
-    def _note(self, told: Told) -> None:
+    def _note(self, told: Observation) -> None:
         done = told.completed
         self.state.note(told.clients[done], told.column("loss")[done], told.selection.round)
 

@@ -10,7 +10,7 @@ from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import RidgePerClient, VirtualQueues, argmax_min_plus_sum, credible_extent
 from enlist.bandits.credible import APART, SMALL
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
@@ -152,7 +152,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
         self.state.queues.serve(selection.clients)
         self.state.history[selection.clients] |= np.uint64(1)
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         state, clients = self.state, told.clients
         context = self._context(clients, told.selection.round)
         seconds = self._seconds(told)
@@ -163,7 +163,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
         state.latency.update(clients[known], context[known], seconds[known])
         return seconds
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         assert told.credited is not None
         context = self._context(told.clients, told.selection.round)
         seconds, before = self._seconds(told), told.credited
@@ -173,7 +173,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
         first = ~again & ~np.isnan(seconds)
         self.state.latency.update(told.clients[first], context[first], seconds[first])
 
-    def _seconds(self, told: Told) -> FloatArray:
+    def _seconds(self, told: Observation) -> FloatArray:
         latency = told.latency
         self.state.longest = max(self.state.longest, float(np.nanmax(latency, initial=0.0)))
         # Lost without a deadline: as slow as the slowest, or it would look quick for ever.

@@ -11,7 +11,7 @@ from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import top_k
 from enlist.bandits.credible import APART, SMALL
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Outcome, RoundMetrics, Selection
 from enlist.state import State, column
@@ -54,12 +54,12 @@ class REFLSettings:
 
 
 @dataclasses.dataclass
-class Seasons(State):
+class DailyPattern(State):
     """How often each client was available at each time of day, recent days counting more; rows are bins of the day.
 
     p = (hits + 1) / (seen + 2),  where both are multiplied by `fade` for every day that has passed.
 
-    >>> seasons = Seasons.of(2, bins=4, period=100.0, fade=0.8)
+    >>> seasons = DailyPattern.of(2, bins=4, period=100.0, fade=0.8)
     >>> seasons.watch(np.array([1]), now=30.0)
     >>> seasons.watch(np.array([1]), now=130.0)
     >>> seasons.probability(slice(None), start=225.0, length=25.0).round(3)
@@ -73,7 +73,7 @@ class Seasons(State):
     fade: float = 0.8
 
     @classmethod
-    def of(cls, count: int, bins: int, period: float, fade: float) -> Seasons:
+    def of(cls, count: int, bins: int, period: float, fade: float) -> DailyPattern:
         """Nothing watched yet."""
         hits, seen = np.zeros((bins, count), np.float32), np.zeros((bins, count), np.float32)
         return cls(hits=hits, seen=seen, day=np.full(bins, -np.inf), period=period, fade=fade)
@@ -126,11 +126,11 @@ class REFLState(State):
     """The forecaster, the round each client was last chosen in (0: never), the estimated length of a round, and what
     has been told of the present round's length since it began (seconds; None: nothing).
 
-    >>> REFLState.create(2, seasons=Seasons.of(2, 24, 86400.0, 0.8)).last
+    >>> REFLState.create(2, seasons=DailyPattern.of(2, 24, 86400.0, 0.8)).last
     array([0, 0], dtype=int32)
     """
 
-    seasons: Seasons
+    seasons: DailyPattern
     last: AnyArray = column(0, np.int32)
     length: float | None = None
     duration: float | None = None
@@ -155,9 +155,10 @@ class REFL(Selector[REFLSettings, REFLState]):
     array([2])
 
     Differs from the paper: there each client trains a forecaster of its own; here the server keeps, for each client
-    and hour of the day, how often it was available, recent days counting more (`Seasons`). D is RoundMetrics.duration
-    if told, else the longest time waited for a client that replied or was late. The published code takes only clients
-    whose trace covers the next window but not the one after; the paper, as here, sorts by probability.
+    and hour of the day, how often it was available, recent days counting more (`DailyPattern`). D is
+    RoundMetrics.duration if told, else the longest time waited for a client that replied or was late. The published
+    code takes only clients whose trace covers the next window but not the one after; the paper, as here, sorts by
+    probability.
     """
 
     name = "refl"
@@ -169,7 +170,7 @@ class REFL(Selector[REFLSettings, REFLState]):
 
     def initial_state(self) -> REFLState:
         chosen = self.settings
-        seasons = Seasons.of(len(self.clients), chosen.bins, chosen.period, chosen.fade)
+        seasons = DailyPattern.of(len(self.clients), chosen.bins, chosen.period, chosen.fade)
         return REFLState.create(len(self.clients), seasons=seasons)
 
     def watch(self, available: IntArray, now: float) -> None:
@@ -212,7 +213,7 @@ class REFL(Selector[REFLSettings, REFLState]):
     def chosen(self, selection: Selection) -> None:
         self.state.last[selection.clients] = selection.round
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         waited = told.latency[told.completed | (told.outcome == Outcome.LATE)]
         waited = waited[~np.isnan(waited)]
         if len(waited):

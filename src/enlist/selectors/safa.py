@@ -12,7 +12,7 @@ from enlist._internal.locks import exclusive
 from enlist._internal.settings import NoSettings
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.bandits import MeanLatency, top_k
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError
 from enlist.methods import WithSettings
 from enlist.records import Selection
@@ -103,10 +103,10 @@ class SAFA(Selector[NoSettings, SAFAState]):
         self.state.chosen[:] = False
         self.state.chosen[selection.clients] = True
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         return self.state.latency.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.latency.amend(told)
 
     def summary(self) -> dict[str, FloatArray]:

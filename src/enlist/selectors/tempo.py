@@ -12,7 +12,7 @@ from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import BetaPosterior, LogLatency, round_end, sets_by_time, top_k
 from enlist.bandits.lognormal import SHORTEST
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Outcome, Selection
 from enlist.state import State, column, nested
@@ -184,7 +184,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     def chosen(self, selection: Selection) -> None:
         self.state.last[selection.clients] = selection.round
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         finishing, clients, misses = self.state.finishing, told.clients, self.state.misses[told.clients]
         lost = np.isin(told.outcome, (Outcome.DROPPED, Outcome.FAILED))
         missed = lost | ((told.outcome == Outcome.LATE) & ~told.cut_off)
@@ -198,12 +198,12 @@ class Tempo(Selector[TempoSettings, TempoState]):
         self._hear(told)
         return self.state.latency.learn(self.rows[clients], told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.state.misses[told.clients] = np.maximum(self.state.misses[told.clients] - 1, 0)
         self._hear(told)
         self.state.latency.amend(self.rows[told.clients], told)
 
-    def _hear(self, told: Told) -> None:
+    def _hear(self, told: Observation) -> None:
         """Losses of replies, relative to the level of the round: half of what was known, half of what is new."""
         state, loss = self.state, told.column("loss")
         heard = told.completed & (loss > 0.0)

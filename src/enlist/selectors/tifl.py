@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits import MeanLatency, uniform
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.state import State, column, nested
 
@@ -176,15 +176,15 @@ class TiFL(Selector[TiFLSettings, TiFLState]):
         state.probability[:] = 0.0
         state.probability[ranked] = (n - np.arange(n)) / max(n * (n + 1) / 2, 1)
 
-    def learn(self, told: Told) -> FloatArray | None:
+    def learn(self, told: Observation) -> FloatArray | None:
         self._learn_accuracy(told)
         return self.state.latency.learn(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self._learn_accuracy(told)
         self.state.latency.amend(told)
 
-    def _learn_accuracy(self, told: Told) -> None:
+    def _learn_accuracy(self, told: Observation) -> None:
         accuracy = told.column("accuracy")
         known = told.completed & ~np.isnan(accuracy)
         tiers = self.state.tier[told.clients[known]]

@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import RecentValues, unseen_first
-from enlist.contract import Choice, Request, Selector, Told
+from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column
@@ -113,13 +113,13 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
         state.weight[clients] *= kept
         state.last[clients] = selection.round
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self._note(told)
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self._note(told)
 
-    def _note(self, told: Told) -> None:
+    def _note(self, told: Observation) -> None:
         loss = told.column("loss")
         known = told.completed & ~np.isnan(loss)
         state, clients, loss = self.state, told.clients[known], loss[known]
