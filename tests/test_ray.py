@@ -14,40 +14,34 @@ import pytest
 
 from enlist.arena import Tournament as Matches
 from enlist.arena import compare as play
-from enlist.engine import Context, Task, Work
+from enlist.engine import Task, TaskContext, Work, chosen
 from enlist.errors import EnlistError, InputError
-from enlist.runs.elsewhere import Place
+from enlist.runs.elsewhere import TaskFolder
 from enlist.simulation import Config, Simulation, compare, simulate
+from ray_helpers import MARKS, TABLES, _left_open, files  # noqa: F401
 
 ray = pytest.importorskip("ray")
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve on a machine that is busy
 from enlist.engine import ray as engine_module  # noqa: E402
 from enlist.engine.ray import RayEngine  # noqa: E402
 
-# Ray itself leaves files open; Python tells of them when it collects garbage, in whatever test that happens.
-LEFT_OPEN = ("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::FutureWarning:ray")
-pytestmark = [pytest.mark.verify, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
+pytestmark = MARKS
 CONFIG = Config(
     data={"clients": 8},
-    rounds={"rounds": 3, "k": 3, "over_commit": 1.4, "deadline": 40.0, "late": "use"},
+    rounds={"rounds": 3, "k": 3, "over_commit": 1.4, "deadline": 40.0, "late": "merge"},
     training={"steps": 2},
     evaluation={"every": 1},
 )
-TABLES = ("rounds.csv", "participations.csv", "clients.csv", "result.json", "model.safetensors")
 
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[RayEngine]:
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False)
+    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)  # Ray takes our word for a GPU
     try:
         with RayEngine() as made:
             yield made
     finally:
         ray.shutdown()
-
-
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for name in TABLES for path in folder.rglob(name)}
 
 
 @pytest.mark.parametrize("seen", [True, False], ids=["shared storage", "sent back"])
@@ -65,14 +59,14 @@ def test_a_comparison_gives_the_same_bytes(
     assert files(tmp_path / "ray") == files(tmp_path / "alone")
     assert len(files(tmp_path / "ray")) == 4 * len(TABLES)
     assert with_ray.table.equals(alone.table)
-    assert sorted({state[:2] for state in states if state[2]["status"] == "finished"}) == sorted(
-        (label, seed) for label in ("random", "oort") for seed in range(2)
-    )
+    every = sorted((label, seed) for label in ("random", "oort") for seed in range(2))
+    for status in ("running", "finished"):  # what the live view shows
+        assert sorted({state[:2] for state in states if state[2]["status"] == status}) == every
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".enlist-")], "the sign is gone"
 
 
-def hidden(folder: Path, sign: Path, *others: Any) -> Place:
-    return Place(folder, sign.with_name("elsewhere"), *others)
+def hidden(folder: Path, sign: Path, *others: Any) -> TaskFolder:
+    return TaskFolder(folder, sign.with_name("elsewhere"), *others)
 
 
 def test_runs_in_memory_and_matches_are_the_same(engine: RayEngine) -> None:
@@ -98,7 +92,7 @@ def test_a_lost_training_worker_is_replaced(engine: RayEngine, caplog: pytest.Lo
     assert "another one takes its place and trains its clients again" in caplog.text
 
 
-def die_once(context: Context, mark: str, number: int) -> int:
+def die_once(context: TaskContext, mark: str, number: int) -> int:
     if number == 2 and not os.path.exists(mark):
         Path(mark).touch()
         os.kill(os.getpid(), signal.SIGKILL)
@@ -122,7 +116,7 @@ def test_lost_tasks_are_done_again_and_failed_ones_are_not(
     assert caplog.text.count("another one takes its place and begins anew") == 1 + 2
 
 
-def wait(context: Context, mark: str) -> None:
+def wait(context: TaskContext, mark: str) -> None:
     Path(mark).write_text(str(os.getpid()))
     context.report("begun")
     time.sleep(600)
@@ -155,6 +149,45 @@ def test_other_versions_are_refused(engine: RayEngine, monkeypatch: pytest.Monke
     ended = list(engine.run(Work(wait, "a sleeper"), [Task(0, ("nowhere",))]))
     assert isinstance(ended[0].error, EnlistError)
     assert "and the driver has 0.4.1; results would differ" in str(ended[0].error)
+
+
+def seen_gpus(context: TaskContext) -> list[str]:
+    return [str(number) for number in ray.get_gpu_ids()]
+
+
+class Seeing:
+    def gpus(self) -> list[str]:
+        return [str(number) for number in ray.get_gpu_ids()]
+
+
+def test_fractions_of_gpus_are_asked_for(engine: RayEngine) -> None:
+    with chosen("ray?gpus=0.25&cpus=0.5") as shared:
+        assert isinstance(shared, RayEngine)
+        assert (engine.slots(), shared.slots()) == (2, 4)
+        for where, expected in ((shared, ["0"]), (engine, [])):
+            ends = list(where.run(Work(seen_gpus, "a task"), [Task(0), Task(1)]))
+            assert [result.value for result in ends] == [expected, expected]
+        actor = shared.actor("an actor", Seeing)
+        shared.ask([actor], "gpus")
+        assert actor.answer() == ["0"]
+        actor.end()
+        with pytest.raises(EnlistError, match="PyTorch finds no CUDA device on"):
+            simulate(CONFIG, "random", workers=1, engine=shared, device="cuda")
+    with chosen("ray?gpus=2") as greedy, pytest.raises(EnlistError, match="has 1 processors and 2 GPUs for a task"):
+        greedy.slots()
+
+
+def test_samples_lie_once_in_the_store_and_a_model_once_a_round(engine: RayEngine) -> None:
+    put: list[Any] = []
+    with pytest.MonkeyPatch.context() as patch:
+        place = engine.ray.put
+        patch.setattr(engine.ray, "put", lambda value: put.append(value) or place(value))
+        with Simulation(CONFIG.with_method("random"), workers=2, engine=engine) as simulation:
+            samples = len(put)
+            assert samples == 2 * len(simulation.trainer.job.data), "inputs and labels of each part"
+            before = len(put)
+            simulation.step()
+            assert len(put) - before <= 2, "the model to train from, and that to evaluate"
 
 
 def test_a_cluster_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,10 +1,17 @@
 """A Ray cluster on one machine, a head and two more nodes, of which one is killed in mid-comparison and one in
-mid-training: the same bytes as on the local engine."""
+mid-training: the same bytes as on the local engine. Besides: the death of a head and of a driver, Ctrl-C, a node of
+other versions."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import json
 import os
 import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,24 +20,26 @@ import pytest
 
 from enlist.simulation import Config, Recorder, Simulation, compare, simulate
 from enlist.simulation.callbacks import Callback
+from ray_helpers import MARKS, TABLES, _left_open, files  # noqa: F401
 
 ray = pytest.importorskip("ray")
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve on a machine that is busy
 from ray.cluster_utils import Cluster  # noqa: E402
 
 from enlist.engine.ray import RayEngine  # noqa: E402
+from enlist.errors import InputError  # noqa: E402
 from enlist.runs import RunFolder  # noqa: E402
+from enlist.training.remote import RemoteWorkers  # noqa: E402
 
-# Ray itself leaves files open; Python tells of them when it collects garbage, in whatever test that happens.
-LEFT_OPEN = ("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::FutureWarning:ray")
-pytestmark = [pytest.mark.verify, *map(pytest.mark.filterwarnings, LEFT_OPEN)]
+pytestmark = MARKS
+LONG = 900.0
+"""Seconds that a command may take; a machine that does other work is slow."""
 CONFIG = Config(
     data={"clients": 12},
-    rounds={"rounds": 40, "k": 4, "over_commit": 1.4, "deadline": 40.0, "late": "use"},
+    rounds={"rounds": 40, "k": 4, "over_commit": 1.4, "deadline": 40.0, "late": "merge"},
     training={"steps": 5},
     evaluation={"every": 2},
 )
-TABLES = ("rounds.csv", "participations.csv", "clients.csv", "result.json", "model.safetensors")
 
 
 @pytest.fixture(scope="module")
@@ -47,13 +56,27 @@ def cluster() -> Iterator[Any]:
 
 
 def kill(cluster: Any) -> None:
-    """The power of one node fails: its raylet is killed at once, and its workers notice that."""
+    """The power of one node fails: its raylet is killed, and whatever it has started; workers alone might stay."""
     node = cluster.worker_nodes.pop()
-    os.kill(node.all_processes["raylet"][0].process.pid, signal.SIGKILL)
+    raylet = node.all_processes["raylet"][0].process.pid
+    started = [int(pid) for path in Path(f"/proc/{raylet}/task").glob("*/children") for pid in path.read_text().split()]
+    for pid in (raylet, *started):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
 
 
-def files(folder: Path) -> dict[str, bytes]:
-    return {str(path.relative_to(folder)): path.read_bytes() for name in TABLES for path in folder.rglob(name)}
+def test_samples_and_models_lie_once_on_each_node(cluster: Any) -> None:
+    with RayEngine() as engine, Simulation(CONFIG.with_method("random"), workers=3, engine=engine) as simulation:
+        crew = simulation.trainer.crew
+        assert isinstance(crew, RemoteWorkers)
+        simulation.step()
+        found = ray.experimental.get_object_locations([*crew.data, *crew.placed.values()])
+        alive = {node["NodeID"] for node in ray.nodes() if node["Alive"]}
+        assert len(alive) == 3
+        for reference in crew.data:
+            assert set(found[reference]["node_ids"]) == alive, "one worker each, and one copy each"
+        for reference in crew.placed.values():
+            assert set(found[reference]["node_ids"]) <= alive
 
 
 def test_a_node_that_dies_in_mid_comparison_loses_only_its_runs(
@@ -105,3 +128,140 @@ def test_a_node_that_dies_in_mid_training_changes_no_bit(
             simulation.run()
     assert "a training worker of the Ray cluster was lost" in caplog.text
     assert files(tmp_path / "ray") == files(tmp_path / "alone")
+
+
+def test_a_node_of_another_version_is_refused(cluster: Any, tmp_path: Path) -> None:
+    metadata = tmp_path / "torch-0.4.1.dist-info"
+    metadata.mkdir()
+    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: torch\nVersion: 0.4.1\n")
+    path = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
+    node = cluster.add_node(num_cpus=1, env_vars={"PYTHONPATH": path})
+    try:
+        with pytest.raises(
+            InputError, match=r"of the Ray cluster has torch 0\.4\.1, and here it is .*Install the same"
+        ):
+            RayEngine()
+    finally:
+        cluster.remove_node(node)
+
+
+class Command:
+    """A comparison or another command, typed in a terminal."""
+
+    def __init__(self, place: Path, *words: str, rounds: int = 400) -> None:
+        place.mkdir(exist_ok=True)
+        self.config, self.folder = place / "config.json", place / "out"
+        self.words = words or ("compare", "--selectors", "random,oort", "--seeds", "2")
+        values = CONFIG.model_dump(mode="json")
+        values["rounds"]["rounds"] = rounds
+        self.config.write_text(json.dumps(values))
+
+    def start(self, address: str, *more: str) -> subprocess.Popen[str]:
+        """Begin, or go on."""
+        words = [self.words[0], str(self.config), *self.words[1:], "--output", str(self.folder), *more]
+        command = [sys.executable, "-c", "from enlist.cli import main; main()", *words]
+        surroundings = {**os.environ, "RAY_ADDRESS": address, "PYTHONPATH": os.pathsep.join(sys.path)}
+        # As in a terminal; a program in the background of a shell ignores Ctrl-C, and so do those that it starts.
+        begin = functools.partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+        how: dict[str, Any] = {
+            "stdout": subprocess.PIPE,
+            "stderr": subprocess.STDOUT,
+            "preexec_fn": begin,
+            "start_new_session": True,
+            "text": True,
+        }
+        return subprocess.Popen(command, env=surroundings, **how)
+
+    def grow(self, process: subprocess.Popen[str], what: str = "rounds.csv") -> None:
+        """Wait until the process writes rounds, or something else."""
+        begun = time.time()
+        while not any(changed(path) > begun for path in self.folder.rglob(what)):
+            assert process.poll() is None, process.communicate()[0]
+            assert time.time() < begun + LONG
+            time.sleep(0.1)
+
+
+def changed(path: Path) -> float:
+    """When a file was written; a checkpoint may go at any time, because there is a newer one."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def at_work() -> list[int]:
+    """Processes of a cluster that do runs of a comparison."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            found += [int(path.parent.name)] if b"ray::a process of the comparison" in path.read_bytes() else []
+    return found
+
+
+def test_after_the_death_of_a_head_and_after_ctrl_c_the_same_command_goes_on(tmp_path: Path) -> None:
+    command, head = Command(tmp_path / "ray"), {"num_cpus": 2, "include_dashboard": False}
+    own = Cluster(initialize_head=True, head_node_args=head)
+    begun = command.start(own.address, "--engine", "ray")
+    command.grow(begun)
+    for processes in own.head_node.all_processes.values():
+        for each in processes:
+            os.kill(each.process.pid, signal.SIGKILL)
+    said, _ = begun.communicate(timeout=200)
+    assert begun.returncode == 2, said
+    assert "the head of the Ray cluster at" in said
+    assert "type the same command" in said
+    own.shutdown()
+    own = Cluster(initialize_head=True, head_node_args=head)
+    try:
+        again = command.start(own.address, "--engine", "ray")
+        command.grow(again)
+        again.send_signal(signal.SIGINT)
+        said, _ = again.communicate(timeout=200)
+        assert again.returncode == 130, said
+        assert "Go on with: enlist compare" in said
+        assert not list(command.folder.rglob(".enlist-*")), "no sign is left"
+        until = time.monotonic() + 20
+        while at_work():
+            assert time.monotonic() < until, "remote work goes on"
+            time.sleep(0.2)
+        last = command.start(own.address, "--engine", "ray")
+        said, _ = last.communicate(timeout=LONG)
+        assert last.returncode == 0, said
+    finally:
+        own.shutdown()
+    alone = Command(tmp_path / "alone")
+    said, _ = (local := alone.start("", "--jobs", "2")).communicate(timeout=LONG)
+    assert local.returncode == 0, said
+    assert len(files(command.folder)) == 4 * len(TABLES)
+    assert files(command.folder) == files(alone.folder)
+
+
+WAYS = ("--engine", "ray"), ("--engine", "local")
+
+
+@pytest.mark.parametrize(
+    ("words", "going_on"),
+    [(("run",), ("--resume", "--workers", "2")), (("compare", "--selectors", "random,oort", "--seeds", "1"), ())],
+    ids=["run", "compare"],
+)
+def test_a_driver_that_is_killed_goes_on_with_another_engine(
+    words: tuple[str, ...], going_on: tuple[str, ...], cluster: Any, tmp_path: Path
+) -> None:
+    """On the cluster and killed, on this machine and killed, on the cluster again: as if nobody had disturbed it."""
+    if not cluster.worker_nodes:  # other tests have killed them
+        cluster.add_node(num_cpus=1)
+    command = Command(tmp_path / "ray", *words, rounds=200)
+    for number in range(3):
+        process = command.start(cluster.address, *WAYS[number % 2], *(going_on if number else ()))
+        if number < 2:
+            command.grow(process, "model.safetensors")  # of a checkpoint: something to go on from
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+            assert not list(command.folder.rglob("result.json")), "killed before the end"
+    said, _ = process.communicate(timeout=LONG)
+    assert process.returncode == 0, said
+    alone = Command(tmp_path / "alone", *words, rounds=200)
+    said, _ = (local := alone.start("", "--engine", "local")).communicate(timeout=LONG)
+    assert local.returncode == 0, said
+    assert len(files(command.folder)) >= len(TABLES)
+    assert files(command.folder) == files(alone.folder)

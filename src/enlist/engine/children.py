@@ -132,10 +132,10 @@ class Child:
             )  # fmt: skip
 
 
-class Watch:
+class ChildMonitor:
     """A thread that looks after all children of this process, as long as there are any.
 
-    >>> Watch().children
+    >>> ChildMonitor().children
     []
     """
 
@@ -183,7 +183,7 @@ class Watch:
             return found
 
 
-WATCH = Watch()
+WATCH = ChildMonitor()
 
 
 def _live(target: Callable[..., None], connection: Any, beat: Any, *arguments: Any) -> None:

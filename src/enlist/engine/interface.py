@@ -64,10 +64,10 @@ class Result(NamedTuple):
     error: Exception | None = None
 
 
-class Context(NamedTuple):
+class TaskContext(NamedTuple):
     """What a function gets beside its arguments: what the task shares, and a call that reports progress.
 
-    >>> Context(None, print).report("half done")
+    >>> TaskContext(None, print).report("half done")
     half done
     """
 
@@ -82,7 +82,7 @@ class Work:
     Parameters
     ----------
     function : callable
-        Called with a `Context` and the arguments of a task.
+        Called with a `TaskContext` and the arguments of a task.
     role : str
         What a process is, in words, for messages.
     advice : str
@@ -234,5 +234,5 @@ class Engine(abc.ABC):
         self.close()
 
 
-def _without_context(function: Callable[..., Any], context: Context, *arguments: Any) -> Any:
+def _without_context(function: Callable[..., Any], context: TaskContext, *arguments: Any) -> Any:
     return function(*arguments)

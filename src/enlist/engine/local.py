@@ -15,7 +15,7 @@ from typing import Any
 from enlist._internal.sending import packed
 from enlist.engine.actors import LocalActor, ask, ready
 from enlist.engine.children import Child
-from enlist.engine.interface import REPLACED, Actor, Context, Engine, Progress, Result, Share, Task, Work
+from enlist.engine.interface import REPLACED, Actor, Engine, Progress, Result, Share, Task, TaskContext, Work
 from enlist.errors import EnlistError
 
 LOGGER = logging.getLogger("enlist")
@@ -50,7 +50,7 @@ class LocalEngine(Engine):
 class ThisProcess(LocalEngine):
     """Tasks one after the other, in this process.
 
-    >>> def double(context: Context, number: int) -> int:
+    >>> def double(context: TaskContext, number: int) -> int:
     ...     context.report("begun")
     ...     return 2 * number
     >>> tasks = [Task("two", (2,)), Task("none", ("a", "b"))]
@@ -77,7 +77,7 @@ class ThisProcess(LocalEngine):
                 continue
             try:
                 report = lambda state, key=task.key: tell(key, state)  # noqa: E731
-                value = work.function(Context(held[1], report), *task.arguments)
+                value = work.function(TaskContext(held[1], report), *task.arguments)
             except Exception as error:
                 yield Result(task.key, error=error)
                 continue
@@ -100,7 +100,7 @@ class Pool(LocalEngine):
     def run(
         self, work: Work, tasks: Sequence[Task], share: Share | None = None, progress: Progress | None = None
     ) -> Generator[Result, None, None]:
-        under_way = _UnderWay(work, tasks, share, progress or _silence)
+        under_way = _LocalTasks(work, tasks, share, progress or _silence)
         try:
             under_way.begin(min(self.jobs, len(tasks)))
             yield from under_way.results()
@@ -117,7 +117,7 @@ class _Worker(Child):
         super().__init__(work.role, _serve, work.function, work.begin, preload=work.preload)
 
 
-class _UnderWay:
+class _LocalTasks:
     """Tasks that wait, what some of them share, the processes that do them, and results that nobody has taken yet."""
 
     def __init__(self, work: Work, tasks: Sequence[Task], share: Share | None, tell: Progress) -> None:
@@ -239,7 +239,7 @@ def _silence(key: Any, state: Any) -> None:
 def _serve(connection: Any, function: Callable[..., Any], begin: Callable[[], None] | None) -> None:
     if begin is not None:
         begin()
-    context = Context(None, lambda state: connection.send(("progress", state)))
+    context = TaskContext(None, lambda state: connection.send(("progress", state)))
     while True:
         try:
             kind, content = connection.recv()
@@ -252,10 +252,10 @@ def _serve(connection: Any, function: Callable[..., Any], begin: Callable[[], No
         connection.send(done(function, context, content))
 
 
-def done(function: Callable[..., Any], context: Context, content: bytes) -> tuple[str, Any]:
+def done(function: Callable[..., Any], context: TaskContext, content: bytes) -> tuple[str, Any]:
     """What a process answers to a packed task: ("result", packed) or ("failure", an exception that can be sent).
 
-    >>> done(_doubled, Context(None, print), packed(((2, 3, 4), ())))[0]
+    >>> done(_doubled, TaskContext(None, print), packed(((2, 3, 4), ())))[0]
     'failure'
     """
     try:
@@ -274,5 +274,5 @@ def _portable(error: Exception) -> Exception:
         return EnlistError(f"{type(error).__name__}: {error}")
 
 
-def _doubled(context: Context, number: int) -> int:
+def _doubled(context: TaskContext, number: int) -> int:
     return 2 * number

@@ -13,22 +13,25 @@ import collections
 import contextlib
 import importlib.util
 import logging
+import math
 import os
 import pickle
+import time
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Any
 
 from enlist._internal import checks
 from enlist._internal.sending import packed
+from enlist.engine.head import Head
 from enlist.engine.interface import REPLACED, Actor, Engine, Progress, Result, Share, Task, Work
-from enlist.engine.remote import Host, Mailbox, perform, versions
+from enlist.engine.remote import Host, ProgressBuffer, perform, versions
 from enlist.errors import EnlistError, InputError, MissingExtraError
 
 LOGGER = logging.getLogger("enlist")
 LOOK = 5.0
-"""Seconds between two looks at how many processors the cluster has, if nothing else happens."""
-ENDING = 10.0
-"""Seconds to wait for tasks that were cancelled."""
+"""Seconds between two looks at the cluster: whether its head answers, and how many processors it has."""
+CLEANING, ENDING = 5.0, 10.0
+"""Seconds that cancelled tasks have to end by themselves; seconds to wait for the end of their processes then."""
 CONNECTING = 120.0
 """Seconds that a node has to say what is installed there."""
 
@@ -45,6 +48,9 @@ class RayEngine(Engine):
         Tasks at once; 0 for as many as the cluster has processors for.
     cpus, gpus : float, default 1 and 0
         What each task and each actor takes of a node. Fractions of a GPU are shared by several.
+    working_dir : path, optional
+        A folder with modules and data of yours that travels to all nodes: tasks import from it and, where a node does
+        not see the folder in which you are, work in it.
 
     >>> RayEngine.separate, RayEngine.shares_memory
     (True, False)
@@ -52,34 +58,56 @@ class RayEngine(Engine):
 
     shares_memory = False
 
-    def __init__(self, address: str | None = None, *, jobs: int = 0, cpus: float = 1.0, gpus: float = 0.0) -> None:
+    def __init__(
+        self,
+        address: str | None = None,
+        *,
+        jobs: int = 0,
+        cpus: float = 1.0,
+        gpus: float = 0.0,
+        working_dir: str | os.PathLike[str] | None = None,
+    ) -> None:
         if importlib.util.find_spec("ray") is None:
             raise MissingExtraError("--engine ray", "ray")
         self.jobs = checks.whole("jobs", jobs, minimum=0)
         self.cpus, self.gpus = float(cpus), float(gpus)
+        if not (self.cpus >= 0 and self.gpus >= 0 and self.cpus + self.gpus > 0):
+            raise InputError(f"cpus is {cpus} and gpus is {gpus}; neither may be negative, and one must be above zero.")
         self.versions, self.folder = versions(), os.getcwd()
         import ray
 
         self.ray: Any = ray
         self._connected = not ray.is_initialized()
         if self._connected:
-            self._connect(address)
+            self._connect(address, {} if working_dir is None else {"working_dir": os.path.abspath(working_dir)})
+        elif working_dir is not None:
+            raise InputError(
+                f"working_dir is {os.fspath(working_dir)!r}, but Ray is connected already; give it to Ray: "
+                "ray.init(runtime_env={'working_dir': ...})."
+            )
+        self.head = Head(self._where(address or os.environ.get("RAY_ADDRESS")))
         try:
             self._check_nodes()
         except BaseException:
             self.close()
             raise
 
-    def _connect(self, address: str | None) -> None:
+    def _where(self, address: str | None) -> str | None:
+        """Where the head takes connections; a client sees only its own door, which is known if we opened it."""
+        if not self.ray.util.client.ray.is_connected():
+            return str(self.ray.get_runtime_context().gcs_address)
+        return address if self._connected else None
+
+    def _connect(self, address: str | None, environment: dict[str, str]) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # What Ray wants to do in a later release; it warns as long as nobody has chosen.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         try:
-            self.ray.init(address, log_to_driver=False, logging_level=logging.WARNING)
+            self.ray.init(address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment or None)
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
             given = address or os.environ.get("RAY_ADDRESS", "(none)")
             raise InputError(
-                f"there is no Ray cluster at {given} that can be used ({_first_line(error)}); start one with `ray "
+                f"there is no Ray cluster at {given} that can be used ({_brief(error)}); start one with `ray "
                 "start --head`, and name it in RAY_ADDRESS or with --engine ray://host:10001."
             ) from None
 
@@ -87,16 +115,17 @@ class RayEngine(Engine):
         """Refuse a cluster of which a node has other versions; nodes that come later are checked by their tasks."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-        asked = {}
+        asked = []
         for node in self._nodes():
             there = NodeAffinitySchedulingStrategy(node["NodeID"], soft=True)
-            asked[node["NodeManagerAddress"]] = self._remote(versions, cpus=0.0, gpus=0.0, strategy=there).remote()
-        for name, answer in asked.items():
+            answer = self._remote(versions, cpus=0.0, gpus=0.0, strategy=there).remote()
+            asked.append((node["NodeManagerAddress"], answer))
+        for name, answer in asked:
             try:
                 found = self.ray.get(answer, timeout=CONNECTING)
             except self.ray.exceptions.RayTaskError as error:
                 raise InputError(
-                    f"node {name} of the Ray cluster cannot import enlist ({_first_line(error)}); install it there."
+                    f"node {name} of the Ray cluster cannot import enlist ({_brief(error)}); install it there."
                 ) from None
             except self.ray.exceptions.RayError:  # it has gone, or is busy: its tasks are checked
                 continue
@@ -141,9 +170,10 @@ class RayEngine(Engine):
     def run(
         self, work: Work, tasks: Sequence[Task], share: Share | None = None, progress: Progress | None = None
     ) -> Generator[Result, None, None]:
-        under_way = _UnderWay(self, work, tasks, share, progress or (lambda key, state: None))
+        under_way = _RayTasks(self, work, tasks, share, progress or (lambda key, state: None))
         try:
-            yield from under_way.results()
+            with self.head.needed(ConnectionError, self.ray.exceptions.RaySystemError):
+                yield from under_way.results()
         finally:
             under_way.end()
 
@@ -162,17 +192,22 @@ class RayEngine(Engine):
 
     def ready(self, actors: Sequence[Actor]) -> list[Actor]:
         known = {actor.pending[0]: actor for actor in actors if isinstance(actor, RayActor) and actor.pending}
-        found, _ = self.ray.wait(list(known), num_returns=1)
+        found: list[Any] = []
+        with self.head.needed(ConnectionError, self.ray.exceptions.RaySystemError):
+            while not found:
+                found, _ = self.ray.wait(list(known), num_returns=1, timeout=LOOK)
+                if not found:
+                    self.head.check()
         found, _ = self.ray.wait(list(known), num_returns=len(known), timeout=0) if len(known) > 1 else (found, [])
         return [known[reference] for reference in found]
 
     def close(self) -> None:
-        if self._connected:
+        if self._connected and not self.head.lost:
             self._connected = False
             self.ray.shutdown()
 
 
-class _UnderWay:
+class _RayTasks:
     """Tasks that wait, what some of them share, and those that the cluster does."""
 
     def __init__(
@@ -183,6 +218,7 @@ class _UnderWay:
         self.engine, self.ray, self.work, self.share, self.tell = engine, engine.ray, work, share, tell
         self.tasks = tasks
         self.waiting = collections.deque(range(len(tasks)))
+        self.room, self.looked = 0, -math.inf
         self.flying: dict[Any, int] = {}
         self.deaths: collections.Counter[int] = collections.Counter()
         self.made: dict[Hashable, Any] = {}
@@ -201,7 +237,8 @@ class _UnderWay:
         """Results as they come, until nothing is left."""
         self.open_mailbox()
         while self.waiting or self.flying:
-            while self.waiting and len(self.flying) < self.engine.slots():
+            self.look()
+            while self.waiting and len(self.flying) < self.room:
                 yield from self.submit(self.waiting.popleft())
             found, _ = self.ray.wait([self.mail, *self.flying], num_returns=1, timeout=LOOK)
             for reference in found:
@@ -209,6 +246,11 @@ class _UnderWay:
                     self.read_mail()
                 else:
                     yield from self.hear(reference, self.flying.pop(reference))
+
+    def look(self) -> None:
+        """See now and then how much the cluster can do; a silent head is not asked, which would take for ever."""
+        if time.monotonic() - self.looked >= LOOK and self.engine.head.check():
+            self.room, self.looked = self.engine.slots(), time.monotonic()
 
     def submit(self, number: int) -> Iterator[Result]:
         """Let the cluster do a task; where what it shares cannot be made, all tasks fail that share this."""
@@ -237,6 +279,7 @@ class _UnderWay:
             kind, content = self.ray.get(reference)
         except self.deadly as error:
             self.deaths[number] += 1
+            self.looked = -math.inf  # a node may be gone
             fate = f"{self.work.role} of the Ray cluster was lost ({type(error).__name__})"
             if self.deaths[number] > REPLACED:
                 yield Result(key, error=EnlistError(f"{fate}; {self.work.advice}."))
@@ -245,7 +288,7 @@ class _UnderWay:
                 self.waiting.appendleft(number)
             return
         except self.ray.exceptions.RayError as error:  # it could not even begin, and would not another time
-            yield Result(key, error=EnlistError(f"{self.work.role} of the Ray cluster failed: {_first_line(error)}"))
+            yield Result(key, error=EnlistError(f"{self.work.role} of the Ray cluster failed: {_brief(error)}"))
             return
         # Packed by a task of ours; whoever may write into the cluster's memory may run code there anyway.
         yield Result(key, error=content) if kind == "failure" else Result(key, pickle.loads(content))
@@ -255,7 +298,7 @@ class _UnderWay:
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         here = NodeAffinitySchedulingStrategy(self.ray.get_runtime_context().get_node_id(), soft=True)
-        self.mailbox = self.engine._remote(Mailbox, cpus=0.0, gpus=0.0, strategy=here).remote()
+        self.mailbox = self.engine._remote(ProgressBuffer, cpus=0.0, gpus=0.0, strategy=here).remote()
         self.mail = self.mailbox.take.remote()
 
     def read_mail(self) -> None:
@@ -273,15 +316,21 @@ class _UnderWay:
                 self.tell(self.tasks[number].key, content)
 
     def end(self) -> None:
-        """Cancel whatever is under way, and wait until it has ended."""
-        with contextlib.suppress(self.ray.exceptions.RayError):
-            for reference in self.flying:
-                self.ray.cancel(reference, force=True)
-            if self.flying:
-                self.ray.wait(list(self.flying), num_returns=len(self.flying), timeout=ENDING)
-        if self.mailbox is not None:
+        """Cancel whatever is under way, and wait until it has ended; tasks may clean up before their process ends."""
+        if self.engine.head.lost:  # and with it whatever was under way
+            return
+        try:
             with contextlib.suppress(self.ray.exceptions.RayError):
-                self.ray.kill(self.mailbox)
+                left = list(self.flying)
+                for force, patience in ((False, CLEANING), (True, ENDING)):
+                    for reference in left:
+                        self.ray.cancel(reference, force=force)
+                    if left:
+                        _, left = self.ray.wait(left, num_returns=len(left), timeout=patience)
+        finally:
+            if self.mailbox is not None:
+                with contextlib.suppress(self.ray.exceptions.RayError):
+                    self.ray.kill(self.mailbox)
 
 
 class RayActor(Actor):
@@ -292,7 +341,7 @@ class RayActor(Actor):
     """
 
     def __init__(self, engine: RayEngine, role: str, kind: Callable[..., Any], *arguments: Any) -> None:
-        self.ray, self.role, self.reason, self._hopeless = engine.ray, role, "was lost", False
+        self.ray, self.head, self.role, self.reason, self._hopeless = engine.ray, engine.head, role, "was lost", False
         self.handle = engine._remote(Host, max_restarts=0).remote(engine.versions, engine.folder, kind, *arguments)
         self.pending: collections.deque[Any] = collections.deque()
 
@@ -324,10 +373,12 @@ class RayActor(Actor):
         self.end()
 
     def end(self, wait: float = 0.0) -> None:
-        with contextlib.suppress(self.ray.exceptions.RayError):
-            self.ray.kill(self.handle)
+        if not self.head.lost:
+            with contextlib.suppress(self.ray.exceptions.RayError):
+                self.ray.kill(self.handle)
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()]
-    return lines[-1] if isinstance(error, Exception) and type(error).__name__ == "RayTaskError" else (lines or [""])[0]
+def _brief(error: BaseException) -> str:
+    """The first line of an error, and the last, which says why; of one in a task the last alone."""
+    lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
+    return lines[-1] if type(error).__name__ == "RayTaskError" else " ".join(dict.fromkeys((lines[0], lines[-1])))

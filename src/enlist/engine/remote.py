@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from enlist.engine.interface import Context
+from enlist.engine.interface import TaskContext
 from enlist.engine.local import done
 from enlist.errors import EnlistError
 
@@ -61,11 +61,11 @@ def enter(folder: str) -> None:
         os.chdir(folder)
 
 
-class Mailbox:
+class ProgressBuffer:
     """Holds what tasks report until the driver takes it.
 
     >>> async def use() -> list[tuple[int, str, object]]:
-    ...     mailbox = Mailbox()
+    ...     mailbox = ProgressBuffer()
     ...     await mailbox.put(3, "progress", {"rounds": 1})
     ...     return await mailbox.take()
     >>> asyncio.run(use())
@@ -89,10 +89,10 @@ class Mailbox:
         return found
 
 
-class Letters(logging.Handler):
+class LogForwarder(logging.Handler):
     """Passes what is logged in a task on to the driver.
 
-    >>> Letters(print, logging.WARNING).handle(logging.makeLogRecord({"msg": "memory is short", "levelno": 30}))
+    >>> LogForwarder(print, logging.WARNING).handle(logging.makeLogRecord({"msg": "memory is short", "levelno": 30}))
     30 memory is short
     True
     """
@@ -114,7 +114,7 @@ def logged(send: Callable[[int, str], Any]) -> Iterator[None]:
     ...     logging.getLogger("enlist").warning("memory is short")
     30 memory is short
     """
-    logger, handler = logging.getLogger("enlist"), Letters(send, logging.WARNING)
+    logger, handler = logging.getLogger("enlist"), LogForwarder(send, logging.WARNING)
     logger.addHandler(handler)
     try:
         yield
@@ -146,7 +146,7 @@ def perform(
         begin()
     with logged(lambda level, text: mailbox.put.remote(number, "log", (level, text))):
         report = lambda state: mailbox.put.remote(number, "progress", state)  # noqa: E731
-        return done(function, Context(shared, report), content)
+        return done(function, TaskContext(shared, report), content)
 
 
 class Host:

@@ -37,6 +37,18 @@ def context(preload: str | None = None) -> multiprocessing.context.BaseContext:
     return server
 
 
+def start_early(preload: str) -> None:
+    """Start the server that processes are started from, so that it imports `preload` while this one goes on.
+
+    >>> start_early("json")
+    """
+    if sys.platform != "win32":
+        from multiprocessing import forkserver
+
+        context(preload)
+        forkserver.ensure_running()
+
+
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
     """Linear algebra of NumPy and SciPy in one thread; then as before.

@@ -1,0 +1,93 @@
+"""The head of a Ray cluster, as the driver sees it: without it nothing goes on, and Ray itself waits for long."""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import time
+from collections.abc import Callable, Iterator
+
+from enlist.errors import EnlistError
+
+PATIENCE = 25.0
+"""Seconds that a head may be silent; after a minute Ray ends the driver's process without a word of ours."""
+ANSWER = 3.0
+"""Seconds to wait for an answer."""
+
+
+class Head:
+    """Whether a head still takes connections.
+
+    Parameters
+    ----------
+    address : str, optional
+        Its host and port, perhaps after "ray://"; without one it counts as there.
+    patience : float
+        Seconds that it may be silent before it counts as lost.
+
+    >>> head = Head("127.0.0.1:1", patience=0.0)
+    >>> head.check()
+    Traceback (most recent call last):
+    ...
+    enlist.errors.EnlistError: the head of the Ray cluster at 127.0.0.1:1 does not answer any more; start the ...
+    >>> head.lost
+    True
+    """
+
+    def __init__(
+        self, address: str | None, patience: float = PATIENCE, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.address, self.patience, self.clock, self.lost = address, patience, clock, False
+        self.silent: float | None = None
+
+    def answers(self) -> bool:
+        """Whether somebody listens there at this moment.
+
+        >>> with socket.create_server(("127.0.0.1", 0)) as server:
+        ...     Head(f"ray://127.0.0.1:{server.getsockname()[1]}").answers()
+        True
+        """
+        if self.address is None:
+            return True
+        host, _, port = self.address.rpartition("//")[2].rpartition(":")
+        try:
+            with socket.create_connection((host.strip("[]"), int(port)), timeout=ANSWER):
+                return True
+        except OSError:
+            return False
+
+    def check(self) -> bool:
+        """Whether it answers; an error if it has been silent for too long."""
+        if self.answers():
+            self.silent = None
+            return True
+        now = self.clock()
+        self.silent = now if self.silent is None else self.silent
+        if now - self.silent >= self.patience:
+            raise self.error()
+        return False
+
+    def error(self) -> EnlistError:
+        """What to say when it is lost."""
+        self.lost = True
+        return EnlistError(
+            f"the head of the Ray cluster at {self.address} does not answer any more; start the cluster again and type "
+            "the same command, that of a single run with --resume: what is finished is kept."
+        )
+
+    @contextlib.contextmanager
+    def needed(self, *failures: type[BaseException]) -> Iterator[None]:
+        """What fails in one of these ways because the head is lost, fails with a sentence that says so.
+
+        >>> with Head("127.0.0.1:1").needed(ConnectionError):
+        ...     raise ConnectionError("broken pipe")
+        Traceback (most recent call last):
+        ...
+        enlist.errors.EnlistError: the head of the Ray cluster at 127.0.0.1:1 does not answer any more; start the ...
+        """
+        try:
+            yield
+        except failures:
+            if self.answers():
+                raise
+            raise self.error() from None
