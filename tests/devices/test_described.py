@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from enlist.devices import Described
+from enlist.devices import FeatureDevices
 from enlist.errors import InputError
 from enlist.simulation import Config
 from enlist.simulation.population import build
@@ -20,7 +20,9 @@ TABLE = "client,cpu flops,cpu cores,bandwidth\nb,1,4,1000\na,4,4,2000\nc,16,1,40
 def test_compute_time_by_hand_and_rows_in_turn(tmp_path: Path) -> None:
     path = tmp_path / "phones.csv"
     path.write_text(TABLE)
-    devices = Described(path=path, speed={"cpu flops": 0.5, "cpu cores": 1.0}, compute_median=10.0).draw(4, Streams(1))
+    devices = FeatureDevices(path=path, speed={"cpu flops": 0.5, "cpu cores": 1.0}, compute_median=10.0).draw(
+        4, Streams(1)
+    )
     # medians 4 and 4: sqrt(1/4) · 1 = 1/2, 1, and sqrt(16/4) · 1/4 = 1/2 as fast; the fourth client has the first row
     assert devices.compute.tolist() == pytest.approx([20.0, 10.0, 20.0, 20.0])
     assert devices.bandwidth.tolist() == [1000.0, 2000.0, 4000.0, 1000.0]
@@ -32,14 +34,14 @@ def test_compute_time_by_hand_and_rows_in_turn(tmp_path: Path) -> None:
 
 
 def test_a_drawn_table_determines_durations() -> None:
-    devices = Described(compute_noise=0.0).draw(500, Streams(3))
+    devices = FeatureDevices(compute_noise=0.0).draw(500, Streams(3))
     assert devices.described is not None
     table, names = devices.described
     logs = np.log(table)
     slopes, left, *_ = np.linalg.lstsq(np.column_stack([logs, np.ones(500)]), np.log(devices.compute), rcond=None)
     assert left.max() < 1e-20
     assert dict(zip(names, slopes.round(6).tolist(), strict=False))["cpu flops"] == -0.5
-    first = Described().draw(20, Streams(3)).described
+    first = FeatureDevices().draw(20, Streams(3)).described
     assert first is not None
     assert np.array_equal(first[0], table[:20]), "the first clients of a large population are those of a small one"
 
@@ -86,4 +88,4 @@ def test_mistakes_are_named(tmp_path: Path, text: str, options: dict[str, object
     path = tmp_path / "phones.csv"
     path.write_text(text)
     with pytest.raises(InputError, match=message):
-        Described(path=path, **options).draw(2, Streams(1))  # type: ignore[arg-type]
+        FeatureDevices(path=path, **options).draw(2, Streams(1))  # type: ignore[arg-type]

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from enlist._internal.options import Options
 from enlist.devices import (
     AnyDevices,
+    DeviceFailures,
     Devices,
     DeviceTrace,
     DirectDevices,
-    Equal,
-    Failures,
+    EqualDevices,
     Mixture,
     Phones,
     Tiers,
@@ -76,8 +76,10 @@ def test_round_noise_has_mean_1_and_the_stated_spread() -> None:
     assert abs(np.corrcoef(compute, bandwidth)[0, 1]) < 0.02
 
 
-@pytest.mark.parametrize("options", [Phones(), Mixture(), Tiers(), Equal(compute_noise=0.3, bandwidth_noise=0.1)])
-def test_noise_belongs_to_round_and_client(options: Phones | Mixture | Tiers | Equal) -> None:
+@pytest.mark.parametrize(
+    "options", [Phones(), Mixture(), Tiers(), EqualDevices(compute_noise=0.3, bandwidth_noise=0.1)]
+)
+def test_noise_belongs_to_round_and_client(options: Phones | Mixture | Tiers | EqualDevices) -> None:
     samples = np.arange(1.0, 51.0)
     devices = options.draw(50, Streams(9))
     whole = {number: devices.latency(number, np.arange(50), samples, 1000).total for number in range(1, 12)}
@@ -157,20 +159,20 @@ def test_tiers_have_their_shares() -> None:
 
 
 def test_equal_has_no_noise_unless_asked() -> None:
-    devices = Equal(compute=10.0, bandwidth=800.0).draw(3, Streams(1))
+    devices = EqualDevices(compute=10.0, bandwidth=800.0).draw(3, Streams(1))
     assert devices.latency(1, np.arange(3), np.full(3, 100.0), 1000).total == pytest.approx([3.02] * 3)
 
 
 def test_crashes_belong_to_the_round_and_have_the_chance() -> None:
-    crashed, fraction = Failures(crash=0.3).crashes(2, Streams(1), MANY)
+    crashed, fraction = DeviceFailures(crash=0.3).crashes(2, Streams(1), MANY)
     assert crashed.mean() == pytest.approx(0.3, abs=0.01)
     assert (fraction[~crashed] == 1).all()
     assert np.quantile(fraction[crashed], [0.25, 0.5, 0.75]) == pytest.approx([0.25, 0.5, 0.75], abs=0.02)
-    again, _ = Failures(crash=0.3).crashes(2, Streams(1), 50)
+    again, _ = DeviceFailures(crash=0.3).crashes(2, Streams(1), 50)
     assert (again == crashed[:50]).all()
-    more, _ = Failures(crash=0.6).crashes(2, Streams(1), MANY)
+    more, _ = DeviceFailures(crash=0.6).crashes(2, Streams(1), MANY)
     assert more[crashed].all()
-    nobody, everything = Failures().crashes(2, Streams(1), 4)
+    nobody, everything = DeviceFailures().crashes(2, Streams(1), 4)
     assert not nobody.any()
     assert everything.tolist() == [1.0] * 4
 
@@ -226,7 +228,7 @@ def test_options_are_found_by_kind() -> None:
         Setting.parse({"devices": {"kind": "phone"}}, "f.toml")
     with pytest.raises(InputError, match="Did you mean 'compute_noise'"):
         Setting.parse({"devices": {"kind": "phones", "compute_noize": 0.1}}, "f.toml")
-    for kind in (Phones, Tiers, Mixture, Equal, DeviceTrace, Failures):
+    for kind in (Phones, Tiers, Mixture, EqualDevices, DeviceTrace, DeviceFailures):
         for name, field in kind.model_fields.items():
             assert name == "kind" or (field.description or "").endswith("."), (kind, name)
 
@@ -238,14 +240,14 @@ def test_options_are_found_by_kind() -> None:
         (lambda: Phones(compute_median=float("inf")), "compute_median = inf"),
         (lambda: Tiers(shares=(1, 2)), "2 shares, 3 compute times and 3 bandwidths"),
         (lambda: Mixture(slow=(0.9, 0.8)), "slow is"),
-        (lambda: Failures(crash=1.5), "crash = 1.5"),
+        (lambda: DeviceFailures(crash=1.5), "crash = 1.5"),
         (lambda: Phones().draw(0, Streams(1)), "clients is 0"),
         (lambda: Devices(np.array([1.0]), np.array([0.0]), Streams(1)), r"bandwidth\[0\] is 0.0; it must be above 0"),
         (lambda: Devices(np.array([1.0]), np.array([1.0, 2.0]), Streams(1)), "one number per client"),
-        (lambda: Equal().draw(2, Streams(1)).latency(1, np.array([2]), np.ones(1), 1), "allowed are 0 to 1"),
-        (lambda: Equal().draw(2, Streams(1)).latency(1, np.array([0]), np.ones(2), 1), "samples has shape"),
-        (lambda: Equal().draw(2, Streams(1)).latency(1, np.array([0]), -np.ones(1), 1), "samples go down to -1"),
-        (lambda: Equal().draw(2, Streams(1)).latency(1, np.array([0]), np.ones(1), -1), "model_bytes is -1"),
+        (lambda: EqualDevices().draw(2, Streams(1)).latency(1, np.array([2]), np.ones(1), 1), "allowed are 0 to 1"),
+        (lambda: EqualDevices().draw(2, Streams(1)).latency(1, np.array([0]), np.ones(2), 1), "samples has shape"),
+        (lambda: EqualDevices().draw(2, Streams(1)).latency(1, np.array([0]), -np.ones(1), 1), "samples go down to -1"),
+        (lambda: EqualDevices().draw(2, Streams(1)).latency(1, np.array([0]), np.ones(1), -1), "model_bytes is -1"),
         (lambda: DeviceTrace(path=Path("no/such.csv")).draw(2, Streams(1)), "no/such.csv cannot be read"),
     ],
 )

@@ -16,9 +16,9 @@ from torch import Tensor, nn
 from enlist.data.dataset import Samples
 from enlist.streams import Streams
 from enlist.training.dense import DenseChain
-from enlist.training.engine import Engine, Job, Placed
+from enlist.training.engine import ModuleTrainer, SharedSamples, TrainingSetup
 from enlist.training.flat import Vectors
-from enlist.training.local import LocalTraining, Report, Task, batches
+from enlist.training.local import LocalTraining, Report, TrainingTask, batches
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from simulation_helpers import Touchy, by_hand
@@ -70,21 +70,21 @@ def data(sizes: tuple[int, ...] = SIZES, classes: int = CLASSES, scale: float = 
 
 def engine_for(
     module: nn.Module, samples: Samples, classes: int = CLASSES, measure: bool = False, **settings: Any
-) -> Engine:
-    placed = Placed.of(samples, getattr(module, "memory_format", None) == torch.channels_last)
+) -> ModuleTrainer:
+    placed = SharedSamples.of(samples, getattr(module, "memory_format", None) == torch.channels_last)
     local = LocalTraining(**{"batch": 20, "lr": 0.1, **settings})
-    return Engine(Job(module, classes, local, {"train": placed}, seed=SEED, measure=measure))
+    return ModuleTrainer(TrainingSetup(module, classes, local, {"train": placed}, seed=SEED, measure=measure))
 
 
-def tasks_for(settings: LocalTraining, sizes: tuple[int, ...] = SIZES, round: int = 1) -> list[Task]:
+def tasks_for(settings: LocalTraining, sizes: tuple[int, ...] = SIZES, round: int = 1) -> list[TrainingTask]:
     ends = np.cumsum(sizes).tolist()
     return [
-        Task(client, end - size, end, settings.steps_for(size), round, model_slot=0, update_slot=client)
+        TrainingTask(client, end - size, end, settings.steps_for(size), round, model_slot=0, update_slot=client)
         for client, (end, size) in enumerate(zip(ends, sizes, strict=True))
     ]
 
 
-def trained(engine: Engine, tasks: list[Task]) -> tuple[list[Report], Vectors, Vectors]:
+def trained(engine: ModuleTrainer, tasks: list[TrainingTask]) -> tuple[list[Report], Vectors, Vectors]:
     models = Vectors.zeros(engine.flat.layout, 1)
     models[0].copy_(engine.flat.vectors)
     updates = Vectors.zeros(engine.flat.layout, len(tasks))
@@ -93,7 +93,7 @@ def trained(engine: Engine, tasks: list[Task]) -> tuple[list[Report], Vectors, V
 
 
 def hand_trained(
-    module: nn.Module, samples: Samples, task: Task, settings: LocalTraining, classes: int = CLASSES
+    module: nn.Module, samples: Samples, task: TrainingTask, settings: LocalTraining, classes: int = CLASSES
 ) -> Any:
     own = copy.deepcopy(module)
     x, y = torch.from_numpy(samples.x), torch.from_numpy(samples.y)
@@ -128,7 +128,7 @@ def test_training_equals_a_loop_with_autograd(make: Any, name: str) -> None:
         first = torch.cat(losses[: math.ceil(task.size / settings.batch)])
         assert report.loss == pytest.approx(float(first.mean()), rel=1e-4)
         assert report.loss_rms == pytest.approx(float((first**2).mean() ** 0.5), rel=1e-4)
-        assert report.samples == len(first)
+        assert report.num_examples == len(first)
         assert report.error == ""
         assert math.isnan(report.accuracy)
         assert math.isnan(report.loss_after)
@@ -199,7 +199,7 @@ def test_stacked_equals_sequential(name: str) -> None:
         found.append((reports, updates.parameters))
     close(found[0][1], found[1][1])
     for one, other in zip(found[0][0], found[1][0], strict=True):
-        for field in ("loss", "loss_rms", "loss_after", "samples"):
+        for field in ("loss", "loss_rms", "loss_after", "num_examples"):
             assert getattr(one, field) == pytest.approx(getattr(other, field), rel=1e-4)
         assert one.accuracy == pytest.approx(other.accuracy, abs=1e-6)
         assert one.accuracy_gain == pytest.approx(other.accuracy_gain, abs=1e-6)
@@ -228,7 +228,7 @@ def test_reports_equal_hand_computed_values(make: Any) -> None:
         assert report.loss_after == pytest.approx(loss_after, rel=1e-4)
         assert report.loss == pytest.approx(float(first.mean()), rel=1e-4)
         assert report.loss_rms == pytest.approx(float((first**2).mean() ** 0.5), rel=1e-4)
-        assert report.samples == task.size
+        assert report.num_examples == task.size
 
 
 def test_models_of_several_versions_train_side_by_side() -> None:
@@ -239,7 +239,7 @@ def test_models_of_several_versions_train_side_by_side() -> None:
     engine.flat.layout.load_named(first.state_dict(), models[0])
     engine.flat.layout.load_named(second.state_dict(), models[1])
     tasks = tasks_for(engine.job.settings)
-    tasks = [Task(t.client, t.start, t.stop, t.steps, t.round, t.client % 2, t.update_slot) for t in tasks]
+    tasks = [TrainingTask(t.client, t.start, t.stop, t.steps, t.round, t.client % 2, t.update_slot) for t in tasks]
     updates = Vectors.zeros(engine.flat.layout, len(tasks))
     engine.train(tasks, models, updates)
     for task in tasks:
@@ -258,7 +258,7 @@ def test_the_models_that_were_sent_stay_as_they_are() -> None:
 
 
 def test_batches_cover_every_sample_once_an_epoch() -> None:
-    task = Task(3, 100, 147, steps=9, round=2, model_slot=0, update_slot=0)
+    task = TrainingTask(3, 100, 147, steps=9, round=2, model_slot=0, update_slot=0)
     plan = batches(task, LocalTraining(batch=20), Streams(1))
     assert plan.shape == (9, 20)
     for epoch in range(3):
@@ -266,9 +266,12 @@ def test_batches_cover_every_sample_once_an_epoch() -> None:
         assert sorted(seen[seen >= 0].tolist()) == list(range(100, 147))
     assert (plan[:3] != plan[3:6]).any()
     assert (batches(task, LocalTraining(batch=20), Streams(1)) == plan).all()
-    assert (batches(Task(4, 100, 147, 9, 2, 0, 0), LocalTraining(batch=20), Streams(1)) != plan).any()
-    assert (batches(Task(3, 100, 147, 9, 3, 0, 0), LocalTraining(batch=20), Streams(1)) != plan).any()
-    assert batches(Task(3, 100, 147, 2, 2, 0, 0), LocalTraining(batch=20), Streams(1)).tolist() == plan[:2].tolist()
+    assert (batches(TrainingTask(4, 100, 147, 9, 2, 0, 0), LocalTraining(batch=20), Streams(1)) != plan).any()
+    assert (batches(TrainingTask(3, 100, 147, 9, 3, 0, 0), LocalTraining(batch=20), Streams(1)) != plan).any()
+    assert (
+        batches(TrainingTask(3, 100, 147, 2, 2, 0, 0), LocalTraining(batch=20), Streams(1)).tolist()
+        == plan[:2].tolist()
+    )
 
 
 def test_work_counts_the_samples_of_all_steps() -> None:
@@ -288,7 +291,7 @@ def test_dropout_belongs_to_round_and_client() -> None:
     tasks = tasks_for(engine.job.settings)
     start = engine.flat.vectors.clone()
 
-    def updates(order: list[Task]) -> Tensor:
+    def updates(order: list[TrainingTask]) -> Tensor:
         engine.flat.vectors.copy_(start)
         found = Vectors.zeros(engine.flat.layout, len(tasks))
         models = Vectors.zeros(engine.flat.layout, 1)
@@ -302,7 +305,7 @@ def test_dropout_belongs_to_round_and_client() -> None:
     forward = updates(tasks)
     assert torch.equal(torch.rand(3), expected)
     assert torch.equal(updates(tasks[::-1]), forward)
-    later = [Task(t.client, t.start, t.stop, t.steps, 2, 0, t.update_slot) for t in tasks]
+    later = [TrainingTask(t.client, t.start, t.stop, t.steps, 2, 0, t.update_slot) for t in tasks]
     assert not torch.equal(updates(later), forward)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from torch import nn
 
 from enlist.errors import InputError
-from enlist.training.flat import ALIGNMENT, FlatModule, Layout, Place, Vectors
+from enlist.training.flat import ALIGNMENT, FlatModule, Layout, TensorPlace, Vectors
 
 
 def network(channels_last: bool = False) -> nn.Module:
@@ -84,7 +84,7 @@ def test_named_tensors_load_into_plain_pytorch_and_back(channels_last: bool) -> 
 
 
 def test_channels_last_view_is_the_same_tensor_in_another_order() -> None:
-    plain, last = Place("w", (2, 3, 4, 5), 0), Place("w", (2, 3, 4, 5), 0, channels_last=True)
+    plain, last = TensorPlace("w", (2, 3, 4, 5), 0), TensorPlace("w", (2, 3, 4, 5), 0, channels_last=True)
     values = torch.randn(2, 3, 4, 5)
     vector, stacked = torch.zeros(120), torch.zeros(3, 120)
     last.view(vector).copy_(values)

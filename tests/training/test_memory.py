@@ -83,9 +83,9 @@ import numpy as np, torch
 from torch import nn
 from enlist.data.dataset import Samples
 from enlist.training import memory
-from enlist.training.engine import Job, Placed
+from enlist.training.engine import TrainingSetup, SharedSamples
 from enlist.training.flat import FlatModule, Vectors
-from enlist.training.local import LocalTraining, Task
+from enlist.training.local import LocalTraining, TrainingTask
 from enlist.training.workers import Trainer
 
 if sys.argv[1] == "files":

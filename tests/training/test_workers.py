@@ -21,9 +21,9 @@ from torch import Tensor, nn
 from enlist.data.dataset import Samples
 from enlist.errors import EnlistError, InputError
 from enlist.training import workers
-from enlist.training.engine import Job, Placed
+from enlist.training.engine import SharedSamples, TrainingSetup
 from enlist.training.flat import FlatModule, Layout, Vectors
-from enlist.training.local import LocalTraining, Report, Task
+from enlist.training.local import LocalTraining, Report, TrainingTask
 from enlist.training.workers import Trainer, grouped
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
@@ -43,28 +43,30 @@ def dense() -> nn.Module:
     return nn.Sequential(nn.Flatten(), nn.Linear(16, 9), nn.ReLU(), nn.Linear(9, 4))
 
 
-def job_for(make: Any, shared: bool = False, **settings: Any) -> Job:
+def job_for(make: Any, shared: bool = False, **settings: Any) -> TrainingSetup:
     torch.manual_seed(3)
     module = make()
     rng = np.random.default_rng(1)
     channels_last = getattr(module, "memory_format", None) == torch.channels_last
     data = {
-        name: Placed.of(Samples(rng.normal(size=(size, 1, 4, 4)), rng.integers(4, size=size)), channels_last, shared)
+        name: SharedSamples.of(
+            Samples(rng.normal(size=(size, 1, 4, 4)), rng.integers(4, size=size)), channels_last, shared
+        )
         for name, size in (("train", sum(SIZES)), ("test", 2600))
     }
     local = LocalTraining(**{"batch": 10, "epochs": 2, "lr": 0.05, **settings})
-    return Job(module, 4, local, data, seed=5, measure=True)
+    return TrainingSetup(module, 4, local, data, seed=5, measure=True)
 
 
-def tasks_for(job: Job, round: int = 1) -> list[Task]:
+def tasks_for(job: TrainingSetup, round: int = 1) -> list[TrainingTask]:
     ends = np.cumsum(SIZES).tolist()
     return [
-        Task(client, end - size, end, job.settings.steps_for(size), round, client % 2, 0)
+        TrainingTask(client, end - size, end, job.settings.steps_for(size), round, client % 2, 0)
         for client, (end, size) in enumerate(zip(ends, SIZES, strict=True))
     ]
 
 
-def models(job: Job) -> list[Vectors]:
+def models(job: TrainingSetup) -> list[Vectors]:
     """Two models; of a copy, since the engine's module must stay where the engine put it."""
     first = FlatModule(copy.deepcopy(job.module)).vectors
     second = first.clone()
@@ -72,7 +74,7 @@ def models(job: Job) -> list[Vectors]:
     return [first, second]
 
 
-def outcome(trainer: Trainer, job: Job) -> tuple[list[Report], list[Tensor], Any]:
+def outcome(trainer: Trainer, job: TrainingSetup) -> tuple[list[Report], list[Tensor], Any]:
     start = models(job)
     for version, vectors in enumerate(start):
         trainer.put(version, vectors)
@@ -136,7 +138,7 @@ def test_waves_do_not_matter_to_who_gets_what(alone: Any, monkeypatch: pytest.Mo
     job = job_for(make)
     monkeypatch.setattr(workers, "SLOT_BYTES", 4 * 4 * Layout.of(job.module).size)
     reports, updates, measured = outcome(Trainer(job), job)
-    assert [report.samples for report in reports] == [report.samples for report in expected[0]]
+    assert [report.num_examples for report in reports] == [report.num_examples for report in expected[0]]
     for one, other in zip(updates, expected[1], strict=True):
         torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-6)
     assert repr(measured) == repr(expected[2])
@@ -162,7 +164,7 @@ def test_sums_of_groups_are_the_weighted_updates(make: Any) -> None:
                 assert total.counters[column] == max(alone[client][1].counters[column] for client in clients)
             for client, report in zip(clients, reports, strict=True):
                 assert report.loss == pytest.approx(alone[client][0].loss, rel=1e-4)
-                assert report.samples == alone[client][0].samples
+                assert report.num_examples == alone[client][0].num_examples
             seen += clients
     assert sorted(seen) == list(range(len(tasks)))
 
@@ -200,8 +202,8 @@ def test_evaluation_equals_plain_pytorch() -> None:
 
 
 def test_regression_has_no_accuracy() -> None:
-    data = Placed.of(Samples(np.ones((7, 2)), np.zeros(7)))
-    job = Job(nn.Linear(2, 1), 0, LocalTraining(), {"train": data, "test": data}, seed=0)
+    data = SharedSamples.of(Samples(np.ones((7, 2)), np.zeros(7)))
+    job = TrainingSetup(nn.Linear(2, 1), 0, LocalTraining(), {"train": data, "test": data}, seed=0)
     with Trainer(job) as trainer:
         loss, accuracy = trainer.evaluate(0, "test")
     assert (loss, math.isnan(accuracy)) == (0.0, True)
@@ -241,7 +243,7 @@ def test_workers_must_be_a_number() -> None:
 
 
 @pytest.fixture
-def team() -> Iterator[tuple[Trainer, Job]]:
+def team() -> Iterator[tuple[Trainer, TrainingSetup]]:
     job = job_for(dense, shared=True)
     with Trainer(job, workers=2) as trainer:
         for version, vectors in enumerate(models(job)):
@@ -277,12 +279,12 @@ class Suicidal(nn.Linear):
         return super().forward(x)
 
 
-def suicidal(marks: Path | None, shared: bool) -> tuple[Job, list[Task]]:
+def suicidal(marks: Path | None, shared: bool) -> tuple[TrainingSetup, list[TrainingTask]]:
     torch.manual_seed(3)
     x = np.random.default_rng(0).normal(size=(12, 3))
-    data = Placed.of(Samples(x, np.arange(12) % 2), shared=shared)
-    job = Job(Suicidal(os.getpid(), marks), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
-    return job, [Task(client, 3 * client, 3 * client + 3, 1, 1, 0, 0) for client in range(4)]
+    data = SharedSamples.of(Samples(x, np.arange(12) % 2), shared=shared)
+    job = TrainingSetup(Suicidal(os.getpid(), marks), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
+    return job, [TrainingTask(client, 3 * client, 3 * client + 3, 1, 1, 0, 0) for client in range(4)]
 
 
 def test_a_worker_that_dies_while_it_trains_loses_nothing(tmp_path: Path) -> None:
@@ -329,11 +331,11 @@ def test_a_worker_that_is_busy_for_long_is_left_alone(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setenv("ENLIST_PATIENCE", "2")
-    data = Placed.of(Samples(np.ones((3, 3)), np.arange(3) % 2), shared=True)
-    job = Job(Slow(), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
+    data = SharedSamples.of(Samples(np.ones((3, 3)), np.arange(3) % 2), shared=True)
+    job = TrainingSetup(Slow(), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
     with Trainer(job, workers=1) as trainer:
         trainer.put(0, models(job)[0])
-        reports = [report for report, _ in trainer.train([Task(0, 0, 3, 1, 1, 0, 0)])]
+        reports = [report for report, _ in trainer.train([TrainingTask(0, 0, 3, 1, 1, 0, 0)])]
     assert reports[0].error == ""
     assert caplog.text == ""
 
@@ -349,7 +351,7 @@ class Slow(nn.Linear):
         return super().forward(x)
 
 
-def test_an_error_in_a_worker_is_passed_on(team: tuple[Trainer, Job]) -> None:
+def test_an_error_in_a_worker_is_passed_on(team: tuple[Trainer, TrainingSetup]) -> None:
     trainer, _ = team
     with pytest.raises(EnlistError, match="training failed in a worker process: KeyError"):
         trainer.spans(0, "none", [(0, 3)])
@@ -358,9 +360,9 @@ def test_an_error_in_a_worker_is_passed_on(team: tuple[Trainer, Job]) -> None:
 def test_a_client_fails_alone_in_a_worker() -> None:
     x = np.random.default_rng(0).normal(size=(9, 3))
     x[3:6, 0] = 100.0
-    data = Placed.of(Samples(x, np.arange(9) % 2), shared=True)
-    job = Job(Touchy("runtime"), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
-    tasks = [Task(client, 3 * client, 3 * client + 3, 1, 1, 0, 0) for client in range(3)]
+    data = SharedSamples.of(Samples(x, np.arange(9) % 2), shared=True)
+    job = TrainingSetup(Touchy("runtime"), 2, LocalTraining(), {"train": data, "test": data}, seed=0)
+    tasks = [TrainingTask(client, 3 * client, 3 * client + 3, 1, 1, 0, 0) for client in range(3)]
     with Trainer(job, workers=1) as trainer:
         trainer.put(0, models(job)[0])
         reports = [report for report, _ in trainer.train(tasks)]

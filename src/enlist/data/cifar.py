@@ -30,7 +30,7 @@ Batch = tuple[AnyArray, AnyArray]
 
 
 @dataclasses.dataclass(frozen=True)
-class Layout:
+class ArchiveLayout:
     """One of the ways in which the data is published.
 
     archive    name of the published archive
@@ -114,7 +114,7 @@ def _python(**keys: str) -> Callable[[bytes, str, str], Batch]:
 
 
 _BATCHES = tuple(f"data_batch_{number}" for number in range(1, 6))
-BINARY_10 = Layout(
+BINARY_10 = ArchiveLayout(
     "cifar-10-binary.tar.gz",
     "cifar-10-batches-bin",
     tuple(f"{batch}.bin" for batch in _BATCHES),
@@ -122,10 +122,10 @@ BINARY_10 = Layout(
     "batches.meta.txt",
     _binary("fine"),
 )
-PYTHON_10 = Layout(
+PYTHON_10 = ArchiveLayout(
     "cifar-10-python.tar.gz", "cifar-10-batches-py", _BATCHES, ("test_batch",), "batches.meta", _python(fine="labels")
 )
-BINARY_100 = Layout(
+BINARY_100 = ArchiveLayout(
     "cifar-100-binary.tar.gz",
     "cifar-100-binary",
     ("train.bin",),
@@ -133,7 +133,7 @@ BINARY_100 = Layout(
     "{labels}_label_names.txt",
     _binary("coarse", "fine"),
 )
-PYTHON_100 = Layout(
+PYTHON_100 = ArchiveLayout(
     "cifar-100-python.tar.gz",
     "cifar-100-python",
     ("train",),
@@ -143,7 +143,7 @@ PYTHON_100 = Layout(
 )
 
 
-def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Layout, Path] | None:
+def _find(folder: Path, layouts: Sequence[ArchiveLayout]) -> tuple[ArchiveLayout, Path] | None:
     """The first layout that is complete, and its folder or archive."""
     for layout in layouts:
         for place in (folder, folder / layout.folder):
@@ -154,7 +154,7 @@ def _find(folder: Path, layouts: Sequence[Layout]) -> tuple[Layout, Path] | None
     return None
 
 
-def _contents(place: Path, layout: Layout, names: str) -> dict[str, bytes]:
+def _contents(place: Path, layout: ArchiveLayout, names: str) -> dict[str, bytes]:
     """The content of each file of the layout, and of the file of names if it is there."""
     wanted = (*layout.files, names)
     try:
@@ -176,7 +176,7 @@ def _contents(place: Path, layout: Layout, names: str) -> dict[str, bytes]:
 
 class _CIFAR(PublishedOptions):
     published: ClassVar[Published]
-    layouts: ClassVar[tuple[Layout, ...]]
+    layouts: ClassVar[tuple[ArchiveLayout, ...]]
     mean: ClassVar[tuple[float, float, float]]
     spread: ClassVar[tuple[float, float, float]]
 

@@ -10,7 +10,7 @@ from typing import Literal
 
 import numpy as np
 import pydantic
-import scipy.fft
+import scipy  # scipy.fft is loaded when it is used
 
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.data.base import FileOptions, divided, spread_of, standardised

@@ -6,7 +6,8 @@ from typing import Annotated
 
 import pydantic
 
-from enlist.devices.availability import Always, Availability, AvailabilityOptions, Bernoulli, Everybody, Slots
+from enlist._internal import aliases
+from enlist.devices.availability import Always, AlwaysOnline, Availability, AvailabilityOptions, Bernoulli, Slots
 from enlist.devices.deadlines import (
     AnyDeadline,
     AverageDeadline,
@@ -14,20 +15,22 @@ from enlist.devices.deadlines import (
     DeadlineOptions,
     Fixed,
     ModelScaled,
-    MovingAverage,
+    MovingAverageOptions,
     NoDeadline,
-    Percentile,
+    PercentileOptions,
 )
-from enlist.devices.described import Described
+from enlist.devices.described import FeatureDevices
 from enlist.devices.devices import Devices, DirectDevices, Latency
-from enlist.devices.energy import Batteries, Energy, Power
+from enlist.devices.energy import BatteryLevels, Energy, Power
 from enlist.devices.features import FEATURES, FeatureKnobs, feature_table, matched_order
-from enlist.devices.generators import DeviceOptions, Equal, Failures, Mixture, Phones, Tiers
+from enlist.devices.generators import DeviceFailures, DeviceOptions, EqualDevices, Mixture, Phones, Tiers
 from enlist.devices.intervals import Intervals
 from enlist.devices.sessions import Diurnal, Markov
 from enlist.devices.traces import AvailabilityTrace, DeviceTrace
 
-AnyDevices = Annotated[Phones | Tiers | Mixture | Equal | Described | DeviceTrace, pydantic.Field(discriminator="kind")]
+AnyDevices = Annotated[
+    Phones | Tiers | Mixture | EqualDevices | FeatureDevices | DeviceTrace, pydantic.Field(discriminator="kind")
+]
 """Any generator of devices, told apart by `kind`."""
 AnyAvailability = Annotated[
     Always | Bernoulli | Markov | Diurnal | AvailabilityTrace, pydantic.Field(discriminator="kind")
@@ -37,6 +40,7 @@ AnyAvailability = Annotated[
 __all__ = [
     "FEATURES",
     "Always",
+    "AlwaysOnline",
     "AnyAvailability",
     "AnyDeadline",
     "AnyDevices",
@@ -44,20 +48,19 @@ __all__ = [
     "AvailabilityOptions",
     "AvailabilityTrace",
     "AverageDeadline",
-    "Batteries",
+    "BatteryLevels",
     "Bernoulli",
     "Deadline",
     "DeadlineOptions",
-    "Described",
+    "DeviceFailures",
     "DeviceOptions",
     "DeviceTrace",
     "Devices",
     "DirectDevices",
     "Diurnal",
     "Energy",
-    "Equal",
-    "Everybody",
-    "Failures",
+    "EqualDevices",
+    "FeatureDevices",
     "FeatureKnobs",
     "Fixed",
     "Intervals",
@@ -65,9 +68,9 @@ __all__ = [
     "Markov",
     "Mixture",
     "ModelScaled",
-    "MovingAverage",
+    "MovingAverageOptions",
     "NoDeadline",
-    "Percentile",
+    "PercentileOptions",
     "Phones",
     "Power",
     "Slots",
@@ -75,3 +78,5 @@ __all__ = [
     "feature_table",
     "matched_order",
 ]
+
+__getattr__ = aliases.former_names(__name__)

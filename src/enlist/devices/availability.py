@@ -28,7 +28,7 @@ MOST_DRAWS = 2**31
 class Availability(abc.ABC):
     """Who is online when. A session includes the moment it begins and excludes the moment it ends.
 
-    >>> everybody = Everybody(3)
+    >>> everybody = AlwaysOnline(3)
     >>> everybody.online(5.0), everybody.until(np.array([2]), 5.0), everybody.next_online(5.0)
     (array([ True,  True,  True]), array([inf]), 5.0)
     """
@@ -85,10 +85,10 @@ class AvailabilityOptions(Options, abc.ABC):
         """The availability of `count` clients."""
 
 
-class Everybody(Availability):
+class AlwaysOnline(Availability):
     """Everybody, always.
 
-    >>> Everybody(2).uptime
+    >>> AlwaysOnline(2).uptime
     array([1., 1.])
     """
 
@@ -130,9 +130,9 @@ class Always(AvailabilityOptions):
 
     kind: Literal["always"] = "always"
 
-    def draw(self, count: int, streams: Streams) -> Everybody:
+    def draw(self, count: int, streams: Streams) -> AlwaysOnline:
         """The availability of `count` clients."""
-        return Everybody(count)
+        return AlwaysOnline(count)
 
 
 class Slots(Availability):

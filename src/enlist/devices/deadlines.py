@@ -127,10 +127,10 @@ class Fixed(DeadlineOptions):
         return Deadline(self.seconds)
 
 
-class Percentile(DeadlineOptions):
+class PercentileOptions(DeadlineOptions):
     """A percentile of the population's expected latencies: that share of the clients is in time in a typical round.
 
-    >>> Percentile(percentile=75.0).start(np.array([10.0, 20.0, 30.0, 40.0, 50.0]), model_bytes=0).seconds
+    >>> PercentileOptions(percentile=75.0).start(np.array([10.0, 20.0, 30.0, 40.0, 50.0]), model_bytes=0).seconds
     40.0
     """
 
@@ -144,13 +144,13 @@ class Percentile(DeadlineOptions):
         return Deadline(_level(expected, self.percentile))
 
 
-class MovingAverage(DeadlineOptions):
+class MovingAverageOptions(DeadlineOptions):
     """A multiple of a moving average of the completed latencies; it begins with the population's expected ones.
 
     Completed latencies are those below the deadline, so the average settles below the population's own percentile;
     `factor` makes up for it.
 
-    >>> deadline = MovingAverage(factor=2.0).start(np.array([10.0, 20.0, 30.0]), model_bytes=0)
+    >>> deadline = MovingAverageOptions(factor=2.0).start(np.array([10.0, 20.0, 30.0]), model_bytes=0)
     >>> deadline.seconds
     40.0
     """
@@ -186,7 +186,7 @@ class ModelScaled(DeadlineOptions):
 
 
 AnyDeadline = Annotated[
-    NoDeadline | Fixed | Percentile | MovingAverage | ModelScaled, pydantic.Field(discriminator="kind")
+    NoDeadline | Fixed | PercentileOptions | MovingAverageOptions | ModelScaled, pydantic.Field(discriminator="kind")
 ]
 """Any kind of deadline, told apart by `kind`."""
 

@@ -25,7 +25,7 @@ ALIKE = 0.75
 MEDIAN_BANDWIDTH = 6100.0
 
 
-class Described(TimedOptions):
+class FeatureDevices(TimedOptions):
     """Devices that follow from a table of features: what selectors see of a client says how long it takes.
 
     Compute time is `compute_median`, times (column / its median) to the power of minus its exponent for every column of
@@ -37,7 +37,7 @@ class Described(TimedOptions):
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder, "phones.csv")
     ...     _ = path.write_text("cpu flops,bandwidth,year\\n1,8000,2019\\n4,8000,2021\\n2,8000,2020\\n")
-    ...     devices = Described(path=path, speed={"cpu flops": 1.0}).draw(3, Streams(1))
+    ...     devices = FeatureDevices(path=path, speed={"cpu flops": 1.0}).draw(3, Streams(1))
     >>> devices.compute, devices.described[1]
     (array([130. ,  32.5,  65. ]), ('cpu flops', 'bandwidth', 'year'))
     """

@@ -65,12 +65,12 @@ class Energy(Options):
         factor = mean_one(streams.generator("power").standard_normal(count), self.spread)
         return Power(*(watts * factor for watts in self.watts(kind)))
 
-    def batteries(self, count: int, streams: Streams) -> Batteries | None:
+    def batteries(self, count: int, streams: Streams) -> BatteryLevels | None:
         """The batteries as they are at the start; None if nobody runs on one."""
         if self.battery is None:
             return None
         share = streams.generator("battery").uniform(self.charged, 1.0, count)
-        return Batteries(self.battery, self.charge_watts, self.battery * share, np.zeros(count))
+        return BatteryLevels(self.battery, self.charge_watts, self.battery * share, np.zeros(count))
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -122,10 +122,10 @@ class Power:
 
 
 @dataclasses.dataclass(eq=False)
-class Batteries:
-    """Joules that are left to each client, and since when it has not spent any.
+class BatteryLevels:
+    """Joules that are left to each client, since when it has not spent any, and what it had then, before it spent.
 
-    >>> batteries = Batteries(100.0, 1.0, np.array([50.0, 90.0]), np.zeros(2))
+    >>> batteries = BatteryLevels(100.0, 1.0, np.array([50.0, 90.0]), np.zeros(2))
     >>> batteries.spend(np.array([0]), np.array([30.0]), now=0.0)
     >>> batteries.at(20.0)
     array([ 40., 100.])
@@ -135,6 +135,11 @@ class Batteries:
     charge_watts: float
     left: FloatArray
     since: FloatArray
+    before: FloatArray = dataclasses.field(default_factory=lambda: np.zeros(0))
+
+    def __post_init__(self) -> None:
+        if not len(self.before):
+            self.before = self.left.copy()
 
     def at(self, now: float) -> FloatArray:
         """What is left to each at this time, charging meanwhile."""
@@ -145,12 +150,13 @@ class Batteries:
         """These clients spend so much in what they begin now."""
         left = self.at(now)[clients]
         self.left[clients] = np.maximum(left - joules, 0.0)
-        self.since[clients] = now
+        self.since[clients], self.before[clients] = now, left
 
     def state(self) -> dict[str, AnyArray]:
         """What a checkpoint holds."""
-        return {"battery/left": self.left, "battery/since": self.since}
+        return {"battery/left": self.left, "battery/since": self.since, "battery/before": self.before}
 
     def restore(self, arrays: Mapping[str, AnyArray]) -> None:
         """Go on from a checkpoint."""
         self.left, self.since = arrays["battery/left"].copy(), arrays["battery/since"].copy()
+        self.before = arrays.get("battery/before", self.left).copy()  # only asynchronous runs look at it

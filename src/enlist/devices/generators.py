@@ -183,10 +183,10 @@ class Mixture(DeviceOptions):
         return DirectDevices(mean, spread, self.floor, self.scale, streams)
 
 
-class Equal(TimedOptions):
+class EqualDevices(TimedOptions):
     """Everybody has the same device.
 
-    >>> Equal(compute=10.0).draw(2, Streams(1)).compute
+    >>> EqualDevices(compute=10.0).draw(2, Streams(1)).compute
     array([10., 10.])
     """
 
@@ -206,10 +206,10 @@ class Equal(TimedOptions):
         return self._made(np.full(count, self.compute), np.full(count, self.bandwidth), streams)
 
 
-class Failures(Options):
+class DeviceFailures(Options):
     """Crashes: each participation fails with the same chance, after a uniform fraction of its work.
 
-    >>> crashed, fraction = Failures(crash=0.5).crashes(1, Streams(1), 4)
+    >>> crashed, fraction = DeviceFailures(crash=0.5).crashes(1, Streams(1), 4)
     >>> crashed, fraction.round(2)
     (array([ True, False, False,  True]), array([0.13, 1.  , 1.  , 0.68]))
     """

@@ -39,10 +39,10 @@ class Attack(Options, abc.ABC):
         """Change an update in place before it is sent; nothing if it only spoils samples."""
 
 
-class LabelFlip(Attack):
+class LabelFlipAttack(Attack):
     """Wrong labels: of two classes the other one, of more any other; in a regression, noise on the targets.
 
-    >>> flip = LabelFlip()
+    >>> flip = LabelFlipAttack()
     >>> flip.spoil(Samples(x=np.zeros((4, 1)), y=[0, 0, 0, 0]), 2, 2, Streams(1)).y
     array([1, 1, 1, 1])
     """
@@ -61,10 +61,10 @@ class LabelFlip(Attack):
         return Samples(samples.x, noisy_labels(samples.y, whole, [self.wrong], classes, own), samples.users)
 
 
-class NoiseFeatures(Attack):
+class NoiseFeaturesAttack(Attack):
     """Gaussian noise on every input, `scale` times as wide as that input varies in the client's own samples.
 
-    >>> noise = NoiseFeatures(scale=2.0)
+    >>> noise = NoiseFeaturesAttack(scale=2.0)
     >>> spoiled = noise.spoil(Samples(x=[[-1.0], [1.0]] * 500, y=[0, 1] * 500), 2, 2, Streams(1))
     >>> round(float(spoiled.x.std()), 1)  # sqrt(1 + 4)
     2.2
@@ -79,12 +79,12 @@ class NoiseFeatures(Attack):
         return Samples(samples.x + self.scale * samples.x.std(axis=0, dtype=float) * noise, samples.y, samples.users)
 
 
-class SignFlip(Attack):
+class SignFlipAttack(Attack):
     """Updates with the sign turned: the client pushes the model away from what it learned.
 
     >>> import torch
     >>> update = Vectors(torch.ones(2), torch.zeros(0), torch.zeros(0))
-    >>> SignFlip(factor=2.0).distort(update)
+    >>> SignFlipAttack(factor=2.0).distort(update)
     >>> update.parameters
     tensor([-2., -2.])
     """
@@ -97,12 +97,12 @@ class SignFlip(Attack):
         update.parameters.mul_(-self.factor)
 
 
-class Scaled(Attack):
+class ScaledAttack(Attack):
     """Updates blown up: the client wants more weight than it is given.
 
     >>> import torch
     >>> update = Vectors(torch.ones(2), torch.zeros(0), torch.zeros(0))
-    >>> Scaled().distort(update)
+    >>> ScaledAttack().distort(update)
     >>> update.parameters
     tensor([10., 10.])
     """
@@ -115,12 +115,12 @@ class Scaled(Attack):
         update.parameters.mul_(self.factor)
 
 
-class Constant(Attack):
+class ConstantUpdate(Attack):
     """Updates in which every number is the same, buffers included.
 
     >>> import torch
     >>> update = Vectors(torch.ones(2), torch.ones(1), torch.zeros(0))
-    >>> Huge().distort(update)
+    >>> HugeAttack().distort(update)
     >>> update.parameters
     tensor([3.0000e+38, 3.0000e+38])
     """
@@ -136,10 +136,10 @@ class Constant(Attack):
         """What it is filled with."""
 
 
-class NotANumber(Constant):
+class NotANumberAttack(ConstantUpdate):
     """Updates of nothing but NaN.
 
-    >>> NotANumber().number
+    >>> NotANumberAttack().number
     nan
     """
 
@@ -151,10 +151,10 @@ class NotANumber(Constant):
         return math.nan
 
 
-class Infinite(Constant):
+class InfiniteAttack(ConstantUpdate):
     """Updates of nothing but infinities.
 
-    >>> Infinite().number
+    >>> InfiniteAttack().number
     inf
     """
 
@@ -166,10 +166,10 @@ class Infinite(Constant):
         return math.inf
 
 
-class Huge(Constant):
+class HugeAttack(ConstantUpdate):
     """Updates of finite numbers so large that a sum of them overflows.
 
-    >>> Huge(value=-1e30).number
+    >>> HugeAttack(value=-1e30).number
     -1e+30
     """
 

@@ -18,11 +18,11 @@ import torch.nn.functional as functional
 from torch import Tensor, nn
 
 from enlist._internal.typing import BoolArray, IntArray
-from enlist.training.flat import Layout, Place, Vectors
-from enlist.training.local import LocalTraining, Report, Task, batches
+from enlist.training.flat import Layout, TensorPlace, Vectors
+from enlist.training.local import LocalTraining, Report, TrainingTask, batches
 
 if TYPE_CHECKING:
-    from enlist.training.engine import Engine
+    from enlist.training.engine import ModuleTrainer
 
 _clip = torch.ops.aten.threshold_backward.grad_input
 
@@ -36,7 +36,7 @@ class DenseChain:
     >>> DenseChain.of(nn.Sequential(nn.Linear(4, 3), nn.Tanh(), nn.Linear(3, 2)))
     """
 
-    layers: tuple[tuple[Place, Place], ...]
+    layers: tuple[tuple[TensorPlace, TensorPlace], ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> DenseChain | None:
@@ -124,7 +124,7 @@ class Stack:
 
 
 @dataclasses.dataclass(eq=False)
-class _Trained:
+class _TrainedStack:
     """A stack after training, most steps first: whose rows they are, where they started, and what they report."""
 
     stack: Stack
@@ -134,21 +134,22 @@ class _Trained:
 
 
 def train_together(
-    engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: Vectors, updates: Vectors
+    engine: ModuleTrainer, chain: DenseChain, tasks: Sequence[TrainingTask], models: Vectors, updates: Vectors
 ) -> list[Report]:
     """Train the clients of `tasks` side by side; those with fewer steps drop out of the stack when they are done.
 
     >>> import numpy as np
     >>> from enlist.data.dataset import Samples
-    >>> from enlist.training.engine import Engine, Job, Placed
+    >>> from enlist.training.engine import ModuleTrainer, TrainingSetup, SharedSamples
     >>> from enlist.training.flat import Vectors
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> engine = Engine(Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1))
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> setup = TrainingSetup(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1)
+    >>> engine = ModuleTrainer(setup)
     >>> models = Vectors.zeros(engine.flat.layout, 1)
-    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, model_slot=0, update_slot=client) for client in range(2)]
+    >>> tasks = [TrainingTask(i, 0, 4, steps=1 + i, round=1, model_slot=0, update_slot=i) for i in range(2)]
     >>> updates = Vectors.zeros(engine.flat.layout, 2)
     >>> reports = train_together(engine, engine.chain, tasks, models, updates)
-    >>> [report.samples for report in reports], bool(updates.parameters.abs().sum() > 0)
+    >>> [report.num_examples for report in reports], bool(updates.parameters.abs().sum() > 0)
     ([2.0, 4.0], True)
     """
     trained = _trained(engine, chain, tasks, models)
@@ -162,7 +163,12 @@ def train_together(
 
 
 def sum_together(
-    engine: Engine, chain: DenseChain, tasks: Sequence[Task], weights: Sequence[float], models: Vectors, total: Vectors
+    engine: ModuleTrainer,
+    chain: DenseChain,
+    tasks: Sequence[TrainingTask],
+    weights: Sequence[float],
+    models: Vectors,
+    total: Vectors,
 ) -> list[Report] | None:
     """The same, but the sum of all updates times `weights` goes into `total`; None if that is not finite.
 
@@ -170,12 +176,13 @@ def sum_together(
 
     >>> import numpy as np
     >>> from enlist.data.dataset import Samples
-    >>> from enlist.training.engine import Engine, Job, Placed
+    >>> from enlist.training.engine import ModuleTrainer, TrainingSetup, SharedSamples
     >>> from enlist.training.flat import Vectors
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> engine = Engine(Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1))
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> setup = TrainingSetup(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1)
+    >>> engine = ModuleTrainer(setup)
     >>> models = Vectors.zeros(engine.flat.layout, 1)
-    >>> tasks = [Task(client, 0, 4, steps=1 + client, round=1, model_slot=0, update_slot=client) for client in range(2)]
+    >>> tasks = [TrainingTask(i, 0, 4, steps=1 + i, round=1, model_slot=0, update_slot=i) for i in range(2)]
     >>> updates, total = Vectors.zeros(engine.flat.layout, 2), Vectors.zeros(engine.flat.layout)
     >>> _ = train_together(engine, engine.chain, tasks, models, updates)
     >>> _ = sum_together(engine, engine.chain, tasks, [1.0, 3.0], models, total)
@@ -194,7 +201,7 @@ def sum_together(
     return trained.reports if math.isfinite(float(total.parameters.sum())) else None
 
 
-def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: Vectors) -> _Trained:
+def _trained(engine: ModuleTrainer, chain: DenseChain, tasks: Sequence[TrainingTask], models: Vectors) -> _TrainedStack:
     settings = engine.job.settings
     order = sorted(range(len(tasks)), key=lambda index: -tasks[index].steps)  # stable: equal steps keep their order
     ranked = [tasks[index] for index in order]
@@ -214,12 +221,12 @@ def _trained(engine: Engine, chain: DenseChain, tasks: Sequence[Task], models: V
             loss_after=after[row][0],
             accuracy=before[row][1],
             accuracy_gain=after[row][1] - before[row][1],
-            samples=task.samples(settings.batch),
+            num_examples=task.num_examples(settings.batch),
         )
-    return _Trained(stack, order, bases, reports)
+    return _TrainedStack(stack, order, bases, reports)
 
 
-def _descend(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:
+def _descend(stack: Stack, engine: ModuleTrainer, tasks: Sequence[TrainingTask]) -> list[tuple[float, float]]:
     """All steps of all clients; returns the mean and mean square of each one's losses in its first epoch."""
     job, data = engine.job, engine.data["train"]
     plan = _plan(engine, tasks)
@@ -282,7 +289,7 @@ def _first_losses(
     return [(total / count, square / count) for total, square, count in zip(sums, squares, counts, strict=True)]
 
 
-def _plan(engine: Engine, tasks: Sequence[Task]) -> IntArray:
+def _plan(engine: ModuleTrainer, tasks: Sequence[TrainingTask]) -> IntArray:
     """(steps, clients, batch) positions; -1 where a client has no sample."""
     plans = [batches(task, engine.job.settings, engine.streams) for task in tasks]
     shape = (max(len(plan) for plan in plans), len(tasks), max(plan.shape[1] for plan in plans))
@@ -300,7 +307,7 @@ def _loss(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:
     return rows.view(targets.shape)
 
 
-def _accuracies(stack: Stack, engine: Engine, tasks: Sequence[Task]) -> list[tuple[float, float]]:
+def _accuracies(stack: Stack, engine: ModuleTrainer, tasks: Sequence[TrainingTask]) -> list[tuple[float, float]]:
     if not engine.job.measure:
         return [(math.nan, math.nan)] * len(tasks)
     found = []

@@ -9,6 +9,7 @@ import contextlib
 import dataclasses
 import math
 import pickle
+import socket
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -21,23 +22,26 @@ from torch import Tensor, nn
 from enlist._internal.sending import packed
 from enlist._internal.typing import AnyArray
 from enlist.data.dataset import Samples
+from enlist.errors import EnlistError
 from enlist.streams import Streams
 from enlist.training.aggregators import acceptable, too_long
 from enlist.training.dense import DenseChain, sum_together, train_together
 from enlist.training.flat import FlatModule, Layout, Vectors
-from enlist.training.local import LocalTraining, Report, Task, batches
+from enlist.training.local import LocalTraining, Report, TrainingTask, batches
 from enlist.training.memory import shared_copy
 from enlist.training.own import OwnStep
+from enlist.training.precision import Precision, check_precision, lowered
 
 EVALUATION_BATCH = 500
 """Samples per forward pass of an evaluation; fixed, because sums in another order differ in the last bit."""
 
 
 @dataclasses.dataclass(eq=False)
-class Placed:
+class SharedSamples:
     """Samples as tensors that worker processes share; images of a channels-last model are stored that way.
 
-    >>> placed = Placed.of(Samples(np.zeros((4, 3, 8, 8), np.float32), np.zeros(4, np.int64)), channels_last=True)
+    >>> images = Samples(np.zeros((4, 3, 8, 8), np.float32), np.zeros(4, np.int64))
+    >>> placed = SharedSamples.of(images, channels_last=True)
     >>> placed.x.shape, placed.inputs(torch.tensor([0, 2])).shape
     (torch.Size([4, 8, 8, 3]), torch.Size([2, 3, 8, 8]))
     """
@@ -47,7 +51,7 @@ class Placed:
     channels_last: bool
 
     @classmethod
-    def of(cls, samples: Samples, channels_last: bool = False, shared: bool = False) -> Placed:
+    def of(cls, samples: Samples, channels_last: bool = False, shared: bool = False) -> SharedSamples:
         """The samples' arrays as tensors, in shared memory if asked for."""
         x, y = torch.from_numpy(np.ascontiguousarray(samples.x)), torch.from_numpy(np.ascontiguousarray(samples.y))
         channels_last = channels_last and x.dim() == 4
@@ -62,11 +66,11 @@ class Placed:
         return self.x.numpy(), self.y.numpy(), self.channels_last
 
     @classmethod
-    def received(cls, x: AnyArray, y: AnyArray, channels_last: bool, shared: bool = False) -> Placed:
+    def received(cls, x: AnyArray, y: AnyArray, channels_last: bool, shared: bool = False) -> SharedSamples:
         """Samples that were sent as arrays, which may be read-only, and are not copied unless workers share them.
 
-        >>> placed = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-        >>> len(Placed.received(*placed.sent()))
+        >>> placed = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+        >>> len(SharedSamples.received(*placed.sent()))
         4
         """
         with warnings.catch_warnings():
@@ -86,26 +90,28 @@ class Placed:
 
 
 @dataclasses.dataclass(eq=False)
-class Job:
+class TrainingSetup:
     """All that a process needs to train: the module, the samples, how to train, and the seed of the streams.
 
     loss         of each sample of a batch, from outputs and targets; if not given, see `sample_losses`
     optimiser    makes an optimiser of parameters and lr; if not given, SGD
+    precision    of the products in training
 
-    >>> data = Placed.of(Samples(np.zeros((6, 2), np.float32), np.zeros(6, np.int64)))
-    >>> Job(nn.Linear(2, 3), 3, LocalTraining(), {"train": data}, seed=1).classes
+    >>> data = SharedSamples.of(Samples(np.zeros((6, 2), np.float32), np.zeros(6, np.int64)))
+    >>> TrainingSetup(nn.Linear(2, 3), 3, LocalTraining(), {"train": data}, seed=1).classes
     3
     """
 
     module: nn.Module
     classes: int
     settings: LocalTraining
-    data: dict[str, Placed]
+    data: dict[str, SharedSamples]
     seed: int
     measure: bool = False
     device: str = "cpu"
     loss: Callable[[Tensor, Tensor], Tensor] | None = None
     optimiser: Callable[..., Any] | None = None
+    precision: Precision = "float32"
 
     def chain(self) -> DenseChain | None:
         """The dense layers that the module is, if they can be trained for many clients at once; written-out gradients
@@ -118,25 +124,30 @@ class Job:
         return _received, (module, *(getattr(self, field.name) for field in dataclasses.fields(self)[1:]))
 
 
-def _received(module: bytes, *others: Any) -> Job:
-    return Job(pickle.loads(module), *others)  # of a process of ours, through a pipe of ours
+def _received(module: bytes, *others: Any) -> TrainingSetup:
+    return TrainingSetup(pickle.loads(module), *others)  # of a process of ours, through a pipe of ours
 
 
-class Engine:
+class ModuleTrainer:
     """Trains and evaluates; keeps one module, whatever the number of clients.
 
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> job = Job(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1)
-    >>> engine = Engine(job)
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> job = TrainingSetup(nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data}, seed=1)
+    >>> engine = ModuleTrainer(job)
     >>> models, updates = Vectors.zeros(engine.flat.layout, 1), Vectors.zeros(engine.flat.layout, 1)
-    >>> report = engine.train([Task(0, 0, 4, steps=2, round=1, model_slot=0, update_slot=0)], models, updates)[0]
-    >>> round(report.loss, 2), report.samples
+    >>> task = TrainingTask(0, 0, 4, steps=2, round=1, model_slot=0, update_slot=0)
+    >>> report = engine.train([task], models, updates)[0]
+    >>> round(report.loss, 2), report.num_examples
     (0.69, 4.0)
     """
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: TrainingSetup) -> None:
         self.job = job
         self.device = torch.device(job.device)
+        if self.device.type == "cuda" and not torch.cuda.is_available():
+            raise EnlistError(
+                f"device is {job.device}, but PyTorch finds no CUDA device on {socket.gethostname()}; use the cpu."
+            )
         self.data = {name: _moved(data, self.device) for name, data in job.data.items()}
         self.streams = Streams(job.seed)
         self.flat = FlatModule(job.module, None if self.device.type == "cpu" else self.device)
@@ -147,15 +158,19 @@ class Engine:
             job.loss.call.to(self.device)  # type: ignore[union-attr]
         self.random = any("dropout" in type(part).__name__.lower() for part in job.module.modules())
         self.random |= getattr(job.module, "uses_randomness", False)
+        self.lowered = job.precision != "float32"
+        check_precision(job.precision, job.device, self.chain is not None)
         self.normalised = any(isinstance(part, nn.modules.batchnorm._BatchNorm) for part in job.module.modules())
 
-    def train(self, tasks: Sequence[Task], models: Vectors, updates: Vectors) -> list[Report]:
+    def train(self, tasks: Sequence[TrainingTask], models: Vectors, updates: Vectors) -> list[Report]:
         """Train the clients of `tasks`; each update goes into its slot. A client that raises fails alone."""
         if self.chain is not None:
             return train_together(self, self.chain, tasks, models, updates)
         return [self._train_or_fail(task, models, updates) for task in tasks]
 
-    def reduce(self, tasks: Sequence[Task], weights: Sequence[float], models: Vectors, total: Vectors) -> list[Report]:
+    def reduce(
+        self, tasks: Sequence[TrainingTask], weights: Sequence[float], models: Vectors, total: Vectors
+    ) -> list[Report]:
         """Train the clients of `tasks`; the sum of their updates times `weights` goes into `total`.
 
         Buffers are summed likewise, of counters the largest is taken. An update that is not finite is left out, and
@@ -166,13 +181,13 @@ class Engine:
             if found is not None:
                 return found
         updates = Vectors.zeros(self.flat.layout, len(tasks))
-        placed = [dataclasses.replace(task, update_slot=slot) for slot, task in enumerate(tasks)]
+        placed = [task._replace(update_slot=slot) for slot, task in enumerate(tasks)]
         reports = self.train(placed, models, updates)
         total.clear()
         for slot, (report, weight) in enumerate(zip(reports, weights, strict=True)):
             reason = report.error or refused(updates[slot], self.flat.layout)
             if reason:
-                reports[slot] = dataclasses.replace(report, error=reason)
+                reports[slot] = report._replace(error=reason)
             else:
                 total.add(updates[slot], weight)
         return reports
@@ -190,13 +205,13 @@ class Engine:
         with torch.inference_mode():
             return torch.cat([self.job.module(self.data[part].inputs(slice(*span))) for span in ends]).cpu()
 
-    def _train_or_fail(self, task: Task, models: Vectors, updates: Vectors) -> Report:
+    def _train_or_fail(self, task: TrainingTask, models: Vectors, updates: Vectors) -> Report:
         try:
             return self._train(task, models[task.model_slot], updates[task.update_slot])
         except Exception as error:  # whatever a user's model raises, it is this client's failure
             return Report(error=f"{type(error).__name__}: {error}")
 
-    def _train(self, task: Task, base: Vectors, update: Vectors) -> Report:
+    def _train(self, task: TrainingTask, base: Vectors, update: Vectors) -> Report:
         data, weights = self.data["train"], self.flat.vectors.parameters
         self.flat.vectors.copy_(base)
         before = self._accuracy(task)
@@ -205,7 +220,9 @@ class Engine:
         with self._own_randomness(self.random or self.own, "masks", task.round, task.client):
             step = self._step(self.job.settings.rate(task.round))
             for inputs, targets in self._batches(task, data):
-                loss = self._losses(self.job.module(inputs), targets)
+                with lowered(self.job.precision, self.job.device):
+                    outputs = self.job.module(inputs)
+                loss = self._losses(outputs.float() if self.lowered else outputs, targets)
                 gradients = torch.autograd.grad(loss.mean(), self.parameters, allow_unused=True)
                 step(gradients)
                 losses.append(loss.detach())
@@ -220,20 +237,20 @@ class Engine:
             loss_after=after[0],
             accuracy=before[1],
             accuracy_gain=after[1] - before[1],
-            samples=task.samples(self.job.settings.batch),
+            num_examples=task.num_examples(self.job.settings.batch),
         )
 
-    def _step(self, rate: float) -> Step | OwnStep:
+    def _step(self, rate: float) -> SGDStep | OwnStep:
         if self.job.optimiser is not None:
             return OwnStep(self.job.optimiser, rate, self.job.settings.prox, self.parameters)
-        return Step(self.job.settings, rate, self.flat, self.parameters)
+        return SGDStep(self.job.settings, rate, self.flat, self.parameters)
 
     def _losses(self, outputs: Tensor, targets: Tensor) -> Tensor:
         if self.job.loss is None:
             return sample_losses(outputs, targets, self.job.classes)
         return self.job.loss(outputs if self.job.classes else outputs.reshape(targets.shape), targets)
 
-    def _batches(self, task: Task, data: Placed) -> Iterator[tuple[Tensor, Tensor]]:
+    def _batches(self, task: TrainingTask, data: SharedSamples) -> Iterator[tuple[Tensor, Tensor]]:
         plan = batches(task, self.job.settings, self.streams)
         per_epoch = math.ceil(task.size / plan.shape[1])
         for first in range(0, len(plan), per_epoch):
@@ -246,7 +263,7 @@ class Engine:
                     continue  # a batch norm cannot learn from a single sample
                 yield inputs[batch], targets[batch]
 
-    def _first_epoch(self, task: Task) -> int:
+    def _first_epoch(self, task: TrainingTask) -> int:
         """Steps of the first epoch that are really taken."""
         whole, rest = divmod(task.size, self.job.settings.batch)
         return whole + (rest > int(self.normalised))
@@ -262,13 +279,13 @@ class Engine:
             torch.manual_seed(self.streams.number(purpose, *position))
             yield
 
-    def _accuracy(self, task: Task) -> tuple[float, float]:
+    def _accuracy(self, task: TrainingTask) -> tuple[float, float]:
         if not self.job.measure:
             return math.nan, math.nan
         loss, right = self._measured(self.data["train"], task.start, task.stop)
         return loss / task.size, right / task.size if self.job.classes else math.nan
 
-    def _measured(self, data: Placed, start: int, stop: int) -> tuple[float, int]:
+    def _measured(self, data: SharedSamples, start: int, stop: int) -> tuple[float, int]:
         self.job.module.eval()
         total, right = 0.0, 0
         with torch.inference_mode(), self._own_randomness(self.job.loss is not None, "judged", start):
@@ -281,12 +298,12 @@ class Engine:
         return total, right
 
 
-class Step:
+class SGDStep:
     """One step of SGD on the flat parameters.
 
     >>> flat = FlatModule(nn.Linear(1, 1, bias=False))
     >>> _ = flat.vectors.parameters.fill_(1.0)
-    >>> Step(LocalTraining(), 0.5, flat, list(flat.module.parameters()))([torch.tensor([[2.0]])])
+    >>> SGDStep(LocalTraining(), 0.5, flat, list(flat.module.parameters()))([torch.tensor([[2.0]])])
     >>> flat.module.weight.item()
     0.0
     """
@@ -339,8 +356,8 @@ def sample_losses(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:
     return (outputs.reshape(targets.shape) - targets).square()
 
 
-def _moved(data: Placed, device: torch.device) -> Placed:
-    return data if device.type == "cpu" else Placed(data.x.to(device), data.y.to(device), data.channels_last)
+def _moved(data: SharedSamples, device: torch.device) -> SharedSamples:
+    return data if device.type == "cpu" else SharedSamples(data.x.to(device), data.y.to(device), data.channels_last)
 
 
 def refused(update: Vectors, layout: Layout) -> str:

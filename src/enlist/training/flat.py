@@ -20,10 +20,10 @@ ALIGNMENT = 16
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class TensorPlace:
     """Where one named tensor lies in a flat vector; 4-D weights may be stored channels-last.
 
-    >>> Place("weight", (2, 3), 0).view(torch.arange(16.0)).tolist()
+    >>> TensorPlace("weight", (2, 3), 0).view(torch.arange(16.0)).tolist()
     [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     """
 
@@ -52,9 +52,9 @@ class Layout:
     (64, 32, 16, 16)
     """
 
-    parameters: tuple[Place, ...]
-    buffers: tuple[Place, ...]
-    counters: tuple[Place, ...]
+    parameters: tuple[TensorPlace, ...]
+    buffers: tuple[TensorPlace, ...]
+    counters: tuple[TensorPlace, ...]
 
     @classmethod
     def of(cls, module: nn.Module) -> Layout:
@@ -201,14 +201,14 @@ class FlatModule:
                     state[place.name].data = view
 
 
-def _places(tensors: Iterable[tuple[str, Tensor]], channels_last: bool) -> tuple[Place, ...]:
-    places: list[Place] = []
+def _places(tensors: Iterable[tuple[str, Tensor]], channels_last: bool) -> tuple[TensorPlace, ...]:
+    places: list[TensorPlace] = []
     for name, tensor in tensors:
-        places.append(Place(name, tuple(tensor.shape), _end(places), channels_last and tensor.dim() == 4))
+        places.append(TensorPlace(name, tuple(tensor.shape), _end(places), channels_last and tensor.dim() == 4))
     return tuple(places)
 
 
-def _end(places: Sequence[Place]) -> int:
+def _end(places: Sequence[TensorPlace]) -> int:
     if not places:
         return 0
     return -(-(places[-1].start + math.prod(places[-1].shape)) // ALIGNMENT) * ALIGNMENT

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 import pydantic
@@ -85,8 +84,7 @@ def check_work(name: str, times: int, samples: int) -> None:
         )
 
 
-@dataclasses.dataclass(frozen=True)
-class Task:
+class TrainingTask(NamedTuple):
     """One participation: a client trains a model for some steps.
 
     start, stop   where its samples lie in the shared arrays
@@ -94,7 +92,7 @@ class Task:
     model_slot    where the model lies that it starts from, among the trainer's models
     update_slot   where its update goes, among the trainer's updates
 
-    >>> Task(client=3, start=0, stop=40, steps=2, round=1, model_slot=0, update_slot=0).size
+    >>> TrainingTask(client=3, start=0, stop=40, steps=2, round=1, model_slot=0, update_slot=0).size
     40
     """
 
@@ -111,24 +109,25 @@ class Task:
         """Samples the client holds."""
         return self.stop - self.start
 
-    def samples(self, batch: int) -> float:
+    def num_examples(self, batch: int) -> float:
         """Samples it trains on."""
-        return float(min(self.size, self.steps * batch))
+        size, most = self.stop - self.start, self.steps * batch
+        return float(size if size < most else most)
 
 
-@dataclasses.dataclass(frozen=True)
-class Report:
+class Report(NamedTuple):
     """What a client measured; a value that was not measured is NaN.
 
     loss, loss_rms    mean and root mean square over the samples of the first epoch, before each step
     loss_after        mean over its samples after training
     accuracy          of the model it was sent, on its samples
     accuracy_gain     after training minus before
-    samples           samples it trained on
+    num_examples      samples it trained on
     update_norm       length of its update, and `sketch`, a few numbers of it: measured by the server if they are needed
+    contribution      what its update is worth to the server, measured there if it is needed
     error             why it failed, or empty
 
-    >>> Report(samples=20.0).error
+    >>> Report(num_examples=20.0).error
     ''
     """
 
@@ -137,16 +136,17 @@ class Report:
     loss_after: float = math.nan
     accuracy: float = math.nan
     accuracy_gain: float = math.nan
-    samples: float = 0.0
+    num_examples: float = 0.0
     error: str = ""
     update_norm: float = math.nan
     sketch: FloatArray | None = None
+    contribution: float = math.nan
 
 
-def batches(task: Task, settings: LocalTraining, streams: Streams) -> IntArray:
+def batches(task: TrainingTask, settings: LocalTraining, streams: Streams) -> IntArray:
     """Positions of the samples of every step, (steps, batch), -1 where the last batch of an epoch is not full.
 
-    >>> task = Task(0, 10, 15, steps=3, round=1, model_slot=0, update_slot=0)
+    >>> task = TrainingTask(0, 10, 15, steps=3, round=1, model_slot=0, update_slot=0)
     >>> batches(task, LocalTraining(batch=3), Streams(1)).shape
     (3, 3)
     """

@@ -16,6 +16,7 @@ from enlist._internal.importing import full_name, imported, source_digest
 from enlist._internal.options import GrownOptions, Options
 from enlist.errors import InputError
 from enlist.training.local import LocalTraining
+from enlist.training.precision import Precision
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) of a batch -> the loss of each sample, (n,)."""
@@ -96,7 +97,7 @@ class Training(GrownOptions, LocalTraining):
     'mine:focal'
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"loss", "optimiser"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"loss", "optimiser", "precision"})
 
     loss: Code | None = pydantic.Field(
         None,
@@ -107,6 +108,12 @@ class Training(GrownOptions, LocalTraining):
         None,
         description="An optimiser of yours, such as 'torch.optim:Adam', or a table, called with the parameters and lr; "
         "every client begins anew in every round. If not given, SGD.",
+    )
+
+    precision: Precision = pydantic.Field(
+        "float32",
+        description="'bf16' computes convolutions and products of training in bfloat16, which is faster where the "
+        "processor has instructions for it; weights, sums and evaluations stay float32. Results differ from float32's.",
     )
 
     @pydantic.field_validator("loss", "optimiser", mode="before")
@@ -138,19 +145,19 @@ class Training(GrownOptions, LocalTraining):
         if self.loss is not None:
             loss = self.loss.called("training.loss")
             _try_loss(loss, self.loss, module, shape, classes)
-            found["loss"] = Sent(loss)
+            found["loss"] = ByValue(loss)
         if self.optimiser is not None:
             made = functools.partial(self.optimiser.found("training.optimiser"), **self.optimiser.options)
             _try_optimiser(made, self.optimiser)
-            found["optimiser"] = Sent(made)
+            found["optimiser"] = ByValue(made)
         return found
 
 
-class Sent:
+class ByValue:
     """Something to call that other processes get by value if they cannot import it; it is never written to disk.
 
     >>> import pickle
-    >>> pickle.loads(pickle.dumps(Sent(lambda x: x + 1)))(2)
+    >>> pickle.loads(pickle.dumps(ByValue(lambda x: x + 1)))(2)
     3
     """
 
@@ -164,8 +171,8 @@ class Sent:
         return _received, (cloudpickle.dumps(self.call),)
 
 
-def _received(content: bytes) -> Sent:
-    return Sent(cloudpickle.loads(content))
+def _received(content: bytes) -> ByValue:
+    return ByValue(cloudpickle.loads(content))
 
 
 class OwnStep:

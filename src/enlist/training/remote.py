@@ -11,6 +11,7 @@ import collections
 import dataclasses
 import logging
 import pickle
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,10 +20,11 @@ import torch
 from enlist._internal.typing import AnyArray
 from enlist.engine import REPLACED, Actor, Engine, keep_freed_memory
 from enlist.errors import EnlistError
-from enlist.training.crew import ADVICE, Request, answered
-from enlist.training.engine import Engine as TrainingEngine
-from enlist.training.engine import Job, Placed
+from enlist.training.engine import ModuleTrainer as TrainingEngine
+from enlist.training.engine import SharedSamples, TrainingSetup
 from enlist.training.flat import Vectors
+from enlist.training.idle import IdleTasks
+from enlist.training.local_workers import ADVICE, Request, answered
 
 AHEAD = 2
 """Requests that a worker has at hand, so that it need not wait for the next one."""
@@ -32,7 +34,7 @@ LOGGER = logging.getLogger("enlist")
 Arrays = tuple[AnyArray, ...]
 
 
-class RemoteCrew:
+class RemoteWorkers:
     """Workers of an engine's cluster that answer requests.
 
     A worker that is lost is replaced, and what it was doing is done again; a request that is lost three times is an
@@ -44,16 +46,16 @@ class RemoteCrew:
     >>> from enlist.engine import local
     >>> from enlist.training.flat import Layout
     >>> from enlist.training.local import LocalTraining
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {"test": data}, seed=1)
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {"test": data}, seed=1)
     >>> places = Vectors.zeros(Layout.of(job.module), 1)
-    >>> crew = RemoteCrew(job, 1, local(), places, places)
+    >>> crew = RemoteWorkers(job, 1, local(), places, places)
     >>> crew.run([("evaluate", (0, "test", 0, 4)), ("evaluate", (0, "test", 0, 1))])[1][1]
     1
     >>> crew.close()
     """
 
-    def __init__(self, job: Job, count: int, engine: Engine, models: Vectors, updates: Vectors) -> None:
+    def __init__(self, job: TrainingSetup, count: int, engine: Engine, models: Vectors, updates: Vectors) -> None:
         self.engine, self.models, self.updates = engine, models, updates
         self.content = pickle.dumps(dataclasses.replace(job, data={}))
         self.parts = tuple((name, placed.channels_last) for name, placed in job.data.items())
@@ -62,6 +64,9 @@ class RemoteCrew:
         self.placed: dict[int, Any] = {}
         self.workers: list[Actor] = []
         self.starting: set[Actor] = set()
+        self.meanwhile = IdleTasks()
+        self.busy = 0.0
+        """Seconds that all workers together were busy with the requests of the last `run`."""
         try:
             for _ in range(count):
                 self.workers.append(self._hired())
@@ -81,6 +86,7 @@ class RemoteCrew:
     def run(self, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests."""
         answers: dict[int, Any] = {}
+        self.busy = 0.0
         lost: collections.Counter[int] = collections.Counter()
         waiting = collections.deque(range(len(requests)))
         given: dict[Actor, collections.deque[int]] = {worker: collections.deque() for worker in self.workers}
@@ -90,6 +96,9 @@ class RemoteCrew:
                     if waiting and worker not in self.starting and len(given[worker]) < AHEAD:
                         given[worker].append(waiting.popleft())
                         self._ask(worker, requests[given[worker][-1]])
+            if (trouble := self.meanwhile.attempt()) is not None:
+                self._forget(given)
+                raise trouble
             busy = [worker for worker in self.workers if given[worker] or worker in self.starting]
             for worker in self.engine.ready(busy):
                 answer = worker.answer()
@@ -125,9 +134,10 @@ class RemoteCrew:
         known = tuple((slot, self.versions[slot]) for slot in slots)
         self.engine.ask([worker], "answer", request, known, *(self.placed[slot] for slot in slots))
 
-    def _taken(self, request: Request, answer: tuple[Any, Arrays]) -> Any:
+    def _taken(self, request: Request, answer: tuple[Any, Arrays, float]) -> Any:
         """Put what a worker has sent where its master looks for it; returns the rest of the answer."""
-        found, arrays = answer
+        found, arrays, seconds = answer
+        self.busy += seconds
         command, arguments = request
         slots: list[int] = []
         if command == "train":
@@ -167,7 +177,7 @@ class RemoteWorker:
     """What a worker on another machine is: an engine, and places of its own for models.
 
     >>> from enlist.training.local import LocalTraining
-    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
+    >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
     >>> RemoteWorker(pickle.dumps(job), []).models.parameters.shape
     torch.Size([1, 32])
     """
@@ -176,8 +186,8 @@ class RemoteWorker:
         torch.set_num_threads(1)
         keep_freed_memory()
         pairs = zip(arrays[::2], arrays[1::2], strict=True)
-        data = {name: Placed.received(*pair, last) for (name, last), pair in zip(parts, pairs, strict=True)}
-        job: Job = pickle.loads(content)  # of the driver, whose code runs here anyway
+        data = {name: SharedSamples.received(*pair, last) for (name, last), pair in zip(parts, pairs, strict=True)}
+        job: TrainingSetup = pickle.loads(content)  # of the driver, whose code runs here anyway
         self.engine = TrainingEngine(dataclasses.replace(job, data=data))
         self.layout = self.engine.flat.layout
         self.models = Vectors.zeros(self.layout, 1)
@@ -187,19 +197,21 @@ class RemoteWorker:
         """Whether the worker has come so far."""
         return True
 
-    def answer(self, request: Request, known: Sequence[tuple[int, int]], *models: Arrays) -> tuple[Any, Arrays]:
-        """The answer to a request, and the updates or the sum that it leaves."""
+    def answer(self, request: Request, known: Sequence[tuple[int, int]], *models: Arrays) -> tuple[Any, Arrays, float]:
+        """The answer to a request, the updates or the sum that it leaves, and the seconds that it took."""
+        began = time.perf_counter()
         for (slot, version), model in zip(known, models, strict=True):
             if self.held.get(slot) != version:
                 self._hold(slot, model)
                 self.held[slot] = version
         command, arguments = request
         if command not in ("train", "reduce"):
-            return answered(self.engine, self.models, self.models, request), ()
-        tasks = [dataclasses.replace(task, update_slot=slot) for slot, task in enumerate(arguments[0])]
+            return answered(self.engine, self.models, self.models, request), (), time.perf_counter() - began
+        tasks = [task._replace(update_slot=slot) for slot, task in enumerate(arguments[0])]
         updates = Vectors.zeros(self.layout, len(tasks) if command == "train" else 1)
         moved: tuple[Any, ...] = (tasks,) if command == "train" else (tasks, arguments[1], 0)
-        return answered(self.engine, self.models, updates, (command, moved)), _arrays(updates)
+        found = answered(self.engine, self.models, updates, (command, moved))
+        return found, _arrays(updates), time.perf_counter() - began
 
     def _hold(self, slot: int, model: Arrays) -> None:
         if slot >= len(self.models.parameters):

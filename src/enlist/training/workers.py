@@ -9,6 +9,8 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import operator
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -18,11 +20,13 @@ import torch
 from enlist._internal import checks
 from enlist.engine import Actor
 from enlist.engine import Engine as ProcessEngine
-from enlist.training.crew import Crew, Request, answered
-from enlist.training.engine import EVALUATION_BATCH, Engine, Job
+from enlist.training.engine import EVALUATION_BATCH, ModuleTrainer, TrainingSetup
 from enlist.training.flat import Layout, Vectors
-from enlist.training.local import Report, Task
-from enlist.training.remote import RemoteCrew
+from enlist.training.idle import Errand
+from enlist.training.local import Report, TrainingTask
+from enlist.training.local_workers import LocalWorkers, Request, answered
+from enlist.training.remote import RemoteWorkers
+from enlist.training.times import TimeSpent
 
 STACK_BYTES = 5 * 2**20
 """Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
@@ -32,6 +36,7 @@ GROUPS = 4
 SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
 EVALUATION_PART = 4 * EVALUATION_BATCH
+ROUND = operator.attrgetter("round")
 MOST_WORKERS = 4096
 """More processes than any machine has cores; a mistake rather than a wish."""
 
@@ -50,20 +55,21 @@ class Trainer:
 
     >>> import numpy as np
     >>> from enlist.data.dataset import Samples
-    >>> from enlist.training.engine import Placed
+    >>> from enlist.training.engine import SharedSamples
     >>> from enlist.training.local import LocalTraining
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(batch=2, lr=0.1), {"train": data, "test": data}, seed=1)
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> parts, settings = {"train": data, "test": data}, LocalTraining(batch=2, lr=0.1)
+    >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, settings, parts, seed=1)
     >>> with Trainer(job) as trainer:
     ...     trainer.put(0, Vectors.zeros(trainer.layout))
-    ...     for report, update in trainer.train([Task(0, 0, 4, steps=2, round=1, model_slot=0, update_slot=0)]):
+    ...     for report, update in trainer.train([TrainingTask(0, 0, 4, steps=2, round=1, model_slot=0, update_slot=0)]):
     ...         print(round(report.loss, 2), update.parameters.abs().sum() > 0)
     ...     trainer.evaluate(0, "test")[1]
     0.69 tensor(True)
     0.5
     """
 
-    def __init__(self, job: Job, workers: int = 0, engine: ProcessEngine | None = None) -> None:
+    def __init__(self, job: TrainingSetup, workers: int = 0, engine: ProcessEngine | None = None) -> None:
         checks.whole("workers", workers, minimum=0, maximum=MOST_WORKERS)
         self.job, self.layout = job, Layout.of(job.module)
         self.chain = job.chain()
@@ -72,12 +78,13 @@ class Trainer:
         self.models = Vectors.zeros(self.layout, 1, shared=self.shared)
         self.updates = Vectors.zeros(self.layout, 1, shared=self.shared)
         self.slots = [self.updates[0]]
-        self.engine = Engine(job) if workers == 0 else None
-        self.crew: Crew | RemoteCrew | None = None
+        self.engine = ModuleTrainer(job) if workers == 0 else None
+        self._spent = TimeSpent()
+        self.crew: LocalWorkers | RemoteWorkers | None = None
         if workers and remote is not None:
-            self.crew = RemoteCrew(job, workers, remote, self.models, self.updates)
+            self.crew = RemoteWorkers(job, workers, remote, self.models, self.updates)
         elif workers:
-            self.crew = Crew(job, workers, self.models, self.updates)
+            self.crew = LocalWorkers(job, workers, self.models, self.updates)
 
     @property
     def workers(self) -> list[Actor]:
@@ -96,7 +103,7 @@ class Trainer:
         if self.crew is not None:
             self.crew.changed(slot)
 
-    def train(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+    def train(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
         """Train all tasks; an update is valid until the next one is taken."""
         wave = self._wave()
         for start in range(0, len(tasks), wave):
@@ -111,8 +118,8 @@ class Trainer:
                 yield reports[task.update_slot], self.slots[task.update_slot]
 
     def reduce(
-        self, tasks: Sequence[Task], weights: Sequence[float]
-    ) -> Iterator[tuple[list[Task], list[Report], Vectors]]:
+        self, tasks: Sequence[TrainingTask], weights: Sequence[float]
+    ) -> Iterator[tuple[list[TrainingTask], list[Report], Vectors]]:
         """Train all tasks; yields, group by group, reports and the sum of the good updates times their weights.
 
         Adding where the updates are saves passing them on; groups and their order do not depend on the workers.
@@ -159,6 +166,23 @@ class Trainer:
         answers = self._run([("outputs", (slot, part, *span)) for span in spans])
         return torch.from_numpy(np.concatenate(answers))
 
+    def meanwhile(self, errand: Errand) -> None:
+        """Do something that no later round depends on: while workers train or, if there are none, now."""
+        if self.crew is None:
+            errand()
+        else:
+            self.crew.meanwhile.add(errand)
+
+    def catch_up(self) -> None:
+        """Do what was to be done while workers train."""
+        if self.crew is not None:
+            self.crew.meanwhile.run()
+
+    def spent(self) -> TimeSpent:
+        """Where the seconds went since this was last asked."""
+        found, self._spent = self._spent, TimeSpent()
+        return found
+
     def close(self) -> None:
         """End the workers."""
         if self.crew is not None:
@@ -176,29 +200,42 @@ class Trainer:
 
     def _run(self, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests."""
+        began, busy = time.perf_counter(), math.inf
         if self.crew is not None:
-            return self.crew.run(requests)
-        assert self.engine is not None
-        with one_thread():
-            return [answered(self.engine, self.models, self.updates, request) for request in requests]
+            answers = self.crew.run(requests)
+            busy = self.crew.busy / len(self.crew.workers)
+        else:
+            assert self.engine is not None
+            with one_thread():
+                answers = [answered(self.engine, self.models, self.updates, request) for request in requests]
+        self._note(requests, time.perf_counter() - began, busy)
+        return answers
+
+    def _note(self, requests: Sequence[Request], seconds: float, busy: float) -> None:
+        """Note how long requests took, and how long workers were busy with them, on average."""
+        if requests and requests[0][0] in ("train", "reduce"):
+            trained = min(busy, seconds)
+            self._spent += TimeSpent(train=trained, wait=seconds - trained)
+        else:
+            self._spent += TimeSpent(evaluate=seconds)
 
 
-def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[Task]]:
+def grouped(tasks: Sequence[TrainingTask], together: bool, layout: Layout) -> list[list[TrainingTask]]:
     """Who is trained side by side, the most expensive group first; a fixed function of tasks and model.
 
     Clients with like numbers of steps go together, in groups of about equal cost. Measured for the MLP 784-200-10, a
     step of a group costs 0.8 clients and one for each client in it.
 
     >>> from torch import nn
-    >>> tasks = [Task(client, 0, 20, 1 + client % 2, 1, model_slot=0, update_slot=client) for client in range(12)]
+    >>> tasks = [TrainingTask(i, 0, 20, 1 + i % 2, 1, model_slot=0, update_slot=i) for i in range(12)]
     >>> [[task.client for task in group] for group in grouped(tasks, True, Layout.of(nn.Linear(2, 2)))]
     [[5, 7, 9], [1, 3], [11, 0, 2], [4, 6, 8, 10]]
     """
     if not together:
         return [[task] for task in sorted(tasks, key=lambda task: -task.steps)]
     most = max(1, min(MOST_TOGETHER, STACK_BYTES // (4 * layout.size)))
-    groups: list[list[Task]] = []
-    for _, of_round in itertools.groupby(sorted(tasks, key=lambda task: (task.round, -task.steps)), _round):
+    groups: list[list[TrainingTask]] = []
+    for _, of_round in itertools.groupby(sorted(tasks, key=lambda task: (task.round, -task.steps)), ROUND):
         ranked = list(of_round)
         share = sum(task.steps for task in ranked) / max(GROUPS, math.ceil(len(ranked) / most))
         spent, begun = 0, 0
@@ -209,10 +246,6 @@ def grouped(tasks: Sequence[Task], together: bool, layout: Layout) -> list[list[
             groups[-1].append(task)
             spent += task.steps
     return sorted(groups, key=lambda group: -(0.8 * group[0].steps + sum(task.steps for task in group)))
-
-
-def _round(task: Task) -> int:
-    return task.round
 
 
 @contextlib.contextmanager
@@ -233,5 +266,5 @@ def one_thread() -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def _in_slot(task: Task, slot: int) -> Task:
-    return Task(task.client, task.start, task.stop, task.steps, task.round, task.model_slot, slot)
+def _in_slot(task: TrainingTask, slot: int) -> TrainingTask:
+    return TrainingTask(*task[:-1], slot)

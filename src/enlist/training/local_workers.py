@@ -14,11 +14,12 @@ import torch
 
 from enlist.engine import REPLACED, Actor, keep_freed_memory, local, yield_to_parent
 from enlist.errors import EnlistError
-from enlist.training.engine import Engine, Job
+from enlist.training.engine import ModuleTrainer, TrainingSetup
 from enlist.training.flat import Vectors
-from enlist.training.turns import Turns
+from enlist.training.idle import IdleTasks
+from enlist.training.tickets import Tickets
 
-PRELOAD = "enlist.training.crew"
+PRELOAD = "enlist.training.local_workers"
 ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
 ENDING = 2.0
 """Seconds that workers have to end by themselves."""
@@ -28,15 +29,15 @@ Request = tuple[str, tuple[Any, ...]]
 """What to do, and with what: see `answered`."""
 
 
-def answered(engine: Engine, models: Vectors, updates: Vectors, request: Request) -> Any:
+def answered(engine: ModuleTrainer, models: Vectors, updates: Vectors, request: Request) -> Any:
     """What an engine answers to a request.
 
     >>> from enlist.data.dataset import Samples
-    >>> from enlist.training.engine import Placed
+    >>> from enlist.training.engine import SharedSamples
     >>> from enlist.training.local import LocalTraining
     >>> import numpy as np
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> engine = Engine(Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {"test": data}, seed=1))
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> engine = ModuleTrainer(TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {"test": data}, seed=1))
     >>> models = Vectors.zeros(engine.flat.layout, 1)
     >>> answered(engine, models, models, ("evaluate", (0, "test", 0, 4)))[1]
     2
@@ -53,7 +54,7 @@ def answered(engine: Engine, models: Vectors, updates: Vectors, request: Request
     return engine.evaluate(models[slot], part, start, stop)
 
 
-class Crew:
+class LocalWorkers:
     """Workers of this machine that answer requests.
 
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
@@ -61,18 +62,21 @@ class Crew:
 
     >>> from enlist.training.flat import Layout
     >>> from enlist.training.local import LocalTraining
-    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
+    >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
     >>> places = Vectors.zeros(Layout.of(job.module), 1, shared=True)
-    >>> crew = Crew(job, 1, places, places)
+    >>> crew = LocalWorkers(job, 1, places, places)
     >>> crew.run([])
     []
     >>> crew.close()
     """
 
-    def __init__(self, job: Job, count: int, models: Vectors, updates: Vectors) -> None:
+    def __init__(self, job: TrainingSetup, count: int, models: Vectors, updates: Vectors) -> None:
         self.job, self.models, self.updates = job, models, updates
-        self.engine, self.turns = local(), Turns(PRELOAD)
+        self.engine, self.turns = local(), Tickets(PRELOAD)
         self.workers: list[Actor] = []
+        self.meanwhile = IdleTasks()
+        self.busy = 0.0
+        """Seconds that all workers together were busy with the requests of the last `run`."""
         try:
             for _ in range(count):
                 self.workers.append(self._hired())
@@ -93,6 +97,7 @@ class Crew:
         """Answers in the order of the requests."""
         answers: dict[int, Any] = {}
         missing = list(range(len(requests)))
+        self.busy = 0.0
         for _ in range(REPLACED + 1):
             self._replace_the_dead()
             for place, answer in self._shared_out([requests[number] for number in missing]):
@@ -122,6 +127,7 @@ class Crew:
         waiting = self.engine.ask(self.workers, "work", requests, each)
         found: list[tuple[int, Any]] = []
         failure: Exception | None = None
+        trouble = self.meanwhile.attempt()  # raised when nobody owes an answer any more
         while waiting:
             for worker in self.engine.ready(waiting):
                 waiting.remove(worker)
@@ -129,10 +135,13 @@ class Crew:
                 if isinstance(answers, Exception):
                     failure = failure or answers
                     self.turns.drop()  # nobody needs to begin with anything else
-                else:
-                    found += answers or []
+                elif answers is not None:  # those of one that died are lacking
+                    found += answers[0]
+                    self.busy += answers[1]
         if failure is not None:
             raise EnlistError(f"training failed in a worker process: {failure}") from failure
+        if trouble is not None:
+            raise trouble
         return found
 
     def _hired(self) -> Actor:
@@ -155,25 +164,27 @@ class SharingWorker:
 
     >>> from enlist.training.flat import Layout
     >>> from enlist.training.local import LocalTraining
-    >>> job = Job(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
-    >>> places, turns = Vectors.zeros(Layout.of(job.module), 1), Turns()
-    >>> SharingWorker(job, places, places, turns).work([], turns.deal(0))
+    >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
+    >>> places, turns = Vectors.zeros(Layout.of(job.module), 1), Tickets()
+    >>> SharingWorker(job, places, places, turns).work([], turns.deal(0))[0]
     []
     >>> turns.close()
     """
 
-    def __init__(self, job: Job, models: Vectors, updates: Vectors, turns: Turns) -> None:
+    def __init__(self, job: TrainingSetup, models: Vectors, updates: Vectors, turns: Tickets) -> None:
         yield_to_parent()
         torch.set_num_threads(1)
         keep_freed_memory()
-        self.engine, self.turns = Engine(job), turns
+        self.engine, self.turns = ModuleTrainer(job), turns
         self.attach(models, updates)
 
     def attach(self, models: Vectors, updates: Vectors) -> None:
         """Take larger places for models and updates."""
         self.models, self.updates = models, updates
 
-    def work(self, requests: Sequence[Request], each: int) -> list[tuple[int, Any]]:
-        """Answer the requests that nobody else has taken, by their numbers."""
+    def work(self, requests: Sequence[Request], each: int) -> tuple[list[tuple[int, Any]], float]:
+        """Answer the requests that nobody else has taken, by their numbers; and the seconds that it took."""
+        began = time.perf_counter()
         taken = self.turns.taken(len(requests), each)
-        return [(number, answered(self.engine, self.models, self.updates, requests[number])) for number in taken]
+        found = [(number, answered(self.engine, self.models, self.updates, requests[number])) for number in taken]
+        return found, time.perf_counter() - began

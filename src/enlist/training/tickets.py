@@ -15,13 +15,13 @@ ROOM = 4096
 """Bytes that every pipe holds; usually it is 16 times as much, but not for a user who has very many of them."""
 
 
-class Turns:
+class Tickets:
     """Tickets in a pipe: a process that reads the next one has taken it, and the system sees to it that it is one.
 
     A process that is stopped or killed at any moment keeps nobody else from going on; what it has taken is missing
     among the answers, and is dealt again.
 
-    >>> turns = Turns()
+    >>> turns = Tickets()
     >>> each = turns.deal(3)
     >>> list(turns.taken(3, each)), list(turns.taken(3, each))
     ([0, 1, 2], [])
