@@ -11,9 +11,9 @@ import numpy as np
 import torch
 
 from enlist.data import Samples
-from enlist.personal import Config, Personalisation, Workers, parse, run_in
+from enlist.personal import PersonalConfig, Personalisation, Workers, parse, run_in
 from enlist.personal.poison import PoisonOptions
-from enlist.personal.sections import Failures
+from enlist.personal.sections import WorkerFailures
 from enlist.personal.tables import PERSONAL_TABLES
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Recorder
@@ -69,7 +69,7 @@ SMALL: dict[str, Any] = {
 }
 
 
-def config(**sections: Any) -> Config:
+def config(**sections: Any) -> PersonalConfig:
     """SMALL with some keys changed."""
     values = {name: {**part} if isinstance(part, dict) else part for name, part in SMALL.items()}
     for name, part in sections.items():
@@ -92,7 +92,7 @@ class Memory(Callback):
         self.arms += [dict(entry) for entry in record.arms]
 
 
-def run(settings: Config, workers: Workers, **arguments: Any) -> tuple[Personalisation, Memory]:
+def run(settings: PersonalConfig, workers: Workers, **arguments: Any) -> tuple[Personalisation, Memory]:
     """Run to the end."""
     memory = Memory()
     personalisation = Personalisation(settings, workers=workers, callbacks=(memory,), **arguments)
@@ -113,7 +113,7 @@ class Assassin(Callback):
 
 def continue_run(
     path: Path,
-    settings: Config,
+    settings: PersonalConfig,
     workers: Workers,
     *callbacks: Callback,
     first: Sequence[Callback] = (),
@@ -144,7 +144,7 @@ def assert_same(path: Path, other: Path) -> None:
     assert [name for name in first if first[name] != second[name]] == []
 
 
-class Script(Failures):
+class Script(WorkerFailures):
     """Who is away and who fails, round by round, as lists of positions."""
 
     gone: dict[int, list[int]] = {}
@@ -161,7 +161,7 @@ class Script(Failures):
         return mask
 
 
-def scripted(settings: Config, gone: dict[int, list[int]] | None = None, failed: Any = None) -> Config:
+def scripted(settings: PersonalConfig, gone: dict[int, list[int]] | None = None, failed: Any = None) -> PersonalConfig:
     """A configuration in which these workers are away or fail in these rounds."""
     return settings.model_copy(update={"failures": Script(gone=gone or {}, failed=failed or {})})
 

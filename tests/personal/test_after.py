@@ -15,7 +15,7 @@ import safetensors.numpy
 import torch
 
 from enlist.errors import InputError
-from enlist.personal import Config, Personalisation, after, complete, load, run_in
+from enlist.personal import PersonalConfig, Personalisation, after, complete, load, run_in
 from enlist.personal.after import every_target, fine_tuning, fixed, personalise
 from enlist.personal.priors import learned
 from enlist.simulation import Callback
@@ -40,7 +40,7 @@ def workers() -> Any:
     return task(FOUR, train=15)
 
 
-def settings(**sections: Any) -> Config:
+def settings(**sections: Any) -> PersonalConfig:
     base = {"seed": 3, "rule": "extreme-explore", "rounds": {"rounds": 5, "epochs": 4, "pretrain": 2}}
     return config(**{**base, **sections})
 
@@ -198,7 +198,7 @@ def test_a_fixed_configuration_keeps_data_training_and_failures() -> None:
     assert (alone.failures, alone.training, alone.rounds) == (whole.failures, whole.training, whole.rounds)
     assert alone.explore.probability == 0.0
     assert alone.elimination.confidence is None
-    assert Config.parse(alone.model_dump(mode="json"), "again") == alone
+    assert PersonalConfig.parse(alone.model_dump(mode="json"), "again") == alone
 
 
 def test_configurations_come_from_files_with_changes(tmp_path: Path) -> None:

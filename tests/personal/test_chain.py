@@ -13,9 +13,9 @@ from enlist.data import Samples
 from enlist.personal.chain import Chain
 from enlist.personal.stacked import train_stacked
 from enlist.streams import Streams
-from enlist.training.engine import Engine, Job, Placed
+from enlist.training.engine import ModuleTrainer, SharedSamples, TrainingSetup
 from enlist.training.flat import FlatModule, Vectors
-from enlist.training.local import LocalTraining, Task
+from enlist.training.local import LocalTraining, TrainingTask
 from enlist.training.models import MLP, Thesis, initialise
 
 torch.set_num_threads(1)
@@ -36,10 +36,12 @@ def trained_module(classes: int = 3) -> nn.Module:
     return module
 
 
-def both(settings: LocalTraining, tasks: list[Task], classes: int = 3) -> tuple[list[Any], list[Any], Vectors, Vectors]:
+def both(
+    settings: LocalTraining, tasks: list[TrainingTask], classes: int = 3
+) -> tuple[list[Any], list[Any], Vectors, Vectors]:
     """Reports and updates of stacked training and of the engine."""
-    data = Placed.of(samples(classes=classes))
-    engine = Engine(Job(trained_module(classes), classes, settings, {"train": data}, seed=4))
+    data = SharedSamples.of(samples(classes=classes))
+    engine = ModuleTrainer(TrainingSetup(trained_module(classes), classes, settings, {"train": data}, seed=4))
     layout = engine.flat.layout
     models = Vectors.zeros(layout, 2)
     models[0].copy_(engine.flat.vectors)
@@ -52,18 +54,18 @@ def both(settings: LocalTraining, tasks: list[Task], classes: int = 3) -> tuple[
     return first, engine.train(tasks, models, single), stacked, single
 
 
-def assert_alike(settings: LocalTraining, tasks: list[Task], classes: int = 3) -> None:
+def assert_alike(settings: LocalTraining, tasks: list[TrainingTask], classes: int = 3) -> None:
     reports, expected, stacked, single = both(settings, tasks, classes)
     torch.testing.assert_close(stacked.parameters, single.parameters, rtol=1e-4, atol=2e-6)
     torch.testing.assert_close(stacked.buffers, single.buffers, rtol=1e-4, atol=2e-6)
     assert torch.equal(stacked.counters, single.counters)
     assert [report.loss for report in reports] == pytest.approx([report.loss for report in expected], rel=1e-5)
     assert [report.loss_rms for report in reports] == pytest.approx([report.loss_rms for report in expected], rel=1e-5)
-    assert [report.samples for report in reports] == [report.samples for report in expected]
+    assert [report.num_examples for report in reports] == [report.num_examples for report in expected]
     assert float(single.parameters.abs().max()) > 1e-3
 
 
-EQUAL = [Task(worker, 30 * worker, 30 * worker + 30, 9, 2, 0, worker) for worker in range(4)]
+EQUAL = [TrainingTask(worker, 30 * worker, 30 * worker + 30, 9, 2, 0, worker) for worker in range(4)]
 
 
 @pytest.mark.parametrize(
@@ -82,11 +84,11 @@ def test_workers_trained_side_by_side_end_as_with_the_engine(settings: dict[str,
 
 def test_workers_of_different_sizes_steps_and_models() -> None:
     tasks = [
-        Task(0, 0, 30, 9, 2, 0, 1),
-        Task(1, 30, 55, 6, 2, 1, 0),  # a last batch of 5
-        Task(2, 55, 76, 8, 2, 0, 3),  # a last batch of a single sample, from which a batch norm cannot learn
-        Task(3, 76, 106, 9, 2, 1, 2),
-        Task(4, 106, 110, 2, 2, 0, 4),  # less than a batch
+        TrainingTask(0, 0, 30, 9, 2, 0, 1),
+        TrainingTask(1, 30, 55, 6, 2, 1, 0),  # a last batch of 5
+        TrainingTask(2, 55, 76, 8, 2, 0, 3),  # a last batch of a single sample, from which a batch norm cannot learn
+        TrainingTask(3, 76, 106, 9, 2, 1, 2),
+        TrainingTask(4, 106, 110, 2, 2, 0, 4),  # less than a batch
     ]
     assert_alike(LocalTraining(batch=10, lr=0.1), tasks)
 
@@ -96,7 +98,7 @@ def test_a_regression() -> None:
 
 
 def test_more_workers_than_are_stacked() -> None:
-    tasks = [Task(worker, 4 * worker, 4 * worker + 4, 2, 1, 0, worker) for worker in range(30)]
+    tasks = [TrainingTask(worker, 4 * worker, 4 * worker + 4, 2, 1, 0, worker) for worker in range(30)]
     assert_alike(LocalTraining(batch=4, lr=0.05), tasks)
 
 

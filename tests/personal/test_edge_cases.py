@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from enlist.personal import Personalisation
-from enlist.personal.sections import Failures
+from enlist.personal.sections import WorkerFailures
 from enlist.streams import Streams
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -177,7 +177,7 @@ def test_a_model_that_raises_makes_its_worker_fail(workers: Any, monkeypatch: py
 
 
 def test_chances_of_failures_are_kept_and_belong_to_round_and_worker() -> None:
-    failures, streams = Failures(away=0.3, fail=0.2, target_away=0.1, target_fail=0.0), Streams(1)
+    failures, streams = WorkerFailures(away=0.3, fail=0.2, target_away=0.1, target_fail=0.0), Streams(1)
     there = np.array([failures.available(number, 5, 2, streams) for number in range(2000)])
     assert there.mean(axis=0) == pytest.approx([0.7, 0.7, 0.9, 0.7, 0.7], abs=0.04)
     failing = np.array([failures.failing(number, 5, 2, streams) for number in range(2000)])

@@ -10,8 +10,8 @@ import pytest
 import torch
 
 from enlist.personal import Workers
-from enlist.personal.config import Config
-from enlist.personal.federation import Federation, Trained
+from enlist.personal.config import PersonalConfig
+from enlist.personal.federation import Federation, WorkerUpdate
 from enlist.personal.sections import WorkersSection
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
@@ -54,14 +54,14 @@ def test_aggregation_by_hand() -> None:
     one = federation(Logistic())
     size = one.layout.size
     answers = [
-        Trained(Vectors(torch.full((size,), value), torch.zeros(0), torch.zeros(0, dtype=torch.int64)), 1)
+        WorkerUpdate(Vectors(torch.full((size,), value), torch.zeros(0), torch.zeros(0, dtype=torch.int64)), 1)
         for value in (1.0, 4.0)
     ]
     model = one.aggregate(one.initial, answers, [0.75, 0.25])
     torch.testing.assert_close(model.parameters, one.initial.parameters + 1.75)
-    same = one.aggregate(one.initial, [*answers, Trained(None, 0, "lost")], [0.75, 0.25, 9.0])
+    same = one.aggregate(one.initial, [*answers, WorkerUpdate(None, 0, "lost")], [0.75, 0.25, 9.0])
     assert torch.equal(same.parameters, model.parameters), "who did not answer weighs nothing"
-    nothing = one.aggregate(one.initial, [Trained(None, 0, "lost")], [1.0])
+    nothing = one.aggregate(one.initial, [WorkerUpdate(None, 0, "lost")], [1.0])
     assert torch.equal(nothing.parameters, one.initial.parameters)
 
 
@@ -166,7 +166,7 @@ def test_updates_grow_with_epochs() -> None:
 
 
 def test_the_default_configuration_has_a_federation() -> None:
-    config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}})
+    config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}})
     one = Federation(config.load_workers(), config.model, config.training, config.seed)
     assert one.chain is not None
     assert one.chain.normed

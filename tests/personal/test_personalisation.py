@@ -13,7 +13,7 @@ import pytest
 import torch
 
 from enlist.errors import EnlistError, InputError
-from enlist.personal import Arms, Config, Personalisation
+from enlist.personal import Arms, PersonalConfig, Personalisation
 from enlist.personal.federation import Federation
 from enlist.personal.tables import PERSONAL_TABLES
 from enlist.training.flat import Vectors
@@ -29,7 +29,7 @@ def workers() -> Any:
     return task(FOUR)
 
 
-def make(settings: Config, workers: Any) -> Federation:
+def make(settings: PersonalConfig, workers: Any) -> Federation:
     return Federation(workers, settings.model, settings.training, settings.seed)
 
 
@@ -343,4 +343,4 @@ def test_an_unknown_target_is_refused(workers: Any) -> None:
 )
 def test_wrong_configurations_are_refused(values: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        Config(**values)
+        PersonalConfig(**values)

@@ -11,7 +11,7 @@ import torch
 
 from enlist.data import Samples
 from enlist.errors import EnlistError, InputError
-from enlist.personal.poison import LabelFlip, NoiseFeatures, Scaled, SignFlip
+from enlist.personal.poison import LabelFlipPoison, NoiseFeaturesPoison, ScaledPoison, SignFlipPoison
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 
@@ -22,7 +22,7 @@ THREE = [1.0, 0.9, 0.5]
 
 
 def test_all_labels_of_two_classes_are_turned() -> None:
-    clean, flipped = task(THREE), task(THREE, poison=[LabelFlip(workers=["w1"])])
+    clean, flipped = task(THREE), task(THREE, poison=[LabelFlipPoison(workers=["w1"])])
     start, stop = clean.span("train", 1)
     mine = slice(start, stop)
     assert (flipped.data["train"].y[mine] == 1 - clean.data["train"].y[mine]).all()
@@ -35,25 +35,28 @@ def test_all_labels_of_two_classes_are_turned() -> None:
 
 def test_a_share_of_labels_and_other_classes() -> None:
     samples = Samples(np.zeros((50, 1)), np.arange(50) % 5)
-    found = LabelFlip(workers=["w1"], share=0.4).spoil(samples, 0, 5, Streams(1)).y
+    found = LabelFlipPoison(workers=["w1"], share=0.4).spoil(samples, 0, 5, Streams(1)).y
     assert (found != samples.y).sum() == 20
     assert set(found.tolist()) <= set(range(5))
     targets = Samples(np.zeros((200, 1)), np.linspace(0.0, 1.0, 200))
-    moved = LabelFlip(workers=["w1"]).spoil(targets, 0, 0, Streams(1)).y
+    moved = LabelFlipPoison(workers=["w1"]).spoil(targets, 0, 0, Streams(1)).y
     assert np.std(moved - targets.y) == pytest.approx(targets.y.std(), rel=0.2)
 
 
 def test_noise_on_inputs_is_as_wide_as_asked_and_the_workers_own() -> None:
     rng = np.random.default_rng(1)
     samples = Samples(rng.normal(size=(4000, 2)) * [1.0, 10.0], np.zeros(4000, int))
-    first, second = (NoiseFeatures(workers=["w1"], scale=3.0).spoil(samples, w, 2, Streams(1)).x for w in (0, 1))
+    first, second = (NoiseFeaturesPoison(workers=["w1"], scale=3.0).spoil(samples, w, 2, Streams(1)).x for w in (0, 1))
     widths = (first - samples.x).std(axis=0)
     assert widths == pytest.approx([3.0, 30.0], rel=0.05)
     assert not np.allclose(first, second)
 
 
 def test_updates_are_turned_and_blown_up_but_buffers_stay() -> None:
-    for kind, expected in ((SignFlip(workers=["a"], factor=2.0), -2.0), (Scaled(workers=["a"], factor=7.0), 7.0)):
+    for kind, expected in (
+        (SignFlipPoison(workers=["a"], factor=2.0), -2.0),
+        (ScaledPoison(workers=["a"], factor=7.0), 7.0),
+    ):
         update = Vectors(torch.ones(3), torch.ones(2), torch.ones(1))
         kind.distort(update)
         assert update.parameters.tolist() == [expected] * 3
@@ -62,10 +65,10 @@ def test_updates_are_turned_and_blown_up_but_buffers_stay() -> None:
 
 def test_names_that_are_not_there_are_refused() -> None:
     with pytest.raises(EnlistError, match="poison 'label-flip' has no worker called 'w9'"):
-        task(THREE, poison=[LabelFlip(workers=["w9"])])
+        task(THREE, poison=[LabelFlipPoison(workers=["w9"])])
     with pytest.raises(InputError, match="at least 1 item"):
-        LabelFlip(workers=[])
-    assert LabelFlip(workers=[3]).workers == ("3",)
+        LabelFlipPoison(workers=[])
+    assert LabelFlipPoison(workers=[3]).workers == ("3",)
 
 
 def test_the_target_does_not_cheat_itself() -> None:

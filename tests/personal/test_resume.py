@@ -8,8 +8,9 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ import pytest
 from enlist import storage
 from enlist.engine import context
 from enlist.errors import InputError
-from enlist.personal import Config, run_in
+from enlist.personal import PersonalConfig, run_in
 from enlist.runs import RunFolder
 from enlist.simulation import Recorder, RoundRecord
 
@@ -61,7 +62,7 @@ def workers() -> Any:
     return task(FOUR)
 
 
-def world(kind: str = "ucb") -> Config:
+def world(kind: str = "ucb") -> PersonalConfig:
     """With workers that are away and fail, also the target, also in the first round."""
     failures = {"away": 0.15, "fail": 0.15, "target_away": 0.1, "target_fail": 0.1}
     return config(**{"seed": 11, "failures": failures, "rounds": {"rounds": 8}, **RULES[kind]})
@@ -72,7 +73,7 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory, workers: Any) -> Itera
     """The folder of the undisturbed run of a configuration, each run once."""
     known: dict[str, Path] = {}
 
-    def found(settings: Config) -> Path:
+    def found(settings: PersonalConfig) -> Path:
         key = settings.model_dump_json()
         if key not in known:
             known[key] = tmp_path_factory.mktemp("whole") / "run"
@@ -94,7 +95,9 @@ def break_decision(step: str, patch: pytest.MonkeyPatch, number: int) -> None:
     patch.setattr(storage, "replace", failing)
 
 
-def killed(path: Path, settings: Config, workers: Any, kind: str, number: int, patch: pytest.MonkeyPatch) -> None:
+def killed(
+    path: Path, settings: PersonalConfig, workers: Any, kind: str, number: int, patch: pytest.MonkeyPatch
+) -> None:
     """Run until killed in one of the ways of KILLS, in round or at checkpoint `number` of this run."""
     first: list[Any] = []
     last: list[Any] = []
@@ -121,10 +124,10 @@ def killed(path: Path, settings: Config, workers: Any, kind: str, number: int, p
     elif kind == "before saving":
         save = Recorder.checkpoint
 
-        def never(self: Recorder, simulation: Any) -> None:
+        def never(self: Recorder, simulation: Any) -> Callable[[], None]:
             if simulation.round == number:
                 raise Kill
-            save(self, simulation)
+            return save(self, simulation)
 
         patch.setattr(Recorder, "checkpoint", never)
     else:
@@ -205,16 +208,17 @@ def test_checkpoints_take_at_most_a_twentieth_of_the_time(tmp_path: Path, worker
         recorder.cost, recorder.saved = 1.0, recorder.saved
         calls = []
         recorder.checkpoint = lambda run: calls.append(run)  # type: ignore[method-assign]
-        recorder.on_round(None, RoundRecord(None, {"round": 1}))
+        run = SimpleNamespace(meanwhile=lambda errand: errand and errand())
+        recorder.on_round(run, RoundRecord(None, {"round": 1}))  # type: ignore[arg-type]
         assert not calls, "a checkpoint that took a second is not repeated within twenty"
         recorder.saved -= 20.0
-        recorder.on_round(None, RoundRecord(None, {"round": 2}))
+        recorder.on_round(run, RoundRecord(None, {"round": 2}))  # type: ignore[arg-type]
         assert len(calls) == 1
 
 
 def test_a_process_that_is_killed_at_random_moments(tmp_path: Path) -> None:
     """Real processes and SIGKILL; in the end the run is whole."""
-    settings = Config(
+    settings = PersonalConfig(
         seed=2,
         workers={"dataset": {"name": "telecom", "rows": 4000}},
         model={"name": "thesis", "hidden": [8, 6, 4]},

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enlist.personal.config import Config
+from enlist.personal.config import PersonalConfig
 from enlist.personal.schema import markdown
 from enlist.simulation.schema import undescribed
 
@@ -16,12 +16,12 @@ def test_the_committed_page_is_up_to_date() -> None:
 
 
 def test_every_key_is_described() -> None:
-    assert undescribed(Config.model_json_schema()) == []
+    assert undescribed(PersonalConfig.model_json_schema()) == []
 
 
 def test_every_section_and_every_alternative_is_there() -> None:
     page = markdown()
-    for key in Config.model_fields:
+    for key in PersonalConfig.model_fields:
         assert f"`{key}`" in page or f"`[{key}]`" in page or f"`[[{key}]]`" in page, key
     for word in ("ucb", "bayesian-extreme-explore", "quantile", "patience", "similarity", "label-flip", "sign-flip"):
         assert f'`"{word}"`' in page, word

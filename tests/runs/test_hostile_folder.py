@@ -22,7 +22,7 @@ from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs import RunFolder, read_run
 from enlist.simulation import Callback, Config, load, read, simulate
 from enlist.simulation.comparison import Comparison
-from enlist.simulation.jobs import How
+from enlist.simulation.jobs import JobSettings
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from simulation_helpers import Kill, checkpoint, config, contents, continue_run
@@ -260,7 +260,7 @@ def test_the_same_in_a_comparison(whole: Path, tmp_path: Path) -> None:
     (folder / "comparison.json").write_text(json.dumps({**header, "seeds": 7}))
     with pytest.raises(StateFileError, match=r"comparison\.json was changed"):
         comparison.run(folder)
-    assert not comparison.run(folder, how=How(accept_changes=True)).failed
+    assert not comparison.run(folder, how=JobSettings(accept_changes=True)).failed
 
 
 @pytest.mark.parametrize("part", ["runs", "runs/random", "runs/random/0"])

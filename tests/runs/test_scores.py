@@ -12,15 +12,14 @@ from hypothesis import strategies as st
 
 from enlist._internal.statistics import Summary, geometric_mean
 from enlist.errors import EnlistError, InputError
+from enlist.runs.comparing import comparison_rows, configured_target, default_target
 from enlist.runs.example import example_run
 from enlist.runs.printing import comparison_table, duration, level, percent, speed_up, time_unit
 from enlist.runs.scores import (
     Reached,
     check_target,
-    comparison_rows,
-    configured_target,
-    default_target,
     evaluations,
+    first_rows,
     jain,
     measure,
     run_scores,
@@ -43,7 +42,7 @@ def made(selector="random", seed=0, accuracy=(NAN, 0.5, NAN, 0.8), step=10.0, lo
         "start": start,
         "end": start + step,
         "available": np.full(count, 4.0),
-        "asked": np.full(count, 2.0),
+        "selected": np.full(count, 2.0),
         "completed": np.full(count, 1.0),
         "late": np.full(count, 0.5),
         "dropped": np.full(count, 0.25),
@@ -60,7 +59,7 @@ def made(selector="random", seed=0, accuracy=(NAN, 0.5, NAN, 0.8), step=10.0, lo
     participations = {
         name: column if name == "outcome" else column.astype(float) for name, column in participations.items()
     }
-    clients = {"client": np.arange(4.0), "samples": np.full(4, 10.0)}
+    clients = {"client": np.arange(4.0), "num_examples": np.full(4, 10.0)}
     return RunTables(selector, seed, config or {}, rounds, participations, clients, {"status": "finished"})
 
 
@@ -126,7 +125,7 @@ def test_scores_by_hand():
             "last": 0.75,
             "best": 0.9,
             "round_time": 10.0,
-            "asked": 8.0,
+            "selected": 8.0,
             "coverage": 0.5,
             "jain": 9 / (4 * 5),
             "jain_selected": 9 / (4 * 5),
@@ -143,7 +142,7 @@ def test_scores_by_hand():
 
 def test_a_run_without_evaluations_or_requests():
     run = made(accuracy=(NAN, NAN))
-    run.rounds["asked"][:] = 0.0
+    run.rounds["selected"][:] = 0.0
     found = run_scores(run)
     assert math.isnan(found["final"])
     assert math.isnan(found["late"])
@@ -382,3 +381,22 @@ def test_small_words():
     assert level(NAN) == "–"
     unclear = {"speed_up": 1.0, "speed_up_low": NAN, "speed_up_high": NAN, "speed_up_bound": "?"}
     assert speed_up(unclear) == "–"
+
+
+def test_a_request_counts_once_when_the_server_had_given_it_up():
+    told = [
+        (1, 1, 0, "completed"),
+        (1, 1, 0, "completed"),  # asked twice before the server stepped
+        (2, 1, 1, "late"),  # given up
+        (3, 1, 1, "arrived"),  # and came nevertheless
+        (3, 2, 2, "late"),
+        (4, 2, 2, "failed"),
+        (4, 3, 3, "completed"),
+    ]
+    federation = made(told=told, config={"strategy": "FedAvg", "mode": "buffered"})
+    assert federation.asynchronous
+    assert first_rows(federation).tolist() == [True, True, True, False, True, False, True]
+    assert times_selected(federation).tolist() == [2, 1, 1, 1]
+    simulated = made(told=told[:3], config={"rounds": {"protocol": "async"}})
+    assert times_selected(simulated).tolist() == [2, 1, 0, 0]
+    assert not made(config={"strategy": "FedAvg", "mode": "synchronous"}).asynchronous

@@ -21,7 +21,7 @@ from enlist.simulation import Run, simulate
 sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 from simulation_helpers import config
 
-LATE = {"rounds": 8, "k": 3, "over_commit": 1.4, "late": "use", "deadline": {"kind": "percentile", "percentile": 50}}
+LATE = {"rounds": 8, "k": 3, "over_commit": 1.4, "late": "merge", "deadline": {"kind": "percentile", "percentile": 50}}
 
 
 @pytest.fixture(scope="module")
@@ -48,7 +48,7 @@ def test_the_table_holds_whom_the_round_asked(late: Run) -> None:
     assert found.table["client"].tolist() == asked["client"].tolist()
     assert found.table["outcome"].tolist() == asked["outcome"].tolist()
     before = late.participations.query("selected_in < 7").drop_duplicates(["client", "selected_in"])
-    assert found.table["asked_before"].tolist() == [(before["client"] == each).sum() for each in asked["client"]]
+    assert found.table["selected_before"].tolist() == [(before["client"] == each).sum() for each in asked["client"]]
     kept = late.reasons.query("round == 7")
     assert found.table["mean"].tolist() == kept["mean"].tolist()
     assert len(found.sentences) == 1 + len(asked)
@@ -131,8 +131,47 @@ def test_a_folder_that_was_edited_is_named_or_does_no_harm(tmp_path: Path) -> No
 def test_the_command(tmp_path: Path) -> None:
     folder = write_run(example_run("oort"), tmp_path / "runs" / "one")
     done = CliRunner().invoke(app, ["why", str(folder), "--round", "5", "--client", "0"], catch_exceptions=False)
-    assert "asked before" in done.output
+    assert "selected before" in done.output
     assert "Client 0 was chosen because its speed was high: 9.38, the highest of the 4 chosen" in done.output
     write_run(example_run("random"), tmp_path / "runs" / "two")
     with pytest.raises(InputError, match=r"holds 2 runs; name one of them, for example .*one"):
         CliRunner().invoke(app, ["why", str(tmp_path), "--round", "5"], catch_exceptions=False)
+
+
+def test_a_client_that_was_behind_is_told_by_how_much():
+    run = example_run("oort", clients=12, rounds=8)
+    chosen = run.reasons["round"] == 5
+    out = next(
+        int(client)
+        for client in np.unique(run.reasons["client"][run.reasons["round"] < 5])
+        if client not in run.reasons["client"][chosen]
+    )
+    speed = run.reasons["speed"].copy()
+    speed[(run.reasons["client"] == out) & (run.reasons["round"] < 5)] = 0.25
+    behind = dataclasses.replace(run, kept={**run.reasons, "speed": speed})
+    text = why(behind, 5, client=out).sentences[1]
+    least, most = speed[chosen].min(), speed[chosen].max()
+    assert f"its speed was 0.25; those chosen in round 5 had {least:.3g} to {most:.3g}." in text
+    speed[(run.reasons["client"] == out) & (run.reasons["round"] < 5)] = 99.0
+    ahead = dataclasses.replace(run, kept={**run.reasons, "speed": speed})
+    assert "its speed was" not in why(ahead, 5, client=out).sentences[1]
+
+
+def test_a_selector_that_only_watched_chose_nobody():
+    run = example_run("oort", clients=12, rounds=8)
+    config = {**run.config, "strategy": "FedAvg", "shadow": True}
+    watched = dataclasses.replace(run, config=config, kept={})
+    told = why(watched, 5).sentences
+    assert told[0] == "Round 5: Flower's sampling asked 4 of 9 available clients; oort only watched (shadow mode)."
+    assert "was chosen like all the others" in told[1]
+    out = next(client for client in range(12) if client not in why(watched, 5).columns["client"])
+    assert "not drawn among the 4" in why(watched, 5, client=out).sentences[1]
+
+
+def test_terms_that_change_while_a_client_waits_are_no_reason():
+    run = example_run("oort", clients=12, rounds=8)
+    chosen = run.reasons["round"] == 5
+    out = next(int(each) for each in np.unique(run.reasons["client"]) if each not in run.reasons["client"][chosen])
+    kept = {name: column for name, column in run.reasons.items() if name != "speed"}
+    low = np.where(run.reasons["client"] == out, 0.0, 1.0)
+    assert "its width was" not in why(dataclasses.replace(run, kept={**kept, "width": low}), 5, client=out).sentences[1]

@@ -34,7 +34,7 @@ RUN: dict[str, Any] = {
     "failures": {"crash": 0.1},
     "model": {"name": "mlp", "hidden": [4]},
     "training": {"batch": 20, "lr": 0.1},
-    "rounds": {"rounds": ROUNDS, "k": 4, "over_commit": 1.5, "late": "use"},
+    "rounds": {"rounds": ROUNDS, "k": 4, "over_commit": 1.5, "late": "merge"},
     "server": {"optimiser": "fedadam"},
     "evaluation": {"every": 2},
 }

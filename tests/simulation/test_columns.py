@@ -112,7 +112,7 @@ def test_half_the_work_takes_half_the_time_and_half_the_steps():
             rows[kind] = simulation.step().participations
             asked = simulation.selector.ask(k=3)
             share = [simulation.clients.share(asked, client) for client in range(3)]
-            steps[kind] = [simulation.clients.task(client, asked, share[client], 0).steps for client in range(3)]
+            steps[kind] = [task.steps for task in simulation.clients.tasks(np.arange(3), asked, share, [0] * 3)]
     for place, share in ((0, 1.0), (1, 0.5), (2, 1.0)):
         assert rows[Halving][place]["compute"] == pytest.approx(share * rows[Weighing][place]["compute"])
     assert steps[Halving][0] == steps[Weighing][0]
@@ -123,7 +123,7 @@ def test_half_the_work_takes_half_the_time_and_half_the_steps():
 def test_late_drop_outs_resume_and_workers_change_nothing(kind, tmp_path):
     deadline = {"kind": "percentile", "percentile": 60.0}
     config = Config(
-        **SMALL | {"rounds": {"rounds": 6, "k": 3, "over_commit": 1.4, "late": "use", "deadline": deadline}},
+        **SMALL | {"rounds": {"rounds": 6, "k": 3, "over_commit": 1.4, "late": "merge", "deadline": deadline}},
         devices={"kind": "phones"},
         failures={"crash": 0.2},
         seed=4,

@@ -34,7 +34,7 @@ def changed(tmp_path: Path, text: str, *changes: str) -> Config:
         ({"training": {"lr": "fast"}}, r"training\.lr = 'fast', but input should be a valid number"),
         ({"rounds": {"k": 0}}, r"rounds\.k = 0, but input should be greater than or equal to 1"),
         ({"rounds": {"k": 2.5}}, r"rounds\.k = 2\.5, but input should be a valid integer"),
-        ({"rounds": {"late": "maybe"}}, r"rounds\.late = 'maybe', but input should be 'drop' or 'use'"),
+        ({"rounds": {"late": "maybe"}}, r"rounds\.late = 'maybe', but input should be 'drop', 'learn' or 'merge'"),
         ({"rounds": 3}, r"rounds = 3, but input should be a valid dictionary"),
         ({"data": {"dataset": "digit"}}, r"data\.dataset\.name = 'digit' is not known\. .* 'digits'\? Allowed: "),
         ({"data": {"partition": "iidd"}}, r"data\.partition\.kind = 'iidd' is not known\. .* 'iid'\? Allowed: "),
@@ -52,7 +52,7 @@ def changed(tmp_path: Path, text: str, *changes: str) -> Config:
         ({"membership": {"leaves": [{"round": 3}]}}, r"'membership\.leaves\.0\.clients' is missing"),
         ({"evaluation": {"target": -0.5}}, r"evaluation\.target = -0\.5, but input should be greater than 0"),
         ({"evaluation": {"stop_at_target": True}}, r"evaluation: stop_at_target needs a target"),
-        ({"rounds": {"adaptive_target": True}}, r"rounds: adaptive_target counts late updates.*late = .use"),
+        ({"rounds": {"adaptive_target": True}}, r"rounds: adaptive_target counts late updates.*late = .merge"),
         ({"training": {"partial": 0.5}}, r"training\.partial is below 1, but there is no deadline"),
         ({"rounds": {"protocol": "safa"}}, r'my\.toml: rounds\.protocol is .*set selector\.name = "safa"'),
         ({"seed": -1}, r"seed = -1, but input should be greater than or equal to 0"),
@@ -198,7 +198,7 @@ FULL: dict[str, Any] = {
     "model": {"name": "python", "factory": "torch.nn:Linear", "options": {"in_features": 60, "out_features": 10}},
     "training": {"steps": 4, "momentum": 0.5, "measure": True},
     "server": {"optimiser": {"kind": "fedadam", "beta1": 0.8}, "aggregation": {"kind": "clipped-mean", "norm": 2.0}},
-    "rounds": {"rounds": 7, "seconds": 99.5, "deadline": {"kind": "moving-average"}, "forecast": 0.9, "late": "use"},
+    "rounds": {"rounds": 7, "seconds": 99.5, "deadline": {"kind": "moving-average"}, "forecast": 0.9, "late": "merge"},
     "evaluation": {"every": 3, "target": 0.5, "stop_at_target": True},
 }
 
@@ -229,7 +229,7 @@ def test_another_selector_and_seed() -> None:
 
 def test_every_selector_can_be_named() -> None:
     names = every_selector()
-    assert len(names) == 31
+    assert len(names) == 33
     for name in names:
         assert parse({"selector": name}, "x").selector.name == name
 

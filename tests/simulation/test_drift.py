@@ -82,7 +82,7 @@ def test_who_holds_other_samples_trains_on_them_and_says_how_many() -> None:
     sizes = build(settings).sizes
     assert sizes[0] != sizes[5]
     _, memory = run(settings)
-    trained = {(row["round"], row["client"]): row["samples"] for row in memory.participations}
+    trained = {(row["round"], row["client"]): row["num_examples"] for row in memory.participations}
     for number in (1, 2, 3, 4):
         first, second = (5, 0) if number >= 3 else (0, 5)
         assert trained[number, 0] == sizes[first]
@@ -112,8 +112,8 @@ def test_killed_between_asking_and_arriving_it_ends_the_same(protocol: str, tmp_
         data=SKEWED,
         devices={"kind": "phones"},
         selector={"name": "safa" if protocol == "safa" else "oort"},
-        rounds={"rounds": 6, "k": 3, "over_commit": 1.0 if protocol == "safa" else 1.5, "deadline": 4.0, "late": "use",
-                "protocol": protocol},
+        rounds={"rounds": 6, "k": 3, "over_commit": 1.0 if protocol == "safa" else 1.5, "deadline": 4.0,
+                "late": "merge", "protocol": protocol},
         failures={"crash": 0.05},
         hostile=[{"kind": "label-flip", "share": 0.3, "from_round": 2}],
         drift=[

@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
-from enlist.devices import Batteries, Energy, Latency, Power
+from enlist.devices import BatteryLevels, Energy, Latency, Power
 from enlist.runs.printing import comparison_table
 from enlist.simulation import Config, Simulation, compare, simulate
+
+sys.path.insert(0, str(Path(__file__).parent))
+from simulation_helpers import Remembering, config, run, scripted
 
 SMALL = {
     "data": {"clients": 8},
@@ -29,7 +35,7 @@ def test_joules_by_hand():
 
 
 def test_batteries_charge_up_to_full():
-    batteries = Batteries(100.0, 2.0, np.array([50.0]), np.zeros(1))
+    batteries = BatteryLevels(100.0, 2.0, np.array([50.0]), np.zeros(1))
     assert batteries.at(10.0)[0] == 70.0
     batteries.spend(np.array([0]), np.array([60.0]), now=10.0)
     assert batteries.at(10.0)[0] == 10.0
@@ -95,3 +101,47 @@ def test_it_is_the_same_after_a_stop(tmp_path, workers):
         simulate(shorter, "oort", folder=tmp_path / "cut", workers=workers, resume=stop > 2)
     for name in ("rounds.csv", "participations.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+
+
+def asynchronous(**energy):
+    """Clients of 2, 3 and 50 s at 3 W, so 6, 9 and 150 J a time; two at work, a buffer of two, the first is asked."""
+    rounds = {"protocol": "buffered", "concurrency": 2, "buffer": 2, "rounds": 6}
+    watts = {"spread": 0.0, "compute_watts": 3.0, "download_watts": 0.0, "upload_watts": 0.0}
+    chosen = config(data={"clients": 3}, selector="remembering", rounds=rounds, energy={**watts, **energy})
+    return run(chosen, population=scripted(chosen, compute=[2.0, 3.0, 50.0]))
+
+
+def test_joules_of_an_asynchronous_run_by_hand(monkeypatch):
+    # The schedule is that of test_a_schedule_of_twelve_events: in the third step client 0 ends twice, in the others
+    # 0 and 1 end once each. Client 0 was asked eight times in all, 1 five times: one of each is still at work.
+    Remembering.register(monkeypatch)
+    simulation, found = asynchronous(battery=100.0, charged=1.0, charge_watts=0.0)
+    assert [row["energy"] for row in found.rounds] == [15.0, 15.0, 12.0, 15.0, 15.0, 15.0]
+    assert [row["energy"] for row in found.participations] == [6.0 if row["client"] == 0 else 9.0 for row in
+                                                               found.participations]  # fmt: skip
+    assert simulation.state.batteries.at(simulation.now).tolist() == [100.0 - 8 * 6.0, 100.0 - 5 * 9.0, 100.0]
+
+
+def test_batteries_charge_and_run_out_in_an_asynchronous_run(monkeypatch):
+    # 20 J, and nothing is charged: client 0 spends 6 J at 0, 2 and 4 s, has 2 J left at 6 s, and is gone after 2/3 s.
+    # Client 1 spends 9 J at 0 and 3 s and has 2 J left at 6 s, too.
+    Remembering.register(monkeypatch)
+    _, found = asynchronous(battery=20.0, charged=1.0, charge_watts=0.0)
+    dropped = [row for row in found.participations if row["outcome"] == "dropped"]
+    assert [(row["client"], row["energy"]) for row in dropped[:2]] == [(0, pytest.approx(2.0)), (1, pytest.approx(2.0))]
+    assert found.rounds[2]["dropped"] >= 2
+    # Charged at 3 W while it works, client 0 never has less than 14 J when it is asked; client 1 neither.
+    _, found = asynchronous(battery=20.0, charged=1.0, charge_watts=3.0)
+    assert not any(row["dropped"] for row in found.rounds)
+
+
+def test_a_selector_is_told_of_energy_and_batteries_in_an_asynchronous_run():
+    rounds = {"protocol": "buffered", "concurrency": 4, "buffer": 2, "rounds": 6}
+    chosen = config(data={"clients": 8}, selector="eafl", rounds=rounds, energy={"battery": 400.0})
+    simulation, found = run(chosen)
+    done = {row["client"]: row["energy"] for row in found.participations if row["outcome"] == "completed"}
+    for client, energy in done.items():
+        assert simulation.selector.state.spent[client] == energy
+    plain, found = run(chosen.replace({"energy": None}))  # told of phones on the mains, and not written down
+    assert "energy" not in found.rounds[0]
+    assert np.isfinite(plain.selector.state.spent).any()

@@ -25,7 +25,7 @@ def world(rounds: int, **evaluation: Any) -> Config:
         devices={"kind": "phones"},
         failures={"crash": 0.2},
         selector="oort",
-        rounds={"rounds": rounds, "k": 3, "over_commit": 2.0, "late": "use"},
+        rounds={"rounds": rounds, "k": 3, "over_commit": 2.0, "late": "merge"},
         evaluation={"every": 3, "target": 0.2, **evaluation},
     )
 

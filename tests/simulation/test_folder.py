@@ -48,7 +48,7 @@ def test_a_new_folder_holds_configuration_and_environment(tmp_path: Path) -> Non
     assert {"torch", "numpy", "enlist"} <= set(json.loads((path / "environment.json").read_text())["packages"])
     lines = (path / "rounds.csv").read_text().splitlines()
     assert lines[0].startswith(
-        "round,start,duration,end,available,asked,completed,late,dropped,failed,arrived,deadline,accuracy"
+        "round,start,duration,end,available,selected,completed,late,dropped,failed,arrived,deadline,accuracy"
     )
     assert lines[1].split(",")[:2] == ["1", "0.0"]
     assert lines[1].split(",")[11:13] == ["inf", ""]

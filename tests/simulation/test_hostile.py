@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import sys
 from collections.abc import Iterator, Sequence
@@ -19,14 +18,14 @@ from enlist.records import Outcome
 from enlist.runs.tables import read_table
 from enlist.selectors import Random
 from enlist.simulation import Config, Simulation, build
-from enlist.simulation.hostile import Collude, Hostility, Lie, SignFlip
+from enlist.simulation.hostile import Collude, FalseReport, HostileClients, SignFlip
 from enlist.simulation.round.exclusion import Exclusion
-from enlist.simulation.round.server import Late, Server
+from enlist.simulation.round.server import LateUpdate, Server
 from enlist.simulation.sections import ServerSection
 from enlist.streams import Streams
 from enlist.training.aggregation import AGGREGATIONS
 from enlist.training.flat import Layout, Vectors
-from enlist.training.local import Report, Task
+from enlist.training.local import Report, TrainingTask
 
 sys.path.insert(0, str(Path(__file__).parent))
 from simulation_helpers import Callback, Kill, Remembering, assert_same, config, continue_run, model, run, scripted
@@ -35,18 +34,18 @@ FLIP = {"kind": "sign-flip", "share": 0.3, "factor": 10.0}
 CLIENTS = [1, 4, 6]
 
 
-def tasks(*clients: int, round: int = 1) -> list[Task]:
-    return [Task(client, 0, 20, steps=1, round=round, model_slot=0, update_slot=0) for client in clients]
+def tasks(*clients: int, round: int = 1) -> list[TrainingTask]:
+    return [TrainingTask(client, 0, 20, steps=1, round=round, model_slot=0, update_slot=0) for client in clients]
 
 
-def ones(given: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+def ones(given: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
     """Training of which every client's update is its own number."""
     for task in given:
         update = Vectors(torch.full((4,), float(task.client)), torch.zeros(1), torch.zeros(1, dtype=torch.int64))
-        yield Report(loss=0.5, loss_rms=0.6, samples=20.0), update
+        yield Report(loss=0.5, loss_rms=0.6, num_examples=20.0), update
 
 
-def sent(hostility: Hostility, given: Sequence[Task]) -> list[tuple[Report, list[float]]]:
+def sent(hostility: HostileClients, given: Sequence[TrainingTask]) -> list[tuple[Report, list[float]]]:
     return [(report, update.parameters.tolist()) for report, update in hostility.sent(given, ones)]
 
 
@@ -102,46 +101,46 @@ def test_tables_that_make_no_sense_are_refused(tables: Any, message: str) -> Non
     ],
 )
 def test_what_is_sent_by_hand(table: Any, expected: list[float]) -> None:
-    hostility = Hostility(config(hostile=[{**table, "clients": [4], "from_round": 2}]).hostile, 10, Streams(1))
+    hostility = HostileClients(config(hostile=[{**table, "clients": [4], "from_round": 2}]).hostile, 10, Streams(1))
     assert sent(hostility, tasks(3, 4, 5))[1][1] == [4.0] * 4  # not yet
     answers = sent(hostility, tasks(3, 4, 5, round=2))
     assert [values for _, values in answers] == [[3.0] * 4, expected, [5.0] * 4]
 
 
 def test_noise_belongs_to_round_and_client_and_nan_is_nan() -> None:
-    hostility = Hostility(config(hostile=[{"kind": "noise", "clients": [4, 5]}]).hostile, 10, Streams(1))
+    hostility = HostileClients(config(hostile=[{"kind": "noise", "clients": [4, 5]}]).hostile, 10, Streams(1))
     first, again = (dict(enumerate(sent(hostility, tasks(*given)))) for given in ((4, 5), (5, 4)))
     assert first[0][1] == again[1][1]
     assert first[1][1] == again[0][1]
     assert sent(hostility, tasks(4, round=2))[0][1] != first[0][1]
-    nan = Hostility(config(hostile=[{"kind": "nan", "clients": [4]}]).hostile, 10, Streams(1))
+    nan = HostileClients(config(hostile=[{"kind": "nan", "clients": [4]}]).hostile, 10, Streams(1))
     assert all(math.isnan(value) for value in sent(nan, tasks(4))[0][1])
 
 
 def test_the_first_update_is_sent_again() -> None:
-    hostility = Hostility(config(hostile=[{"kind": "replay", "clients": [4]}]).hostile, 10, Streams(1))
+    hostility = HostileClients(config(hostile=[{"kind": "replay", "clients": [4]}]).hostile, 10, Streams(1))
 
-    def growing(given: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+    def growing(given: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
         for task in given:
             yield Report(), Vectors(torch.full((1,), float(task.round)), torch.zeros(0), torch.zeros(0))
 
     found = [next(hostility.sent(tasks(4, round=number), growing))[1].parameters.item() for number in (3, 5, 9)]
     assert found == [3.0, 3.0, 3.0]
-    again = Hostility(hostility.tables, 10, Streams(1))
+    again = HostileClients(hostility.tables, 10, Streams(1))
     again.restore(hostility.state())
     assert next(again.sent(tasks(4, round=11), growing))[1].parameters.item() == 3.0
 
 
 def test_colluding_clients_send_one_vector() -> None:
-    push = Hostility([Collude(clients=(2, 4, 6), factor=2.0)], 10, Streams(1))
+    push = HostileClients([Collude(clients=(2, 4, 6), factor=2.0)], 10, Streams(1))
     answers = [values for _, values in sent(push, tasks(1, 2, 4, 5, 6))]
     assert answers == [[1.0] * 4, [-8.0] * 4, [-8.0] * 4, [5.0] * 4, [-8.0] * 4]  # -2 * (2 + 4 + 6) / 3
-    little = Hostility([Collude(clients=(2, 4, 6), how="little", z=1.5)], 10, Streams(1))
+    little = HostileClients([Collude(clients=(2, 4, 6), how="little", z=1.5)], 10, Streams(1))
     assert sent(little, tasks(2, 4, 6))[0][1] == pytest.approx([4.0 - 1.5 * math.sqrt(8 / 3)] * 4)
-    alone = Hostility([Collude(clients=(2,), how="little")], 10, Streams(1))
+    alone = HostileClients([Collude(clients=(2,), how="little")], 10, Streams(1))
     assert sent(alone, tasks(1, 2))[1][1] == [2.0] * 4  # nobody to agree with
     one, other = Collude(clients=(2, 4)), Collude(clients=(5, 6))
-    answers = [values[0] for _, values in sent(Hostility([one, other], 10, Streams(1)), tasks(2, 4, 5, 6))]
+    answers = [values[0] for _, values in sent(HostileClients([one, other], 10, Streams(1)), tasks(2, 4, 5, 6))]
     assert answers == [-3.0, -3.0, -5.5, -5.5]  # each group for itself
 
 
@@ -207,7 +206,7 @@ def test_a_lie_about_samples_is_known_up_front_if_it_begins_at_once() -> None:
 def test_fresh_losses_are_claims_too() -> None:
     settings = {"selector": "power-of-choice", "rounds": {"rounds": 1, "k": 3}}
     found = []
-    for tables in ([], [Lie(clients=CLIENTS, factor=7.0)]):
+    for tables in ([], [FalseReport(clients=CLIENTS, factor=7.0)]):
         with Simulation(config(**settings).model_copy(update={"hostile": tuple(tables)})) as simulation:
             simulation.state.round = 1
             found.append(simulation.clients.claimed("loss", simulation._losses(np.arange(10)), np.arange(10), 1))
@@ -348,8 +347,8 @@ def test_a_late_update_and_a_fresh_one_of_the_same_client_are_judged_apart() -> 
         return found
 
     for client in range(6):
-        server.add((client, 9), Report(samples=1.0), update(1.0 + 0.1 * client))
-    server.finish([Late(2, 8, 1, Report(samples=1.0), update(50.0), 3.0)], [1.0])
+        server.add((client, 9), Report(num_examples=1.0), update(1.0 + 0.1 * client))
+    server.finish([LateUpdate(2, 8, 1, Report(num_examples=1.0), update(50.0), 3.0)], [1.0])
     assert set(server.distrusted) == {(2, 8)}
 
 
@@ -392,7 +391,7 @@ ALL_KINDS = [
 
 def world(protocol: str) -> Config:
     """Every attack at once, with late replies, crashes, comings and goings, and every memory that a server has."""
-    rounds = {"rounds": 7, "k": 4, "over_commit": 1.8, "late": "use", "deadline": 12.0, "max_lateness": 3}
+    rounds = {"rounds": 7, "k": 4, "over_commit": 1.8, "late": "merge", "deadline": 12.0, "max_lateness": 3}
     server: dict[str, Any] = {
         "aggregation": "centred-clipping", "distrust": 2.0, "norm_bound": 5.0, "exclude": 2,
         "optimiser": {"kind": "fedyogi"},
@@ -452,13 +451,12 @@ def test_late_updates_are_judged_too() -> None:
 
 
 def test_options_are_the_thing_itself() -> None:
-    assert dataclasses.is_dataclass(Report)
     assert SignFlip(share=0.5).factor == 1.0
     with pytest.raises(InputError, match="nothing says who it is about"):
         SignFlip()
 
 
-@pytest.mark.parametrize("late", ["drop", "use"])
+@pytest.mark.parametrize("late", ["drop", "merge"])
 def test_who_claims_more_time_than_the_deadline_is_told_of_as_late(late: str) -> None:
     """The update came in time and is merged; the selector can only be told what the client says."""
     lie = {"kind": "lie", "clients": [0, 1], "about": "latency", "factor": 50.0}

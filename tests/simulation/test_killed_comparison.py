@@ -41,7 +41,7 @@ def methods():
 def main(folder, jobs, table):
     config = Config(
         data={"clients": 8},
-        rounds={"rounds": 3, "k": 3, "over_commit": 1.4, "deadline": 40.0, "late": "use"},
+        rounds={"rounds": 3, "k": 3, "over_commit": 1.4, "deadline": 40.0, "late": "merge"},
         training={"steps": 2},
         evaluation={"every": 1},
     )
@@ -69,6 +69,7 @@ def runs(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no SIGKILL on this platform")
+@pytest.mark.verify
 def test_killed_and_continued_it_gives_the_same_table(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(SCRIPT)
     with started(tmp_path, "killed", 2, "killed.csv") as killed:

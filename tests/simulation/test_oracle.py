@@ -131,7 +131,7 @@ def test_it_survives_a_resume(tmp_path: Path) -> None:
     settings = config(
         selector=NAME,
         devices={"kind": "phones"},
-        rounds={"rounds": 7, "k": 3, "over_commit": 1.4, "late": "use"},
+        rounds={"rounds": 7, "k": 3, "over_commit": 1.4, "late": "merge"},
         drift=[{"kind": "speed", "share": 0.4, "from_round": 4}],
     )
     continue_run(tmp_path / "whole", settings)

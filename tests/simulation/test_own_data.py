@@ -11,7 +11,7 @@ import pytest
 
 from enlist._internal.sending import packed
 from enlist.data import Dataset, FromMemory, Samples
-from enlist.engine import Context, local
+from enlist.engine import TaskContext, local
 from enlist.engine.local import done
 from enlist.errors import InputError
 from enlist.simulation import Config, load, read, simulate
@@ -70,13 +70,13 @@ def test_a_folder_goes_on_with_the_same_data_only(tmp_path: Path) -> None:
 def test_data_reach_other_processes_as_samples_only() -> None:
     """A process of a comparison, played here: what is sent to it is answered at once."""
     job = jobs_module.Job(("random", 0), own())
-    task = jobs_module.task_of(job, jobs_module.How(), separate=True)
+    task = jobs_module.task_of(job, jobs_module.JobSettings(), separate=True)
     content = packed((task.arguments, task.kinds), task.kinds)
     (sent, _, _), _ = pickle.loads(content)
     assert sent.config.data.dataset._object is None
     assert sent.config.data.dataset.digest == own().data.dataset.digest
     people = jobs_module.shared_population(own(), shared=True)
-    kind, answer = done(jobs_module.WORK.function, Context(people, lambda state: None), content)
+    kind, answer = done(jobs_module.WORK.function, TaskContext(people, lambda state: None), content)
     assert kind == "result"
     assert pickle.loads(answer)[1].summary == simulate(own()).summary
     assert pickle.loads(pickle.dumps(own())) == own()

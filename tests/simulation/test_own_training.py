@@ -18,7 +18,7 @@ from enlist.cli.app import app
 from enlist.errors import EnlistError, InputError, TrustError
 from enlist.simulation import Callback, Config, load, read, simulate
 from enlist.simulation.comparison import Comparison, remember
-from enlist.simulation.evaluation import Evaluation, Watch, accuracies, fairness
+from enlist.simulation.evaluation import BestModel, Evaluation, accuracies, fairness
 from enlist.training.own import Code, OwnStep
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -160,18 +160,18 @@ def test_a_metric_that_fails_is_named_before_anything_is_trained() -> None:
 
 
 def test_patience_counts_evaluations_that_are_no_better() -> None:
-    watch = Watch(Evaluation(patience=2, min_delta=0.05, watch="test", keep_best=True), regression=False)
+    watch = BestModel(Evaluation(patience=2, min_delta=0.05, watch="test", keep_best=True), regression=False)
     for number, value in enumerate((0.5, 0.52, 0.56, math.nan, 0.58)):
         assert not watch.exhausted
         watch.note({"accuracy": value}, number, None)
     # 0.52 is no better than 0.5 by 0.05, 0.56 is; NaN and 0.58 are no better than 0.56 by 0.05
     assert watch.exhausted
     assert (watch.round, watch.value) == (4, 0.58)
-    down = Watch(Evaluation(patience=1, metrics=[doubt], watch="doubt", lower_is_better=True), regression=False)
+    down = BestModel(Evaluation(patience=1, metrics=[doubt], watch="doubt", lower_is_better=True), regression=False)
     for value in (0.5, 0.4):
         down.note({"metric_doubt": value}, 1, None)
     assert (down.value, down.exhausted) == (0.4, False)
-    assert Watch(Evaluation(keep_best=True), regression=True).column == "validation_loss"
+    assert BestModel(Evaluation(keep_best=True), regression=True).column == "validation_loss"
 
 
 def test_validation_must_be_there_to_be_watched() -> None:
@@ -227,7 +227,7 @@ def test_clients_keep_samples_for_testing() -> None:
     settings = config(data={"client_test": 0.25, "partition": {"kind": "dirichlet", "alpha": 0.1}})
     found = simulate(settings)
     without = simulate(config(data={"partition": {"kind": "dirichlet", "alpha": 0.1}}))
-    kept, all_of_them = (np.asarray(each.clients["samples"]) for each in (found, without))
+    kept, all_of_them = (np.asarray(each.clients["num_examples"]) for each in (found, without))
     assert np.abs(all_of_them * 0.75 - kept).max() <= 1
     last = dict(found.rounds.iloc[-1])
     assert last["client_accuracy"] == pytest.approx(np.nanmean(found.client_accuracy))
@@ -341,7 +341,7 @@ def test_everything_together_is_the_same_killed_or_not_and_for_any_number_of_wor
         devices={"kind": "phones"},
         failures={"crash": 0.1},
         training={"loss": noisy, "optimiser": Code.of(Signs, fading=0.9), "lr": 0.1},
-        rounds={"rounds": 30, "k": 3, "over_commit": 2.0, "late": "use"},
+        rounds={"rounds": 30, "k": 3, "over_commit": 2.0, "late": "merge"},
         evaluation={"every": 1, "metrics": [f"{HERE}:top_two"], "keep_best": True, "patience": 3, "watch": "top_two"},
     )
     continue_run(tmp_path / "straight", settings)

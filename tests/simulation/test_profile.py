@@ -18,8 +18,8 @@ from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
 from enlist.simulation.profile import BatchRow, Measurement, PeakMemory, choose, profile, sampled, scores
 from enlist.streams import Streams
-from enlist.training.engine import Engine
-from enlist.training.local import Report, Task, batches
+from enlist.training.engine import ModuleTrainer
+from enlist.training.local import Report, TrainingTask, batches
 from enlist.training.models import initialise
 from enlist.training.workers import one_thread
 
@@ -197,7 +197,7 @@ def plain_pytorch(settings: Config, people: Population, client: int, batch: int,
     local = settings.training.model_copy(update={"batch": batch})
     for number in range(1, rounds + 1):
         velocities = [torch.zeros_like(weight) for weight in module.parameters()]
-        task = Task(client, start, stop, math.ceil((stop - start) / batch), number, 0, 0)
+        task = TrainingTask(client, start, stop, math.ceil((stop - start) / batch), number, 0, 0)
         for places in batches(task, local, Streams(settings.seed)):
             index = torch.from_numpy(places[places >= 0])
             module.zero_grad()
@@ -276,6 +276,6 @@ def test_bad_input_is_refused_before_any_work(sizes: list[Any], rounds: int, wor
 
 
 def test_a_client_that_cannot_train_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Engine, "train", lambda *_: [Report(error="RuntimeError: no memory")])
+    monkeypatch.setattr(ModuleTrainer, "train", lambda *_: [Report(error="RuntimeError: no memory")])
     with pytest.raises(EnlistError, match="client 0 cannot train with batch size 8: RuntimeError: no memory"):
         profile(config(), [8])

@@ -19,19 +19,19 @@ from enlist.simulation import Config, Simulation
 from enlist.simulation import protocols as package
 from enlist.simulation.protocols import (
     PROTOCOLS,
-    Context,
+    Arrivals,
     Merge,
+    PendingClient,
     Protocol,
-    Received,
+    Quota,
+    RoundContext,
     Safa,
     SafaMemory,
     Synchronous,
-    UnderWay,
-    Wanted,
     protocol,
 )
 from enlist.simulation.protocols.safa import OWN
-from enlist.simulation.round.server import Late
+from enlist.simulation.round.server import LateUpdate
 from enlist.simulation.sections import RoundsSection
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
@@ -42,9 +42,9 @@ from simulation_helpers import config, run, scripted
 LAYOUT = Layout.of(torch.nn.Linear(1, 1))
 
 
-def context(**fields: Any) -> Context:
+def context(**fields: Any) -> RoundContext:
     known: dict[str, Any] = {"round": 4, "now": 100.0, "members": 6, "length": 50.0, "expected": np.full(6, 40.0)}
-    return Context(**{**known, **fields})
+    return RoundContext(**{**known, **fields})
 
 
 def vectors(value: float) -> Vectors:
@@ -53,9 +53,9 @@ def vectors(value: float) -> Vectors:
     return found
 
 
-def late(client: int, lateness: int, samples: float = 10.0, error: str = "") -> Late:
-    report = Report(samples=samples, error=error)
-    return Late(client, 4 - lateness, lateness, report, vectors(1.0), 70.0)
+def late(client: int, lateness: int, samples: float = 10.0, error: str = "") -> LateUpdate:
+    report = Report(num_examples=samples, error=error)
+    return LateUpdate(client, 4 - lateness, lateness, report, vectors(1.0), 70.0)
 
 
 def test_protocols_are_siblings() -> None:
@@ -77,17 +77,21 @@ def test_over_commitment_asks_more_than_it_waits_for() -> None:
 
 def test_an_adaptive_target_counts_those_who_are_due_within_a_round() -> None:
     """now 100, length 50: asked at 60 and expected after 40 s is due at once; asked at 120 + 40 - 100 = 60 s is not."""
-    rule = Synchronous(RoundsSection(k=4, over_commit=1.5, late="use", adaptive_target=True))
-    coming = [UnderWay(0, 3, 60.0), UnderWay(1, 3, 110.0), UnderWay(2, 3, 120.0)]  # due in 0, 50 and 60 s
+    rule = Synchronous(RoundsSection(k=4, over_commit=1.5, late="merge", adaptive_target=True))
+    coming = [
+        PendingClient(0, 3, 60.0),
+        PendingClient(1, 3, 110.0),
+        PendingClient(2, 3, 120.0),
+    ]  # due in 0, 50 and 60 s
     assert rule.wanted(context(under_way=coming)) == (3, 2)
     assert rule.wanted(context(under_way=coming, length=math.nan)) == (6, 4)  # no round has ended yet
     assert rule.wanted(context(under_way=coming * 4)) == (2, 1)
 
 
 def test_the_average_of_a_synchronous_round_takes_late_updates_at_a_discount() -> None:
-    rule = Synchronous(RoundsSection(late="use", staleness="dynsgd"))
-    reports = {1: Report(samples=20.0), 2: Report(samples=30.0, error="NaN")}
-    received = Received(reports, np.array([1, 2]), [late(3, 1), late(4, 3), late(5, 1, error="NaN")], {})
+    rule = Synchronous(RoundsSection(late="merge", staleness="dynsgd"))
+    reports = {1: Report(num_examples=20.0), 2: Report(num_examples=30.0, error="NaN")}
+    received = Arrivals(reports, np.array([1, 2]), [late(3, 1), late(4, 3), late(5, 1, error="NaN")], {})
     merge = rule.merge(context(), received)
     assert merge.weights == {1: 20.0}
     assert merge.discounts == [1 / 2, 1 / 4]  # 1 / (1 + rounds late)
@@ -96,7 +100,7 @@ def test_the_average_of_a_synchronous_round_takes_late_updates_at_a_discount() -
 
 
 def test_where_updates_are_not_weighed_their_weight_is_unknown() -> None:
-    received = Received({1: Report(samples=20.0)}, np.array([1]), [], {}, weight=lambda samples, discount: None)
+    received = Arrivals({1: Report(num_examples=20.0)}, np.array([1]), [], {}, weight=lambda samples, discount: None)
     assert math.isnan(Synchronous(RoundsSection()).merge(context(), received).weights[1])
 
 
@@ -154,8 +158,8 @@ def test_safa_averages_the_cache_before_the_others_enter_it() -> None:
     """Six clients of 10 samples. 0 is taken with a model of 6, 1 is not; all others have version 0, a model of 0."""
     rule = Safa(RoundsSection(protocol="safa", k=1))
     models = {1: vectors(60.0), 0: vectors(6.0)}
-    received = Received(
-        {0: Report(samples=10.0), 1: Report(samples=10.0)},
+    received = Arrivals(
+        {0: Report(num_examples=10.0), 1: Report(num_examples=10.0)},
         np.array([0]),
         [],
         models,
@@ -190,21 +194,21 @@ def test_what_safa_keeps_is_saved_and_restored() -> None:
 class Buffered(Protocol):
     """A sketch of FedBuff: so many clients at work at any time; the model changes with every k updates, late or not."""
 
-    def wanted(self, context: Context) -> Wanted:
-        return Wanted(max(self.settings.asked - len(context.under_way), 1), self.settings.k)
+    def wanted(self, context: RoundContext) -> Quota:
+        return Quota(max(self.settings.asked - len(context.under_way), 1), self.settings.k)
 
-    def enough(self, context: Context, wanted: Wanted, arrivals: Sequence[int], late: Sequence[int]) -> bool:
+    def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
         return len(arrivals) + len(late) >= wanted.replies
 
     def base(self, memory: Any, client: int, asked_in: int) -> int:
         return asked_in - 1
 
-    def taken(self, context: Context, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
+    def taken(self, context: RoundContext, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
         return arrivals
 
-    def merge(self, context: Context, received: Received) -> Merge:
+    def merge(self, context: RoundContext, received: Arrivals) -> Merge:
         discounts = [1.0 / math.sqrt(1.0 + entry.lateness) for entry in received.usable]
-        weights = {client: report.samples for client, report in received.reports.items()}
+        weights = {client: report.num_examples for client, report in received.reports.items()}
         return Merge(context.memory, weights, discounts)
 
     def needed(self, memory: Any, under_way: Collection[int]) -> set[int]:
@@ -215,10 +219,10 @@ def test_an_asynchronous_protocol_is_a_sibling(monkeypatch: pytest.MonkeyPatch) 
     """Three at work, clients of 1, 2 and 10 s, one update a step: nobody waits for the slow one, and it counts."""
     monkeypatch.setitem(PROTOCOLS, "synchronous", Buffered)
     settings = config(
-        data={"clients": 3}, rounds={"rounds": 12, "k": 1, "over_commit": 3.0, "late": "use", "max_lateness": 50}
+        data={"clients": 3}, rounds={"rounds": 12, "k": 1, "over_commit": 3.0, "late": "merge", "max_lateness": 50}
     )
     simulation, found = run(settings, population=scripted(settings, compute=[1.0, 2.0, 10.0]))
-    assert found.rounds[0]["asked"] == 3
+    assert found.rounds[0]["selected"] == 3
     assert all(row["completed"] + row["arrived"] >= 1 for row in found.rounds)
     assert max(row["duration"] for row in found.rounds) <= 1.0
     slow = [row for row in found.participations if row["client"] == 2 and row["outcome"] == "arrived"]
@@ -233,7 +237,7 @@ def test_a_run_is_all_in_its_state(tmp_path: Path) -> None:
         "data": {"clients": 9, "client_test": 0.2},
         "devices": {"kind": "phones"},
         "failures": {"crash": 0.1},
-        "rounds": {"k": 3, "over_commit": 1.7, "late": "use", "deadline": {"kind": "moving-average"}},
+        "rounds": {"k": 3, "over_commit": 1.7, "late": "merge", "deadline": {"kind": "moving-average"}},
         "server": {"optimiser": "fedadam", "exclude": 2, "norm_bound": 3.0},
         "evaluation": {"every": 1, "keep_best": True},
     }

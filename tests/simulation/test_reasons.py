@@ -30,7 +30,9 @@ def quick_disk() -> Iterator[None]:
 
 
 def test_the_record_of_a_round_holds_together() -> None:
-    settings = config(selector={"name": "oort"}, data={"clients": 20}, rounds={"k": 4, "late": "use", "deadline": 0.5})
+    settings = config(
+        selector={"name": "oort"}, data={"clients": 20}, rounds={"k": 4, "late": "merge", "deadline": 0.5}
+    )
     with Simulation(settings) as simulation:
         records = [simulation.step() for _ in range(3)]
     for number, record in enumerate(records, start=1):
@@ -51,7 +53,7 @@ LATE: dict[str, Any] = {
     "selector": {"name": "oort"},
     "devices": {"kind": "phones"},
     "failures": {"crash": 0.1},
-    "rounds": {"rounds": 4, "k": 4, "over_commit": 1.5, "late": "use", "deadline": "percentile"},
+    "rounds": {"rounds": 4, "k": 4, "over_commit": 1.5, "late": "merge", "deadline": "percentile"},
 }
 
 

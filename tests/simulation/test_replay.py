@@ -29,7 +29,7 @@ WORLD: dict[str, Any] = {
     "failures": {"crash": 0.1},
     "membership": {"joins": [{"round": 4, "clients": 3}]},
 }
-LATE: dict[str, Any] = {"rounds": 12, "k": 3, "over_commit": 1.7, "late": "use", "deadline": 60.0, "max_lateness": 3}
+LATE: dict[str, Any] = {"rounds": 12, "k": 3, "over_commit": 1.7, "late": "merge", "deadline": 60.0, "max_lateness": 3}
 CASES: dict[str, Config] = {
     "oort": config(**WORLD, selector="oort", rounds=LATE),
     "refl": config(**WORLD, selector="refl", rounds={**LATE, "forecast": 0.9, "adaptive_target": True}),

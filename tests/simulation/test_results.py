@@ -29,7 +29,7 @@ from simulation_helpers import contents
 TABLES = ("rounds", "participations", "clients")
 CONFIG = Config(
     data={"clients": 8},
-    rounds={"rounds": 4, "k": 3, "over_commit": 1.5, "deadline": 40.0, "late": "use"},
+    rounds={"rounds": 4, "k": 3, "over_commit": 1.5, "deadline": 40.0, "late": "merge"},
     training={"steps": 2},
     evaluation={"every": 2, "target": 0.2},
 )
@@ -66,12 +66,15 @@ def test_integers_stay_integers(run: Run) -> None:
     rounds, participations, clients = run.rounds, run.participations, run.clients
     assert [len(rounds), len(clients)] == [4, 8]
     for frame, names in (
-        (rounds, ["round", "available", "asked", "completed", "late", "dropped", "failed", "bytes_down", "bytes_up"]),
+        (
+            rounds,
+            ["round", "available", "selected", "completed", "late", "dropped", "failed", "bytes_down", "bytes_up"],
+        ),
         (participations, ["round", "selected_in", "client"]),
-        (clients, ["client", "samples", "class_0", "class_9"]),
+        (clients, ["client", "num_examples", "class_0", "class_9"]),
     ):
         assert {name: str(frame[name].dtype) for name in names} == dict.fromkeys(names, "int64")
-    for name in ("rounds_late", "samples"):
+    for name in ("rounds_late", "num_examples"):
         assert str(participations[name].dtype) == "Int64", "there are gaps, and yet it counts"
     assert str(participations["censored"].dtype) == "bool"
     assert set(participations["outcome"]) <= {"completed", "late", "dropped", "failed", "arrived"}
@@ -124,7 +127,7 @@ def test_a_summary_says_how_it_ended(run: Run) -> None:
     seen = run.rounds["accuracy"].dropna()
     assert (found["method"], found["seed"], found["status"]) == ("oort+penalty=1.0", 3, "finished")
     assert (found["final"], found["last"], found["best"]) == (seen.mean(), seen.iloc[-1], seen.max())
-    assert (found["rounds"], found["asked"]) == (4, int(run.rounds["asked"].sum()))
+    assert (found["rounds"], found["selected"]) == (4, int(run.rounds["selected"].sum()))
     assert found["bytes_up"] == run.rounds["bytes_up"].sum()
     reached = run.rounds[run.rounds["accuracy"] >= 0.2]
     assert run.time_to(0.2) == found["time_to_target"] == reached["end"].iloc[0]

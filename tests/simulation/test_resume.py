@@ -6,7 +6,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +42,7 @@ def world(selector: str = "random", **rounds: Any) -> Config:
         training={"steps": 3, "momentum": 0.5},
         server={"optimiser": {"kind": "fedyogi"}},
         rounds={
-            "rounds": 8, "k": 3, "over_commit": 2.0, "late": "use", "staleness": "refl", "forecast": 0.9,
+            "rounds": 8, "k": 3, "over_commit": 2.0, "late": "merge", "staleness": "refl", "forecast": 0.9,
             "deadline": {"kind": "moving-average", "factor": 1.5}, "adaptive_target": True, "max_lateness": 3, **rounds,
         },
         evaluation={"every": 3, "target": 0.2},
@@ -85,10 +85,10 @@ def killed(path: Path, settings: Config, kind: str, number: int, patch: pytest.M
     elif kind == "before saving":
         save = Recorder.checkpoint
 
-        def never(self: Recorder, simulation: Simulation) -> None:
+        def never(self: Recorder, simulation: Simulation) -> Callable[[], None]:
             if simulation.round == number:
                 raise Kill
-            save(self, simulation)
+            return save(self, simulation)
 
         patch.setattr(Recorder, "checkpoint", never)
     else:
@@ -157,7 +157,7 @@ def test_a_kill_between_the_last_checkpoint_and_the_result_changes_nothing(
     assert_same(path, undisturbed(settings))
 
 
-@pytest.mark.parametrize("late", ["drop", "use"])
+@pytest.mark.parametrize("late", ["drop", "merge"])
 def test_safa_resumes_bit_by_bit(late: str, tmp_path: Path, undisturbed: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     settings, path = world("safa", protocol="safa", late=late, lag_tolerance=2, adaptive_target=False), tmp_path / "run"
     killed(path, settings, "after the round", 3, monkeypatch)
@@ -178,7 +178,7 @@ def test_server_optimisers_resume(optimiser: str, tmp_path: Path, monkeypatch: p
 def test_batch_norm_and_dropout_resume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = config(
         model={"name": "thesis"},
-        rounds={"rounds": 4, "k": 3, "over_commit": 2.0, "late": "use"},
+        rounds={"rounds": 4, "k": 3, "over_commit": 2.0, "late": "merge"},
         devices={"kind": "phones"},
     )
     continue_run(tmp_path / "whole", settings)

@@ -17,7 +17,7 @@ from enlist.simulation import Callback, Config, Simulation, build
 from enlist.simulation.protocols import SafaMemory
 from enlist.simulation.protocols import safa as safa_module
 from enlist.streams import Streams
-from enlist.training.local import Task, batches
+from enlist.training.local import TrainingTask, batches
 from enlist.training.models import initialise
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -70,7 +70,7 @@ class Plain:
         torch.nn.utils.vector_to_parameters(start.clone(), own.parameters())
         local, samples = self.settings.training, self.population.samples["train"]
         first, stop = (int(edge) for edge in self.population.offsets[client : client + 2])
-        task = Task(client, first, stop, local.steps_for(stop - first), round, 0, 0)
+        task = TrainingTask(client, first, stop, local.steps_for(stop - first), round, 0, 0)
         plan = batches(task, local, Streams(self.settings.seed))
         by_hand(own, torch.from_numpy(samples.x), torch.from_numpy(samples.y), plan, local.lr)
         return self.flat(own)
@@ -130,11 +130,11 @@ def assert_follows(settings: Config, population: Any = None) -> Memory:
 
 
 @pytest.mark.parametrize("tolerance", [0, 1, 5])
-@pytest.mark.parametrize("late", ["drop", "use"])
+@pytest.mark.parametrize("late", ["drop", "merge"])
 def test_the_model_follows_the_specification(tolerance: int, late: str) -> None:
     memory = assert_follows(safa(lag_tolerance=tolerance, late=late))
     outcomes = {row["outcome"] for row in memory.participations}
-    assert outcomes >= {"completed", "late", "failed"} | ({"arrived"} if late == "use" else set())
+    assert outcomes >= {"completed", "late", "failed"} | ({"arrived"} if late == "merge" else set())
 
 
 def test_more_arrivals_than_are_picked_take_effect_in_the_next_round() -> None:
@@ -172,7 +172,7 @@ def test_a_late_client_that_is_asked_again_keeps_what_it_was_sent() -> None:
         selector="safa",
         data={"clients": 3},
         training={"lr": 0.3},
-        rounds={"rounds": 4, "k": 1, "protocol": "safa", "late": "use", "deadline": 2.0, "lag_tolerance": 0},
+        rounds={"rounds": 4, "k": 1, "protocol": "safa", "late": "merge", "deadline": 2.0, "lag_tolerance": 0},
     )
     population = scripted(settings, compute=[3.0, 3.5, 1.0], availability=sessions(3, [(2, 0.0, 1.0)]))
     models = Models()
@@ -220,7 +220,7 @@ def test_safa_learns() -> None:
     settings = Config(
         data={"clients": 40},
         selector="safa",
-        rounds={"rounds": 60, "k": 5, "protocol": "safa", "deadline": 60.0, "late": "use"},
+        rounds={"rounds": 60, "k": 5, "protocol": "safa", "deadline": 60.0, "late": "merge"},
         evaluation={"every": 60},
     )
     _, memory = run(settings)
@@ -259,7 +259,7 @@ def test_a_bad_model_never_enters_the_cache() -> None:
 
 
 def test_many_rounds_of_safa_stay_bounded() -> None:
-    settings = safa(rounds=150, late="use", lag_tolerance=3)
+    settings = safa(rounds=150, late="merge", lag_tolerance=3)
     simulation = Simulation(settings)
     for _ in range(150):
         simulation.step()

@@ -15,14 +15,14 @@ import torch
 from torch import nn
 
 from enlist.data import Dataset, Samples
-from enlist.devices import Failures
+from enlist.devices import DeviceFailures
 from enlist.errors import InputError
 from enlist.records import Outcome
 from enlist.simulation import Config, Simulation, build
 from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.simulation import PATIENCE
 from enlist.streams import Streams
-from enlist.training.local import Task, batches
+from enlist.training.local import TrainingTask, batches
 from enlist.training.models import initialise
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -50,7 +50,7 @@ def train(
     """A client's model after training from `module`, in plain PyTorch; also the losses of its steps."""
     own, local = copy.deepcopy(module), settings.training
     start, stop = (int(edge) for edge in population.offsets[client : client + 2])
-    task = Task(client, start, stop, steps or local.steps_for(stop - start), round, 0, 0)
+    task = TrainingTask(client, start, stop, steps or local.steps_for(stop - start), round, 0, 0)
     x, y = (torch.from_numpy(values) for values in (population.samples["train"].x, population.samples["train"].y))
     plan = batches(task, local, Streams(settings.seed))
     rate = local.lr * local.lr_decay ** (round - 1)
@@ -97,7 +97,7 @@ def test_a_round_of_fedavg_equals_a_loop_by_hand(kind: str, local: str) -> None:
     for row in memory.participations:
         after, losses = train(module, population, settings, row["client"], 1)
         first = torch.cat(losses[: math.ceil(population.sizes[row["client"]] / 20)])
-        assert row["samples"] == len(first)
+        assert row["num_examples"] == len(first)
         assert row["loss"] == pytest.approx(float(first.mean()), rel=1e-4)
         assert row["loss_rms"] == pytest.approx(float((first**2).mean() ** 0.5), rel=1e-4)
         updates.append(update(after, module))
@@ -152,11 +152,11 @@ PARTS = {
 def crash(monkeypatch: pytest.MonkeyPatch, plan: dict[tuple[int, int], float]) -> None:
     """Who crashes, (round, client) -> after which fraction of its work."""
 
-    def crashes(self: Failures, round: int, streams: Streams, count: int) -> Any:
+    def crashes(self: DeviceFailures, round: int, streams: Streams, count: int) -> Any:
         fraction = np.array([plan.get((round, client), 1.0) for client in range(count)])
         return fraction < 1.0, fraction
 
-    monkeypatch.setattr(Failures, "crashes", crashes)
+    monkeypatch.setattr(DeviceFailures, "crashes", crashes)
 
 
 def test_times_outcomes_and_what_is_told_follow_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -182,7 +182,7 @@ def test_times_outcomes_and_what_is_told_follow_the_schedule(monkeypatch: pytest
     assert memory.told(1) == {0: "failed", 1: "completed", 2: "dropped", 3: "completed", 4: "completed", 5: "late"}
     assert memory.told(2) == {0: "completed", 1: "completed", 3: "late", 4: "completed", 5: "late"}
     counted = [
-        [row[name] for name in ("available", "asked", "completed", "late", "dropped", "failed")]
+        [row[name] for name in ("available", "selected", "completed", "late", "dropped", "failed")]
         for row in memory.rounds
     ]
     assert counted == [[6, 6, 3, 1, 1, 1], [5, 5, 3, 2, 0, 0], [5, 5, 3, 2, 0, 0]]
@@ -235,14 +235,14 @@ def test_nobody_online_means_waiting_for_the_first() -> None:
     settings = config(data={"clients": 6}, rounds={"rounds": 2, "k": 2})
     rows = [(client, 100.0 + 50 * client, 5000.0) for client in range(6)]
     _, memory = run(settings, population=scripted(settings, **PARTS, availability=sessions(6, rows, period=1e5)))
-    assert [(row["start"], row["available"], row["asked"]) for row in memory.rounds] == [(100, 1, 1), (104, 1, 1)]
+    assert [(row["start"], row["available"], row["selected"]) for row in memory.rounds] == [(100, 1, 1), (104, 1, 1)]
 
 
 def test_a_run_without_anybody_ever_ends_by_itself() -> None:
     settings = config(data={"clients": 3}, rounds={"rounds": 9, "k": 2})
     rows = [(client, 5.0, 5.0) for client in range(3)]
     simulation, memory = run(settings, population=scripted(settings, availability=sessions(3, rows)))
-    assert [row["asked"] for row in memory.rounds] == [0]
+    assert [row["selected"] for row in memory.rounds] == [0]
     assert simulation.result()["status"] == "abandoned"
 
 
@@ -261,7 +261,7 @@ def test_partial_work_meets_the_deadline() -> None:
             row = memory.participations[1]
             assert row["compute"] == pytest.approx(10 * 3 / 7)
             assert row["latency"] == pytest.approx(2 + 10 * 3 / 7)
-            assert row["samples"] == 60
+            assert row["num_examples"] == 60
             module = fresh_module(settings, population)
             done = [client for client in range(10) if client != 2]
             changes = [
@@ -314,7 +314,7 @@ def late_case(staleness: str, **rounds: Any) -> Any:
     settings = config(
         data={"clients": 4, "partition": "dirichlet"},
         server={"aggregation": {"kind": "mean", "weights": "uniform"}},
-        rounds={"rounds": 2, "k": 2, "over_commit": 2.0, "late": "use", "staleness": staleness, **rounds},
+        rounds={"rounds": 2, "k": 2, "over_commit": 2.0, "late": "merge", "staleness": staleness, **rounds},
     )
     return settings, scripted(settings, compute=[2.0, 3.0, 5.0, 5.5])
 
@@ -355,7 +355,7 @@ def test_late_updates_are_trained_from_the_model_that_was_sent_and_weighted(stal
 def test_a_round_with_late_updates_only_still_moves_the_model() -> None:
     """Round 1: both late (deadline 2 s); round 2: nobody is free until 3 s, when client 0 arrives."""
     settings = config(
-        data={"clients": 2}, rounds={"rounds": 2, "k": 2, "deadline": 2.0, "late": "use", "staleness": "refl"}
+        data={"clients": 2}, rounds={"rounds": 2, "k": 2, "deadline": 2.0, "late": "merge", "staleness": "refl"}
     )
     population = scripted(settings, compute=[3.0, 3.5])
     simulation, memory = run(settings, population=population)
@@ -374,7 +374,7 @@ def test_late_clients_are_busy_told_once_and_given_up_in_the_end(monkeypatch: py
     settings = config(
         selector="remembering",
         data={"clients": 4},
-        rounds={"rounds": 8, "k": 2, "over_commit": 2.0, "late": "use", "max_lateness": 2},
+        rounds={"rounds": 8, "k": 2, "over_commit": 2.0, "late": "merge", "max_lateness": 2},
     )
     run(settings, population=scripted(settings, compute=[2.0, 3.0, 5.0, 100.0]))
     asked = {entry.selection.round: entry.selection.clients.tolist() for entry in Remembering.asked}
@@ -403,7 +403,7 @@ def test_an_update_counts_up_to_max_lateness_rounds(lateness: int) -> None:
     for extra, expected in ((0, 1), (1, 0)):
         settings = config(
             data={"clients": 3},
-            rounds={"rounds": 7, "k": 2, "over_commit": 1.5, "late": "use", "max_lateness": lateness},
+            rounds={"rounds": 7, "k": 2, "over_commit": 1.5, "late": "merge", "max_lateness": lateness},
         )
         seconds = [[2.0, 3.0, 3.0 * (lateness + extra) + 1.5], [2.0, 3.0, 999.0]]
         population = scripted(settings, np.zeros((2, 3)), seconds, np.zeros((2, 3)))
@@ -434,7 +434,7 @@ def test_fewer_are_asked_when_late_ones_are_due(monkeypatch: pytest.MonkeyPatch)
         settings = config(
             selector="remembering",
             data={"clients": 6},
-            rounds={"rounds": 2, "k": 2, "over_commit": 3.0, "late": "use", "adaptive_target": adaptive},
+            rounds={"rounds": 2, "k": 2, "over_commit": 3.0, "late": "merge", "adaptive_target": adaptive},
         )
         run(settings, population=scripted(settings, compute=[2.0, 3.0, 5.0, 5.5, 100.0, 100.0]))
         assert [entry.k for entry in Remembering.asked] == expected
@@ -447,7 +447,7 @@ def test_a_bad_update_fails_its_client_and_the_round_goes_on(
 ) -> None:
     Remembering.register(monkeypatch)
     model_section = {"name": "python", "factory": "simulation_helpers:Touchy", "options": {"behaviour": behaviour}}
-    rounds = {"rounds": 3, "k": 4, "over_commit": 1.25, "late": "use"} if late else {"rounds": 3, "k": 5}
+    rounds = {"rounds": 3, "k": 4, "over_commit": 1.25, "late": "merge"} if late else {"rounds": 3, "k": 5}
     settings = config(
         data={"clients": 5, "validation": 0}, selector="remembering", model=model_section, rounds=rounds,
         training={"measure": True},
@@ -643,7 +643,7 @@ def test_three_hundred_rounds_leave_nothing_behind() -> None:
         availability={"kind": "bernoulli"},
         failures={"crash": 0.1},
         training={"steps": 1},
-        rounds={"rounds": 300, "k": 3, "over_commit": 2.0, "late": "use", "deadline": 60.0, "max_lateness": 4},
+        rounds={"rounds": 300, "k": 3, "over_commit": 2.0, "late": "merge", "deadline": 60.0, "max_lateness": 4},
         evaluation={"every": 100},
     )
     simulation = Simulation(settings)
@@ -670,7 +670,7 @@ def test_workers_do_not_change_a_bit(protocol: str) -> None:
         data={"clients": 12, "partition": "dirichlet"},
         devices={"kind": "phones"},
         selector="safa" if protocol == "safa" else "oort",
-        rounds={"rounds": 4, "k": 4, "over_commit": 1.5, "late": "use", "protocol": protocol, "deadline": 60.0},
+        rounds={"rounds": 4, "k": 4, "over_commit": 1.5, "late": "merge", "protocol": protocol, "deadline": 60.0},
     )
     runs = [run(settings, workers=count) for count in (0, 1, 2, 3)]
     first, remembered = runs[0]

@@ -24,7 +24,7 @@ LATE = config(
     data={"clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5}},
     devices={"kind": "phones"},
     failures={"crash": 0.2},
-    rounds={"rounds": 3, "k": 3, "over_commit": 1.5, "late": "use", "deadline": {"kind": "percentile"}},
+    rounds={"rounds": 3, "k": 3, "over_commit": 1.5, "late": "merge", "deadline": {"kind": "percentile"}},
     training={"steps": 2},
 )
 

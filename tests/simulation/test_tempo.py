@@ -29,7 +29,7 @@ def world(**rounds: Any) -> Config:
         drift=[{"kind": "speed", "share": 0.3, "factor": 0.2, "from_round": 6}],
         training={"steps": 3, "momentum": 0.5},
         rounds={
-            "rounds": ROUNDS, "k": 4, "over_commit": 1.5, "late": "use", "staleness": "refl",
+            "rounds": ROUNDS, "k": 4, "over_commit": 1.5, "late": "merge", "staleness": "refl",
             "deadline": {"kind": "moving-average", "factor": 1.2}, "max_lateness": 3, **rounds,
         },
         evaluation={"every": 5, "reasons": True},

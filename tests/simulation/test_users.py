@@ -33,7 +33,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Config:
     np.savez(path, x=rng.normal(size=(len(users), 3)), y=labels, users=users, test_x=np.zeros((4, 3)),
              test_y=np.array(CLASSES * 2), test_users=users[:4])  # fmt: skip
     data = {"dataset": {"name": "file", "path": str(path)}, "clients": 0, "partition": "natural"}
-    rounds = {"rounds": 3, "k": 3, "late": "use", "over_commit": 1.5}
+    rounds = {"rounds": 3, "k": 3, "late": "merge", "over_commit": 1.5}
     return config(data=data, rounds=rounds, selector={"name": "oort"}, devices={"kind": "phones"})
 
 

@@ -5,8 +5,9 @@ The rules and rewards are those of the MAB-FL thesis; the loop is `Personalisati
 
 from __future__ import annotations
 
+from enlist._internal import aliases
 from enlist.personal.arms import Arms
-from enlist.personal.config import Config, load, parse
+from enlist.personal.config import PersonalConfig, load, parse
 from enlist.personal.decision import Decision, Play
 from enlist.personal.metrics import Metric, auc
 from enlist.personal.personalisation import Personalisation
@@ -17,9 +18,9 @@ from enlist.personal.workers import Workers
 __all__ = [
     "PERSONAL_TABLES",
     "Arms",
-    "Config",
     "Decision",
     "Metric",
+    "PersonalConfig",
     "PersonalRecord",
     "Personalisation",
     "Play",
@@ -30,3 +31,5 @@ __all__ = [
     "parse",
     "run_in",
 ]
+
+__getattr__ = aliases.former_names(__name__)

@@ -24,7 +24,7 @@ from enlist import storage
 from enlist._internal import files
 from enlist._internal.text import place_name
 from enlist.errors import InputError
-from enlist.personal.config import After, Config, Elimination, Priors
+from enlist.personal.config import AfterSection, Elimination, PersonalConfig, Priors
 from enlist.personal.decision import ExploreRounds
 from enlist.personal.metrics import gain
 from enlist.personal.personalisation import PersonalCallback, Personalisation, as_arrays
@@ -59,7 +59,7 @@ def nobody(stage: str) -> Sequence[PersonalCallback]:
 class Stages:
     """Runs that follow one another, each in a folder of its own, or all in memory.
 
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
     >>> stages = Stages(config.load_workers())
     >>> stages.run("local", fixed(config, "alone")).decision.arms.labels
     ('2',)
@@ -74,7 +74,7 @@ class Stages:
     ) -> None:
         self.workers, self.path, self.callbacks, self.accept_changes = workers, path, callbacks, accept_changes
 
-    def run(self, name: str, config: Config, **settings: Any) -> Personalisation:
+    def run(self, name: str, config: PersonalConfig, **settings: Any) -> Personalisation:
         """Run a stage, or go on with it where it stands."""
         path = None if self.path is None else files.inside(self.path, "after", name)
         along: dict[str, Any] = {"callbacks": self.callbacks(name), "accept_changes": self.accept_changes}
@@ -82,7 +82,7 @@ class Stages:
 
 
 def personalise(
-    config: Config,
+    config: PersonalConfig,
     path: str | PathLike[str] | None = None,
     *,
     workers: Workers | None = None,
@@ -96,7 +96,7 @@ def personalise(
     `accept_changes` goes on with files of the folder that somebody changed in the meantime.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
-    >>> config = Config(workers=small, rounds={"rounds": 3}, after={"retrain": True, "fine_tune": 2})
+    >>> config = PersonalConfig(workers=small, rounds={"rounds": 3}, after={"retrain": True, "fine_tune": 2})
     >>> summary = personalise(config)
     >>> summary["stages"]
     ['personalised', 'retrained', 'fine_tuned', 'local', 'fedavg']
@@ -137,7 +137,7 @@ def personalise(
 
 
 def every_target(
-    config: Config,
+    config: PersonalConfig,
     path: str | PathLike[str] | None = None,
     *,
     targets: Sequence[str] | None = None,
@@ -151,7 +151,7 @@ def every_target(
     In a folder each has one of its own, called by its position and what of its name is safe in a file's.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
-    >>> config = Config(workers=small, rounds={"rounds": 2}, after={"baselines": False})
+    >>> config = PersonalConfig(workers=small, rounds={"rounds": 2}, after={"baselines": False})
     >>> found = every_target(config, targets=["1", "3"])
     >>> {target: summary["rounds"] for target, summary in found.items()}
     {'1': 2, '3': 2}
@@ -183,7 +183,7 @@ def target_folder(root: Path, workers: Workers, target: str) -> Path:
 
     Version 0.1 called it by the plain name; such a folder is found again.
 
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}})
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}})
     >>> target_folder(Path("runs"), config.load_workers(), "2").as_posix()
     'runs/0001-2'
     """
@@ -225,10 +225,10 @@ class _Watcher(PersonalCallback):
         self.learned = [estimates(simulation.decision)]
 
 
-def fixed(config: Config, combination: str | Sequence[str]) -> Config:
+def fixed(config: PersonalConfig, combination: str | Sequence[str]) -> PersonalConfig:
     """The same with one combination in every round: "alone", "all", or names.
 
-    >>> fixed(Config(rule="extreme-explore"), ["3"]).rule.combination
+    >>> fixed(PersonalConfig(rule="extreme-explore"), ["3"]).rule.combination
     ('3',)
     """
     chosen = combination if isinstance(combination, str) else tuple(combination)
@@ -238,15 +238,15 @@ def fixed(config: Config, combination: str | Sequence[str]) -> Config:
         "explore": ExploreRounds(),
         "elimination": Elimination(),
         "priors": Priors(),
-        "after": After(),
+        "after": AfterSection(),
     }
     return config.model_copy(update=changes)
 
 
-def fine_tuning(config: Config) -> Config:
+def fine_tuning(config: PersonalConfig) -> PersonalConfig:
     """The target alone, epoch by epoch, until its validation score has not improved for five of them.
 
-    >>> fine_tuning(Config(after={"fine_tune": 10})).rounds.rounds
+    >>> fine_tuning(PersonalConfig(after={"fine_tune": 10})).rounds.rounds
     10
     """
     alone = fixed(config, "alone")
@@ -254,7 +254,7 @@ def fine_tuning(config: Config) -> Config:
     return alone.model_copy(update={"rounds": rounds, "stopping": Patience()})
 
 
-def _grown(config: Config, first: Personalisation, stages: Stages) -> dict[str, Personalisation]:
+def _grown(config: PersonalConfig, first: Personalisation, stages: Stages) -> dict[str, Personalisation]:
     """Run again with the union of the two best arms as a further one, as long as that is what is learned."""
     found: dict[str, Personalisation] = {}
     run = first
@@ -267,7 +267,7 @@ def _grown(config: Config, first: Personalisation, stages: Stages) -> dict[str, 
         more = arms.with_more([union])
         combinations = tuple(tuple(arms.names[worker] for worker in more.of(arm)) for arm in range(len(more)))
         listed = ArmsSection(kind="list", combinations=combinations)
-        again = config.model_copy(update={"arms": listed, "after": After()})
+        again = config.model_copy(update={"arms": listed, "after": AfterSection()})
         run = stages.run(f"grown_{step}", again, priors=[estimates(run.decision)])
         if run.decision.arms.of(run.decision.best()).tolist() != list(union):
             break

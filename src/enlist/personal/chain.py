@@ -13,7 +13,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from enlist.training.flat import Layout, Place, Vectors
+from enlist.training.flat import Layout, TensorPlace, Vectors
 
 ROWS = 1000
 """Samples per pass of an evaluation; fixed, because sums in another order differ in the last bit."""
@@ -36,11 +36,11 @@ class Norm:
     ((3,), None)
     """
 
-    gain: Place
-    shift: Place
-    mean: Place
-    variance: Place
-    counter: Place
+    gain: TensorPlace
+    shift: TensorPlace
+    mean: TensorPlace
+    variance: TensorPlace
+    counter: TensorPlace
     momentum: float
     eps: float
 
@@ -53,8 +53,8 @@ class Layer:
     (3, 4)
     """
 
-    weight: Place
-    bias: Place
+    weight: TensorPlace
+    bias: TensorPlace
     norm: Norm | None
 
 

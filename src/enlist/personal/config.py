@@ -16,7 +16,7 @@ from enlist.personal.metrics import MetricName
 from enlist.personal.poison import AnyPoison
 from enlist.personal.rewards import AnyReward, Increment
 from enlist.personal.rules import AnyRule, FixedRule, UCBRule
-from enlist.personal.sections import AnyWeights, ArmsSection, Failures, SampleWeights, WorkersSection
+from enlist.personal.sections import AnyWeights, ArmsSection, SampleWeights, WorkerFailures, WorkersSection
 from enlist.personal.stopping import AnyStopping, Never
 from enlist.personal.workers import Workers
 from enlist.simulation.config import check_code, read
@@ -45,10 +45,10 @@ class PersonalTraining(LocalTraining):
         return self
 
 
-class RoundsSection(Options):
+class PersonalRoundsSection(Options):
     """How rounds go.
 
-    >>> RoundsSection(epochs=4).epochs
+    >>> PersonalRoundsSection(epochs=4).epochs
     FixedEpochs(epochs=4, kind='fixed')
     """
 
@@ -94,10 +94,10 @@ class Elimination(Options):
     )
 
 
-class After(Options):
+class AfterSection(Options):
     """What follows the rounds.
 
-    >>> After(fine_tune=10).retrain
+    >>> AfterSection(fine_tune=10).retrain
     False
     """
 
@@ -114,10 +114,10 @@ class After(Options):
     )
 
 
-class Config(Options):
+class PersonalConfig(Options):
     """Personalised learning for one target.
 
-    >>> config = Config(rule="extreme-explore", rounds={"rounds": 15, "epochs": 4})
+    >>> config = PersonalConfig(rule="extreme-explore", rounds={"rounds": 15, "epochs": 4})
     >>> config.rule.kind, config.rounds.epochs.epochs, config.target
     ('extreme-explore', 4, '2')
     """
@@ -133,7 +133,7 @@ class Config(Options):
     )
     model: AnyModel = pydantic.Field(Thesis(), description="The model.")
     training: PersonalTraining = pydantic.Field(PersonalTraining(), description="How workers train it.")
-    rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
+    rounds: PersonalRoundsSection = pydantic.Field(PersonalRoundsSection(), description="How rounds go.")
     arms: ArmsSection = pydantic.Field(ArmsSection(), description="Which combinations may be played.")
     rule: AnyRule = pydantic.Field(UCBRule(), description="How a combination is chosen.")
     explore: ExploreRounds = pydantic.Field(ExploreRounds(), description="Rounds of Extreme Explore mixed in.")
@@ -142,9 +142,9 @@ class Config(Options):
     stopping: AnyStopping = pydantic.Field(Never(), description="When training stops early.")
     elimination: Elimination = pydantic.Field(Elimination(), description="Arms that are not played any more.")
     priors: Priors = pydantic.Field(Priors(), description="Estimates to begin with.")
-    failures: Failures = pydantic.Field(Failures(), description="Workers that are away or do not answer.")
+    failures: WorkerFailures = pydantic.Field(WorkerFailures(), description="Workers that are away or do not answer.")
     poison: tuple[AnyPoison, ...] = pydantic.Field((), description="Poisonous workers.")
-    after: After = pydantic.Field(After(), description="What follows the rounds.")
+    after: AfterSection = pydantic.Field(AfterSection(), description="What follows the rounds.")
 
     @pydantic.field_validator("target", mode="before")
     @classmethod
@@ -162,7 +162,7 @@ class Config(Options):
         return {"kind": given} if isinstance(given, str) else given
 
     @pydantic.model_validator(mode="after")
-    def _together(self) -> Config:
+    def _together(self) -> PersonalConfig:
         if self.rule.binary and not self.reward.binary:
             raise ValueError(
                 f"rule '{self.rule.kind}' needs rewards that are 0 or 1, and reward.kind is '{self.reward.kind}'; "
@@ -184,7 +184,7 @@ class Config(Options):
         return self.workers.load(Streams(self.seed if self.data_seed is None else self.data_seed), self.poison)
 
 
-def parse(values: Mapping[str, Any], source: str) -> Config:
+def parse(values: Mapping[str, Any], source: str) -> PersonalConfig:
     """A configuration from a mapping; errors begin with `source`.
 
     >>> parse({"rul": "ucb"}, "my.toml")
@@ -192,11 +192,11 @@ def parse(values: Mapping[str, Any], source: str) -> Config:
     ...
     enlist.errors.InputError: my.toml: 'rul' is no known key. Did you mean 'rule'? Known: ...
     """
-    config: Config = Config.parse(values, source)
+    config: PersonalConfig = PersonalConfig.parse(values, source)
     return config
 
 
-def load(path: str | PathLike[str], changes: Sequence[str] = (), *, trust: bool = False) -> Config:
+def load(path: str | PathLike[str], changes: Sequence[str] = (), *, trust: bool = False) -> PersonalConfig:
     """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
 
     Code that a run folder's own config.json names is refused, unless this user made the folder on this machine, or

@@ -17,19 +17,19 @@ from enlist.personal.stacked import train_stacked
 from enlist.personal.workers import Workers
 from enlist.streams import Streams
 from enlist.training.aggregation import BufferMerge, Mean
-from enlist.training.engine import Engine, Job, Placed, refused
+from enlist.training.engine import ModuleTrainer, SharedSamples, TrainingSetup, refused
 from enlist.training.flat import Vectors
-from enlist.training.local import LocalTraining, Report, Task, check_work
+from enlist.training.local import LocalTraining, Report, TrainingTask, check_work
 from enlist.training.models import ModelOptions, initialise
 
 LATE = "it did not answer"
 
 
 @dataclasses.dataclass(eq=False)
-class Trained:
+class WorkerUpdate:
     """What a worker sends back: its update of the model it was sent, or why there is none.
 
-    >>> Trained(None, 0, "it did not answer").error
+    >>> WorkerUpdate(None, 0, "it did not answer").error
     'it did not answer'
     """
 
@@ -69,7 +69,7 @@ class Federation:
         self.metric = Metric.of(metric, workers.classes)
         module = initialise(model, workers.shape, workers.classes, self.streams)
         self.data = {part: _placed(data, module) for part, data in workers.data.items()}
-        self.engine = Engine(Job(module, workers.classes, training, self.data, seed))
+        self.engine = ModuleTrainer(TrainingSetup(module, workers.classes, training, self.data, seed))
         self.layout, self.chain = self.engine.flat.layout, Chain.of(module)
         self.initial = self.engine.flat.vectors.clone()
         self.poison: dict[int, list[PoisonOptions]] = {}
@@ -87,7 +87,7 @@ class Federation:
         starts: Mapping[int, Vectors] | None = None,
         failing: Sequence[int] = (),
         tolerance: float | None = None,
-    ) -> dict[int, Trained]:
+    ) -> dict[int, WorkerUpdate]:
         """Each member trains the model for some epochs; updates are relative to `model`, and nobody cheats yet.
 
         round        0 is pre-training, before the first round
@@ -96,7 +96,7 @@ class Federation:
         tolerance    a member stops early when its loss falls by less than this share in an epoch
         """
         answering = [worker for worker in members if worker not in set(failing)]
-        found = {worker: Trained(None, 0, LATE) for worker in members}
+        found = {worker: WorkerUpdate(None, 0, LATE) for worker in members}
         if not answering:
             return found
         begin = [model if starts is None else starts[worker] for worker in answering]
@@ -108,10 +108,10 @@ class Federation:
             update = local[row]
             update.parameters.sub_(model.parameters)
             error = reports[row].error or refused(update, self.layout)
-            found[worker] = Trained(None if error else update, done[row], error)
+            found[worker] = WorkerUpdate(None if error else update, done[row], error)
         return found
 
-    def sent(self, trained: Mapping[int, Trained]) -> dict[int, Trained]:
+    def sent(self, trained: Mapping[int, WorkerUpdate]) -> dict[int, WorkerUpdate]:
         """What arrives at the server: poisonous workers distort their updates."""
         found = dict(trained)
         for worker, answer in trained.items():
@@ -120,10 +120,10 @@ class Federation:
                 for kind in self.poison[worker]:
                     kind.distort(update)
                 error = refused(update, self.layout)
-                found[worker] = Trained(None if error else update, answer.epochs, error)
+                found[worker] = WorkerUpdate(None if error else update, answer.epochs, error)
         return found
 
-    def aggregate(self, model: Vectors, trained: Sequence[Trained], weights: Sequence[float]) -> Vectors:
+    def aggregate(self, model: Vectors, trained: Sequence[WorkerUpdate], weights: Sequence[float]) -> Vectors:
         """The model plus the weighted mean of the updates; batch-norm statistics by weighted mean as well."""
         mean = Mean().start(self.layout.size)
         merge = BufferMerge(self.layout.buffer_size, self.layout.counter_size)
@@ -167,7 +167,7 @@ class Federation:
             steps = epochs * math.ceil((stop - start) / self.training.batch)
             stream = worker + epoch * len(self.workers)  # an epoch that is trained by itself has a stream of its own
             # Rounds of the engine begin with 1, and pre-training comes first.
-            tasks.append(Task(stream, start, stop, steps, round + 1, places[slot], slot))
+            tasks.append(TrainingTask(stream, start, stop, steps, round + 1, places[slot], slot))
         updates = Vectors.zeros(self.layout, len(members))
         if self.chain is not None and self.chain.normed:
             data, classes = self.data["train"], self.workers.classes
@@ -213,19 +213,19 @@ def _stack(begin: Sequence[Vectors]) -> tuple[Vectors, list[int]]:
     return Vectors(*(torch.stack([getattr(model, part) for model in distinct]) for part in parts)), places
 
 
-def _placed(data: Placed, module: torch.nn.Module) -> Placed:
+def _placed(data: SharedSamples, module: torch.nn.Module) -> SharedSamples:
     """Images in the memory format that the model likes."""
     likes = getattr(module, "memory_format", torch.contiguous_format) == torch.channels_last
     if not likes or data.x.dim() != 4 or data.channels_last:
         return data
-    return Placed(data.x.permute(0, 2, 3, 1).contiguous(), data.y, channels_last=True)
+    return SharedSamples(data.x.permute(0, 2, 3, 1).contiguous(), data.y, channels_last=True)
 
 
-def rows(trained: Sequence[Trained]) -> np.ndarray:
+def rows(trained: Sequence[WorkerUpdate]) -> np.ndarray:
     """Updates one below the other, (workers, parameters).
 
     >>> from torch import ones
-    >>> rows([Trained(Vectors(ones(2), ones(0), ones(0)), 1)])
+    >>> rows([WorkerUpdate(Vectors(ones(2), ones(0), ones(0)), 1)])
     array([[1., 1.]], dtype=float32)
     """
     return np.stack([answer.update.parameters.numpy() for answer in trained if answer.update is not None])

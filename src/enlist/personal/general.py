@@ -26,8 +26,8 @@ from enlist._internal import checks
 from enlist._internal.typing import FloatArray
 from enlist.bandits.evidence import ArmStatistics
 from enlist.personal.communication import fedavg_units
-from enlist.personal.config import Config
-from enlist.personal.federation import Federation, Trained
+from enlist.personal.config import PersonalConfig
+from enlist.personal.federation import Federation, WorkerUpdate
 from enlist.personal.workers import Workers
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
@@ -49,14 +49,14 @@ class GeneralModel:
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
     >>> poison = [{"kind": "sign-flip", "workers": ["4"], "factor": 5.0}]
-    >>> result = GeneralModel(Config(workers=small, rounds={"rounds": 10}, poison=poison)).run()
+    >>> result = GeneralModel(PersonalConfig(workers=small, rounds={"rounds": 10}, poison=poison)).run()
     >>> result["left_out"]
     ['4']
     """
 
     def __init__(
         self,
-        config: Config,
+        config: PersonalConfig,
         *,
         workers: Workers | None = None,
         confidence: float = 0.95,
@@ -133,7 +133,7 @@ class GeneralModel:
             "communication": self.communication,
         }
 
-    def _train(self) -> dict[int, Trained]:
+    def _train(self) -> dict[int, WorkerUpdate]:
         """Updates of those who are still in and there; one set of aggregates goes out, and its scores come back."""
         count, failures = len(self.workers), self.config.failures
         present = failures.available(self.round, count, -1, self.streams)
@@ -175,7 +175,7 @@ class GeneralModel:
 class _Tried:
     """The aggregates of a round that were made so far, and their validation scores with everybody who is still in."""
 
-    def __init__(self, general: GeneralModel, trained: dict[int, Trained]) -> None:
+    def __init__(self, general: GeneralModel, trained: dict[int, WorkerUpdate]) -> None:
         self.general, self.trained = general, trained
         self.models: dict[Subset, Vectors] = {}
         self.found: dict[Subset, FloatArray] = {}

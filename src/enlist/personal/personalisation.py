@@ -1,6 +1,6 @@
 """Personalised learning: rounds of Algorithm 7 of the MAB-FL thesis, on real training.
 
-    personalisation = Personalisation(Config(rule="ucb"))
+    personalisation = Personalisation(PersonalConfig(rule="ucb"))
     result = personalisation.run()
 
 The loop is `Personalisation.step`. Before the first round every worker trains the initial model (pre-training).
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,9 +19,9 @@ from torch import Tensor
 
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray
 from enlist.personal.communication import units
-from enlist.personal.config import Config
+from enlist.personal.config import PersonalConfig
 from enlist.personal.decision import Decision, Play
-from enlist.personal.federation import LATE, Federation, Trained, rows
+from enlist.personal.federation import LATE, Federation, WorkerUpdate, rows
 from enlist.personal.pretraining import Pretraining
 from enlist.personal.priors import Estimates, learned, matched
 from enlist.personal.proposals import grown
@@ -56,7 +56,7 @@ class Personalisation:
     model        the model to begin with instead of the initial one; there is no pre-training then
     priors       what earlier runs, of this target or others, have learned: arms and estimates of their rewards
 
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 3})
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 3})
     >>> result = Personalisation(config).run()
     >>> result["rounds"], result["status"], result["target"], result["communication"]
     (3, 'finished', '2', 22)
@@ -64,7 +64,7 @@ class Personalisation:
 
     def __init__(
         self,
-        config: Config,
+        config: PersonalConfig,
         *,
         workers: Workers | None = None,
         callbacks: Sequence[PersonalCallback] = (),
@@ -209,11 +209,11 @@ class Personalisation:
         whole = isinstance(self.config.rule, FixedRule)
         return self.decision.play(np.ones(len(arms), dtype=bool) if whole else arms.allowed(present), self.round)
 
-    def _train(self, members: Sequence[int], present: BoolArray) -> dict[int, Trained]:
+    def _train(self, members: Sequence[int], present: BoolArray) -> dict[int, WorkerUpdate]:
         """The members who are there train and send their updates; poisonous ones cheat."""
         failing = self.config.failures.failing(self.round, len(self.workers), self.target, self.streams)
         if failing[self.target]:
-            return {self.target: Trained(None, 0, LATE)}  # whatever the others do is of no use
+            return {self.target: WorkerUpdate(None, 0, LATE)}  # whatever the others do is of no use
         asked = [worker for worker in members if present[worker]]
         starts = None
         if not self.begun:
@@ -229,7 +229,7 @@ class Personalisation:
         )
         return self.federation.sent(trained)
 
-    def _messages(self, play: Play, trained: Mapping[int, Trained], present: BoolArray) -> int:
+    def _messages(self, play: Play, trained: Mapping[int, WorkerUpdate], present: BoolArray) -> int:
         """Messages of this round; who is away gets none and sends none."""
         arms = self.decision.arms
         away = int((arms.members[play.arms].any(axis=0) & ~present).sum())
@@ -239,7 +239,7 @@ class Personalisation:
         return messages
 
     def _candidate(
-        self, members: Sequence[int], trained: Mapping[int, Trained], local: Candidate | None = None
+        self, members: Sequence[int], trained: Mapping[int, WorkerUpdate], local: Candidate | None = None
     ) -> Candidate:
         """The aggregate of those members who answered, and its validation score with the target."""
         rest = [worker for worker in members if worker in trained and trained[worker].update is not None]
@@ -293,7 +293,7 @@ class Personalisation:
                 self.decision.extend(self.decision.arms.with_more([union]))
 
     def _skipped(
-        self, reason: str, present: BoolArray, trained: Mapping[int, Trained] | None = None, messages: int = 0
+        self, reason: str, present: BoolArray, trained: Mapping[int, WorkerUpdate] | None = None, messages: int = 0
     ) -> PersonalRecord:
         """A round without the target: nothing is learned, and the model stays."""
         self.stopper.update(math.nan)
@@ -302,7 +302,7 @@ class Personalisation:
         play = Play(nothing.astype(np.int64), False)
         return PersonalRecord(row, arm_rows(self.decision, self.round, play, nothing, nothing))
 
-    def _row(self, present: BoolArray, trained: Mapping[int, Trained]) -> PersonalRow:
+    def _row(self, present: BoolArray, trained: Mapping[int, WorkerUpdate]) -> PersonalRow:
         lost = [worker for worker, answer in trained.items() if answer.update is None]
         return {
             "round": self.round,
@@ -337,6 +337,10 @@ class Personalisation:
         layout = self.federation.layout
         models = {"model": layout.named(self.best), "tensors": layout.named(self.model)}
         return header, {}, {file: as_arrays(tensors) for file, tensors in models.items()}
+
+    def meanwhile(self, errand: Callable[[], None]) -> None:
+        """Do it now."""
+        errand()
 
     def take_back_evaluation(self, rows: object) -> tuple[str, ...]:
         """Every round is evaluated, so there is nothing to take back from one that was the last."""

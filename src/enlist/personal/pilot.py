@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from enlist.personal.config import Config, Elimination
+from enlist.personal.config import Elimination, PersonalConfig
 from enlist.personal.decision import ExploreRounds
 from enlist.personal.personalisation import PersonalCallback, Personalisation
 from enlist.personal.rewards import Binary, Increment, pilot_threshold
@@ -11,13 +11,15 @@ from enlist.personal.tables import PersonalRecord
 from enlist.personal.workers import Workers
 
 
-def with_pilot_threshold(config: Config, *, rounds: int = 5, q: float = 0.5, workers: Workers | None = None) -> Config:
+def with_pilot_threshold(
+    config: PersonalConfig, *, rounds: int = 5, q: float = 0.5, workers: Workers | None = None
+) -> PersonalConfig:
     """The same configuration with a binary reward whose threshold is the q-quantile of the increases of a pilot run.
 
     The pilot plays all arms in each of its few rounds with continuous rewards; its model is thrown away.
 
     >>> small = {"dataset": {"name": "telecom", "rows": 4000}}
-    >>> config = with_pilot_threshold(Config(workers=small, rule="ucb"), rounds=2)
+    >>> config = with_pilot_threshold(PersonalConfig(workers=small, rule="ucb"), rounds=2)
     >>> config.reward.kind, -0.5 < config.reward.threshold < 0.5
     ('binary', True)
     """

@@ -27,10 +27,10 @@ class PoisonOptions(Attack):
         return [str(name) if isinstance(name, int) else name for name in given]
 
 
-class LabelFlip(attacks.LabelFlip, PoisonOptions):
+class LabelFlipPoison(attacks.LabelFlipAttack, PoisonOptions):
     """Wrong labels: of two classes the other one, of more any other; in a regression, noise on the targets.
 
-    >>> LabelFlip(workers=["3"], share=0.5).wrong
+    >>> LabelFlipPoison(workers=["3"], share=0.5).wrong
     0.5
     """
 
@@ -42,29 +42,31 @@ class LabelFlip(attacks.LabelFlip, PoisonOptions):
         return self.share
 
 
-class NoiseFeatures(attacks.NoiseFeatures, PoisonOptions):
+class NoiseFeaturesPoison(attacks.NoiseFeaturesAttack, PoisonOptions):
     """Gaussian noise on every input, `scale` times as wide as that input varies in the worker's own samples.
 
-    >>> NoiseFeatures(workers=["3"], scale=2.0).kind
+    >>> NoiseFeaturesPoison(workers=["3"], scale=2.0).kind
     'noise-features'
     """
 
 
-class SignFlip(attacks.SignFlip, PoisonOptions):
+class SignFlipPoison(attacks.SignFlipAttack, PoisonOptions):
     """Updates with the sign turned: the worker pushes the model away from what it learned.
 
-    >>> SignFlip(workers=[3]).workers
+    >>> SignFlipPoison(workers=[3]).workers
     ('3',)
     """
 
 
-class Scaled(attacks.Scaled, PoisonOptions):
+class ScaledPoison(attacks.ScaledAttack, PoisonOptions):
     """Updates blown up: the worker wants more weight than it is given.
 
-    >>> Scaled(workers=["3"]).factor
+    >>> ScaledPoison(workers=["3"]).factor
     10.0
     """
 
 
-AnyPoison = Annotated[LabelFlip | NoiseFeatures | SignFlip | Scaled, pydantic.Field(discriminator="kind")]
+AnyPoison = Annotated[
+    LabelFlipPoison | NoiseFeaturesPoison | SignFlipPoison | ScaledPoison, pydantic.Field(discriminator="kind")
+]
 """Type of a field that holds any poison's options."""

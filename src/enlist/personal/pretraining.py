@@ -10,7 +10,7 @@ from typing import Literal
 
 from enlist.errors import InputError
 from enlist.personal.arms import Arms
-from enlist.personal.federation import Federation, Trained, rows
+from enlist.personal.federation import Federation, WorkerUpdate, rows
 from enlist.personal.proposals import clusters
 from enlist.personal.sections import ArmsSection
 from enlist.training.flat import Vectors
@@ -21,8 +21,8 @@ Start = Literal["own", "average", "target"]
 class Pretraining:
     """Some workers train the initial model for some epochs. A pure function of the federation: it is not saved.
 
-    >>> from enlist.personal.config import Config
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}})
+    >>> from enlist.personal.config import PersonalConfig
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}})
     >>> federation = Federation(config.load_workers(), config.model, config.training, config.seed)
     >>> before = Pretraining(federation, [1, 2], epochs=2, target=1)
     >>> sorted(before.starts("own")[1]), before.messages("own"), before.messages("average")
@@ -31,7 +31,7 @@ class Pretraining:
 
     def __init__(self, federation: Federation, members: Sequence[int], epochs: int, target: int) -> None:
         self.federation, self.target = federation, target
-        self.trained: dict[int, Trained] = federation.train(members, federation.initial, epochs, round=0)
+        self.trained: dict[int, WorkerUpdate] = federation.train(members, federation.initial, epochs, round=0)
 
     def starts(self, start: Start) -> tuple[Vectors, dict[int, Vectors] | None]:
         """The model that the first round's updates are relative to, and the model each worker goes on from.
@@ -64,7 +64,7 @@ class Pretraining:
         """A model to each worker, and one back where the server looks at it."""
         return len(self.trained) * (2 if start == "average" or clustered else 1)
 
-    def _sent(self) -> dict[int, Trained]:
+    def _sent(self) -> dict[int, WorkerUpdate]:
         """Updates as they arrive at the server, of those who answered."""
         sent = self.federation.sent(self.trained)
         return {worker: answer for worker, answer in sent.items() if answer.update is not None}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from os import PathLike
 from typing import Any
 
-from enlist.personal.config import Config
+from enlist.personal.config import PersonalConfig
 from enlist.personal.personalisation import PersonalCallback, Personalisation
 from enlist.personal.priors import Estimates
 from enlist.personal.tables import PERSONAL_TABLES
@@ -18,7 +18,7 @@ from enlist.training.flat import Vectors
 
 def run_in(
     path: str | PathLike[str],
-    config: Config,
+    config: PersonalConfig,
     *,
     workers: Workers | None = None,
     callbacks: Sequence[PersonalCallback] = (),
@@ -32,7 +32,7 @@ def run_in(
     `accept_changes` goes on with files that somebody changed in the meantime, which are refused otherwise.
 
     >>> import tempfile
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 2})
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 2})
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     result = run_in(folder + "/run", config)
     >>> result["rounds"]
@@ -43,7 +43,7 @@ def run_in(
 
 
 def complete(
-    config: Config,
+    config: PersonalConfig,
     path: str | PathLike[str] | None = None,
     *,
     resume: bool = False,
@@ -53,7 +53,7 @@ def complete(
 ) -> Personalisation:
     """Run a configuration to its end, in a folder or, without one, in memory; returns the run, with its models.
 
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
     >>> complete(config).round
     1
     """

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 
-from enlist.personal.config import Config
+from enlist.personal.config import PersonalConfig
 from enlist.simulation.schema import page
 
 INTRODUCTION = """\
@@ -32,7 +32,7 @@ def markdown() -> str:
     >>> print(markdown()[:31])
     # Keys of personalised learning
     """
-    return page(Config.model_json_schema(), INTRODUCTION)
+    return page(PersonalConfig.model_json_schema(), INTRODUCTION)
 
 
 if __name__ == "__main__":

@@ -158,10 +158,10 @@ class SimilarityWeights(Options):
 AnyWeights = Annotated[SampleWeights | TargetWeights | SimilarityWeights, pydantic.Field(discriminator="kind")]
 
 
-class Failures(Options):
+class WorkerFailures(Options):
     """Workers that are away, and workers that do not answer; each by chance, round by round.
 
-    >>> Failures(away=1.0).available(1, 3, target=1, streams=Streams(1))
+    >>> WorkerFailures(away=1.0).available(1, 3, target=1, streams=Streams(1))
     array([False,  True, False])
     """
 

@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Any
 
 from enlist._internal import files
-from enlist.engine import Context, Engine, Task, Work
+from enlist.engine import Engine, Task, TaskContext, Work
 from enlist.personal.after import every_target
-from enlist.personal.config import Config
-from enlist.runs.elsewhere import Contents, Place, contents, signed, write_back
+from enlist.personal.config import PersonalConfig
+from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
 
 
 def every_seed(
-    config: Config,
+    config: PersonalConfig,
     folder: Path,
     seeds: int,
     engine: Engine,
@@ -29,7 +29,7 @@ def every_seed(
 
     >>> import tempfile
     >>> from enlist.engine import local
-    >>> config = Config(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
+    >>> config = PersonalConfig(workers={"dataset": {"name": "telecom", "rows": 4000}}, rounds={"rounds": 1})
     >>> with tempfile.TemporaryDirectory() as place:
     ...     list(every_seed(config, Path(place), 1, local(), targets=["2"]))
     [(0, None)]
@@ -37,11 +37,11 @@ def every_seed(
     configs = [config.model_copy(update={"seed": config.seed + number}) for number in range(seeds)]
     folders = [files.inside(folder, f"seed-{own.seed}") for own in configs]
     with contextlib.ExitStack() as stack:
-        places: list[Place | None] = [None] * seeds
+        places: list[TaskFolder | None] = [None] * seeds
         if not engine.shares_memory:
             whole = [Path(os.path.abspath(each)) for each in folders]
             sign, content = stack.enter_context(signed(whole))
-            places = [Place(each, sign, content, contents(each)) for each in whole]
+            places = [TaskFolder(each, sign, content, contents(each)) for each in whole]
         tasks = [
             # Workers are made once if all seeds have the same.
             Task(own.seed, (own, place, each, targets, resume, accept_changes), shares=number if _own_data(own) else 0)
@@ -55,11 +55,11 @@ def every_seed(
             yield seed, error
 
 
-def _own_data(config: Config) -> bool:
+def _own_data(config: PersonalConfig) -> bool:
     return config.data_seed is None
 
 
-def _learn(context: Context, config: Config, place: Place | None, folder: Path, *how: Any) -> Contents:
+def _learn(context: TaskContext, config: PersonalConfig, place: TaskFolder | None, folder: Path, *how: Any) -> Contents:
     """One seed; on a machine that does not see the folder, its files are sent back."""
     targets, resume, accept_changes = how
     named = {"workers": context.shared, "targets": targets, "resume": resume, "accept_changes": accept_changes}

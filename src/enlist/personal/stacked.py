@@ -17,9 +17,9 @@ from torch import Tensor
 
 from enlist.personal.chain import Chain, Norm
 from enlist.streams import Streams
-from enlist.training.engine import Placed, sample_losses
-from enlist.training.flat import Place, Vectors
-from enlist.training.local import LocalTraining, Report, Task, batches
+from enlist.training.engine import SharedSamples, sample_losses
+from enlist.training.flat import TensorPlace, Vectors
+from enlist.training.local import LocalTraining, Report, TrainingTask, batches
 
 TOGETHER = 16
 """Workers that are stacked at most: more weights than that fall out of the cache."""
@@ -175,11 +175,11 @@ class _StackedNorm:
 
 def train_stacked(
     chain: Chain,
-    data: Placed,
+    data: SharedSamples,
     classes: int,
     settings: LocalTraining,
     streams: Streams,
-    tasks: Sequence[Task],
+    tasks: Sequence[TrainingTask],
     models: Vectors,
     updates: Vectors,
 ) -> list[Report]:
@@ -192,12 +192,12 @@ def train_stacked(
     >>> from enlist.data.dataset import Samples
     >>> from enlist.training.flat import Layout
     >>> module = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
-    >>> data = Placed.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
-    >>> tasks = [Task(worker, 0, 4, steps=2, round=1, model_slot=0, update_slot=worker) for worker in range(2)]
+    >>> data = SharedSamples.of(Samples(np.eye(4, 2, dtype=np.float32), np.array([0, 1, 0, 1])))
+    >>> tasks = [TrainingTask(worker, 0, 4, steps=2, round=1, model_slot=0, update_slot=worker) for worker in range(2)]
     >>> models, updates = (Vectors.zeros(Layout.of(module), count) for count in (1, 2))
     >>> settings = LocalTraining(batch=2, lr=0.1)
     >>> reports = train_stacked(Chain.of(module), data, 2, settings, Streams(1), tasks, models, updates)
-    >>> [report.samples for report in reports]
+    >>> [report.num_examples for report in reports]
     [4.0, 4.0]
     """
     reports: list[Report] = [Report()] * len(tasks)
@@ -217,11 +217,11 @@ def train_stacked(
 
 def _train(
     chain: Chain,
-    data: Placed,
+    data: SharedSamples,
     classes: int,
     settings: LocalTraining,
     streams: Streams,
-    tasks: Sequence[Task],
+    tasks: Sequence[TrainingTask],
     models: Vectors,
     updates: Vectors,
 ) -> list[Report]:
@@ -253,7 +253,7 @@ def _train(
     first_epoch = torch.cat(losses, dim=1).double() if losses else torch.full((len(tasks), 1), math.nan).double()
     means, squares = first_epoch.mean(dim=1).tolist(), first_epoch.square().mean(dim=1).tolist()
     return [
-        Report(loss=mean, loss_rms=math.sqrt(square), samples=task.samples(settings.batch))
+        Report(loss=mean, loss_rms=math.sqrt(square), num_examples=task.num_examples(settings.batch))
         for task, mean, square in zip(tasks, means, squares, strict=True)
     ]
 
@@ -264,5 +264,5 @@ def _losses(outputs: Tensor, targets: Tensor, classes: int) -> Tensor:
     return rows.view(targets.shape)
 
 
-def _copy(place: Place, vectors: Tensor) -> Tensor:
+def _copy(place: TensorPlace, vectors: Tensor) -> Tensor:
     return place.view(vectors).clone(memory_format=torch.contiguous_format)

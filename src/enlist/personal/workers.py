@@ -15,7 +15,7 @@ from enlist.data.partitions import Partition
 from enlist.errors import InputError, unknown
 from enlist.personal.poison import PoisonOptions
 from enlist.streams import Streams
-from enlist.training.engine import Placed
+from enlist.training.engine import SharedSamples
 
 PARTS = ("train", "validation", "test")
 
@@ -39,7 +39,7 @@ class Workers:
     names: tuple[str, ...]
     shape: tuple[int, ...]
     classes: int
-    data: Mapping[str, Placed]
+    data: Mapping[str, SharedSamples]
     offsets: Mapping[str, IntArray]
 
     @classmethod
@@ -161,7 +161,7 @@ class Workers:
             whole = Samples(
                 np.concatenate([piece.x for piece in pieces]), np.concatenate([piece.y for piece in pieces])
             )
-            data[part] = Placed.of(whole)
+            data[part] = SharedSamples.of(whole)
             offsets[part] = np.concatenate([[0], np.cumsum([len(piece) for piece in pieces])])
         return cls(tuple(names), tuple(train[0].x.shape[1:]), classes, data, offsets)
 
@@ -189,7 +189,7 @@ class Workers:
         counts = {part: np.diff(self.offsets[part]) for part in PARTS}
         return {
             "worker": np.array(self.names),
-            "samples": counts["train"],
+            "num_examples": counts["train"],
             "validation": counts["validation"],
             "test": counts["test"],
             "poison": np.array([kinds.get(name, "") for name in self.names]),

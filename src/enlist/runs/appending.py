@@ -14,6 +14,7 @@ from typing import Any, TextIO
 import numpy as np
 
 from enlist._internal import files
+from enlist._internal.aliases import present_columns
 from enlist.runs import digests
 from enlist.runs.columns import LARGEST, OPEN
 from enlist.runs.digests import Running, digest_of_file
@@ -67,7 +68,8 @@ class TableFile:
         assert self._running is not None
         assert self._header is not None
         if self._running.length < self._most:
-            self.write(lines([cell(row.get(name)) for name in self._header] for row in rows))
+            names = present_columns(self.path.name, self._header)  # a table of before keeps its header
+            self.write(lines([cell(row.get(name)) for name in names] for row in rows))
 
     def write(self, text: str) -> None:
         """Append text."""
@@ -78,7 +80,9 @@ class TableFile:
 
     def rows(self) -> list[dict[str, str]]:
         """The whole rows, as text."""
-        return list(csv.DictReader(line.decode() for line in digests.whole_lines(self.opened())))
+        found = csv.reader(line.decode() for line in digests.whole_lines(self.opened()))
+        names = present_columns(self.path.name, next(found, []))
+        return [dict(zip(names, cells, strict=False)) for cells in found]
 
     def revise(self, values: Mapping[str, Any]) -> None:
         """Change some cells of the last row; a checkpoint must follow, which then holds the row.
@@ -89,7 +93,7 @@ class TableFile:
         file = self.opened()
         known = digests.whole_lines(file)
         cells = next(csv.reader([known[-1].decode()]))
-        columns = next(csv.reader([known[0].decode()]))
+        columns = present_columns(self.path.name, next(csv.reader([known[0].decode()])))
         row = [cell(values[name]) if name in values else before for name, before in zip(columns, cells, strict=True)]
         self.revised = lines([row])
         self._running = Running.of(file, sum(map(len, known[:-1])))
@@ -163,6 +167,11 @@ def cell(value: Any) -> str:
     >>> cell(True), cell(0.1), cell(float("nan")), cell("late")
     ('1', '0.1', '', 'late')
     """
+    kind = type(value)
+    if kind is float:  # most cells are, and what follows takes five times as long
+        return repr(value) if value == value else ""
+    if kind is int or kind is str:
+        return str(value)
     if value is None:
         return ""
     if isinstance(value, bool | np.bool_):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import os
 import re
@@ -15,6 +16,7 @@ import safetensors.numpy
 from enlist import storage
 from enlist._internal import files
 from enlist._internal.typing import AnyArray
+from enlist.contract import Selector
 from enlist.errors import StateFileError
 
 CHECKPOINTS = "checkpoints"
@@ -142,6 +144,16 @@ def checksum(path: Path) -> str:
     """
     with os.fdopen(files.descriptor(path, os.O_RDONLY), "rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def snapshot(selector: Selector[Any, Any]) -> Saves:
+    """A selector as it is now, to be saved later; one with a way of its own to save itself is copied whole.
+
+    >>> import enlist
+    >>> type(snapshot(enlist.create("random", enlist.Clients(count=9)))).__name__
+    'Snapshot'
+    """
+    return storage.Snapshot(selector) if type(selector).save is Selector.save else copy.deepcopy(selector)
 
 
 def _numbers(table: Mapping[str, Any]) -> dict[str, int]:

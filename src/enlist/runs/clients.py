@@ -21,14 +21,14 @@ def by_client(run: RunTables) -> Table:
 
     >>> from enlist.runs.example import example_run
     >>> table = by_client(example_run("oort"))
-    >>> list(table), table["asked"][:4]
-    (['client', 'asked', 'completed', 'late', 'latency'], array([8, 0, 5, 2]))
+    >>> list(table), table["selected"][:4]
+    (['client', 'selected', 'completed', 'late', 'latency'], array([8, 0, 5, 2]))
     """
     told, who = run.participations, run.who
     found: Table = {"client": run.clients["client"].astype(np.int64)}
     if run.names is not None:
         found["user"] = run.names
-    found["asked"] = times_selected(run)
+    found["selected"] = times_selected(run)
     for outcome in ("completed", "late"):
         found[outcome] = np.bincount(who[told["outcome"] == outcome], minlength=run.count)
     updated = np.isin(told["outcome"], ("completed", "arrived"))

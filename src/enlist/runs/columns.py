@@ -26,8 +26,8 @@ class RoundRow(TypedDict, total=False):
     """Seconds when it ended."""
     available: int
     """Clients online at the start, busy ones included."""
-    asked: int
-    """Clients selected."""
+    selected: int
+    """Clients that were asked."""
     completed: int
     """Of these, how many replied in time."""
     late: int
@@ -37,7 +37,7 @@ class RoundRow(TypedDict, total=False):
     failed: int
     """How many crashed, or sent what cannot be used."""
     arrived: int
-    """Late updates of earlier rounds merged in this one."""
+    """Late updates of earlier rounds that came in this one; with `late = "merge"` they are merged."""
     deadline: float
     """Seconds; infinite without one."""
     accuracy: float
@@ -85,7 +85,7 @@ class Participation(TypedDict, total=False):
     """Part of the latency, if completed."""
     upload: float
     """Part of the latency, if completed."""
-    samples: float
+    num_examples: float
     """Distinct samples it trained on."""
     loss: float
     """Mean over the samples of the first epoch, each before its step."""
@@ -139,7 +139,7 @@ NEEDED = {
         "start",
         "end",
         "available",
-        "asked",
+        "selected",
         "completed",
         "late",
         "dropped",
@@ -148,7 +148,7 @@ NEEDED = {
         "loss",
     ),
     "participations.csv": ("round", "selected_in", "client", "outcome"),
-    "clients.csv": ("client", "samples"),
+    "clients.csv": ("client", "num_examples"),
 }
 """Columns without which a table cannot be read."""
 SCORED = NEEDED["participations.csv"]

@@ -22,7 +22,7 @@ from enlist.errors import StateFileError
 LOGGER = logging.getLogger("enlist.runs")
 SEAL = "digests.json"
 """Written when a run is finished."""
-UNSEALED = (SEAL, "wall.csv", "environment.json", "origin.json")
+UNSEALED = (SEAL, "wall.csv", "timing.csv", "environment.json", "origin.json")
 """Tables and documents that digests.json does not cover: what differs from run to run, and itself."""
 BLOCK = 1 << 20
 WAY_OUT = "restore it from a copy, or accept what is there with --accept-changes (in Python accept_changes=True)."

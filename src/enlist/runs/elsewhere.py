@@ -9,7 +9,9 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import re
 import secrets
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -20,12 +22,14 @@ from enlist.runs.trust import ORIGIN
 
 LAST = ("digests.json", "result.json")
 """Written last, because they say that a run is finished."""
+SIGN, YOUNG = re.compile(r"\.enlist-[0-9a-f]{16}"), 60.0
+"""The name of a sign, and the seconds for which one is left alone that nobody holds."""
 Contents = dict[str, bytes]
 """Files of a folder, by their path in it."""
 
 
 @dataclasses.dataclass(frozen=True)
-class Place:
+class TaskFolder:
     """A folder of the driver, as a task finds it on its machine.
 
     Parameters
@@ -39,7 +43,7 @@ class Place:
     held : dict
         What the folder holds already, for a machine that does not see it.
 
-    >>> Place(Path("/no/such/run"), Path("/no/such/sign"), "7", {}).visible
+    >>> TaskFolder(Path("/no/such/run"), Path("/no/such/sign"), "7", {}).visible
     False
     """
 
@@ -75,21 +79,35 @@ class Place:
 def signed(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     """A sign beside these folders, as long as tasks work on them: its path and what it says.
 
+    It is locked by this process; signs of drivers that were killed are removed.
+
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place, signed([Path(place, "runs", "0")]) as (sign, content):
-    ...     Place(Path(place), sign, content).visible, Place(Path(place), sign, "another").visible
+    ...     TaskFolder(Path(place), sign, content).visible, TaskFolder(Path(place), sign, "another").visible
     (True, False)
     """
     together = Path(os.path.commonpath([os.path.abspath(folder) for folder in folders])).parent
     while not together.is_dir():
         together = together.parent
     sign, content = together / f".enlist-{secrets.token_hex(8)}", secrets.token_hex(16)
-    try:
+    with contextlib.ExitStack() as stack:
+        stack.callback(sign.unlink, missing_ok=True)
         with contextlib.suppress(OSError):  # nobody then takes it for shared
-            sign.write_text(content, encoding="ascii")
+            lock = stack.enter_context(sign.open("x", encoding="ascii"))
+            if files.claim(lock) and files.is_claimed(sign):  # else there are no locks here, and nothing can be told
+                _remove_left(together)
+            lock.write(content)
+            lock.flush()
         yield sign, content
-    finally:
-        sign.unlink(missing_ok=True)
+
+
+def _remove_left(together: Path) -> None:
+    """Remove signs that nobody holds, unless they are so young that their lock may be yet to come."""
+    for other in together.glob(".enlist-*"):
+        with contextlib.suppress(OSError):
+            old = time.time() - other.lstat().st_mtime > YOUNG
+            if SIGN.fullmatch(other.name) and old and files.has_file(other) and not files.is_claimed(other):
+                other.unlink()
 
 
 def contents(folder: Path) -> Contents:

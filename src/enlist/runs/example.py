@@ -47,7 +47,7 @@ def example_run(selector: str = "random", seed: int = 0, clients: int = 12, roun
         outcome = np.where(fate < 0.06, "dropped", np.where(fate > 0.98, "failed", outcome))
         done = outcome == "completed"
         duration = deadline if not done.all() else float(latency.max())
-        seen += float(table["samples"][asked[done]].sum()) / table["samples"].sum()
+        seen += float(table["num_examples"][asked[done]].sum()) / table["num_examples"].sum()
         evaluated = number % 2 == 0 or number == rounds
         level = 0.92 - 0.72 * np.exp(-0.9 * seen) + luck.normal(0.0, 0.008)
         counts = {name: float((outcome == name).sum()) for name in ("completed", "late", "dropped", "failed")}
@@ -58,7 +58,7 @@ def example_run(selector: str = "random", seed: int = 0, clients: int = 12, roun
                 "duration": duration,
                 "end": now + duration,
                 "available": float(online.sum()),
-                "asked": len(asked),
+                "selected": len(asked),
                 **counts,
                 "arrived": 0,
                 "deadline": deadline,
@@ -93,7 +93,7 @@ def _clients(count: int, streams: Streams, classes: int = 10) -> Table:
     bandwidth = luck.lognormal(8.5, 0.9, count)
     table: Table = {
         "client": np.arange(count, dtype=float),
-        "samples": samples,
+        "num_examples": samples,
         "compute_ms": compute,
         "bandwidth_kbps": bandwidth,
         "expected_latency": 3.0 * compute * samples / 1000.0 + 16.0 * MODEL_BYTES / (1000.0 * bandwidth),

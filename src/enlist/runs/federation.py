@@ -7,7 +7,7 @@ import csv
 import dataclasses
 import datetime
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from enlist._internal import files
 from enlist._internal.typing import AnyArray
+from enlist.runs.scores import first_rows
 from enlist.runs.tables import RunTables, Table, read_table
 
 STARTS = ("date", "time", "round", "what")
@@ -133,15 +134,15 @@ def by_client(run: RunTables) -> Table:
 
     >>> from enlist.runs.example import example_run
     >>> table = by_client(example_run("oort"))
-    >>> list(table), table["asked"][:4]
-    (['client', 'name', 'asked', 'completed', 'late', 'failed', 'dropped', 'seen', 'reasons'], array([8, 0, 5, 2]))
+    >>> list(table), table["selected"][:4]
+    (['client', 'name', 'selected', 'completed', 'late', 'failed', 'dropped', 'seen', 'reasons'], array([8, 0, 5, 2]))
     """
     told, who, count = run.participations, run.who, run.count
-    first = told["round"] == told["selected_in"]
+    first = first_rows(run)
     numbers = run.clients["client"].astype(np.int64)
     found: Table = {"client": numbers}
     found["name"] = run.names if run.names is not None else np.array([str(number) for number in numbers])
-    found["asked"] = np.bincount(who[first], minlength=count)
+    found["selected"] = np.bincount(who[first], minlength=count)
     for outcome in ("completed", "late", "failed", "dropped"):
         found[outcome] = np.bincount(who[first & (told["outcome"] == outcome)], minlength=count)
     found["seen"] = _seen(run)
@@ -171,6 +172,21 @@ def _reasons(run: RunTables) -> AnyArray:
     return np.array(
         ["; ".join(reason if times == 1 else f"{reason} ({times}x)" for reason, times in each) for each in told]
     )
+
+
+def event_totals(kinds: Sequence[str], texts: Sequence[str], reasons: Sequence[str]) -> dict[str, int]:
+    """How often each kind of event happened, from columns of events.csv and the reasons in participations.csv.
+
+    events.csv has each thing once, however often a node does it; every reply that was refused has a reason.
+
+    >>> event_totals(["refused", "doubted"], ["refused: no model", "claims much"], ["", *["refused: no model"] * 5])
+    {'refused': 5, 'doubted': 1}
+    """
+    refused = collections.Counter(reason for reason in reasons if reason.startswith("refused"))
+    found = collections.Counter({"refused": refused.total()} if refused else {})
+    for kind, text in zip(kinds, texts, strict=True):
+        found[kind] += not (kind == "refused" and text in refused)
+    return dict(found)
 
 
 def events(run: RunTables) -> list[dict[str, Any]]:

@@ -24,7 +24,7 @@ from enlist import storage
 from enlist._internal import files
 from enlist._internal.typing import AnyArray
 from enlist.errors import FolderInUseError, InputError, StateFileError
-from enlist.runs import checkpoints, digests, failures, trust
+from enlist.runs import checkpoints, digests, failures, timing, trust
 from enlist.runs.appending import TableFile, cell, lines
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
 from enlist.runs.columns import TABLES, USER
@@ -32,7 +32,8 @@ from enlist.runs.digests import digest_of, digest_of_file
 from enlist.runs.environment import about
 from enlist.runs.starting import check_same, grew, missing_folders, outgrown, undo
 
-FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "result.json", "model.safetensors")
+FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "timing.csv", "result.json",
+         "model.safetensors")  # fmt: skip
 """Files of a run folder besides its tables."""
 FIRST_FILES = ("lock", ".config.json.", trust.ORIGIN, f".{trust.ORIGIN}.")
 """How the names begin that a run killed at its very beginning may have left."""
@@ -82,7 +83,7 @@ class RunFolder:
         self.tables = {name: TableFile(path / name, columns) for name, columns in tables.items()}
         self._config = json.dumps(config or {})  # as text, which costs a checkpoint less than a table of tables
         self.accept_changes, self.accepted, self.resumed = accept_changes, False, False
-        self._wall: TextIO | None = None
+        self._readings: dict[str, TextIO] = {}
         self._fixed: dict[str, str] = {}
         self._code, self._growing, self._changed = code, growing, changed
         self._made: Sequence[Path] = ()
@@ -223,14 +224,21 @@ class RunFolder:
 
     def note_wall(self, round: int, seconds: float, selecting: float = math.nan) -> None:
         """Append to wall.csv, outside the promise of equal bits: seconds of a round, and those of the selector."""
+        self._note("wall.csv", {"round": round, "seconds": seconds, "selecting": selecting})
+
+    def note_timing(self, round: int, seconds: Mapping[str, float]) -> None:
+        """Append to timing.csv, outside that promise likewise: the seconds of a round by what they were spent on."""
+        self._note(timing.FILE, {"round": round, **{part: seconds[part] for part in timing.PARTS}})
+
+    def _note(self, name: str, reading: Mapping[str, float]) -> None:
         with self.writing():
-            if self._wall is None:
-                self._wall = files.open_to_append(self.path / "wall.csv")
-                if not os.fstat(self._wall.fileno()).st_size:
-                    self._wall.write("round,seconds,selecting\n")
-            own = "" if math.isnan(selecting) else f"{selecting:.6f}"
-            self._wall.write(f"{round},{seconds:.6f},{own}\n")
-            self._wall.flush()
+            if name not in self._readings:
+                self._readings[name] = file = files.open_to_append(self.path / name)
+                if not os.fstat(file.fileno()).st_size:
+                    file.write(",".join(reading) + "\n")
+            cells = (str(value) if isinstance(value, int) else _seconds(value) for value in reading.values())
+            self._readings[name].write(",".join(cells) + "\n")
+            self._readings[name].flush()
 
     def save(
         self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Weights,
@@ -353,10 +361,10 @@ class RunFolder:
         try:
             for table in self.tables.values():
                 table.close()
-            if self._wall is not None:
+            for file in self._readings.values():
                 with contextlib.suppress(OSError):
-                    self._wall.close()
-            self._wall = None
+                    file.close()
+            self._readings = {}
         finally:
             self._lock.close()
 
@@ -419,6 +427,10 @@ def _write(path: Path, document: Mapping[str, Any]) -> None:
 
 def _text(document: Mapping[str, Any]) -> bytes:
     return (json.dumps(document, indent=1) + "\n").encode()
+
+
+def _seconds(reading: float) -> str:
+    return "" if math.isnan(reading) else f"{reading:.6f}"
 
 
 def _sync(path: Path) -> None:

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from enlist._internal import files
+from enlist._internal.aliases import present_columns
 from enlist.errors import InputError
 from enlist.runs.tables import Table, numbers
 
@@ -24,7 +25,7 @@ BEFORE = 256
 """Bytes before the place that was read up to: where they have changed, the table was cut and written anew."""
 
 
-class Following:
+class TableFollower:
     """A CSV table that is still being written; `read` gives what `read_table` would give, and reads only what is new.
 
     A table that was cut, replaced or revised is read again from its beginning. Longer cells of text are cut.
@@ -42,7 +43,7 @@ class Following:
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = Path(folder) / "rounds.csv"
     ...     _ = path.write_text("round,accuracy\\n1,0.5\\n2,0.")
-    ...     table = Following(path)
+    ...     table = TableFollower(path)
     ...     before = table.read()["accuracy"].tolist()
     ...     with path.open("a") as file:
     ...         _ = file.write("75\\n")
@@ -126,7 +127,7 @@ class Following:
     def _add(self, whole: bytes) -> None:
         rows = list(csv.reader(io.StringIO(whole.decode(), newline="")))
         if not self._header and rows:
-            self._header = rows.pop(0)
+            self._header = present_columns(self.path.name, rows.pop(0))
             if len(set(self._header)) < len(self._header):
                 names = ", ".join(self._header)
                 raise InputError(f"{self.path} names a column twice: {names}; run it again, or leave this run out.")

@@ -18,8 +18,8 @@ from enlist.errors import InputError
 
 LIBRARIES = ("pandas", "polars", "arrays")
 WHOLE = frozenset({
-    "round", "selected_in", "client", "available", "asked", "completed", "late", "dropped", "failed", "arrived",
-    "bytes_down", "bytes_up", "rounds_late", "samples", "seed", "seeds", "pairs", "reached", "rounds",
+    "round", "selected_in", "client", "available", "selected", "completed", "late", "dropped", "failed", "arrived",
+    "bytes_down", "bytes_up", "rounds_late", "num_examples", "seed", "seeds", "pairs", "reached", "rounds",
     "rounds_to_target",
 })  # fmt: skip
 """Columns that count something."""

@@ -18,9 +18,10 @@ from enlist._internal.typing import AnyArray
 from enlist.errors import unknown
 from enlist.runs import frames
 from enlist.runs.columns import SCORED
+from enlist.runs.comparing import comparison_rows, default_target
 from enlist.runs.frames import columns_of
 from enlist.runs.printing import written
-from enlist.runs.scores import BASELINE, OUTCOMES, comparison_rows, default_target, run_summary
+from enlist.runs.scores import BASELINE, OUTCOMES, run_summary
 from enlist.runs.tables import RunTables, find_runs, read_run
 
 TABLES = ("runs", "rounds", "participations", "clients")

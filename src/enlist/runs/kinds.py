@@ -17,10 +17,10 @@ MARKS = {
 """Files that tell what wrote a folder."""
 
 
-class Held(NamedTuple):
+class FolderContent(NamedTuple):
     """What a folder holds: a name for it, its page if it has one, and the command that goes on if it has none yet.
 
-    >>> Held("a profile", None, "").what
+    >>> FolderContent("a profile", None, "").what
     'a profile'
     """
 
@@ -29,7 +29,7 @@ class Held(NamedTuple):
     again: str = ""
 
 
-def held(folder: Path) -> Held | None:
+def held(folder: Path) -> FolderContent | None:
     """What a folder holds, if it is no run and no folder above runs.
 
     >>> import tempfile
@@ -42,11 +42,12 @@ def held(folder: Path) -> Held | None:
     if study := _study(folder):
         name, scale = study
         again = f"enlist reproduce {name} --scale {scale} --output {folder} --resume"
-        return Held(f"the study '{name}' (scale {scale})", page, again)
+        return FolderContent(f"the study '{name}' (scale {scale})", page, again)
     if (folder / "rounds.csv").exists():
         return None
     return next(
-        (Held(what, page) for what, names in MARKS.items() if all((folder / name).exists() for name in names)), None
+        (FolderContent(what, page) for what, names in MARKS.items() if all((folder / name).exists() for name in names)),
+        None,
     )
 
 

@@ -21,7 +21,7 @@ from enlist.runs.tables import Table, read_json, read_table
 NEEDED = {
     "rounds.csv": ("round", "arm", "code", "validation", "test", "cumulative_communication", "skipped"),
     "arms.csv": ("round", "arm", "code", "increase", "credited", "estimate", "count", "removed"),
-    "clients.csv": ("worker", "samples", "poison"),
+    "clients.csv": ("worker", "num_examples", "poison"),
 }
 TEXT = ("arm", "code", "worker", "poison", "skipped", "failed")
 BASELINES = {"local": "local only", "fedavg": "federated averaging"}

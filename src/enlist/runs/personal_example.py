@@ -82,7 +82,7 @@ def example_personal(seed: int = 0, rounds: int = 15) -> PersonalTables:
         gain = best[1] - max(row["test"] for row in curve)
         result[name] = {"test": best[1] - gain, "communication": curve[-1]["cumulative_communication"]}
         result[f"gain_over_{name}"] = {"mean": gain, "low": gain - 0.02, "high": gain + 0.02}
-    workers = {"worker": np.array(["1", "2", "3", "4"]), "samples": np.full(4, 100.0)}
+    workers = {"worker": np.array(["1", "2", "3", "4"]), "num_examples": np.full(4, 100.0)}
     return PersonalTables(
         target="2",
         seed=seed,

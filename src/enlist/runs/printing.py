@@ -107,7 +107,7 @@ def comparison_table(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[list
     figure then is a bound. A column that nothing is known about is left out.
 
     >>> from enlist.runs.example import example_run
-    >>> from enlist.runs.scores import comparison_rows
+    >>> from enlist.runs.comparing import comparison_rows
     >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]
     >>> for line in comparison_table(comparison_rows(runs, target=0.7)):
     ...     print(" | ".join(line[:4]))
@@ -275,7 +275,7 @@ def _half_interval(row: Row, name: str, share: bool = True) -> str:
 
 def _outcomes(row: Row) -> str:
     shares = [row[name] for name in ("late", "dropped", "failed")]
-    return " / ".join(percent(share).removesuffix(" %") for share in shares) + " %" if row["asked"] else UNKNOWN
+    return " / ".join(percent(share).removesuffix(" %") for share in shares) + " %" if row["selected"] else UNKNOWN
 
 
 def _sent(row: Row, size: float) -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from enlist._internal import files
+from enlist._internal.aliases import present_config
 from enlist.errors import InputError
 from enlist.runs.digests import first_difference
 
@@ -54,7 +55,8 @@ def check_same(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any],
     ...
     enlist.errors.InputError: runs/run-001 holds a run with rounds.rounds = 40, but 20 was asked for; resume it with ...
     """
-    found = first_difference(saved, pinned(json.loads(json.dumps(given)), saved, growing))
+    saved, given = present_config(saved), present_config(json.loads(json.dumps(given)))
+    found = first_difference(saved, pinned(given, saved, growing))
     if found is not None and found.key.endswith(".source"):
         raise InputError(
             f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; go on "
@@ -82,8 +84,8 @@ def grew(before: Any, now: Mapping[str, Any], growing: Sequence[str]) -> bool:
     False
     """
     try:
-        saved = json.loads(before)
-    except (TypeError, ValueError, RecursionError):
+        saved, now = present_config(json.loads(before)), present_config(now)
+    except (TypeError, ValueError, RecursionError, AttributeError):
         return False
     return outgrown(saved, now, growing) and first_difference(saved, pinned(now, saved, growing)) is None
 

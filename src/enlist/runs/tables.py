@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from enlist._internal import files
+from enlist._internal.aliases import present_columns, present_config
 from enlist._internal.text import printable
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError
@@ -68,6 +69,7 @@ def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> 
         header = next(lines, None)
         if header is None:
             raise InputError(f"{path} is empty; run it again, or leave this run out.")
+        header = present_columns(path.name, header)
         if len(set(header)) < len(header):
             raise InputError(f"{path} names a column twice: {', '.join(header)}; run it again, or leave this run out.")
         wanted = [index for index, name in enumerate(header) if columns is None or name in columns]
@@ -144,7 +146,9 @@ class RunTables:
     @property
     def asynchronous(self) -> bool:
         """Whether clients were replaced as they finished: a round is a step of the server, and a row of participations
-        that comes later than it was asked for is the only one of that request."""
+        that comes later than it was asked for is the only one of that request, unless the server had given it up."""
+        if self.federation:
+            return self.config.get("mode") == "buffered"
         rounds = self.config.get("rounds")
         return isinstance(rounds, Mapping) and rounds.get("protocol") in ("buffered", "async")
 
@@ -201,7 +205,7 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None, read: R
     """
     folder = Path(folder)
     rounds = _checked(folder / "rounds.csv", NEEDED["rounds.csv"], read=read)
-    config = read_json(folder / "config.json")
+    config = read_config(folder)
     text: tuple[str, ...] = ("outcome", *NAMES)
     if config is not None and "strategy" in config:
         columns, text = None if columns is None else (*columns, *SCORED_FEDERATION), (*text, "reason")
@@ -235,7 +239,7 @@ def read_rounds(folder: Path | str, read: ReadTable = read_table) -> RunTables:
     ('oort, seed 2', 8, {})
     """
     folder = Path(folder)
-    config = read_json(folder / "config.json")
+    config = read_config(folder)
     if config is None:
         raise InputError(f"{folder / 'config.json'} is missing; name a folder that a run has written.")
     rounds = _checked(folder / "rounds.csv", NEEDED["rounds.csv"], read=read)
@@ -351,6 +355,16 @@ def read_json(path: Path) -> dict[str, Any] | None:
     if not isinstance(content, dict):
         raise InputError(f"{path} is damaged: it holds no table; run it again, or leave this run out.")
     return content
+
+
+def read_config(folder: Path) -> dict[str, Any] | None:
+    """The configuration of a run, in the words of today; None if there is no such file.
+
+    >>> read_config(Path("no/such/run")) is None
+    True
+    """
+    found = read_json(folder / "config.json")
+    return None if found is None else present_config(found)
 
 
 def identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:

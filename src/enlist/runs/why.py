@@ -18,6 +18,7 @@ from enlist.errors import InputError
 from enlist.runs.columns import LARGEST
 from enlist.runs.frames import frame
 from enlist.runs.reasons import OWN
+from enlist.runs.scores import first_rows
 from enlist.runs.tables import RunTables, Table
 
 HIGHER = frozenset({
@@ -29,6 +30,8 @@ LOWER = frozenset({"availability", "duration", "latency", "update", "upload"})
 """Terms that speak for a client where they are low."""
 APART = frozenset({"score", "exploited", "tier", "rate", "chosen_before"})
 """Sums of other terms, and marks: a client does not stand out by them."""
+PASSING = frozenset({"bonus", "queue", "staleness", "width"})
+"""Terms that change while a client is not chosen: what they were then says nothing of now."""
 CLEAR = 0.5
 """Standard deviations from the mean of those chosen, from which on a client stands out by a term; twice as many by one
 of which it is not known in which sense it counts."""
@@ -37,7 +40,7 @@ FEW = 12
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Why:
+class ChoiceExplanation:
     """What is known of a choice: one row per client that was asked, and what that says in words.
 
     Parameters
@@ -52,8 +55,8 @@ class Why:
     >>> from enlist.runs.example import example_run
     >>> why(example_run("oort"), 5, client=0)
     round 5
-      client  asked before    outcome  speed
-           0             4  completed   9.38
+      client  selected before    outcome  speed
+           0                4  completed   9.38
     Round 5: oort asked 4 of 9 available clients.
     Client 0 was chosen because its speed was high: 9.38, the highest of the 4 chosen; it had been asked 4 times in the
     4 rounds before, last in round 4.
@@ -86,7 +89,7 @@ class Why:
         return f"<table>{''.join(f'<tr>{line}</tr>' for line in lines)}</table>{told}"
 
 
-def why(run: RunTables, round: int, client: int | str | None = None) -> Why:
+def why(run: RunTables, round: int, client: int | str | None = None) -> ChoiceExplanation:
     """Why clients were asked in a round; or why one of them was, or was not.
 
     Parameters
@@ -111,14 +114,14 @@ def why(run: RunTables, round: int, client: int | str | None = None) -> Why:
     choice = _Choice(run, number)
     if client is None:
         each = range(len(choice.asked)) if len(choice.asked) <= FEW else ()
-        return Why(number, choice.columns(), (choice.told(), *(choice.because(place) for place in each)))
+        return ChoiceExplanation(number, choice.columns(), (choice.told(), *(choice.because(place) for place in each)))
     row = row_of(run, client)
     place = np.flatnonzero(choice.asked == row)
     if not len(place):
         columns = {name: values[:0] for name, values in choice.columns().items()}
-        return Why(number, columns, (choice.told(), choice.not_chosen(row)))
+        return ChoiceExplanation(number, columns, (choice.told(), choice.not_chosen(row)))
     columns = {name: values[place] for name, values in choice.columns().items()}
-    return Why(number, columns, (choice.told(), choice.because(int(place[0]))))
+    return ChoiceExplanation(number, columns, (choice.told(), choice.because(int(place[0]))))
 
 
 class _Choice:
@@ -130,12 +133,12 @@ class _Choice:
         if number not in known:
             has = f"rounds {known[0]:g} to {known[-1]:g}" if len(known) else "no finished round yet"
             raise InputError(f"round {number} is not in {run.folder or run.name}; it has {has}.")
-        self.row = {name: int(np.nan_to_num(run.rounds[name][known == number][0])) for name in ("asked", "available")}
+        self.row = {
+            name: int(np.nan_to_num(run.rounds[name][known == number][0])) for name in ("selected", "available")
+        }
         self.selector = printable(run.selector, 80)
         told = run.participations
-        self.mine: BoolArray = told["selected_in"] == number
-        if not run.asynchronous:
-            self.mine &= told["round"] == number
+        self.mine: BoolArray = (told["selected_in"] == number) & first_rows(run)
         self.asked: IntArray = run.who[self.mine]
         earlier = told["selected_in"] < number
         self.earlier = np.unique(np.stack([run.who[earlier], told["selected_in"][earlier].astype(np.int64)]), axis=1)
@@ -164,7 +167,7 @@ class _Choice:
         run = self.run
         evaluation = run.config.get("evaluation")
         off = isinstance(evaluation, Mapping) and evaluation.get("reasons") is False
-        if not off and (self._plain or self._everybody or run.asynchronous):
+        if not off and (self._plain or self._watched or self._everybody or run.asynchronous):
             return
         cause = "evaluation.reasons is false" if off else "an earlier version wrote it, or they were switched off"
         raise InputError(
@@ -178,8 +181,13 @@ class _Choice:
         return (section.get("name") if isinstance(section, Mapping) else section) == "random"
 
     @property
+    def _watched(self) -> bool:
+        """Whether the selector only watched (Flower's shadow mode)."""
+        return self.run.federation and self.run.config.get("shadow") is True
+
+    @property
     def _everybody(self) -> bool:
-        return not self.run.asynchronous and self.row["asked"] >= self.row["available"]
+        return not self.run.asynchronous and self.row["selected"] >= self.row["available"]
 
     def columns(self) -> dict[str, AnyArray]:
         """A row per client that was asked."""
@@ -187,19 +195,23 @@ class _Choice:
         found: dict[str, AnyArray] = {"client": run.clients["client"][self.asked].astype(np.int64)}
         if run.names is not None:
             found["user"] = run.names[self.asked]
-        found["asked_before"] = self.before[self.asked]
+        found["selected_before"] = self.before[self.asked]
         return {**found, "outcome": run.participations["outcome"][self.mine], **self.terms}
 
     def told(self) -> str:
         """The round in a sentence."""
-        asked, available = self.row["asked"], self.row["available"]
-        line = f"Round {self.number}: {self.selector} asked {asked:,} of {available:,} available clients"
+        asked, available = self.row["selected"], self.row["available"]
+        who = "Flower's sampling" if self._watched else self.selector
+        line = f"Round {self.number}: {who} asked {asked:,} of {available:,} available clients"
         if self.run.asynchronous and asked > len(self.asked):
-            line += f" ({asked - len(self.asked):,} were at work to the end, and are not shown)"
+            more = asked - len(self.asked)
+            line += f" ({more:,} {'is not shown: its' if more == 1 else 'are not shown: their'} outcome is not known)"
         if self.terms or not asked:
             return f"{line}."
         if self._everybody:
             return f"{line}, that is everybody who was there."
+        if self._watched:
+            return f"{line}; {self.selector} only watched (shadow mode)."
         if self._plain:
             return f"{line}, drawn with equal chances."
         if self._full:
@@ -223,7 +235,8 @@ class _Choice:
             return f"{name} was drawn to explore, not for its score; {history}."
         term, distance = self._standing_out(place)
         if not term:
-            shown = ", ".join(f"{name} {_cell(value)}" for name, value in values.items() if math.isfinite(value))
+            known = {_words(term): value for term, value in values.items() if math.isfinite(value)}
+            shown = ", ".join(f"{words} {_cell(value)}" for words, value in known.items())
             told = f" ({shown})" if shown else ""
             return f"{name} was chosen; it does not stand out among those chosen{told}; {history}."
         column = self.terms[term]
@@ -232,9 +245,10 @@ class _Choice:
         chosen = f"of the {len(self.asked)} chosen"
         mean = _cell(float(np.nanmean(column)))
         rank = f"the {level}est {chosen}" if values[term] == best else f"where the mean {chosen} is {mean}"
+        words, value = _words(term), _cell(values[term])
         if term in HIGHER | LOWER:
-            return f"{name} was chosen because its {term} was {level}: {_cell(values[term])}, {rank}; {history}."
-        return f"{name} was chosen; what stands out is its {term} of {_cell(values[term])}, {rank}; {history}."
+            return f"{name} was chosen because its {words} was {level}: {value}, {rank}; {history}."
+        return f"{name} was chosen; what stands out is its {words} of {value}, {rank}; {history}."
 
     def _standing_out(self, place: int) -> tuple[str, float]:
         """The term by which a client differs most from the others that were chosen, in the sense that speaks for it."""
@@ -259,10 +273,14 @@ class _Choice:
             away = self._away(row)
         if away:
             return f"{name} was not chosen: {away}."
-        busy, asked = self._busy(row), self.row["asked"]
+        busy, asked = self._busy(row), self.row["selected"]
         history = f"{self.history(row)[0].upper()}{self.history(row)[1:]}."
         there, count = self.row["available"], self.run.count
-        how = f"drawn among the {asked}" if self._plain else f"among the {asked} that {self.selector} preferred"
+        how = (
+            f"drawn among the {asked}"
+            if self._plain or self._watched
+            else f"among the {asked} that {self.selector} preferred"
+        )
         if busy:
             return f"{name} was not chosen: {busy}. {history}"
         if there >= count:
@@ -270,7 +288,28 @@ class _Choice:
         else:
             reason = f"{there} of {count} clients were available, and who they were is not kept"
             reason += f". If it was, it was not {how}" if there > asked else "; all of these were asked"
-        return f"{name} was not chosen: {reason}. {history}"
+        return f"{name} was not chosen: {reason}. {history}{self._behind(row)}"
+
+    def _behind(self, row: int) -> str:
+        """The term by which a client was furthest behind all that were chosen, when it was last chosen itself."""
+        kept, found = self.run.reasons, []
+        if not self.terms:
+            return ""
+        mine = np.flatnonzero((kept["client"] == self.run.clients["client"][row]) & (kept["round"] < self.number))
+        if not len(mine):
+            return ""
+        for term, column in self.terms.items():
+            had, known = float(kept[term][mine[-1]]) if term in kept else math.nan, column[np.isfinite(column)]
+            sign = 1 if term in HIGHER - PASSING else -1 if term in LOWER | {"seconds"} else 0
+            short = sign * (float((sign * known).min(initial=math.inf)) * sign - had)
+            if sign and math.isfinite(short) and short > 0:
+                found.append((short / (abs(had) + float(np.abs(known).max())), term, had, known))
+        if not found:
+            return ""
+        _, term, had, known = max(found, key=lambda each: each[0])
+        between = " to ".join(dict.fromkeys((_cell(float(known.min())), _cell(float(known.max())))))
+        said = f" When it was last chosen, in round {kept['round'][mine[-1]]:g}, its {_words(term)} was {_cell(had)}"
+        return f"{said}; those chosen in round {self.number} had {between}."
 
     def _away(self, row: int) -> str:
         """Why a client was not in the population at that time, as the configuration tells."""
@@ -344,6 +383,10 @@ def row_of(run: RunTables, client: int | str) -> int:
         f"client '{printable(text, 40)}' is not in {run.folder or run.name}; name a position from {known.min():g} to "
         f"{known.max():g}{ids}."
     )
+
+
+def _words(term: str) -> str:
+    return term.replace("_", " ")
 
 
 def _cell(value: Any) -> str:

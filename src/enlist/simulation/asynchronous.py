@@ -6,7 +6,6 @@ protocols/asynchronous.py; state, clients, updates and driver are those of the s
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from typing import TYPE_CHECKING
 
@@ -16,7 +15,7 @@ from enlist.simulation.protocols import AsynchronousProtocol, Versions
 from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.round.evaluating import evaluate
 from enlist.simulation.round.rows import RoundRecord
-from enlist.simulation.round.steps import Ended, Step, at_work, events
+from enlist.simulation.round.steps import EndedParticipation, ServerStep, at_work, events
 from enlist.simulation.round.updates import weights
 from enlist.simulation.round.waiting import IDLE, Schedule
 from enlist.training.flat import Vectors
@@ -40,7 +39,7 @@ class Asynchronous:
     >>> config = Config(data={"clients": 9}, rounds={"protocol": "buffered", "concurrency": 5, "buffer": 2})
     >>> with Simulation(config) as simulation:
     ...     rows = [simulation.step().row for _ in range(3)]
-    >>> [(row["asked"], row["completed"]) for row in rows]
+    >>> [(row["selected"], row["completed"]) for row in rows]
     [(6, 2), (2, 2), (2, 2)]
     """
 
@@ -63,7 +62,7 @@ class Asynchronous:
         state.round += 1
         driver.join()
         online = self.clients.online(state.round, state.now, state.members)
-        step = Step(state.round, state.now, int(online.sum()), state.deadline.seconds)
+        step = ServerStep(state.round, state.now, int(online.sum()), state.deadline.seconds)
 
         self._gather(step)
         step.end = state.now
@@ -76,17 +75,17 @@ class Asynchronous:
         measured = evaluate(state, config, simulation.trainer, simulation.evaluator, last=simulation.finished)
         learning = driver.tell_step(step, measured)
 
-        users = simulation.population.users
+        users, joules = simulation.population.users, config.energy is not None
         participations = [
-            entry.row(step.number, self.clients.round_of(entry.asked.round), users) for entry in step.ended
+            entry.row(step.number, self.clients.round_of(entry.asked.round), users, joules) for entry in step.ended
         ]
-        row = step.row(measured, self.clients.model_bytes)
+        row = step.row(measured, self.clients.model_bytes, joules)
         state.memory = self.versions.kept({event.round for event in state.queue})
         selection = step.selection()
         reasons = selection.terms if config.evaluation.reasons else None
         return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
 
-    def _gather(self, step: Step) -> None:
+    def _gather(self, step: ServerStep) -> None:
         """Take what happens, instant by instant, until the buffer is full; when an instant is over, fill places."""
         state, queue = self.state, self.state.queue
         patience = state.now + PATIENCE
@@ -103,7 +102,7 @@ class Asynchronous:
             self._take(queue.pop(), step)
             patience = state.now + PATIENCE
 
-    def _fill(self, step: Step) -> float:
+    def _fill(self, step: ServerStep) -> float:
         """Ask for clients for all free places; returns when to ask again if some of them stay free."""
         state = self.state
         places = self.protocol.places(len(state.queue))
@@ -117,6 +116,7 @@ class Asynchronous:
             step.looked_at += looked_at
             step.choosing += choosing
             state.memory = self.versions.asked(picked.round, state.round - 1)
+            self.schedules[picked.round] = picked, self.driver.schedule(picked)
             for event in events(picked, self._schedule(picked.round)):
                 state.queue.push(event)
             if len(picked) == places:
@@ -126,13 +126,13 @@ class Asynchronous:
         coming = self.simulation.population.availability.next_online(state.now)
         return coming if coming > state.now else state.now + IDLE
 
-    def _take(self, event: Event, step: Step) -> None:
+    def _take(self, event: Event, step: ServerStep) -> None:
         """A participation has ended: its update goes into the buffer, unless the version it is of is gone."""
         self.state.now = event.time
         asked = self.driver.books.selection(event.round)
         assert asked is not None
         staleness = self.state.round - 1 - self.versions.sent[event.round]
-        ended = Ended(
+        ended = EndedParticipation(
             asked, event.client, OUTCOMES.get(event.kind, Outcome.COMPLETED), staleness, self._schedule(event.round)
         )
         if event.kind == Kind.ERROR:
@@ -143,11 +143,11 @@ class Asynchronous:
             ended.why = f"stale: {staleness} steps old, and rounds.max_staleness is {limit}"
         step.ended.append(ended)
 
-    def _hopeless(self, step: Step) -> bool:
+    def _hopeless(self, step: ServerStep) -> bool:
         """Whether so many clients were lost that the server goes on with what it has."""
         return len(step.ended) - len(step.updates) >= LOSSES * self.protocol.settings.at_work
 
-    def _train(self, step: Step) -> None:
+    def _train(self, step: ServerStep) -> None:
         """Train those whose updates are in the buffer, in client order, and change the model."""
         simulation, server = self.simulation, self.state.server
         buffer = sorted(step.updates, key=lambda entry: (entry.client, entry.asked.round))
@@ -158,7 +158,7 @@ class Asynchronous:
             reports = simulation.updates.averaged(tasks, given, factors)
             for entry in buffer:
                 entry.report = reports[_sender(entry)]
-                weight = given.get(_sender(entry), server.aggregator.weight(entry.report.samples))
+                weight = given.get(_sender(entry), server.aggregator.weight(entry.report.num_examples))
                 entry.weight = math.nan if weight is None else factors[_sender(entry)] * weight
             server.finish()
             return
@@ -168,7 +168,7 @@ class Asynchronous:
             if entry.client in models:
                 self._mix(entry, models[entry.client])
 
-    def _mix(self, entry: Ended, model: Vectors) -> None:
+    def _mix(self, entry: EndedParticipation, model: Vectors) -> None:
         """Move towards the model of a client."""
         server = self.state.server
         if entry.asked.weights is not None:
@@ -178,13 +178,13 @@ class Asynchronous:
             )
         server.move_to(self.protocol.mixed(server.model, model, entry.staleness))
 
-    def _judge(self, step: Step) -> None:
+    def _judge(self, step: ServerStep) -> None:
         """Whose update was refused or distrusted has FAILED."""
         distrusted = self.state.server.distrusted if self.protocol.averages else {}
         buffer = step.updates
         for entry in buffer:
             if reason := distrusted.get(_sender(entry)):
-                entry.report = dataclasses.replace(entry.report, error=reason)
+                entry.report = entry.report._replace(error=reason)
             if entry.report.error:
                 entry.outcome = Outcome.FAILED
         self.state.exclusion.note(((entry.client, bool(entry.report.error)) for entry in buffer), self.state.round)
@@ -208,15 +208,15 @@ class Asynchronous:
         picked = self.driver.books.selection(number)
         assert picked is not None
         if number not in self.schedules or self.schedules[number][0] is not picked:
-            self.schedules[number] = picked, self.clients.schedule(picked)
+            self.schedules[number] = picked, self.driver.scheduled(picked)
         return self.schedules[number][1]
 
 
-def _sender(entry: Ended) -> tuple[int, int]:
+def _sender(entry: EndedParticipation) -> tuple[int, int]:
     return entry.client, entry.asked.round
 
 
-def _given(buffer: list[Ended]) -> dict[tuple[int, int], float]:
+def _given(buffer: list[EndedParticipation]) -> dict[tuple[int, int], float]:
     """Weights of a selector that weighs updates itself: each selection counts by its share of the buffer."""
     return {
         _sender(entry): weights(entry.asked)[entry.client] * len(entry.asked) / len(buffer)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -64,13 +65,16 @@ class Recordable(Protocol):
         """What clients.csv holds of each client."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-        """What a checkpoint holds: header, arrays, and weights by file."""
+        """What a checkpoint holds: header, arrays, and weights by file, which do not change when the run goes on."""
 
     def parts(self) -> Mapping[str, Saves]:
-        """What saves itself into a checkpoint, by name."""
+        """What saves itself into a checkpoint, by name, as it is now."""
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
+
+    def meanwhile(self, errand: Callable[[], None]) -> None:
+        """Do something that no later round depends on, now or while clients are trained; in order."""
 
     def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> Sequence[str]:
         """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv."""
@@ -125,6 +129,8 @@ class Progress(Callback):
 class Recorder(Callback[Recordable, Record]):
     """Writes the run folder, with checkpoints that take at most a twentieth of the time, and at the end.
 
+    Rows and checkpoints of a round are written while workers train the next one, in the same order as without workers.
+
     >>> Recorder.SHARE
     0.05
     """
@@ -156,7 +162,7 @@ class Recorder(Callback[Recordable, Record]):
         self.folder.extend()
         if emptied:  # what was the last round is not any more, and was evaluated for that alone
             self.folder.revise("rounds.csv", dict.fromkeys(emptied))
-            self.checkpoint(simulation)
+            self.checkpoint(simulation)()
         return checkpoint is not None
 
     def on_start(self, simulation: Recordable) -> None:
@@ -166,28 +172,69 @@ class Recorder(Callback[Recordable, Record]):
 
     def on_round(self, simulation: Recordable, record: Record) -> None:
         """Append to the tables; save a checkpoint if enough time has passed since the last one."""
-        for table, rows in record.tables().items():
-            self.folder.append(table, rows)
         now = time.perf_counter()
-        self.folder.note_wall(record.row["round"], now - self.began, getattr(record, "selecting", math.nan))
-        self.began = now
+        seconds, self.began = now - self.began, now
+        simulation.meanwhile(lambda: self._append(record, seconds))
         if now - self.saved >= self.cost / self.SHARE:
-            self.checkpoint(simulation)
+            simulation.meanwhile(self.checkpoint(simulation))
 
     def on_finish(self, simulation: Recordable, result: Result) -> None:
         """Save the end, and say that it is one."""
         if self.saved_round != simulation.round:
-            self.checkpoint(simulation)
+            self.checkpoint(simulation)()
         if result["status"] != "stopped":
             self.folder.write_result(result)
 
-    def checkpoint(self, simulation: Recordable) -> None:
-        """Save now."""
+    def checkpoint(self, simulation: Recordable) -> Callable[[], None]:
+        """The checkpoint of this moment, which is written by calling what is returned."""
         start = time.perf_counter()
-        header, arrays, weights = simulation.saved()
-        self.folder.save(simulation.round, header, arrays, weights, simulation.parts())
-        self.saved, self.saved_round = time.perf_counter(), simulation.round
-        self.cost = self.saved - start
+        self.saved_round = simulation.round
+        content = (simulation.round, *simulation.saved(), simulation.parts())
+        taken = time.perf_counter() - start
+
+        def write() -> None:
+            start = time.perf_counter()
+            self.folder.save(*content)
+            self.saved = time.perf_counter()
+            self.cost = taken + self.saved - start
+
+        return write
+
+    def _append(self, record: Record, seconds: float) -> None:
+        for table, rows in record.tables().items():
+            self.folder.append(table, rows)
+        self.folder.note_wall(record.row["round"], seconds, getattr(record, "selecting", math.nan))
+
+
+class Timing(Callback):
+    """Notes where the seconds of each round went, in timing.csv; see `enlist.runs.timing.PARTS`.
+
+    It has to be the last callback: what the others take is counted as writing.
+
+    >>> import tempfile
+    >>> from enlist.runs.timing import read_timing
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     folder = RunFolder.open(Path(place) / "run", {}, resume=False)
+    ...     _ = Simulation(config, callbacks=[Recorder(folder), Timing(folder)]).run()
+    ...     folder.close()
+    ...     read_timing(folder.path)["train"].shape
+    (2,)
+    """
+
+    def __init__(self, folder: RunFolder) -> None:
+        self.folder, self.began = folder, 0.0
+
+    def on_start(self, simulation: Simulation) -> None:
+        """Begin."""
+        self.began = time.perf_counter()
+
+    def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
+        """Note a round; what it did not take itself went to callbacks."""
+        write = max(time.perf_counter() - self.began - record.spent.total, 0.0)
+        self.folder.note_timing(record.row["round"], dataclasses.asdict(record.spent) | {"write": write})
+        self.began = time.perf_counter()
 
 
 class TensorBoard(Callback[Recordable, Record]):
@@ -340,5 +387,5 @@ def _numbers(row: Row) -> dict[str, float]:
 
 __all__ = [
     "Callback", "Checkpoint", "MLflow", "Progress", "Record", "Recordable", "Recorder", "Result", "TensorBoard",
-    "WandB", "tracker",
+    "Timing", "WandB", "tracker",
 ]  # fmt: skip

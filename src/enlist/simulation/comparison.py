@@ -18,7 +18,7 @@ from enlist.runs.printing import plural
 from enlist.runs.scores import BASELINE
 from enlist.simulation.config import Config
 from enlist.simulation.header import remember
-from enlist.simulation.jobs import Ended, How, Job, Tick
+from enlist.simulation.jobs import Job, JobResults, JobSettings, Tick
 from enlist.simulation.plans import Plan
 from enlist.simulation.points import UNSAFE
 from enlist.simulation.results import ComparisonResult
@@ -214,7 +214,7 @@ def compare(
     baseline = comparison.reference if baseline is None else checks.one_of("baseline", baseline, comparison.labels)
     checks.whole("jobs", jobs, minimum=1)
     with chosen(engine, jobs, cpus=max(workers, 1)) as where:
-        how = How(workers, device, tuple(trackers), accept_changes)
+        how = JobSettings(workers, device, tuple(trackers), accept_changes)
         ended = comparison.run(folder, jobs, tick, how, engine=where)
     result = result_of(comparison, ended, folder, target, baseline)
     for line in result.failures():
@@ -224,7 +224,7 @@ def compare(
 
 def result_of(
     comparison: Comparison,
-    ended: Ended,
+    ended: JobResults,
     folder: str | PathLike[str] | None,
     target: float | None = None,
     baseline: str | None = None,
@@ -255,4 +255,4 @@ def _slug(label: str) -> str:
     return UNSAFE.sub("-", label)
 
 
-__all__ = ["Comparison", "Ended", "compare", "remember", "result_of"]
+__all__ = ["Comparison", "JobResults", "compare", "remember", "result_of"]

@@ -14,6 +14,7 @@ import pydantic
 
 from enlist import selectors
 from enlist._internal import files
+from enlist._internal.aliases import present_config
 from enlist._internal.importing import source_digest
 from enlist._internal.options import GrownOptions, Options
 from enlist._internal.text import brief_reason
@@ -24,8 +25,8 @@ from enlist.devices import (
     Always,
     AnyAvailability,
     AnyDevices,
+    DeviceFailures,
     Energy,
-    Failures,
     FeatureKnobs,
     NoDeadline,
     Phones,
@@ -38,6 +39,7 @@ from enlist.simulation.drift import AnyDrift
 from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
 from enlist.simulation.keys import KINDS, parted, put
+from enlist.simulation.local_noise import LocalNoise
 from enlist.simulation.sections import DataSection, Membership, RoundsSection, SelectorSection, ServerSection, checked
 from enlist.training.aggregation import Mean
 from enlist.training.models import MLP, AnyModel, PythonModel
@@ -55,7 +57,7 @@ class Config(GrownOptions):
     (5, 'digits')
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift", "energy"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift", "energy", "local_noise"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
     selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
@@ -63,7 +65,7 @@ class Config(GrownOptions):
     devices: AnyDevices = pydantic.Field(Phones(), description="How fast clients compute and transfer.")
     features: FeatureKnobs = pydantic.Field(FeatureKnobs(), description="What the feature table tells selectors.")
     availability: AnyAvailability = pydantic.Field(Always(), description="When clients are online.")
-    failures: Failures = pydantic.Field(Failures(), description="Clients that crash.")
+    failures: DeviceFailures = pydantic.Field(DeviceFailures(), description="Clients that crash.")
     membership: Membership = pydantic.Field(Membership(), description="Clients that come and go.")
     model: AnyModel = pydantic.Field(MLP(), description="The model.")
     training: Training = pydantic.Field(Training(), description="What clients do with it.")
@@ -73,6 +75,9 @@ class Config(GrownOptions):
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
     drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
     energy: Energy | None = pydantic.Field(None, description="What taking part costs in joules; None counts none.")
+    local_noise: LocalNoise | None = pydantic.Field(
+        None, description="Noise of the clients on losses and accuracies that they report; None for none."
+    )
 
     @pydantic.field_validator("devices", "availability", mode="before")
     @classmethod
@@ -119,11 +124,6 @@ class Config(GrownOptions):
             raise ValueError(
                 f"rounds.protocol is '{self.rounds.protocol}', but selector '{chosen.name}' lets everybody train and "
                 'picks among arrivals; set rounds.protocol = "safa", or another selector.'
-            )
-        if self.rounds.asynchronous and self.energy is not None:
-            raise ValueError(
-                f"[energy] is counted round by round, and rounds.protocol is '{self.rounds.protocol}'; leave it out, "
-                'or set rounds.protocol = "synchronous".'
             )
         if self.rounds.protocol == "async" and (self.server.aggregation != Mean() or self.server.distrust):
             raise ValueError(
@@ -390,6 +390,8 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, An
             raise OSError(errno.EINVAL, "it is no plain file")
         text = file.read_text(encoding="utf-8") if folder_of(file) is None else files.read(file, follow=True).decode()
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
+        if file.name == "config.json" and isinstance(values, dict):  # nobody would write it anew
+            values = present_config(values)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}. Examples are in examples/.") from None
     except RecursionError:

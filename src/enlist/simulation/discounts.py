@@ -28,10 +28,10 @@ class DiscountOptions(Options, abc.ABC):
         """The factor for an update that is so many steps old."""
 
 
-class Constant(DiscountOptions):
+class ConstantDiscount(DiscountOptions):
     """Every update counts 1, however stale.
 
-    >>> Constant().of(7)
+    >>> ConstantDiscount().of(7)
     1.0
     """
 
@@ -73,5 +73,5 @@ class Hinge(DiscountOptions):
         return 1.0 if staleness <= self.b else 1.0 / (self.a * (staleness - self.b) + 1.0)
 
 
-AnyDiscount = Annotated[Constant | Polynomial | Hinge, pydantic.Field(discriminator="kind")]
+AnyDiscount = Annotated[ConstantDiscount | Polynomial | Hinge, pydantic.Field(discriminator="kind")]
 """Type of a field that holds any discount."""

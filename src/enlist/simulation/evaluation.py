@@ -153,10 +153,10 @@ def fairness(found: FloatArray) -> dict[str, float]:
     return dict(zip(FAIRNESS, (float(known.mean()), float(worst.mean()), float(known.std())), strict=True))
 
 
-class Watch:
+class BestModel:
     """The best evaluation so far, the model that it was of, and how many in a row were no better since.
 
-    >>> watch = Watch(Evaluation(patience=2, min_delta=0.1, watch="test"), regression=False)
+    >>> watch = BestModel(Evaluation(patience=2, min_delta=0.1, watch="test"), regression=False)
     >>> for round, accuracy in enumerate((0.5, 0.7, 0.75, 0.76), 1):
     ...     watch.note({"accuracy": accuracy}, round, None)
     >>> watch.round, watch.value, watch.exhausted

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from enlist import storage
 from enlist._internal import files
+from enlist._internal.aliases import present_config
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs.digests import digest_of, first_difference, report
 from enlist.runs.starting import pinned
@@ -176,7 +177,7 @@ def _without(config: Header, keys: Iterable[str]) -> Header:
 def _filled(config: dict[str, Any]) -> dict[str, Any]:
     """A configuration with the defaults of keys that came later."""
     try:
-        parsed: Config = Config.parse(config, "comparison.json")
+        parsed: Config = Config.parse(present_config(config), "comparison.json")
     except EnlistError:
         return config
     return parsed.model_dump(mode="json", exclude={"seed", "selector"})

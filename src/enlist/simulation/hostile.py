@@ -6,15 +6,14 @@ round, client and their own updates, so runs can be killed, resumed, and trained
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import numpy as np
 import pydantic
+import scipy
 import torch
-from scipy.stats import norm
 from torch import Tensor
 
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
@@ -24,9 +23,9 @@ from enlist.streams import Streams
 from enlist.training import attacks
 from enlist.training.attacks import Attack
 from enlist.training.flat import Layout, Vectors
-from enlist.training.local import Report, Task
+from enlist.training.local import Report, TrainingTask
 
-Train = Callable[[Sequence[Task]], Iterator[tuple[Report, Vectors]]]
+Train = Callable[[Sequence[TrainingTask]], Iterator[tuple[Report, Vectors]]]
 Spoiled = dict[int, tuple[tuple[int, int], ...]]
 """Client -> (from which round on, where its samples then begin), in order."""
 
@@ -41,7 +40,7 @@ class HostileOptions(Attack, GroupOptions):
     ['clients', 'from_round', 'group', 'kind', 'share']
     """
 
-    def act(self, update: Vectors, task: Task, streams: Streams) -> None:
+    def act(self, update: Vectors, task: TrainingTask, streams: Streams) -> None:
         """Change an update in place before it is sent."""
         self.distort(update)
 
@@ -50,7 +49,7 @@ class HostileOptions(Attack, GroupOptions):
         return report
 
 
-class LabelFlip(attacks.LabelFlip, HostileOptions):
+class LabelFlip(attacks.LabelFlipAttack, HostileOptions):
     """Trains on wrong labels: of two classes the other one, of more any other; in a regression, noise on the targets.
 
     >>> LabelFlip(share=0.3).rate
@@ -65,7 +64,7 @@ class LabelFlip(attacks.LabelFlip, HostileOptions):
         return self.rate
 
 
-class NoiseFeatures(attacks.NoiseFeatures, HostileOptions):
+class NoiseFeatures(attacks.NoiseFeaturesAttack, HostileOptions):
     """Trains on noisy inputs: Gaussian noise, `scale` times as wide as each input varies in the client's samples.
 
     >>> NoiseFeatures(clients=[3]).scale
@@ -73,7 +72,7 @@ class NoiseFeatures(attacks.NoiseFeatures, HostileOptions):
     """
 
 
-class SignFlip(attacks.SignFlip, HostileOptions):
+class SignFlip(attacks.SignFlipAttack, HostileOptions):
     """Sends its update with the sign turned, `factor` times as long.
 
     >>> SignFlip(share=0.3, factor=10.0).kind
@@ -81,7 +80,7 @@ class SignFlip(attacks.SignFlip, HostileOptions):
     """
 
 
-class Scaled(attacks.Scaled, HostileOptions):
+class Scaled(attacks.ScaledAttack, HostileOptions):
     """Sends its update `factor` times as long.
 
     >>> Scaled(share=0.3).factor
@@ -93,7 +92,7 @@ class Noise(HostileOptions):
     """Adds Gaussian noise to every number of its update.
 
     >>> update = Vectors(torch.zeros(10_000), torch.zeros(0), torch.zeros(0))
-    >>> Noise(share=0.3, sigma=0.5).act(update, Task(3, 0, 1, 1, 1, 0, 0), Streams(1))
+    >>> Noise(share=0.3, sigma=0.5).act(update, TrainingTask(3, 0, 1, 1, 1, 0, 0), Streams(1))
     >>> round(update.parameters.std().item(), 1)
     0.5
     """
@@ -101,7 +100,7 @@ class Noise(HostileOptions):
     kind: Literal["noise"] = "noise"
     sigma: float = pydantic.Field(1.0, gt=0, le=1e30, description="Standard deviation of the noise.")
 
-    def act(self, update: Vectors, task: Task, streams: Streams) -> None:
+    def act(self, update: Vectors, task: TrainingTask, streams: Streams) -> None:
         """Add the noise of (round, client)."""
         generator = streams.generator("hostile noise", task.round, task.client)
         noise = generator.standard_normal(len(update.parameters), dtype=np.float32)
@@ -118,7 +117,7 @@ class Replay(HostileOptions):
     kind: Literal["replay"] = "replay"
 
 
-class NotANumber(attacks.NotANumber, HostileOptions):
+class NotANumber(attacks.NotANumberAttack, HostileOptions):
     """Sends nothing but NaN.
 
     >>> NotANumber(share=0.3).kind
@@ -126,7 +125,7 @@ class NotANumber(attacks.NotANumber, HostileOptions):
     """
 
 
-class Infinite(attacks.Infinite, HostileOptions):
+class Infinite(attacks.InfiniteAttack, HostileOptions):
     """Sends nothing but infinities.
 
     >>> Infinite(share=0.3).kind
@@ -134,7 +133,7 @@ class Infinite(attacks.Infinite, HostileOptions):
     """
 
 
-class Huge(attacks.Huge, HostileOptions):
+class Huge(attacks.HugeAttack, HostileOptions):
     """Sends finite numbers so large that a sum of them overflows.
 
     >>> Huge(share=0.3).value
@@ -142,12 +141,12 @@ class Huge(attacks.Huge, HostileOptions):
     """
 
 
-class Lie(HostileOptions):
+class FalseReport(HostileOptions):
     """Trains honestly, but lies about what it measured; selector and server believe it, the clock does not.
 
     A lie about samples changes the weight of the update, and in the first round the sizes that are known up front.
 
-    >>> Lie(share=0.3, about="loss", factor=10.0).claim(Report(loss=0.5, loss_rms=0.6)).loss
+    >>> FalseReport(share=0.3, about="loss", factor=10.0).claim(Report(loss=0.5, loss_rms=0.6)).loss
     5.0
     """
 
@@ -166,13 +165,13 @@ class Lie(HostileOptions):
         """The report with the lie in it."""
         names = {
             "loss": ("loss", "loss_rms", "loss_after"),
-            "num_examples": ("samples",),
+            "num_examples": ("num_examples",),
             "accuracy": ("accuracy", "accuracy_gain"),
             "latency": (),
         }[self.about]
         most = 1.0 if self.about == "accuracy" else math.inf
         claims: dict[str, Any] = {name: min(self.told(getattr(report, name)), most) for name in names}
-        return dataclasses.replace(report, **claims)
+        return report._replace(**claims)
 
 
 class Collude(HostileOptions):
@@ -207,7 +206,7 @@ class Collude(HostileOptions):
         needed = updates // 2 + 1 - colluding
         if needed <= 0:
             return MOST_Z
-        return min(max(float(norm.ppf((honest - needed) / honest)), 0.0), MOST_Z)
+        return min(max(float(scipy.stats.norm.ppf((honest - needed) / honest)), 0.0), MOST_Z)
 
     def agreed(self, updates: Sequence[Tensor], count: int) -> Tensor:
         """What they all send, of `count` clients whose updates come in together."""
@@ -219,19 +218,29 @@ class Collude(HostileOptions):
 
 
 AnyHostile = Annotated[
-    LabelFlip | NoiseFeatures | SignFlip | Scaled | Noise | Replay | NotANumber | Infinite | Huge | Lie | Collude,
+    LabelFlip
+    | NoiseFeatures
+    | SignFlip
+    | Scaled
+    | Noise
+    | Replay
+    | NotANumber
+    | Infinite
+    | Huge
+    | FalseReport
+    | Collude,
     pydantic.Field(discriminator="kind"),
 ]
 """Type of a field that holds any table of hostile clients."""
 
 
-class Hostility:
+class HostileClients:
     """Who is hostile in a population, and what comes of it. False if nobody is.
 
-    >>> hostility = Hostility([SignFlip(share=0.2), Lie(share=0.1)], 10, Streams(1))
+    >>> hostility = HostileClients([SignFlip(share=0.2), FalseReport(share=0.1)], 10, Streams(1))
     >>> hostility.kinds().tolist()
     ['', '', '', 'sign-flip', 'lie', '', '', '', 'sign-flip', '']
-    >>> bool(Hostility([], 10, Streams(1)))
+    >>> bool(HostileClients([], 10, Streams(1)))
     False
     """
 
@@ -283,7 +292,7 @@ class Hostility:
 
     def sent(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[TrainingTask],
         train: Train,
         layout: Layout | None = None,
         round_of: Callable[[int], int] = int,
@@ -310,7 +319,7 @@ class Hostility:
             yield report, update
 
     def _plotted(
-        self, tasks: Sequence[Task], train: Train, round_of: Callable[[int], int]
+        self, tasks: Sequence[TrainingTask], train: Train, round_of: Callable[[int], int]
     ) -> dict[tuple[int, int], tuple[Report, Vectors]]:
         """What colluding clients send; they train first, because they must know each other's updates."""
         found: dict[tuple[int, int], tuple[Report, Vectors]] = {}
@@ -334,7 +343,7 @@ class Hostility:
         told = np.array(truth, dtype=float)
         for place, client in enumerate(clients.tolist()):
             for table in self.of(client, round):
-                if isinstance(table, Lie) and table.about == about:
+                if isinstance(table, FalseReport) and table.about == about:
                     told[place] = table.told(float(told[place]))
         return told
 

@@ -17,11 +17,11 @@ from pathlib import Path
 from typing import Any
 
 from enlist._internal import files
-from enlist.engine import Context, Engine, Task, Work, have_children, keep_freed_memory, local
+from enlist.engine import Engine, Task, TaskContext, Work, have_children, keep_freed_memory, local
 from enlist.errors import EnlistError, FolderInUseError, StateFileError
 from enlist.runs import trust
 from enlist.runs.digests import check_finished
-from enlist.runs.elsewhere import Contents, Place, contents, signed, write_back
+from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
 from enlist.runs.folder import RunFolder
 from enlist.runs.starting import outgrown
 from enlist.simulation.callbacks import Callback, Recorder, tracker
@@ -35,14 +35,14 @@ from enlist.simulation.running import in_memory
 from enlist.simulation.setup import placed
 from enlist.simulation.simulation import Simulation
 from enlist.streams import Streams
-from enlist.training.engine import Placed
+from enlist.training.engine import SharedSamples
 from enlist.training.models import initialise
 
 Key = tuple[Any, ...]
 """What tells a run from the others: its label and seed, in a sweep also its point."""
 Tick = Callable[..., None]
 """Called with the key of a run, part by part, and how it stands."""
-Shared = tuple[Population, dict[str, Placed]]
+Shared = tuple[Population, dict[str, SharedSamples]]
 PULSE = 0.1
 """Seconds between two messages of a run about its progress."""
 LOCKED = 60.0
@@ -77,7 +77,7 @@ class Job:
 
 
 @dataclasses.dataclass(frozen=True)
-class How:
+class JobSettings:
     """How every run of many is done.
 
     Parameters
@@ -91,7 +91,7 @@ class How:
     accept_changes : bool, default False
         Go on with folders whose files were changed in the meantime.
 
-    >>> How().workers
+    >>> JobSettings().workers
     0
     """
 
@@ -102,10 +102,10 @@ class How:
 
 
 @dataclasses.dataclass
-class Ended:
+class JobResults:
     """How runs ended: results of those that are finished, reasons of those that failed, and those kept in memory.
 
-    >>> Ended({("random", 0): {"status": "finished"}}, {}).failed
+    >>> JobResults({("random", 0): {"status": "finished"}}, {}).failed
     {}
     """
 
@@ -114,24 +114,24 @@ class Ended:
     runs: dict[Key, Run] = dataclasses.field(default_factory=dict)
     first_error: BaseException | None = None
 
-    def below(self, part: Any) -> Ended:
+    def below(self, part: Any) -> JobResults:
         """Those whose keys begin with this part, which is left out: how the runs of one point of a sweep ended."""
         finished = {key[1:]: result for key, result in self.finished.items() if key[0] == part}
         failed = {key[1:]: reason for key, reason in self.failed.items() if key[0] == part}
         runs = {key[1:]: run for key, run in self.runs.items() if key[0] == part}
-        return Ended(finished, failed, runs, self.first_error)
+        return JobResults(finished, failed, runs, self.first_error)
 
 
 def perform(
-    jobs: Sequence[Job], engine: Engine | None = None, tick: Tick | None = None, how: How | None = None
-) -> Ended:
+    jobs: Sequence[Job], engine: Engine | None = None, tick: Tick | None = None, how: JobSettings | None = None
+) -> JobResults:
     """Do the runs that are not finished yet, on an engine; without one in this process.
 
     >>> ended = perform([Job(("random", 0), Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}))])
     >>> ended.finished["random", 0]["rounds"], ended.runs["random", 0].label
     (2, 'random')
     """
-    tick, how, ended = tick or (lambda *state: None), how or How(), Ended({}, {})
+    tick, how, ended = tick or (lambda *state: None), how or JobSettings(), JobResults({}, {})
     missing = []
     for job in jobs:
         try:
@@ -150,7 +150,7 @@ def perform(
     return ended
 
 
-def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: How, ended: Ended) -> None:
+def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: JobSettings, ended: JobResults) -> None:
     """Do these runs, and note how they ended."""
     by_key = {job.key: job for job in missing}
     configs = {job.people: job.config for job in missing}
@@ -180,14 +180,14 @@ def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: How, ended
 
 
 @contextlib.contextmanager
-def _places(jobs: Sequence[Job]) -> Iterator[dict[Key, Place]]:
+def _places(jobs: Sequence[Job]) -> Iterator[dict[Key, TaskFolder]]:
     """Where runs that are kept find their folders on other machines."""
     folders = {job.key: Path(os.path.abspath(job.folder)) for job in jobs if job.folder is not None}
     if not folders:
         yield {}
         return
     with signed(list(folders.values())) as (sign, content):
-        yield {key: Place(path, sign, content, contents(path)) for key, path in folders.items()}
+        yield {key: TaskFolder(path, sign, content, contents(path)) for key, path in folders.items()}
 
 
 def _returned(job: Job, sent: Contents) -> None:
@@ -199,10 +199,10 @@ def _returned(job: Job, sent: Contents) -> None:
         trust.vouch(job.folder, json.loads(json.dumps(job.config.recorded().model_dump(mode="json"))))
 
 
-def task_of(job: Job, how: How, separate: bool, place: Place | None = None) -> Task:
+def task_of(job: Job, how: JobSettings, separate: bool, place: TaskFolder | None = None) -> Task:
     """A run as the task of an engine; samples do not travel with it, because the clients that it shares have them.
 
-    >>> task_of(Job(("random", 0), Config()), How(), separate=True).key
+    >>> task_of(Job(("random", 0), Config()), JobSettings(), separate=True).key
     ('random', 0)
     """
     sent = dataclasses.replace(job, config=job.config.without_data()) if separate else job
@@ -228,10 +228,10 @@ def finished(folder: Path, accept_changes: bool = False, config: Config | None =
     return result
 
 
-class Pulse(Callback):
+class StatusSender(Callback):
     """Sends how a run stands, now and then.
 
-    >>> Pulse(print).send.__name__
+    >>> StatusSender(print).send.__name__
     'print'
     """
 
@@ -291,7 +291,7 @@ def shared_population(config: Config, shared: bool) -> Shared:
     return dataclasses.replace(population, samples={}), data
 
 
-def _built(config: Config, engine: Engine, how: How) -> tuple[Population, dict[str, Any]]:
+def _built(config: Config, engine: Engine, how: JobSettings) -> tuple[Population, dict[str, Any]]:
     """The clients of a configuration, as an engine takes them; why there are none is a sentence."""
     try:
         if engine.shares_memory:
@@ -305,12 +305,12 @@ def _built(config: Config, engine: Engine, how: How) -> tuple[Population, dict[s
 
 
 def _do(
-    context: Context, job: Job, how: How, place: Place | None = None
+    context: TaskContext, job: Job, how: JobSettings, place: TaskFolder | None = None
 ) -> tuple[dict[str, Any], Run | None, Contents]:
     """One run: its result; the run itself if it has no folder; its files if its folder is on another machine."""
     population, data = context.shared
     if any(isinstance(each, tuple) for each in data.values()):  # of an engine that shares no memory
-        data = {name: Placed.received(x, y, last, how.workers > 0) for name, (x, y, last) in data.items()}
+        data = {name: SharedSamples.received(x, y, last, how.workers > 0) for name, (x, y, last) in data.items()}
     settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
     try:
         if job.folder is None:
@@ -329,7 +329,7 @@ def _do(
 
 
 def _kept(
-    job: Job, folder: Path, how: How, context: Context, settings: dict[str, Any], patience: float = 0.0
+    job: Job, folder: Path, how: JobSettings, context: TaskContext, settings: dict[str, Any], patience: float = 0.0
 ) -> dict[str, Any]:
     """A run in a folder; one that a process of a lost node still holds is free again when that process notices."""
     until = time.monotonic() + patience
@@ -342,9 +342,9 @@ def _kept(
             time.sleep(0.5)
 
 
-def _companions(job: Job, folder: Path | None, how: How, context: Context) -> list[Callback]:
+def _companions(job: Job, folder: Path | None, how: JobSettings, context: TaskContext) -> list[Callback]:
     place = None if folder is None else files.inside(folder)
-    return [Pulse(context.report), *(tracker(name, place, job.name) for name in how.trackers)]
+    return [StatusSender(context.report), *(tracker(name, place, job.name) for name in how.trackers)]
 
 
 def _begin() -> None:

@@ -11,7 +11,7 @@ from enlist._internal import checks
 from enlist.engine import Engine, local
 from enlist.runs.failures import FAILURES, note_failures
 from enlist.runs.starting import missing_folders, undo
-from enlist.simulation.jobs import Ended, How, Job, Tick, perform
+from enlist.simulation.jobs import Job, JobResults, JobSettings, Tick, perform
 
 
 class Plan(abc.ABC):
@@ -43,10 +43,10 @@ class Plan(abc.ABC):
         root: str | PathLike[str] | None = None,
         jobs: int = 1,
         tick: Tick | None = None,
-        how: How | None = None,
+        how: JobSettings | None = None,
         ready: Callable[[], None] | None = None,
         engine: Engine | None = None,
-    ) -> Ended:
+    ) -> JobResults:
         """Do the runs that are missing; in the folder `root`, if it is given.
 
         `ready` is called when nothing was found to be wrong, before the first run begins. `tick` is called with the

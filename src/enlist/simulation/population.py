@@ -20,7 +20,7 @@ from enlist.errors import InputError
 from enlist.runs.columns import USER
 from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
-from enlist.simulation.hostile import Hostility, Spoiled
+from enlist.simulation.hostile import HostileClients, Spoiled
 from enlist.streams import Streams
 
 
@@ -83,11 +83,17 @@ class Population:
                 start, stop = place, place + stop - start
         return start, stop
 
+    def spans(self, clients: IntArray, round: int) -> list[tuple[int, int]]:
+        """The same for several clients."""
+        if self.spoiled:
+            return [self.span(client, round) for client in clients.tolist()]
+        return list(zip(self.offsets[clients].tolist(), self.offsets[clients + 1].tolist(), strict=True))
+
     def columns(self, model_bytes: int) -> dict[str, AnyArray]:
         """What clients.csv holds of each client."""
         described: dict[str, AnyArray] = {
             "client": np.arange(len(self)),
-            "samples": self.sizes,
+            "num_examples": self.sizes,
             "quality": self.quality,
             "entropy": label_entropy(self.counts),
             "distance": distance(self.counts),
@@ -152,7 +158,7 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     users: AnyArray | None = None
     if isinstance(config.data.partition, Natural) and train.users is not None:
         users = np.array([printable(user) for user in train.users[shards.order[shards.offsets[:-1]]].tolist()])
-    hostility = Hostility(config.hostile, len(shards), streams)
+    hostility = HostileClients(config.hostile, len(shards), streams)
     held, spoiled = hostility.spoil(held, shards.offsets, data.classes)
     parts = {"train": held, "test": data.test} | ({} if validation is None else {"validation": validation})
     if own_test is not None:  # labels as they are, without noise

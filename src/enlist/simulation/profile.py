@@ -27,9 +27,9 @@ from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
 from enlist.simulation.setup import placed
 from enlist.streams import Streams
-from enlist.training.engine import Engine, Job
+from enlist.training.engine import ModuleTrainer, TrainingSetup
 from enlist.training.flat import Vectors
-from enlist.training.local import Task
+from enlist.training.local import TrainingTask
 from enlist.training.models import initialise
 from enlist.training.workers import one_thread
 
@@ -240,7 +240,9 @@ def profile(
         for client in clients.tolist():
             start, stop = (int(people.offsets[client + after]) for after in (0, 1))
             for size, engine in engines.items():
-                task = Task(client, start, stop, math.ceil((stop - start) / size), round=1, model_slot=0, update_slot=0)
+                task = TrainingTask(
+                    client, start, stop, math.ceil((stop - start) / size), round=1, model_slot=0, update_slot=0
+                )
                 peak = memory.of_step(engine, task)
                 passes, loss, right = _trained(engine, task, base, rounds)
                 accuracy = right / task.size if people.classes else math.nan
@@ -323,18 +325,18 @@ class _Memory:
         self.base = base
         self.known: dict[int, int] = {}
 
-    def of_step(self, engine: Engine, task: Task) -> int:
+    def of_step(self, engine: ModuleTrainer, task: TrainingTask) -> int:
         length = min(engine.job.settings.batch, task.size)
         if length not in self.known:
             models, updates = (Vectors.zeros(engine.flat.layout, 1) for _ in range(2))
             models[0].copy_(self.base)
             with PeakMemory() as memory:
-                _checked(engine, dataclasses.replace(task, steps=1), models, updates)
+                _checked(engine, task._replace(steps=1), models, updates)
             self.known[length] = memory.peak
         return self.known[length]
 
 
-def _engines(config: Config, people: Population, sizes: Sequence[int]) -> dict[int, Engine]:
+def _engines(config: Config, people: Population, sizes: Sequence[int]) -> dict[int, ModuleTrainer]:
     """An engine per batch size; all of them share the samples and begin with the same model."""
     engines, data = {}, None
     for size in sizes:
@@ -342,18 +344,20 @@ def _engines(config: Config, people: Population, sizes: Sequence[int]) -> dict[i
         data = data or {"train": placed(people, module, shared=False)["train"]}
         settings = config.training.model_copy(update={"batch": size})
         own = settings.own(module, people.shape, people.classes)
-        engines[size] = Engine(Job(module, people.classes, settings, data, config.seed, **own))
+        engines[size] = ModuleTrainer(TrainingSetup(module, people.classes, settings, data, config.seed, **own))
     return engines
 
 
-def _trained(engine: Engine, task: Task, base: Vectors, rounds: int) -> tuple[tuple[float, ...], float, int]:
+def _trained(
+    engine: ModuleTrainer, task: TrainingTask, base: Vectors, rounds: int
+) -> tuple[tuple[float, ...], float, int]:
     """Seconds of every pass; then the sum of losses and the number of right answers on the client's samples."""
     models, updates = (Vectors.zeros(engine.flat.layout, 1) for _ in range(2))
     models[0].copy_(base)
     passes = []
     for number in range(1, rounds + 1):
         begin = time.perf_counter()
-        _checked(engine, dataclasses.replace(task, round=number), models, updates)
+        _checked(engine, task._replace(round=number), models, updates)
         passes.append(time.perf_counter() - begin)
         models.parameters.add_(updates.parameters)
         models.buffers.copy_(updates.buffers)
@@ -361,7 +365,7 @@ def _trained(engine: Engine, task: Task, base: Vectors, rounds: int) -> tuple[tu
     return (tuple(passes), *engine.evaluate(models[0], "train", task.start, task.stop))
 
 
-def _checked(engine: Engine, task: Task, models: Vectors, updates: Vectors) -> None:
+def _checked(engine: ModuleTrainer, task: TrainingTask, models: Vectors, updates: Vectors) -> None:
     report = engine.train([task], models, updates)[0]
     if report.error:
         size = engine.job.settings.batch

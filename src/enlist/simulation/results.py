@@ -8,30 +8,30 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import altair as alt
 import numpy as np
 import torch
 
 from enlist._internal.statistics import Summary, paired_difference
 from enlist._internal.typing import AnyArray
 from enlist.errors import InputError, unknown
-from enlist.report.charts import styled
-from enlist.report.runs import write_report
-from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
 from enlist.runs.columns import USER, Participation, RoundRow
+from enlist.runs.comparing import comparison_rows, speed_up
 from enlist.runs.frames import columns_of, frame
 from enlist.runs.groups import ordered
 from enlist.runs.printing import as_html, as_text, comparison_table, duration, level, plural
 from enlist.runs.reasons import MOST_ROWS, reason_table
-from enlist.runs.scores import OUTCOMES, comparison_rows, measure, run_scores, run_summary, speed_up, time_to
+from enlist.runs.scores import OUTCOMES, measure, run_scores, run_summary, time_to
 from enlist.runs.tables import RunTables
-from enlist.runs.why import Why, why
+from enlist.runs.why import ChoiceExplanation, why
 from enlist.simulation.callbacks import Callback, Recordable, Result
 from enlist.simulation.config import Config
 from enlist.simulation.round.rows import RoundRecord
+
+if TYPE_CHECKING:  # charts are slow to import, and no run draws one
+    import altair as alt
 
 TABLES = ("rounds", "participations", "clients", "reasons")
 Weights = Mapping[str, AnyArray]
@@ -132,7 +132,7 @@ class Run:
         >>> from enlist.simulation import Config, simulate
         >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="ucb")
         >>> list(simulate(config).by_client)
-        ['client', 'asked', 'completed', 'late', 'loss', 'accuracy', 'latency', 'reward']
+        ['client', 'selected', 'completed', 'late', 'loss', 'accuracy', 'latency', 'reward']
         """
         return frame(by_client(self.tables))
 
@@ -141,7 +141,7 @@ class Run:
         """One row per client and round in which it was asked: the terms of the choice, as a data frame."""
         return frame(self.tables.reasons)
 
-    def why(self, round: int, client: int | str | None = None) -> Why:
+    def why(self, round: int, client: int | str | None = None) -> ChoiceExplanation:
         """Why clients were asked in a round, or why one (a position, or a user id) was or was not: a table and words.
 
         >>> from enlist.simulation import Config, simulate
@@ -157,6 +157,8 @@ class Run:
 
     def report(self, place: str | PathLike[str]) -> Path:
         """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        from enlist.report.runs import write_report
+
         return write_report([self.tables], Path(place), self.tables.name)
 
     def __repr__(self) -> str:
@@ -215,7 +217,7 @@ class ComparisonResult:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per method with every score and its interval; `enlist.runs.scores.comparison_rows` explains them."""
+        """One dict per method: every score with its interval; `enlist.runs.comparing.comparison_rows` explains them."""
         key = (self.target, self.baseline)  # which may be set to something else
         if key not in self._rows:
             self._rows[key] = self._scored()
@@ -241,6 +243,8 @@ class ComparisonResult:
 
     def curves(self, along: str = "time") -> Any:
         """Mean test accuracy with its 95 % interval over seeds, at times or rounds, as a data frame."""
+        from enlist.report.training import curve_rows
+
         rows = curve_rows(self._tables(), along, self._measure)
         columns = columns_of(rows, ["selector", "at", "mean", "low", "high"])
         return frame({"method": columns.pop("selector"), **columns})
@@ -265,6 +269,8 @@ class ComparisonResult:
 
     def report(self, place: str | PathLike[str]) -> Path:
         """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        from enlist.report.runs import write_report
+
         place, tables = Path(place), self._tables()
         return write_report(tables, place, self.title, self.target, baseline=self.baseline, rows=self.rows)
 
@@ -304,7 +310,7 @@ class InMemory(Callback[Recordable, RoundRecord]):
     >>> from enlist.simulation import Simulation
     >>> memory = InMemory()
     >>> _ = Simulation(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), callbacks=[memory]).run()
-    >>> [row["asked"] for row in memory.rounds], memory.result["status"]
+    >>> [row["selected"] for row in memory.rounds], memory.result["status"]
     ([3, 3], 'finished')
     """
 
@@ -348,6 +354,9 @@ def _number(values: AnyArray) -> AnyArray:
 
 
 def _curves(runs: Sequence[RunTables], along: str, title: str) -> alt.TopLevelMixin:
+    from enlist.report.charts import styled
+    from enlist.report.training import curve_chart, curve_rows
+
     by = measure(runs)
     rows = curve_rows(runs, along, by)
     if not rows:

@@ -27,7 +27,7 @@ from enlist.simulation.results import InMemory, Run
 from enlist.simulation.setup import make_selector
 from enlist.simulation.simulation import Simulation
 from enlist.streams import Streams
-from enlist.training.engine import Placed
+from enlist.training.engine import SharedSamples
 from enlist.training.models import initialise
 
 AnyConfig = Config | str | PathLike[str]
@@ -156,7 +156,7 @@ def in_memory(
     callbacks: Sequence[Callback] = (),
     *,
     population: Population | None = None,
-    data: dict[str, Placed] | None = None,
+    data: dict[str, SharedSamples] | None = None,
     **settings: Any,
 ) -> Run:
     """Run a configuration without a folder.

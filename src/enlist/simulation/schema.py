@@ -11,6 +11,7 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from enlist._internal.aliases import FORMER_COLUMNS, FORMER_KEYS, FORMER_LATE, FORMER_NAMES
 from enlist.simulation.config import Config
 
 Schema = Mapping[str, Any]
@@ -71,6 +72,13 @@ run leaves in its folder is a valid configuration too.
 This page is made from the code: `python -m enlist.simulation.schema > docs/configuration.md`.
 """
 
+FORMER = """\
+## Former spellings
+
+These words have another spelling since version 0.1. The old ones are still read, with a notice; folders that hold them
+are read and continued as they are, and go on with the words they began with.
+"""
+
 BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
 TYPES = {
     "integer": ("whole number", "whole numbers"),
@@ -87,7 +95,35 @@ def markdown() -> str:
     >>> print(markdown()[:15])
     # Configuration
     """
-    return page(Config.model_json_schema(), INTRODUCTION)
+    return f"{page(Config.model_json_schema(), INTRODUCTION)}\n{former_words()}"
+
+
+def former_words() -> str:
+    """The old spellings that are still read, each with the one of today.
+
+    >>> former_words().splitlines()[-1]
+    '| `enlist.personal` | class `Config` | `PersonalConfig` |'
+    """
+    rows = [("`rounds.late`", f'`"{former}"`', f'`"{FORMER_LATE[former]}"`') for former in ("use",)]
+    rows += [("`with_selector`", f"`{former}=`", f"`{now}=`") for former, now in FORMER_KEYS.items()]
+    rows += [
+        ("`late=` of `with_selector`, `Books` and the arena", f'`"{former}"`', f'`"{now}"`')
+        for former, now in FORMER_LATE.items()
+        if former != "use"
+    ]
+    rows += [
+        (f"`{table}`", f"column `{former}`", f"`{now}`")
+        for table, columns in sorted(FORMER_COLUMNS.items(), key=lambda pair: pair[0] == "clients.csv")
+        for former, now in columns.items()
+    ]
+    rows += [
+        (f"`{module}`", f"class `{former}`", f"`{now}`")
+        for module, names in FORMER_NAMES.items()
+        for former, now in names.items()
+    ]
+    return "\n".join(
+        [FORMER, "| where | before | now |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows), ""]
+    )
 
 
 def page(schema: Schema, introduction: str) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 import pydantic
 
 from enlist import selectors
+from enlist._internal import aliases
 from enlist._internal.options import GrownOptions, Options
 from enlist._internal.settings import build_settings
 from enlist._internal.text import function_name
@@ -251,10 +252,10 @@ class RoundsSection(GrownOptions):
         "client when it finishes, and a round is a step of the server: 'buffered' steps after every `buffer` updates "
         "(FedBuff), 'async' with each (FedAsync).",
     )
-    late: Literal["drop", "use"] | None = pydantic.Field(
+    late: Literal["drop", "learn", "merge"] | None = pydantic.Field(
         None,
-        description="Updates that come too late: thrown away, or used when they come (as REFL does). "
-        "If not given, they are thrown away, but SAFA uses them.",
+        description="Updates that come too late: thrown away; told to the selector when they come; or merged, too (as "
+        "REFL does). If not given, they are thrown away, but SAFA merges them.",
     )
     staleness: Literal["equal", "dynsgd", "adasgd", "refl"] = pydantic.Field(
         "refl", description="Weight of an update that came late."
@@ -305,9 +306,11 @@ class RoundsSection(GrownOptions):
         return 1 if self.protocol == "async" else (self.k if self.buffer is None else self.buffer)
 
     @property
-    def uses_late(self) -> bool:
-        """Whether updates that come too late are used."""
-        return not self.asynchronous and (self.late == "use" or (self.late is None and self.protocol == "safa"))
+    def late_rule(self) -> str:
+        """What is done with updates that come too late: "drop", "learn" or "merge"."""
+        if self.asynchronous:  # nothing comes too late there: it is stale
+            return "drop"
+        return self.late or ("merge" if self.protocol == "safa" else "drop")
 
     @property
     def asked(self) -> int:
@@ -320,8 +323,10 @@ class RoundsSection(GrownOptions):
 
     @pydantic.model_validator(mode="after")
     def _matters(self) -> RoundsSection:
-        if self.adaptive_target and not self.uses_late and not self.asynchronous:
-            raise ValueError('adaptive_target counts late updates that will be used; set late = "use".')
+        if self.adaptive_target and self.late_rule != "merge" and not self.asynchronous:
+            raise ValueError('adaptive_target counts late updates that will be merged; set late = "merge".')
+        if self.protocol == "safa" and self.late == "learn":
+            raise ValueError('SAFA keeps late updates in its cache or ignores them; set late = "merge" or "drop".')
         return self
 
     @pydantic.field_validator("deadline", mode="before")
@@ -329,6 +334,11 @@ class RoundsSection(GrownOptions):
     def _kind(cls, given: Any) -> Any:
         number = isinstance(given, int | float) and not isinstance(given, bool)
         return spelled_out("deadline", given) if number or isinstance(given, str) else given
+
+    @pydantic.field_validator("late", mode="before")
+    @classmethod
+    def _late(cls, given: Any) -> Any:
+        return aliases.present_late(given, "rounds.late")
 
     @pydantic.field_validator("discount", mode="before")
     @classmethod

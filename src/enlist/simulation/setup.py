@@ -19,7 +19,8 @@ from enlist.simulation.evaluation import check_watch
 from enlist.simulation.population import Population
 from enlist.simulation.sections import RoundsSection
 from enlist.streams import Streams
-from enlist.training.engine import Job, Placed
+from enlist.training.engine import SharedSamples, TrainingSetup
+from enlist.training.precision import check_precision
 
 
 def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
@@ -45,7 +46,7 @@ def _most_open(rounds: RoundsSection) -> int:
     """Rounds after which a selection expires; never where clients may be at work through any number of asks."""
     if rounds.asynchronous:
         return checks.MOST_WHOLE
-    return rounds.max_lateness + 1 if rounds.uses_late else 100
+    return rounds.max_lateness + 1 if rounds.late_rule != "drop" else 100
 
 
 def described(config: Config, population: Population) -> Clients:
@@ -99,9 +100,10 @@ def check(config: Config, selector: Selector[Any, Any], classes: int, parts: Map
     ...
     enlist.errors.InputError: evaluation.target is 3.0; an accuracy lies between 0 and 1, for example 0.8.
     """
-    if tells_accuracy(selector) and "validation" not in parts:
+    if "validation" not in parts and (tells_accuracy(selector) or "contribution" in selector.needs):
+        what = "the server's accuracy" if tells_accuracy(selector) else "what updates do for the server's loss"
         raise InputError(
-            f"selector '{config.selector.name}' learns from the server's accuracy, and data.validation is 0; "
+            f"selector '{config.selector.name}' learns from {what}, and data.validation is 0; "
             "set it, for example to 0.1."
         )
     check_watch(config.evaluation, parts)
@@ -115,9 +117,9 @@ def make_job(
     selector: Selector[Any, Any],
     population: Population,
     module: torch.nn.Module,
-    data: dict[str, Placed],
+    data: dict[str, SharedSamples],
     device: str,
-) -> Job:
+) -> TrainingSetup:
     """What the processes need that train; clients measure accuracies if they must, or if the selector needs them.
 
     >>> import enlist
@@ -130,7 +132,7 @@ def make_job(
     measure = config.training.measure
     if measure is None:
         measure = bool(selector.needs & {"accuracy", "accuracy_gain"})
-    return Job(
+    job = TrainingSetup(
         module,
         population.classes,
         config.training.without_code(),
@@ -138,11 +140,14 @@ def make_job(
         config.seed,
         measure=measure,
         device=device,
+        precision=config.training.precision,
         **config.training.own(module, population.shape, population.classes),
     )
+    check_precision(job.precision, device, device == "cpu" and job.chain() is not None)
+    return job
 
 
-def placed(population: Population, module: torch.nn.Module, shared: bool) -> dict[str, Placed]:
+def placed(population: Population, module: torch.nn.Module, shared: bool) -> dict[str, SharedSamples]:
     """The samples of a population as tensors in the memory format that the model likes.
 
     >>> from enlist.simulation.population import build
@@ -150,4 +155,4 @@ def placed(population: Population, module: torch.nn.Module, shared: bool) -> dic
     ['test', 'train', 'validation']
     """
     channels_last = getattr(module, "memory_format", torch.contiguous_format) == torch.channels_last
-    return {name: Placed.of(samples, channels_last, shared) for name, samples in population.samples.items()}
+    return {name: SharedSamples.of(samples, channels_last, shared) for name, samples in population.samples.items()}

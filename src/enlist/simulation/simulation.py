@@ -13,6 +13,7 @@ import contextlib
 import dataclasses
 import functools
 import math
+import time
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -24,15 +25,16 @@ from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.contract import Selector
 from enlist.engine import Engine, one_core
 from enlist.records import Outcome, Selection
+from enlist.runs.checkpoints import snapshot
 from enlist.runs.folder import Saves
 from enlist.selectors import AnyMethod
 from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.config import Config
-from enlist.simulation.evaluation import Evaluator, Watch
+from enlist.simulation.evaluation import BestModel, Evaluator
 from enlist.simulation.oracle import Omniscient, SimulatedTruth
 from enlist.simulation.population import Population, build
-from enlist.simulation.protocols import Context, Merge, Protocol, Received, UnderWay, protocol
+from enlist.simulation.protocols import Arrivals, Merge, PendingClient, Protocol, RoundContext, protocol
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.round.driving import Driver
@@ -40,13 +42,13 @@ from enlist.simulation.round.evaluating import evaluate, take_back
 from enlist.simulation.round.exclusion import Exclusion
 from enlist.simulation.round.models import Models
 from enlist.simulation.round.rows import RoundRecord, Rows
-from enlist.simulation.round.server import Late, Server
+from enlist.simulation.round.server import LateUpdate, Server
 from enlist.simulation.round.state import RunState, Saved
 from enlist.simulation.round.updates import Updates, weights
-from enlist.simulation.round.waiting import IDLE, Schedule, Waited, wait
+from enlist.simulation.round.waiting import IDLE, Schedule, WaitResult, wait
 from enlist.simulation.setup import check, make_job, make_selector, placed
 from enlist.streams import Streams
-from enlist.training.engine import Placed
+from enlist.training.engine import SharedSamples
 from enlist.training.flat import FlatModule, Vectors
 from enlist.training.models import initialise
 from enlist.training.workers import Trainer, one_thread
@@ -82,7 +84,7 @@ class Simulation:
         engine: Engine | None = None,
         callbacks: Sequence[Callback] = (),
         population: Population | None = None,
-        data: dict[str, Placed] | None = None,
+        data: dict[str, SharedSamples] | None = None,
         device: str = "cpu",
         log: str | PathLike[str] | None = None,
     ) -> None:
@@ -104,7 +106,7 @@ class Simulation:
             deadline=config.rounds.deadline.start(self.expected, self.clients.model_bytes),
             exclusion=Exclusion(count, config.server.exclude),
             hostility=self.clients.hostility,
-            watch=Watch(config.evaluation, regression=not classes),
+            watch=BestModel(config.evaluation, regression=not classes),
             members=count - config.membership.joining,
             batteries=None if config.energy is None else config.energy.batteries(count, streams),
         )
@@ -167,6 +169,7 @@ class Simulation:
                     for callback in self.callbacks:
                         callback.on_round(self, record)
                 result = self.result()
+                self.trainer.catch_up()
                 for callback in self.callbacks:
                     callback.on_finish(self, result)
         finally:
@@ -175,9 +178,16 @@ class Simulation:
 
     def close(self) -> None:
         """End the worker processes and release what callbacks hold; `run` does it by itself."""
-        self.trainer.close()
-        for callback in self.callbacks:
-            callback.close()
+        try:
+            self.trainer.catch_up()
+        finally:
+            self.trainer.close()
+            for callback in self.callbacks:
+                callback.close()
+
+    def meanwhile(self, errand: Callable[[], None]) -> None:
+        """Do something that no later round depends on: while clients are trained by workers, or now."""
+        self.trainer.meanwhile(errand)
 
     def __enter__(self) -> Simulation:
         """Rounds done one by one, with `step`, get the single thread that `run` gives them: they give the same bits."""
@@ -204,7 +214,13 @@ class Simulation:
 
     def step(self) -> RoundRecord:
         """One round; of an asynchronous run, one step of the server."""
-        return self._round(self._rule) if isinstance(self._rule, Protocol) else self._rule.step()
+        began = time.perf_counter()
+        self.trainer.spent()  # what was before belongs to no round
+        record = self._round(self._rule) if isinstance(self._rule, Protocol) else self._rule.step()
+        self.trainer.catch_up()  # only if nobody has trained
+        spent = self.trainer.spent()
+        server = time.perf_counter() - began - spent.total
+        return dataclasses.replace(record, spent=dataclasses.replace(spent, server=server))
 
     def _round(self, protocol: Protocol) -> RoundRecord:
         """One round: ask, wait, train those who are used, merge, evaluate, tell, and write down what happened."""
@@ -216,7 +232,7 @@ class Simulation:
 
         wanted = protocol.wanted(context)
         picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self._losses)
-        schedule = self._schedule(picked)  # nobody is told
+        schedule = driver.schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
 
         driver.give_up(waited.lost)
@@ -243,14 +259,6 @@ class Simulation:
         reasons = picked.terms if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
 
-    def _schedule(self, picked: Selection) -> Schedule:
-        """What will become of the clients, and what their batteries have to give for it."""
-        batteries = self.state.batteries
-        schedule = self.clients.schedule(picked, None if batteries is None else batteries.at(picked.now))
-        if batteries is not None and schedule.energy is not None:
-            batteries.spend(picked.clients, schedule.energy, picked.now)
-        return schedule
-
     def result(self) -> dict[str, Any]:
         """How the run stands."""
         state, status = self.state, "finished" if self.finished else "stopped"
@@ -271,11 +279,11 @@ class Simulation:
         return self.population.columns(self.clients.model_bytes)
 
     def parts(self) -> dict[str, Saves]:
-        """What saves itself into a checkpoint, by name."""
-        return {"selector": self.selector}
+        """What saves itself into a checkpoint, by name: the selector as it is now."""
+        return {"selector": snapshot(self.selector)}
 
     def saved(self) -> Saved:
-        """What a checkpoint holds besides the selector: header, arrays, and weights by file."""
+        """What a checkpoint holds besides the selector: header, arrays, and weights by file, all of them copies."""
         return self.state.save()
 
     def restore(self, checkpoint: Checkpoint) -> None:
@@ -293,10 +301,10 @@ class Simulation:
         if isinstance(self.selector, Omniscient):
             self.selector.truth = SimulatedTruth(self.clients, self.state)
 
-    def _somebody(self) -> tuple[BoolArray, list[Late]]:
+    def _somebody(self) -> tuple[BoolArray, list[LateUpdate]]:
         """Who is available, once anybody is; late updates that have come before then."""
         state = self.state
-        late: list[Late] = []
+        late: list[LateUpdate] = []
         patience = state.now + PATIENCE
         while True:
             due = []
@@ -313,14 +321,16 @@ class Simulation:
             # a minute after 30 billion years is the same time
             state.now = max(later, math.nextafter(state.now, math.inf))
 
-    def _context(self, joined: IntArray) -> Context:
+    def _context(self, joined: IntArray) -> RoundContext:
         """What the protocol may know of the round that begins."""
         state, asked = self.state, self.driver.asked(self.state.queue)
         under_way = [
-            UnderWay(event.client, event.round, asked[event.round].now) for event in state.queue if event.round in asked
+            PendingClient(event.client, event.round, asked[event.round].now)
+            for event in state.queue
+            if event.round in asked
         ]
         known = (state.round, state.now, state.members, state.length, self.expected)
-        return Context(*known, under_way, joined, state.memory)
+        return RoundContext(*known, under_way, joined, state.memory)
 
     def _losses(self, clients: IntArray) -> list[float]:
         """Mean losses of the present model on the samples of some clients."""
@@ -329,17 +339,18 @@ class Simulation:
         return [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
 
     def _train(
-        self, picked: Selection, schedule: Schedule, waited: Waited, taken: IntArray, before: Sequence[Late]
-    ) -> Received:
+        self, picked: Selection, schedule: Schedule, waited: WaitResult, taken: IntArray, before: Sequence[LateUpdate]
+    ) -> Arrivals:
         """Train those who replied in this round, then those of earlier ones."""
         state = self.state
         reports, models = self.updates.trained(picked, schedule, waited)
         during = self._arrived(waited.stale)
-        return Received(
+        return Arrivals(
             reports,
             taken,
             [*before, *during],
             {**_models(during), **models},
+            merges_late=self.config.rounds.late_rule == "merge",
             given=weights(picked),
             weight=state.server.aggregator.weight,
             deviation=state.server.deviation,
@@ -347,9 +358,9 @@ class Simulation:
             sizes=lambda: self.clients.sizes(np.arange(state.members), state.round, state.now),
         )
 
-    def _arrived(self, events: Sequence[Event]) -> list[Late]:
+    def _arrived(self, events: Sequence[Event]) -> list[LateUpdate]:
         """Train clients that reply late, and tell the selector; of bad updates it is not told."""
-        if not self.config.rounds.uses_late or not events:
+        if self.config.rounds.late_rule == "drop" or not events:
             return []
         asked = self.driver.asked(events)
         found = []
@@ -358,7 +369,7 @@ class Simulation:
             self.driver.arrived(late, asked[late.round])
         return found
 
-    def _apply(self, merge: Merge, received: Received) -> None:
+    def _apply(self, merge: Merge, received: Arrivals) -> None:
         """Change the model, and keep what the protocol keeps."""
         self.state.memory = merge.memory
         if merge.model is not None:
@@ -366,12 +377,14 @@ class Simulation:
         else:
             self.server.finish(received.usable, merge.discounts)
 
-    def _judge(self, picked: Selection, waited: Waited, received: Received) -> None:
+    def _judge(self, picked: Selection, waited: WaitResult, received: Arrivals) -> None:
         """Whoever the server distrusts has FAILED; late ones, of which the selector has heard already, stay ARRIVED."""
         distrusted, reports = self.server.distrusted, received.reports
+        if not distrusted and not self.state.exclusion.rounds:
+            return
         for client in reports:
             if reason := distrusted.get((client, self.round)):
-                reports[client] = dataclasses.replace(reports[client], error=reason)
+                reports[client] = reports[client]._replace(error=reason)
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
         came = [(entry.client, entry.round, entry.report) for entry in received.late]
         came += [(client, self.round, report) for client, report in reports.items()]
@@ -383,11 +396,11 @@ class Simulation:
     def _forget_old(self, protocol: Protocol) -> None:
         """Drop what comes too late to count, and the models that nobody trains from any more."""
         state, rounds = self.state, self.config.rounds
-        oldest = state.round + 1 - rounds.max_lateness if rounds.uses_late else math.inf
+        oldest = state.round + 1 - rounds.max_lateness if rounds.late_rule != "drop" else math.inf
         self.driver.give_up(event for event in state.queue if event.round < oldest)
         state.queue.keep(event for event in state.queue if event.round >= oldest)
         state.models.keep(protocol.needed(state.memory, {event.round for event in state.queue}))
 
 
-def _models(late: Sequence[Late]) -> dict[int, Vectors]:
+def _models(late: Sequence[LateUpdate]) -> dict[int, Vectors]:
     return {entry.client: entry.model for entry in late if entry.model is not None}

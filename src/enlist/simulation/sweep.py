@@ -7,16 +7,11 @@ import html
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Any
-
-import altair as alt
+from typing import TYPE_CHECKING, Any
 
 from enlist._internal import checks, files
 from enlist.engine import AnyEngine, chosen
 from enlist.errors import EnlistError, InputError, unknown
-from enlist.report.charts import styled
-from enlist.report.group_charts import group_curves
-from enlist.report.groups import write_groups
 from enlist.runs.columns import SCORED
 from enlist.runs.groups import Group, Values, compared_rows, group_rows, ordered, run_frame, write_rows
 from enlist.runs.printing import as_html, as_text, comparison_table, plural, short_names, titled
@@ -25,11 +20,14 @@ from enlist.selectors import AnyMethods
 from enlist.simulation.comparison import LOGGER, METHODS, SEEDS, Comparison, result_of
 from enlist.simulation.config import Config
 from enlist.simulation.header import remember_sweep
-from enlist.simulation.jobs import Ended, How, Job, Tick
+from enlist.simulation.jobs import Job, JobResults, JobSettings, Tick
 from enlist.simulation.plans import Plan
 from enlist.simulation.points import AnyPoints, Point, points_of
 from enlist.simulation.results import ComparisonResult, Run
 from enlist.simulation.running import AnyConfig, configured
+
+if TYPE_CHECKING:  # charts are slow to import, and no run draws one
+    import altair as alt
 
 TABLE = "sweep.csv"
 """One row per run, in the folder of a sweep."""
@@ -120,7 +118,7 @@ class Sweep(Plan):
         """comparison.json of every point, and sweep.json."""
         return [*(place / "comparison.json" for place in self.places(root)), root / "sweep.json"]
 
-    def groups(self, root: Path, ended: Ended) -> list[Group]:
+    def groups(self, root: Path, ended: JobResults) -> list[Group]:
         """The tables of the runs that are finished, point by point, from the folder."""
         found = [Group(point.written, []) for point in self.points]
         by_name = {point.name: group for point, group in zip(self.points, found, strict=True)}
@@ -203,7 +201,7 @@ def sweep(
         checks.one_of("baseline", baseline, plan.labels)
     checks.whole("jobs", jobs, minimum=1)
     with chosen(engine, jobs, cpus=max(workers, 1)) as where:
-        how = How(workers, device, tuple(trackers), accept_changes)
+        how = JobSettings(workers, device, tuple(trackers), accept_changes)
         ended = plan.run(folder, jobs, tick, how, engine=where)
     if not ended.finished:
         reasons = dict.fromkeys(ended.failed.values())
@@ -246,7 +244,7 @@ class SweepResult:
 
     >>> config = Config(data={"clients": 10}, rounds={"rounds": 2, "k": 3})
     >>> result = sweep(config, {"rounds.k": [2, 4], "data.partition": ["iid"]}, "random", seeds=1)
-    >>> result.at(k=4).runs[0].rounds["asked"].tolist()
+    >>> result.at(k=4).runs[0].rounds["selected"].tolist()
     [4, 4]
     """
 
@@ -300,7 +298,7 @@ class SweepResult:
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """One dict per point and method; `enlist.runs.scores.comparison_rows` explains the scores."""
+        """One dict per point and method; `enlist.runs.comparing.comparison_rows` explains the scores."""
         return group_rows(self.groups, self.target, baseline=self.baseline)
 
     @property
@@ -315,6 +313,9 @@ class SweepResult:
 
     def plot(self, along: str = "time") -> alt.TopLevelMixin:
         """Accuracy over virtual time, or over rounds, a panel per point, as an Altair chart."""
+        from enlist.report.charts import styled
+        from enlist.report.group_charts import group_curves
+
         chart = group_curves(self.groups, self.rows, along, self.title)
         if chart is None:
             raise InputError("nothing was evaluated yet; there is no curve to draw.")
@@ -322,6 +323,8 @@ class SweepResult:
 
     def report(self, place: str | PathLike[str]) -> Path:
         """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        from enlist.report.groups import write_groups
+
         return write_groups(self.groups, Path(place), self.title, self.target, baseline=self.baseline)
 
     def failures(self) -> list[str]:

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 from enlist.simulation.protocols.asynchronous import Async, AsynchronousProtocol, Buffered, Versions
-from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, UnderWay, Wanted
+from enlist.simulation.protocols.protocol import Arrivals, Memory, Merge, PendingClient, Protocol, Quota, RoundContext
 from enlist.simulation.protocols.safa import Safa, SafaMemory
 from enlist.simulation.protocols.synchronous import Synchronous
 from enlist.simulation.sections import RoundsSection
@@ -32,19 +32,19 @@ def protocol(settings: RoundsSection) -> Protocol | AsynchronousProtocol:
 __all__ = [
     "ASYNCHRONOUS",
     "PROTOCOLS",
+    "Arrivals",
     "Async",
     "AsynchronousProtocol",
     "Buffered",
-    "Context",
     "Memory",
     "Merge",
+    "PendingClient",
     "Protocol",
-    "Received",
+    "Quota",
+    "RoundContext",
     "Safa",
     "SafaMemory",
     "Synchronous",
-    "UnderWay",
     "Versions",
-    "Wanted",
     "protocol",
 ]

@@ -16,7 +16,7 @@ import numpy as np
 from torch import Tensor
 
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
-from enlist.simulation.round.server import Late
+from enlist.simulation.round.server import LateUpdate
 from enlist.simulation.sections import RoundsSection
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
@@ -24,10 +24,10 @@ from enlist.training.local import Report
 NOBODY: IntArray = np.zeros(0, dtype=np.int64)
 
 
-class Wanted(NamedTuple):
+class Quota(NamedTuple):
     """How many clients to ask, and how many replies end the round.
 
-    >>> Wanted(asked=13, replies=10).replies
+    >>> Quota(asked=13, replies=10).replies
     10
     """
 
@@ -35,10 +35,10 @@ class Wanted(NamedTuple):
     replies: int
 
 
-class UnderWay(NamedTuple):
+class PendingClient(NamedTuple):
     """A client of an earlier round of which nothing was heard yet; whether it will reply, nobody knows.
 
-    >>> UnderWay(client=4, asked_in=2, asked_at=60.0).asked_in
+    >>> PendingClient(client=4, asked_in=2, asked_at=60.0).asked_in
     2
     """
 
@@ -64,7 +64,7 @@ class Memory:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Context:
+class RoundContext:
     """What a protocol may know when a round begins.
 
     Parameters
@@ -86,7 +86,7 @@ class Context:
     memory : Memory
         What the protocol kept.
 
-    >>> Context(round=3, now=120.0, members=10, length=60.0, expected=np.ones(10)).latest
+    >>> RoundContext(round=3, now=120.0, members=10, length=60.0, expected=np.ones(10)).latest
     2
     """
 
@@ -95,7 +95,7 @@ class Context:
     members: int
     length: float
     expected: FloatArray
-    under_way: Sequence[UnderWay] = ()
+    under_way: Sequence[PendingClient] = ()
     joined: IntArray = dataclasses.field(default_factory=lambda: NOBODY)
     memory: Any = dataclasses.field(default_factory=Memory)
 
@@ -106,7 +106,7 @@ class Context:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Received:
+class Arrivals:
     """What has come in when a round has ended.
 
     Parameters
@@ -120,6 +120,8 @@ class Received:
     models : mapping of int to Vectors
         Models of clients whose updates came in during the round, if the protocol does not average updates: first of
         late ones, then of those in `reports`.
+    merges_late : bool
+        Whether late updates change the model; else they only teach the selector.
     given : mapping of int to float
         Weights that the selector gave the updates of this round; empty if it leaves that to the server.
     weight : callable
@@ -131,24 +133,25 @@ class Received:
     sizes : callable
         Samples that each member says it holds.
 
-    >>> Received({}, NOBODY, [], {}).weight(20.0, 0.5)
+    >>> Arrivals({}, NOBODY, [], {}).weight(20.0, 0.5)
     10.0
     """
 
     reports: dict[int, Report]
     taken: IntArray
-    late: Sequence[Late]
+    late: Sequence[LateUpdate]
     models: Mapping[int, Vectors]
+    merges_late: bool = True
     given: Mapping[int, float] = dataclasses.field(default_factory=dict)
     weight: Callable[[float, float], float | None] = lambda samples, discount: discount * samples
-    deviation: Callable[[Sequence[Late]], FloatArray] = lambda late: np.full(len(late), np.nan)
+    deviation: Callable[[Sequence[LateUpdate]], FloatArray] = lambda late: np.full(len(late), np.nan)
     model: Callable[[int], Vectors] = dict[int, Vectors]().__getitem__
     sizes: Callable[[], FloatArray] = lambda: np.zeros(0)
 
     @property
-    def usable(self) -> list[Late]:
-        """Late updates that were not refused."""
-        return [entry for entry in self.late if not entry.report.error]
+    def usable(self) -> list[LateUpdate]:
+        """Late updates that change the model: none if they only teach, and else those that were not refused."""
+        return [entry for entry in self.late if self.merges_late and not entry.report.error]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -197,14 +200,14 @@ class Protocol(abc.ABC):
         return Memory()
 
     @abc.abstractmethod
-    def wanted(self, context: Context) -> Wanted:
+    def wanted(self, context: RoundContext) -> Quota:
         """How many clients to ask, and how many replies are wanted."""
 
     @abc.abstractmethod
-    def enough(self, context: Context, wanted: Wanted, arrivals: Sequence[int], late: Sequence[int]) -> bool:
+    def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
         """Whether the server stops waiting: so far these have replied, and these of earlier rounds."""
 
-    def begun(self, context: Context, asked: IntArray, finished: Mapping[int, Vectors]) -> Memory:
+    def begun(self, context: RoundContext, asked: IntArray, finished: Mapping[int, Vectors]) -> Memory:
         """What it keeps once these clients were asked, and others had finished their models before."""
         memory: Memory = context.memory
         return memory
@@ -214,11 +217,11 @@ class Protocol(abc.ABC):
         """What a client trains from: a version of the global model, or a model of its own."""
 
     @abc.abstractmethod
-    def taken(self, context: Context, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
+    def taken(self, context: RoundContext, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
         """Whose updates change the model now, of those that replied, in order; `accept` is the selector's choice."""
 
     @abc.abstractmethod
-    def merge(self, context: Context, received: Received) -> Merge:
+    def merge(self, context: RoundContext, received: Arrivals) -> Merge:
         """How the model changes, what every update counted, and what is kept."""
 
     @abc.abstractmethod

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from enlist._internal.typing import AnyArray, BoolArray, IntArray
 from enlist.errors import InputError
-from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, Wanted
+from enlist.simulation.protocols.protocol import Arrivals, Memory, Merge, Protocol, Quota, RoundContext
 from enlist.training.flat import Layout, Vectors
 
 CACHE_BYTES = 8 * 2**30
@@ -104,9 +104,9 @@ class Safa(Protocol):
     """Everybody trains; the server picks among arrivals, and the model is the mean of a cache of clients' models.
 
     >>> from enlist.simulation.sections import RoundsSection
-    >>> context = Context(round=1, now=0.0, members=8, length=np.nan, expected=np.ones(8), memory=SafaMemory.of(8))
+    >>> context = RoundContext(round=1, now=0.0, members=8, length=np.nan, expected=np.ones(8), memory=SafaMemory.of(8))
     >>> Safa(RoundsSection(k=3, protocol="safa")).wanted(context)
-    Wanted(asked=8, replies=3)
+    Quota(asked=8, replies=3)
     """
 
     averages = False
@@ -121,15 +121,15 @@ class Safa(Protocol):
             )
         return SafaMemory.of(count)
 
-    def wanted(self, context: Context) -> Wanted:
+    def wanted(self, context: RoundContext) -> Quota:
         """Everybody is asked."""
-        return Wanted(context.members, self.settings.k)
+        return Quota(context.members, self.settings.k)
 
-    def enough(self, context: Context, wanted: Wanted, arrivals: Sequence[int], late: Sequence[int]) -> bool:
+    def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
         """Enough clients that were not picked in the last round have replied."""
         return int((~context.memory.picked[list(arrivals)]).sum()) >= wanted.replies
 
-    def begun(self, context: Context, asked: IntArray, finished: Mapping[int, Vectors]) -> SafaMemory:
+    def begun(self, context: RoundContext, asked: IntArray, finished: Mapping[int, Vectors]) -> SafaMemory:
         """Send the global model to clients that are up to date or too far behind; the others go on with their own.
 
         Newcomers begin with the latest model, in the cache, too. Who came before the round has finished the last one.
@@ -156,11 +156,11 @@ class Safa(Protocol):
         received = int(memory.received[client])
         return received if received != OWN else memory.own[client]
 
-    def taken(self, context: Context, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
+    def taken(self, context: RoundContext, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
         """Whom the selector accepts; the others enter the cache behind its back (bypass)."""
         return accept(arrivals, self.settings.k)
 
-    def merge(self, context: Context, received: Received) -> Merge:
+    def merge(self, context: RoundContext, received: Arrivals) -> Merge:
         """Picked clients enter the cache, the cache is averaged, then the others that finished enter it (bypass)."""
         taken = set(received.taken.tolist())
         now = [client for client in received.models if client in taken]
@@ -169,7 +169,7 @@ class Safa(Protocol):
         mean = self._mean(context.members, memory, received)
         memory = memory.entered([*now, *bypass], received.models, context.round)
         picked = _with(np.zeros_like(memory.picked), received.taken, True)
-        weights = {client: report.samples * (client in taken) for client, report in received.reports.items()}
+        weights = {client: report.num_examples * (client in taken) for client, report in received.reports.items()}
         return Merge(dataclasses.replace(memory.pruned(), picked=picked), weights, model=mean)
 
     def needed(self, memory: SafaMemory, under_way: Collection[int]) -> set[int]:
@@ -177,7 +177,7 @@ class Safa(Protocol):
         held = (memory.received[memory.received != OWN], memory.cached[memory.cached != OWN])
         return {version for versions in held for version in versions.tolist()}
 
-    def _mean(self, count: int, memory: SafaMemory, received: Received) -> Vectors:
+    def _mean(self, count: int, memory: SafaMemory, received: Arrivals) -> Vectors:
         """The cache weighted by numbers of samples; entries that are one global model are added once."""
         sizes, cached = received.sizes(), memory.cached[:count]
         share = sizes / sizes.sum()

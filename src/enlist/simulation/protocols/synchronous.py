@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from enlist._internal.typing import IntArray
 from enlist.bandits import staleness
-from enlist.simulation.protocols.protocol import Context, Memory, Merge, Protocol, Received, Wanted
+from enlist.simulation.protocols.protocol import Arrivals, Memory, Merge, Protocol, Quota, RoundContext
 
 
 class Synchronous(Protocol):
@@ -15,12 +15,12 @@ class Synchronous(Protocol):
 
     >>> import numpy as np
     >>> from enlist.simulation.sections import RoundsSection
-    >>> context = Context(round=1, now=0.0, members=20, length=math.nan, expected=np.ones(20))
+    >>> context = RoundContext(round=1, now=0.0, members=20, length=math.nan, expected=np.ones(20))
     >>> Synchronous(RoundsSection(k=10, over_commit=1.3)).wanted(context)
-    Wanted(asked=13, replies=10)
+    Quota(asked=13, replies=10)
     """
 
-    def wanted(self, context: Context) -> Wanted:
+    def wanted(self, context: RoundContext) -> Quota:
         """k replies; fewer if late ones are about to arrive and the target adapts (REFL)."""
         replies = self.settings.k
         if self.settings.adaptive_target:
@@ -29,9 +29,9 @@ class Synchronous(Protocol):
                 left = entry.asked_at + context.expected[entry.client] - context.now
                 due += int(left <= context.length)
             replies = staleness.adaptive_target(self.settings.k, due)
-        return Wanted(self.settings.asked_for(replies), replies)
+        return Quota(self.settings.asked_for(replies), replies)
 
-    def enough(self, context: Context, wanted: Wanted, arrivals: Sequence[int], late: Sequence[int]) -> bool:
+    def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
         """The replies that were wanted are there; late ones do not count."""
         return len(arrivals) >= wanted.replies
 
@@ -39,20 +39,20 @@ class Synchronous(Protocol):
         """The model that the round before left."""
         return asked_in - 1
 
-    def taken(self, context: Context, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
+    def taken(self, context: RoundContext, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
         """All that replied."""
         return arrivals
 
-    def merge(self, context: Context, received: Received) -> Merge:
+    def merge(self, context: RoundContext, received: Arrivals) -> Merge:
         """The average of all updates, late ones at a discount."""
         discounts = self._discounts(received)
         weights = {
-            client: received.given[client] if received.given else _shown(received.weight(report.samples, 1.0))
+            client: received.given[client] if received.given else _shown(received.weight(report.num_examples, 1.0))
             for client, report in received.reports.items()
             if not report.error
         }
         late_weights = {
-            entry.client: _shown(received.weight(entry.report.samples, discount))
+            entry.client: _shown(received.weight(entry.report.num_examples, discount))
             if entry.weight is None
             else discount * entry.weight
             for entry, discount in zip(received.usable, discounts, strict=True)
@@ -63,7 +63,7 @@ class Synchronous(Protocol):
         """Models that somebody still trains from."""
         return {asked_in - 1 for asked_in in under_way}
 
-    def _discounts(self, received: Received) -> list[float]:
+    def _discounts(self, received: Arrivals) -> list[float]:
         late = received.usable
         if not late:
             return []

@@ -19,12 +19,12 @@ from enlist.devices.energy import ENERGETIC
 from enlist.records import Selection
 from enlist.simulation.config import Config
 from enlist.simulation.drift import Drift
-from enlist.simulation.hostile import Hostility, Train
+from enlist.simulation.hostile import HostileClients, Train
 from enlist.simulation.population import Population
 from enlist.simulation.round.waiting import Schedule
 from enlist.streams import Streams
 from enlist.training.flat import Layout, Vectors
-from enlist.training.local import Report, Task
+from enlist.training.local import Report, TrainingTask
 
 
 class SimulatedClients:
@@ -44,7 +44,7 @@ class SimulatedClients:
         self.config, self.population, self.streams, self.model_bytes = config, population, streams, model_bytes
         self.round_of: Callable[[int], int] = int
         count = len(population)
-        self.hostility = Hostility(config.hostile, count, streams)
+        self.hostility = HostileClients(config.hostile, count, streams)
         self.drift = Drift(config.drift, count, streams)
         energy = config.energy
         if energy is None and config.selector.needs & ENERGETIC:
@@ -113,25 +113,42 @@ class SimulatedClients:
         position = int(np.searchsorted(asked.clients, client))
         return float(self._share(asked, self._latency(asked))[position])
 
-    def task(self, client: int, asked: Selection, share: float, model_slot: int) -> Task:
-        """What a client of a selection trains, from the model in a slot."""
-        start, stop = self.spans(np.array([client]), self.round_of(asked.round), asked.now)[0]
-        steps = max(1, round_half(share * self.config.training.steps_for(stop - start)))
-        return Task(client, start, stop, steps, asked.round, model_slot, 0)
+    def tasks(
+        self, clients: IntArray, asked: Selection, shares: Sequence[float], model_slots: Sequence[int]
+    ) -> list[TrainingTask]:
+        """What clients of a selection train, each from the model in a slot."""
+        spans = self.spans(clients, self.round_of(asked.round), asked.now)
+        whole, number = self.config.training.steps_for, asked.round
+        return [
+            TrainingTask(client, start, stop, max(1, round_half(share * whole(stop - start))), number, slot, 0)
+            for client, (start, stop), share, slot in zip(clients.tolist(), spans, shares, model_slots, strict=True)
+        ]
 
     def spans(self, clients: IntArray, round: int, now: float) -> list[tuple[int, int]]:
         """Where the samples lie that clients hold if they are asked in this round, at this time."""
         held = self.drift.shards(clients, round, now)
-        return [self.population.span(shard, round) for shard in held.tolist()]
+        return self.population.spans(held, round)
 
     def sizes(self, clients: IntArray, round: int, now: float) -> Any:
         """How many samples these clients say they hold."""
         held = self.drift.shards(clients, round, now)
         return self.claimed("num_examples", self.population.sizes[held], clients, round)
 
-    def sent(self, tasks: Sequence[Task], train: Train, layout: Layout) -> Iterator[tuple[Report, Vectors]]:
+    def sent(self, tasks: Sequence[TrainingTask], train: Train, layout: Layout) -> Iterator[tuple[Report, Vectors]]:
         """What the server gets from the clients of these tasks; an update is valid until the next one is taken."""
-        return self.hostility.sent(tasks, train, layout, self.round_of) if self.hostility else train(tasks)
+        sent = self.hostility.sent(tasks, train, layout, self.round_of) if self.hostility else train(tasks)
+        return ((self.reported(task, report), update) for task, (report, update) in zip(tasks, sent, strict=True))
+
+    def reported(self, task: TrainingTask, report: Report) -> Report:
+        """What a client says of its training; with local noise, not what it measured."""
+        noise = self.config.local_noise
+        return report if noise is None else noise.report(report, self.streams, task.round, task.client)
+
+    def losses(self, truth: FloatArray, clients: IntArray, round: int) -> FloatArray:
+        """What clients say of their loss that are asked before anybody is chosen."""
+        said: FloatArray = self.claimed("loss", truth, clients, round)
+        noise = self.config.local_noise
+        return said if noise is None else noise.losses(said, self.streams, round, clients)
 
     def claimed(self, about: str, truth: Any, clients: IntArray, round: int) -> Any:
         """What clients that were asked in this round say of a value."""

@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import repeat
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from enlist._internal.typing import BoolArray, FloatArray, IntArray
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.books import Books, cut
 from enlist.errors import InputError
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
 from enlist.simulation.round.rows import NOTHING
-from enlist.simulation.round.server import Late
+from enlist.simulation.round.server import LateUpdate
 from enlist.simulation.round.state import RunState
-from enlist.simulation.round.steps import Ended, Step
-from enlist.simulation.round.waiting import IDLE, Schedule, Waited
+from enlist.simulation.round.steps import EndedParticipation, ServerStep
+from enlist.simulation.round.waiting import IDLE, Schedule, WaitResult
 from enlist.simulation.setup import described, tells_accuracy
 from enlist.training.local import Report
 
@@ -28,12 +29,14 @@ REPORTED = ("loss", "loss_rms", "accuracy", "accuracy_gain")
 """Values of a report that selectors are told."""
 Losses = Callable[[IntArray], list[float]]
 """Mean losses of the present model on the samples of some clients."""
+MEASURED = ("update_norm", "contribution")
+"""What the server measures of updates, if the selector needs it."""
 
 
-class Asked(NamedTuple):
+class TimedSelection(NamedTuple):
     """Who was selected, how many clients the selector looked at before, and the seconds that it took to choose.
 
-    >>> Asked(Selection(1, np.array([3, 8])), looked_at=0, seconds=0.01).looked_at
+    >>> TimedSelection(Selection(1, np.array([3, 8])), looked_at=0, seconds=0.01).looked_at
     0
     """
 
@@ -59,8 +62,7 @@ class Driver:
 
     def begin(self) -> None:
         """Open the books of the selector, which may have been loaded: who is not under way is not awaited."""
-        late = "await" if self.rounds.uses_late else "drop"
-        self.books = Books(self.state.selector, late=late, log=self.log)
+        self.books = Books(self.state.selector, late=self.rounds.late_rule, log=self.log)
         under_way = {(event.round, event.client) for event in self.state.queue}
         for number, client in self.books.awaited:
             if (number, client) not in under_way:
@@ -99,7 +101,7 @@ class Driver:
 
     def ask(
         self, available: BoolArray, wanted: int, replies: int, losses: Losses | None, at_work: BoolArray | None = None
-    ) -> Asked:
+    ) -> TimedSelection:
         """Ask for so many clients, so many replies of which end the round.
 
         `losses` is for selectors that look before they choose; the time that it takes is the clients', not theirs.
@@ -115,7 +117,7 @@ class Driver:
             nonlocal looked_at, looking
             assert losses is not None
             start = time.thread_time()
-            told = self.clients.claimed("loss", np.array(losses(clients), dtype=float), clients, state.round)
+            told = self.clients.losses(np.array(losses(clients), dtype=float), clients, state.round)
             looked_at, looking = len(clients), time.thread_time() - start
             return Feedback(clients=clients, loss=told)
 
@@ -133,7 +135,20 @@ class Driver:
             asynchronous=at_work is not None,
             context=self._context(),
         )
-        return Asked(picked, looked_at, time.thread_time() - began - looking)
+        return TimedSelection(picked, looked_at, time.thread_time() - began - looking)
+
+    def schedule(self, picked: Selection) -> Schedule:
+        """What will become of clients that were just asked, and what their batteries have to give for it."""
+        batteries = self.state.batteries
+        schedule = self.clients.schedule(picked, None if batteries is None else batteries.at(picked.now))
+        if batteries is not None and schedule.energy is not None:
+            batteries.spend(picked.clients, schedule.energy, picked.now)
+        return schedule
+
+    def scheduled(self, picked: Selection) -> Schedule:
+        """The same again, of those who are still at work: since they were asked, their batteries gave nothing else."""
+        batteries = self.state.batteries
+        return self.clients.schedule(picked, None if batteries is None else batteries.before)
 
     def _context(self) -> dict[str, FloatArray] | None:
         """What is left in the batteries, for a selector that goes by it."""
@@ -148,16 +163,15 @@ class Driver:
         window = seconds if math.isfinite(seconds) else self.state.length
         return window if math.isfinite(window) else IDLE
 
-    def arrived(self, late: Late, asked: Selection) -> None:
+    def arrived(self, late: LateUpdate, asked: Selection) -> None:
         """Tell of a late update; one that is refused is not told of, and its client is free again."""
         report, client = late.report, np.array([late.client])
         if report.error:
             self.books.give_up(late.round, client)
             return
-        values = {name: [getattr(report, name)] for name in REPORTED} | {"num_examples": [report.samples]}
-        values |= _sketches([report])
+        values = _reported([report])
         if self.clients.power is not None:
-            values["energy"] = [self.clients.spent(asked, late.client)]
+            values["energy"] = np.array([self.clients.spent(asked, late.client)])
         latency = self.clients.claimed("latency", np.array([late.latency]), client, late.round)
         self.books.arrived(asked, late.client, rounds_late=late.lateness, latency=latency, **values)
 
@@ -165,32 +179,32 @@ class Driver:
         self,
         picked: Selection,
         schedule: Schedule,
-        waited: Waited,
+        waited: WaitResult,
         reports: Mapping[int, Report],
         measured: Mapping[str, float],
     ) -> float:
         """Tell what became of the clients that were asked; returns the seconds that the selector took to learn."""
         state, replied = self.state, waited.outcome == Outcome.COMPLETED
-        latency = self.clients.claimed("latency", schedule.latency, picked.clients, state.round)[replied]
-        told = [reports[client] for client in picked.clients[replied].tolist()]
-        values: dict[str, Any] = {name: [getattr(report, name) for report in told] for name in REPORTED}
-        values |= {"num_examples": [report.samples for report in told], "upload_latency": schedule.upload[replied]}
-        values |= _sketches(told)
+        claimed = self.clients.claimed("latency", schedule.latency, picked.clients, state.round)
+        told = [
+            reports[client] if good else NOTHING
+            for client, good in zip(picked.clients.tolist(), replied.tolist(), strict=True)
+        ]
+        columns = {"latency": claimed, **_reported(told), "upload_latency": schedule.upload}
         if schedule.energy is not None:
-            values["energy"] = schedule.energy[replied]
+            columns["energy"] = schedule.energy
+        metrics = self._metrics(waited.seconds, measured)
         began = time.thread_time()
-        self.books.reply(picked, picked.clients[replied], latency=latency, **values)
-        for outcome in (Outcome.DROPPED, Outcome.FAILED):
-            self.books.reply(picked, picked.clients[waited.outcome == outcome], outcome)
-        self.books.close(picked, waited=waited.seconds, round=self._metrics(waited.seconds, measured))
+        self.books.conclude(picked, waited.outcome, columns, waited=waited.seconds, round=metrics)
         learning = time.thread_time() - began
+        latency = claimed[replied]
         overdue = picked.clients[replied][latency > picked.deadline]  # they claim more time than they were given
         self.books.give_up(picked.round, overdue)
         state.deadline.observe(latency)
         state.length = waited.seconds if math.isnan(state.length) else 0.75 * waited.seconds + 0.25 * state.length
         return learning
 
-    def tell_step(self, step: Step, measured: Mapping[str, float]) -> float:
+    def tell_step(self, step: ServerStep, measured: Mapping[str, float]) -> float:
         """Tell how all participations ended that did so in a step; returns the seconds that the selector took."""
         state, metrics = self.state, self._metrics(step.seconds, measured)
         latencies = []
@@ -210,7 +224,7 @@ class Driver:
         state.length = step.seconds if math.isnan(state.length) else 0.75 * step.seconds + 0.25 * state.length
         return learning
 
-    def _ended(self, asked: Selection, ended: Sequence[Ended]) -> Feedback:
+    def _ended(self, asked: Selection, ended: Sequence[EndedParticipation]) -> Feedback:
         """How participations of one selection ended, as the selector is told; who claims too long a latency is late."""
         clients = np.array([entry.client for entry in ended], dtype=np.int64)
         outcome = np.array([entry.outcome for entry in ended], dtype=np.int8)
@@ -220,8 +234,8 @@ class Driver:
         overdue = completed & (latency > asked.deadline)
         outcome[overdue] = Outcome.LATE
         replied = [entry.report if good else NOTHING for entry, good in zip(ended, completed, strict=True)]
-        values: dict[str, Any] = {name: [getattr(report, name) for report in replied] for name in REPORTED}
-        values |= {"num_examples": np.where(completed, [report.samples for report in replied], np.nan)}
+        values = _reported(replied)
+        values["num_examples"] = np.where(completed, values["num_examples"], np.nan)
         values |= {"upload_latency": np.where(completed, [entry.upload for entry in ended], np.nan)}
         return Feedback(
             clients=clients,
@@ -230,8 +244,14 @@ class Driver:
             censored=[entry.censored for entry in ended],
             rounds_late=[entry.staleness for entry in ended],
             **values,
-            **_sketches(replied),
+            **self._joules(ended, completed),
         )
+
+    def _joules(self, ended: Sequence[EndedParticipation], completed: BoolArray) -> dict[str, AnyArray]:
+        """What those spent whose replies are here, if anybody counts it."""
+        if self.clients.power is None:
+            return {}
+        return {"energy": np.where(completed, [entry.energy for entry in ended], np.nan)}
 
     def _metrics(self, duration: float, measured: Mapping[str, float]) -> RoundMetrics:
         asked = ("accuracy", "loss") if tells_accuracy(self.state.selector) else ()
@@ -240,13 +260,17 @@ class Driver:
         return RoundMetrics(duration=duration, **finite)
 
 
-def _sketches(reports: Sequence[Report]) -> dict[str, Any]:
-    """Lengths and sketches of updates, where they were measured."""
-    found: dict[str, Any] = {}
-    if not all(math.isnan(report.update_norm) for report in reports):
-        found["update_norm"] = [report.update_norm for report in reports]
-    known = [report.sketch for report in reports if report.sketch is not None]
+def _reported(reports: Sequence[Report]) -> dict[str, AnyArray]:
+    """What clients report, as selectors are told; what the server measures of updates where it was measured."""
+    columns = dict(zip(Report._fields, zip(*reports, strict=True) if reports else repeat(()), strict=False))
+    names = (*REPORTED, "num_examples", *MEASURED)
+    values = np.array([columns[name] for name in names], dtype=float)  # one conversion for all columns
+    told: dict[str, AnyArray] = dict(zip(names, values, strict=True))
+    for name in MEASURED:
+        if np.isnan(told[name]).all():
+            del told[name]
+    known = [sketch for sketch in columns["sketch"] if sketch is not None]
     if known:
         unknown = np.full_like(known[0], np.nan)
-        found["update"] = np.stack([unknown if report.sketch is None else report.sketch for report in reports])
-    return found
+        told["update"] = np.stack([unknown if sketch is None else sketch for sketch in columns["sketch"]])
+    return told

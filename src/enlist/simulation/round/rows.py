@@ -13,11 +13,13 @@ from enlist._internal.typing import AnyArray, FloatArray
 from enlist.records import Outcome, Selection
 from enlist.runs.columns import Participation, RoundRow
 from enlist.runs.reasons import reason_rows
-from enlist.simulation.round.server import Late
-from enlist.simulation.round.waiting import Schedule, Waited
+from enlist.simulation.round.server import LateUpdate
+from enlist.simulation.round.waiting import Schedule, WaitResult
 from enlist.training.local import Report
+from enlist.training.times import TimeSpent
 
-OUTCOMES, NOTHING = tuple(Outcome), Report()
+NAMES, NOTHING = tuple(outcome.name.lower() for outcome in Outcome), Report()
+COMPLETED, LATE, FAILED = int(Outcome.COMPLETED), int(Outcome.LATE), int(Outcome.FAILED)
 REASON = 200
 """Longest reason of a failure that is written down, in characters."""
 
@@ -39,11 +41,13 @@ class RoundRecord:
         nothing to choose by, None if they are not kept.
     selecting : float
         Seconds of the processor that the selector took, to choose and to learn.
+    spent : Spent
+        Where the seconds of the round went, by the wall clock.
 
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8}, rounds={"k": 3}, selector="cs-ucb")) as simulation:
     ...     record = simulation.step()
-    >>> record.row["asked"], [row["outcome"] for row in record.participations], list(record.reasons)
+    >>> record.row["selected"], [row["outcome"] for row in record.participations], list(record.reasons)
     (3, ['completed', 'completed', 'completed'], ['mean', 'bonus'])
     """
 
@@ -52,6 +56,7 @@ class RoundRecord:
     participations: Sequence[Participation] = ()
     reasons: Mapping[str, FloatArray] | None = None
     selecting: float = math.nan
+    spent: TimeSpent = TimeSpent()
 
     def tables(self) -> dict[str, Sequence[Mapping[str, Any]]]:
         """Table -> the rows that this round adds to it."""
@@ -67,8 +72,8 @@ class Rows:
 
     >>> ones = np.ones(2)
     >>> schedule = Schedule(ones, 2.0 * ones, ones, ones, 4.0 * ones, [])
-    >>> waited = Waited(12.0, 9.0, np.array([Outcome.COMPLETED, Outcome.LATE]), np.array([0]), [], [])
-    >>> rows = Rows(Selection(3, np.array([4, 7]), 9.0), schedule, waited, {4: Report(loss=0.5, samples=20.0)}, [])
+    >>> waited = WaitResult(12.0, 9.0, np.array([Outcome.COMPLETED, Outcome.LATE]), np.array([0]), [], [])
+    >>> rows = Rows(Selection(3, np.array([4, 7]), 9.0), schedule, waited, {4: Report(loss=0.5, num_examples=20.0)}, [])
     >>> [(row["client"], row["outcome"], row["latency"]) for row in rows.asked({4: 20.0})]
     [(4, 'completed', 4.0), (7, 'late', 9.0)]
     >>> row = rows.round(3.0, available=8, measured={"accuracy": 0.6}, model_bytes=100, models_down=2, models_up=1)
@@ -78,9 +83,9 @@ class Rows:
 
     picked: Selection
     schedule: Schedule
-    waited: Waited
+    waited: WaitResult
     reports: Mapping[int, Report]
-    late: Sequence[Late]
+    late: Sequence[LateUpdate]
     users: AnyArray | None = None
 
     def asked(self, weights: Mapping[int, float]) -> list[Participation]:
@@ -93,25 +98,27 @@ class Rows:
         outcomes = waited.outcome.tolist()
         energy = None if schedule.energy is None else schedule.energy.tolist()
         for position, client in enumerate(self.picked.clients.tolist()):
-            outcome = OUTCOMES[outcomes[position]]
+            outcome = outcomes[position]
             report = self.reports.get(client, NOTHING)
             row: dict[str, Any] = {
                 "round": self.picked.round,
                 "selected_in": self.picked.round,
                 "client": client,
-                "outcome": outcome.name.lower(),
-                "censored": outcome is Outcome.LATE,
+                "outcome": NAMES[outcome],
+                "censored": outcome == LATE,
             }
             if users is not None:
                 row["user"] = str(users[client])
             if energy is not None:
                 row["energy"] = energy[position]
-            if outcome is Outcome.COMPLETED:
-                parts = {"latency": latency[position], "download": download[position], "compute": compute[position]}
-                row |= {**parts, "upload": upload[position], **reported(report), "weight": weights[client]}
-            elif outcome is Outcome.LATE:
+            if outcome == COMPLETED:
+                row["latency"], row["download"] = latency[position], download[position]
+                row["compute"], row["upload"] = compute[position], upload[position]
+                row |= reported(report)
+                row["weight"] = weights[client]
+            elif outcome == LATE:
                 row["latency"] = waited.seconds
-            elif outcome is Outcome.FAILED:
+            elif outcome == FAILED:
                 row["reason"] = reason(report.error or "crashed")
             found.append(row)
         return cast("list[Participation]", found)
@@ -148,21 +155,21 @@ class Rows:
         """The row of the round itself."""
         counts = np.bincount(self.waited.outcome, minlength=len(Outcome))
         good = [report for report in self.reports.values() if not report.error and not math.isnan(report.loss)]
-        samples = sum(report.samples for report in good)
+        samples = sum(report.num_examples for report in good)
         found = {
             "round": self.picked.round,
             "start": start,
             "duration": self.waited.seconds,
             "end": self.waited.ended,
             "available": available,
-            "asked": len(self.picked),
+            "selected": len(self.picked),
             "completed": int(counts[Outcome.COMPLETED]),
             "late": int(counts[Outcome.LATE]),
             "dropped": int(counts[Outcome.DROPPED]),
             "failed": int(counts[Outcome.FAILED]),
             "arrived": sum(not entry.report.error for entry in self.late),
             "deadline": self.picked.deadline,
-            "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
+            "train_loss": sum(report.num_examples * report.loss for report in good) / samples if samples else math.nan,
             "bytes_down": model_bytes * models_down,
             "bytes_up": model_bytes * models_up,
             **measured,
@@ -175,11 +182,17 @@ class Rows:
 def reported(report: Report) -> dict[str, Any]:
     """What participations.csv holds of a report.
 
-    >>> reported(Report(samples=20.0))["samples"]
+    >>> reported(Report(num_examples=20.0))["num_examples"]
     20.0
     """
-    names = ("samples", "loss", "loss_rms", "loss_after", "accuracy", "accuracy_gain")
-    return {name: getattr(report, name) for name in names}
+    return {
+        "num_examples": report.num_examples,
+        "loss": report.loss,
+        "loss_rms": report.loss_rms,
+        "loss_after": report.loss_after,
+        "accuracy": report.accuracy,
+        "accuracy_gain": report.accuracy_gain,
+    }
 
 
 def reason(text: str) -> str:

@@ -32,12 +32,12 @@ Sender = tuple[int, int]
 
 
 @dataclasses.dataclass(eq=False)
-class Late:
+class LateUpdate:
     """An update of an earlier round that has just come in; `model` is the client's, if the protocol keeps models.
 
     `weight` is what the selector gave it, if it weighs updates itself.
 
-    >>> Late(3, 1, 2, Report(), Vectors(torch.zeros(1), torch.zeros(0), torch.zeros(0)), 9.0).lateness
+    >>> LateUpdate(3, 1, 2, Report(), Vectors(torch.zeros(1), torch.zeros(0), torch.zeros(0)), 9.0).lateness
     2
     """
 
@@ -63,7 +63,7 @@ class Server:
     >>> server = Server(ServerSection(), layout, Vectors.zeros(layout))
     >>> update = Vectors.zeros(layout)
     >>> _ = update.parameters.fill_(2.0)
-    >>> server.add((3, 1), Report(samples=10.0), update)
+    >>> server.add((3, 1), Report(num_examples=10.0), update)
     >>> server.finish()
     >>> server.model.parameters[0].item()
     2.0
@@ -101,11 +101,11 @@ class Server:
         """
         if self.lengths.ready:
             for report, update in answers:
-                yield dataclasses.replace(report, error=self._reasons([(report, update)])[0]), update
+                yield report._replace(error=self._reasons([(report, update)])[0]), update
             return
         kept = [(report, update.clone()) for report, update in answers]
         for (report, update), reason in zip(kept, self._reasons(kept), strict=True):
-            yield dataclasses.replace(report, error=reason), update
+            yield report._replace(error=reason), update
 
     def examined_late(self, answers: Iterator[tuple[Report, Vectors]]) -> Iterator[tuple[Report, Vectors]]:
         """The same for late updates; if only sums were looked at so far, they are judged by these."""
@@ -116,7 +116,7 @@ class Server:
         for report, update in answers:
             reason = report.error or refused(update, self.layout) or _claim(report)
             given = 0.0 if reason else length(update.parameters)
-            yield dataclasses.replace(report, error=reason or self._too_long(given, limit)), update
+            yield report._replace(error=reason or self._too_long(given, limit)), update
 
     def _reasons(self, answers: Sequence[tuple[Report, Vectors]]) -> list[str]:
         """Why each of some updates is refused, or nothing."""
@@ -148,7 +148,7 @@ class Server:
         """
         if factor != 1.0:
             update = Vectors(factor * update.parameters, update.buffers, update.counters)
-        self._take(sender, update, report.samples, weight=weight)
+        self._take(sender, update, report.num_examples, weight=weight)
         self.fresh += 1
 
     def add_sum(self, total: Vectors, weight: float, count: int, scaled: float | None = None) -> None:
@@ -164,7 +164,7 @@ class Server:
         """Whether any of these lengths of mean updates is so unusual that updates must be looked at one by one."""
         return not all(self.glance.judge(lengths))
 
-    def deviation(self, late: Sequence[Late]) -> FloatArray:
+    def deviation(self, late: Sequence[LateUpdate]) -> FloatArray:
         """How far each late update is from the mean of this round's (REFL); NaN if there is no such mean."""
         mean = self.aggregator.result() if self.fresh else None
         if mean is None:
@@ -172,10 +172,10 @@ class Server:
         stack = torch.stack([entry.update.parameters for entry in late])
         return staleness.deviation(mean.numpy(), stack.numpy(), self.fresh)
 
-    def finish(self, late: Sequence[Late] = (), discounts: Sequence[float] = ()) -> None:
+    def finish(self, late: Sequence[LateUpdate] = (), discounts: Sequence[float] = ()) -> None:
         """Take in late updates, each at its discount, and change the model by what was taken in."""
         for entry, discount in zip(late, discounts, strict=True):
-            self._take((entry.client, entry.round), entry.update, entry.report.samples, discount, entry.weight)
+            self._take((entry.client, entry.round), entry.update, entry.report.num_examples, discount, entry.weight)
         change = self.aggregator.result()
         if change is not None and self.given:
             change *= self.given  # weights of a selector are factors: the model moves by the sum, not by the mean
@@ -253,6 +253,8 @@ def under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
 
 def _claim(report: Report) -> str:
     """Why the samples that a client says it has trained on cannot be true, or nothing."""
-    if 0 <= report.samples <= MOST_SAMPLES:
+    if 0 <= report.num_examples <= MOST_SAMPLES:
         return ""
-    return f"the client claims to have trained on {report.samples:g} samples; at most {MOST_SAMPLES:g} are believed"
+    return (
+        f"the client claims to have trained on {report.num_examples:g} samples; at most {MOST_SAMPLES:g} are believed"
+    )

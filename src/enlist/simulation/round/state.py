@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 from collections.abc import Mapping
@@ -12,10 +13,10 @@ from torch import Tensor
 
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.contract import Selector
-from enlist.devices import Batteries, Deadline
+from enlist.devices import BatteryLevels, Deadline
 from enlist.runs.checkpoints import Checkpoint
-from enlist.simulation.evaluation import Watch
-from enlist.simulation.hostile import Hostility
+from enlist.simulation.evaluation import BestModel
+from enlist.simulation.hostile import HostileClients
 from enlist.simulation.protocols.protocol import Memory
 from enlist.simulation.round.clock import Queue
 from enlist.simulation.round.exclusion import Exclusion
@@ -45,9 +46,9 @@ class RunState:
         With what it has learned of latencies.
     exclusion : Exclusion
         Bad updates in a row, and who is not asked for a while.
-    hostility : Hostility
+    hostility : HostileClients
         With the updates that hostile clients replay.
-    watch : Watch
+    watch : BestModel
         The best evaluation so far.
     members : int
         Clients that have joined.
@@ -63,7 +64,7 @@ class RunState:
         Whether nobody could be asked any more.
     client_accuracy : array of shape (N,), optional
         Accuracy of each client on its own test samples, in the last evaluation.
-    batteries : Batteries, optional
+    batteries : BatteryLevels, optional
         What is left in them, if clients run on batteries.
     queue : Queue
         What is yet to come of clients of earlier rounds.
@@ -78,8 +79,8 @@ class RunState:
     memory: Memory
     deadline: Deadline
     exclusion: Exclusion
-    hostility: Hostility
-    watch: Watch
+    hostility: HostileClients
+    watch: BestModel
     members: int
     round: int = 0
     now: float = 0.0
@@ -90,16 +91,16 @@ class RunState:
     reached_at: float = math.nan
     abandoned: bool = False
     client_accuracy: FloatArray | None = None
-    batteries: Batteries | None = None
+    batteries: BatteryLevels | None = None
     queue: Queue = dataclasses.field(default_factory=Queue)
 
     def save(self) -> Saved:
-        """What a checkpoint holds besides the selector."""
+        """What a checkpoint holds besides the selector: copies, which may be written when the run has gone on."""
         bounds, tensors = self.server.state()
         tensors |= self.hostility.state()
         for version in self.models.slots:
             model = self.models[version]
-            tensors |= {f"version/{version}/{part}": getattr(model, part).clone() for part in PARTS}
+            tensors |= {f"version/{version}/{part}": getattr(model, part) for part in PARTS}
         header = {
             "now": self.now,
             "length": None if math.isnan(self.length) else self.length,
@@ -122,7 +123,8 @@ class RunState:
         weights = {"model": self.server.layout.named(self.server.model), "tensors": tensors | own_tensors}
         if self.watch.model is not None:
             weights["best"] = self.server.layout.named(self.watch.model)
-        return header, arrays | own_arrays, {file: _as_arrays(values) for file, values in weights.items()}
+        own = {name: values.copy() for name, values in (arrays | own_arrays).items()}
+        return copy.deepcopy(header), own, {file: _as_arrays(values) for file, values in weights.items()}
 
     def restore(self, checkpoint: Checkpoint, functions: Mapping[str, Any] | None = None) -> None:
         """Go on from a checkpoint; `functions` are settings of the selector that no file can hold."""
@@ -160,7 +162,7 @@ class RunState:
 
 
 def _as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    return {name: tensor.contiguous().numpy() for name, tensor in tensors.items()}
+    return {name: tensor.contiguous().numpy().copy() for name, tensor in tensors.items()}
 
 
 def _as_tensors(arrays: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -20,7 +20,7 @@ from enlist.training.local import Report
 
 
 @dataclasses.dataclass(eq=False)
-class Ended:
+class EndedParticipation:
     """How the participation of a client ended, which may have begun many steps ago.
 
     Parameters
@@ -44,7 +44,7 @@ class Ended:
 
     >>> part = np.array([1.0, 2.0])
     >>> schedule = Schedule(part, 3.0 * part, part, np.ones(2), 5.0 * part, [Kind.REPLY, Kind.REPLY])
-    >>> Ended(Selection(4, np.array([2, 7])), 7, Outcome.COMPLETED, 1, schedule).latency
+    >>> EndedParticipation(Selection(4, np.array([2, 7])), 7, Outcome.COMPLETED, 1, schedule).latency
     10.0
     """
 
@@ -84,10 +84,15 @@ class Ended:
         return float(self.schedule.share[self._place])
 
     @property
+    def energy(self) -> float:
+        """The joules that it spent; NaN if nobody counts them."""
+        return math.nan if self.schedule.energy is None else float(self.schedule.energy[self._place])
+
+    @property
     def _seconds(self) -> float:
         return float(self.schedule.latency[self._place])
 
-    def row(self, step: int, selected_in: int, users: AnyArray | None) -> Participation:
+    def row(self, step: int, selected_in: int, users: AnyArray | None, joules: bool = False) -> Participation:
         """Its row of participations.csv."""
         found: dict[str, Any] = {
             "round": step,
@@ -99,6 +104,8 @@ class Ended:
         }
         if users is not None:
             found["user"] = str(users[self.client])
+        if joules:
+            found["energy"] = self.energy
         if self.outcome is Outcome.COMPLETED:
             place = self._place
             parts = {name: float(getattr(self.schedule, name)[place]) for name in ("download", "compute", "upload")}
@@ -111,7 +118,7 @@ class Ended:
 
 
 @dataclasses.dataclass(eq=False)
-class Step:
+class ServerStep:
     """What has happened since the last step of the server.
 
     Parameters
@@ -133,7 +140,7 @@ class Step:
     end : float
         When the server steps.
 
-    >>> step = Step(3, start=60.0, available=8, deadline=math.inf)
+    >>> step = ServerStep(3, start=60.0, available=8, deadline=math.inf)
     >>> step.end = 75.0
     >>> step.seconds, step.updates
     (15.0, [])
@@ -144,7 +151,7 @@ class Step:
     available: int
     deadline: float
     asked: list[Selection] = dataclasses.field(default_factory=list)
-    ended: list[Ended] = dataclasses.field(default_factory=list)
+    ended: list[EndedParticipation] = dataclasses.field(default_factory=list)
     looked_at: int = 0
     choosing: float = 0.0
     end: float = math.nan
@@ -155,13 +162,13 @@ class Step:
         return self.end - self.start
 
     @property
-    def updates(self) -> list[Ended]:
+    def updates(self) -> list[EndedParticipation]:
         """The buffer: participations whose update counts, in the order of arrival."""
         return [entry for entry in self.ended if entry.outcome is Outcome.COMPLETED]
 
-    def by_selection(self) -> Iterator[tuple[Selection, list[Ended]]]:
+    def by_selection(self) -> Iterator[tuple[Selection, list[EndedParticipation]]]:
         """The participations that ended, by the selection that asked them; empty selections too."""
-        nobody = [(picked, list[Ended]()) for picked in self.asked if not len(picked)]
+        nobody = [(picked, list[EndedParticipation]()) for picked in self.asked if not len(picked)]
         ranked = sorted(self.ended, key=lambda entry: (entry.asked.round, entry.client))
         groups = [list(group) for _, group in itertools.groupby(ranked, lambda entry: entry.asked.round)]
         found = nobody + [(group[0].asked, group) for group in groups]
@@ -174,11 +181,11 @@ class Step:
         everybody = [np.zeros(0, dtype=np.int64), *(picked.clients for picked in self.asked)]
         return Selection(self.number, np.concatenate(everybody), self.deadline, self.start, terms)
 
-    def row(self, measured: Mapping[str, float], model_bytes: int) -> RoundRow:
-        """The row of rounds.csv."""
+    def row(self, measured: Mapping[str, float], model_bytes: int, joules: bool = False) -> RoundRow:
+        """The row of rounds.csv; joules are those of participations that ended in this step."""
         outcomes = [entry.outcome for entry in self.ended]
         good = [entry.report for entry in self.updates if not math.isnan(entry.report.loss)]
-        samples = sum(report.samples for report in good)
+        samples = sum(report.num_examples for report in good)
         replies = sum(not math.isnan(entry.latency) and not entry.censored for entry in self.ended)
         refused = sum(bool(entry.report.error) for entry in self.ended)
         found = {
@@ -187,18 +194,20 @@ class Step:
             "duration": self.seconds,
             "end": self.end,
             "available": self.available,
-            "asked": sum(map(len, self.asked)),
+            "selected": sum(map(len, self.asked)),
             "completed": outcomes.count(Outcome.COMPLETED),
             "late": outcomes.count(Outcome.LATE),
             "dropped": outcomes.count(Outcome.DROPPED),
             "failed": outcomes.count(Outcome.FAILED),
             "arrived": 0,
             "deadline": self.deadline,
-            "train_loss": sum(report.samples * report.loss for report in good) / samples if samples else math.nan,
+            "train_loss": sum(report.num_examples * report.loss for report in good) / samples if samples else math.nan,
             "bytes_down": model_bytes * (sum(map(len, self.asked)) + self.looked_at),
             "bytes_up": model_bytes * (replies + refused),
             **measured,
         }
+        if joules:
+            found["energy"] = float(sum(entry.energy for entry in self.ended))
         return cast("RoundRow", found)
 
 
@@ -240,4 +249,4 @@ def _term(picked: Selection, name: str) -> FloatArray:
     return picked.terms[name] if name in picked.terms else np.full(len(picked), np.nan)
 
 
-__all__: Sequence[str] = ["Ended", "Step", "at_work", "events"]
+__all__: Sequence[str] = ["EndedParticipation", "ServerStep", "at_work", "events"]

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeVar
 
 import numpy as np
 import torch
@@ -13,14 +13,17 @@ from enlist.records import Outcome, Selection
 from enlist.simulation.protocols import AsynchronousProtocol, Protocol
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event
-from enlist.simulation.round.server import Late, Sender, Server
+from enlist.simulation.round.contributions import Contributions
+from enlist.simulation.round.server import LateUpdate, Sender, Server
 from enlist.simulation.round.state import RunState
-from enlist.simulation.round.waiting import Schedule, Waited
+from enlist.simulation.round.waiting import Schedule, WaitResult
 from enlist.training.aggregators import length
 from enlist.training.flat import Vectors
-from enlist.training.local import Report, Task
+from enlist.training.local import Report, TrainingTask
 from enlist.training.sketch import Sketch
 from enlist.training.workers import Trainer
+
+SenderT = TypeVar("SenderT")
 
 
 class Updates:
@@ -29,7 +32,7 @@ class Updates:
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8})) as simulation:
     ...     asked = simulation.selector.ask(k=2)
-    ...     tasks = [simulation.clients.task(client, asked, 1.0, 0) for client in asked.clients.tolist()]
+    ...     tasks = simulation.clients.tasks(asked.clients, asked, [1.0, 1.0], [0, 0])
     ...     [report.error for report in simulation.updates.averaged(tasks).values()]
     ['', '']
     """
@@ -41,6 +44,7 @@ class Updates:
         needs = state.selector.needs
         self.sketch = Sketch(self.server.layout.size, clients.streams) if "update" in needs else None
         self.described = bool(needs & {"update", "update_norm"})
+        self.contributions = Contributions(trainer, state, clients.streams) if "contribution" in needs else None
 
     @property
     def server(self) -> Server:
@@ -48,15 +52,16 @@ class Updates:
         return self.state.server
 
     def trained(
-        self, picked: Selection, schedule: Schedule, waited: Waited
+        self, picked: Selection, schedule: Schedule, waited: WaitResult
     ) -> tuple[dict[int, Report], dict[int, Vectors]]:
         """Train those who replied, in client order; a bad update makes its client FAILED.
 
         Reports by client and, if the protocol does not average updates, the models of those whose update is good.
         """
         replied = np.flatnonzero(waited.outcome == Outcome.COMPLETED)
-        shares = zip(picked.clients[replied].tolist(), schedule.share[replied].tolist(), strict=True)
-        tasks = [self.clients.task(client, picked, share, self._slot(client, picked.round)) for client, share in shares]
+        clients = picked.clients[replied]
+        slots = [self._slot(client, picked.round) for client in clients.tolist()]
+        tasks = self.clients.tasks(clients, picked, schedule.share[replied].tolist(), slots)
         models: dict[int, Vectors] = {}
         if self.protocol.averages:
             given = {(client, picked.round): weight for client, weight in weights(picked).items()}
@@ -68,26 +73,29 @@ class Updates:
                 waited.outcome[np.searchsorted(picked.clients, client)] = Outcome.FAILED
         return reports, models
 
-    def late(self, events: Sequence[Event], asked: Mapping[int, Selection]) -> Iterator[Late]:
+    def late(self, events: Sequence[Event], asked: Mapping[int, Selection]) -> Iterator[LateUpdate]:
         """Train clients of earlier rounds from the models they were sent; `asked` are the selections by round."""
         tasks = []
         for event in events:
             share = self.clients.share(asked[event.round], event.client)
             slot = self._slot(event.client, event.round)
-            tasks.append(self.clients.task(event.client, asked[event.round], share, slot))
+            tasks += self.clients.tasks(np.array([event.client]), asked[event.round], [share], [slot])
         answers = self.server.examined_late(self._sent(tasks))
         for event, task, (report, update) in zip(events, tasks, answers, strict=True):
             model = None if self.protocol.averages or report.error else self._model(task, update)
             lateness, latency = self.state.round - event.round, event.time - asked[event.round].now
             weight = weights(asked[event.round]).get(event.client)
             report = self._described(report, update)
-            yield Late(event.client, event.round, lateness, report, update.clone(), latency, model, weight)
+            if self.contributions is not None and not report.error:
+                (report,) = self.contributions.of([(report, 1.0, update)])  # alone: the others have been judged
+            yield LateUpdate(event.client, event.round, lateness, report, update.clone(), latency, model, weight)
 
-    def tasks(self, asked: Sequence[tuple[Selection, int, float]]) -> list[Task]:
+    def tasks(self, asked: Sequence[tuple[Selection, int, float]]) -> list[TrainingTask]:
         """What clients of several selections train: (selection, client, share of its work) each."""
         return [
-            self.clients.task(client, picked, share, self._slot(client, picked.round))
+            task
             for picked, client, share in asked
+            for task in self.clients.tasks(np.array([client]), picked, [share], [self._slot(client, picked.round)])
         ]
 
     def _slot(self, client: int, asked_in: int) -> int:
@@ -97,7 +105,7 @@ class Updates:
 
     def averaged(
         self,
-        tasks: Sequence[Task],
+        tasks: Sequence[TrainingTask],
         given: Mapping[Sender, float] | None = None,
         factors: Mapping[Sender, float] | None = None,
     ) -> dict[Sender, Report]:
@@ -106,35 +114,48 @@ class Updates:
         `given` are the weights of a selector that weighs updates itself; `factors` make updates shorter.
         """
         batch, factors = self.clients.config.training.batch, factors or {}
-        weights = [self.server.aggregator.weight(task.samples(batch)) for task in tasks]
-        if None in weights or given or self.described or self.clients.hostility or self.server.one_by_one:
+        weigh = self.server.aggregator.weight
+        weights = [weight for task in tasks if (weight := weigh(task.num_examples(batch))) is not None]
+        looking = self.described or self.contributions is not None or self.server.one_by_one
+        if len(weights) < len(tasks) or given or looking or self.clients.hostility:
             return self._one_by_one(tasks, given or {}, factors)
         reports: dict[Sender, Report] = {}
         lengths = []
-        counted = {_sender(task): weight for task, weight in zip(tasks, weights, strict=True) if weight is not None}
-        scaled = {sender: factors.get(sender, 1.0) * weight for sender, weight in counted.items()}
-        for group, answers, total in self.trainer.reduce(tasks, list(scaled.values())):
-            good = [_sender(task) for task, report in zip(group, answers, strict=True) if not report.error]
+        scaled = weights
+        if factors:
+            scaled = [factors.get(_sender(task), 1.0) * weight for task, weight in zip(tasks, weights, strict=True)]
+        for group, answers, total in self.trainer.reduce(tasks, scaled):  # which numbers them by their slots
+            good = [task.update_slot for task, report in zip(group, answers, strict=True) if not report.error]
             if good:
-                weight, within = (sum(each[sender] for sender in good) for each in (counted, scaled))
+                weight, within = (sum([each[place] for place in good]) for each in (weights, scaled))
                 self.server.add_sum(total, weight, len(good), within)
                 lengths.append(math.sqrt(float(torch.dot(total.parameters, total.parameters))) / (within or 1.0))
-            reports |= {_sender(task): report for task, report in zip(group, answers, strict=True)}
+            for task, report in zip(group, answers, strict=True):
+                reports[_sender(task)] = self.clients.reported(task, report)
         if self.server.looks_wrong(lengths):
             self.server.begin()
             return self._one_by_one(tasks, {}, factors)
         return reports
 
-    def kept(self, tasks: Sequence[Task]) -> tuple[dict[int, Report], dict[int, Vectors]]:
+    def kept(self, tasks: Sequence[TrainingTask]) -> tuple[dict[int, Report], dict[int, Vectors]]:
         """Train; reports, and the models of clients whose updates are not refused."""
         reports, models = {}, {}
+        received: dict[int, tuple[Report, float, Vectors]] = {}
         for task, (report, update) in zip(tasks, self._received(tasks), strict=True):
             if not report.error:
                 models[task.client] = self._model(task, update)
+                if self.contributions is not None:
+                    received[task.client] = report, report.num_examples, update.clone()
             reports[task.client] = report
-        return reports, models
+        return reports | self._valued(received), models
 
-    def _model(self, task: Task, update: Vectors) -> Vectors:
+    def _valued(self, received: Mapping[SenderT, tuple[Report, float, Vectors]]) -> dict[SenderT, Report]:
+        """Reports that say what updates are worth to the server, of those that were kept to find it out."""
+        if self.contributions is None:
+            return {}
+        return dict(zip(received, self.contributions.of(list(received.values())), strict=True))
+
+    def _model(self, task: TrainingTask, update: Vectors) -> Vectors:
         """The model of a client that sends this update."""
         model = self.trainer.models[task.model_slot].clone()
         model.parameters += update.parameters
@@ -143,17 +164,21 @@ class Updates:
         return model
 
     def _one_by_one(
-        self, tasks: Sequence[Task], given: Mapping[Sender, float], factors: Mapping[Sender, float]
+        self, tasks: Sequence[TrainingTask], given: Mapping[Sender, float], factors: Mapping[Sender, float]
     ) -> dict[Sender, Report]:
         reports: dict[Sender, Report] = {}
+        received: dict[Sender, tuple[Report, float, Vectors]] = {}
         for task, (report, update) in zip(tasks, self._received(tasks), strict=True):
             sender = _sender(task)
             reports[sender] = report
             if not report.error:
                 self.server.add(sender, report, update, given.get(sender), factors.get(sender, 1.0))
-        return reports
+                if self.contributions is not None:
+                    weight = given.get(sender, self.server.aggregator.weight(report.num_examples))
+                    received[sender] = report, 1.0 if weight is None else weight, update.clone()
+        return reports | self._valued(received)
 
-    def _received(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+    def _received(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
         for report, update in self.server.examined(self._sent(tasks)):
             yield self._described(report, update), update
 
@@ -162,13 +187,13 @@ class Updates:
         if not self.described or report.error:
             return report
         sketch = None if self.sketch is None else self.sketch.of(update.parameters)
-        return dataclasses.replace(report, update_norm=length(update.parameters), sketch=sketch)
+        return report._replace(update_norm=length(update.parameters), sketch=sketch)
 
-    def _sent(self, tasks: Sequence[Task]) -> Iterator[tuple[Report, Vectors]]:
+    def _sent(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
         return self.clients.sent(tasks, self.trainer.train, self.server.layout)
 
 
-def _sender(task: Task) -> Sender:
+def _sender(task: TrainingTask) -> Sender:
     return task.client, task.round
 
 

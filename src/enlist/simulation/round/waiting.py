@@ -16,6 +16,8 @@ from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.records import Outcome, Selection
 from enlist.simulation.round.clock import Event, Kind, Queue
 
+KINDS = tuple(Kind)
+REPLY, LOST, DEADLINE = Kind.REPLY, Kind.LOST, Kind.DEADLINE
 OUTCOMES = {Kind.REPLY: int(Outcome.COMPLETED), Kind.ERROR: int(Outcome.FAILED), Kind.LOST: int(Outcome.DROPPED)}
 IDLE = 60.0
 """Virtual seconds that pass in a round for which nobody was selected."""
@@ -60,7 +62,7 @@ class Schedule:
         total = download + compute + upload
         ends = np.stack([now + total, np.where(crashed, now + fraction * total, np.inf), online_until])
         first = ends.argmin(axis=0)  # a tie goes to the reply
-        return cls(download, compute, upload, share, ends.min(axis=0), [Kind(int(kind)) for kind in first])
+        return cls(download, compute, upload, share, ends.min(axis=0), [KINDS[kind] for kind in first.tolist()])
 
     @property
     def latency(self) -> FloatArray:
@@ -69,13 +71,13 @@ class Schedule:
 
 
 @dataclasses.dataclass(eq=False)
-class Waited:
+class WaitResult:
     """How the waiting ended: when, after how long, outcomes so far, and who replied, in order.
 
     `seconds` is the deadline itself if that ended it, not a difference of times. `stale` are replies to earlier rounds
     that have come meanwhile, `lost` are clients of earlier rounds that have crashed or gone offline.
 
-    >>> Waited(12.0, 2.0, np.array([0, 1]), np.array([3]), [], []).ended
+    >>> WaitResult(12.0, 2.0, np.array([0, 1]), np.array([3]), [], []).ended
     12.0
     """
 
@@ -89,7 +91,7 @@ class Waited:
 
 def wait(
     queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[list[int], list[int]], bool]
-) -> Waited:
+) -> WaitResult:
     """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
 
     A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
@@ -106,10 +108,10 @@ def wait(
     for client, time, kind, latency in zip(
         picked.clients.tolist(), schedule.times.tolist(), schedule.kinds, schedule.latency.tolist(), strict=True
     ):
-        if kind == Kind.REPLY and latency > picked.deadline and time <= deadline:
+        if kind is REPLY and latency > picked.deadline and time <= deadline:
             time = math.nextafter(deadline, math.inf)  # late by less than the clock resolves is late all the same
         queue.push(Event(time, kind, picked.round, client))
-    queue.push(Event(deadline if len(picked) else min(deadline, now + IDLE), Kind.DEADLINE, picked.round, -1))
+    queue.push(Event(deadline if len(picked) else min(deadline, now + IDLE), DEADLINE, picked.round, -1))
     outcomes: dict[int, int] = {}
     arrivals: list[int] = []
     stale: list[Event] = []
@@ -119,24 +121,24 @@ def wait(
     while True:
         event = queue.pop()
         if event.round != picked.round:
-            if event.kind != Kind.REPLY:
+            if event.kind is not REPLY:
                 lost.append(event)
                 continue
             stale.append(event)
             earlier.append(event.client)
-        elif event.kind == Kind.DEADLINE:
+        elif event.kind is DEADLINE:
             ended, seconds = event.time, picked.deadline if len(picked) else min(picked.deadline, IDLE)
             break
         else:
             outcomes[event.client] = OUTCOMES[event.kind]
-            if event.kind == Kind.REPLY:
+            if event.kind is REPLY:
                 arrivals.append(event.client)
-            if event.kind != Kind.LOST or math.isinf(deadline):
+            if event.kind is not LOST or math.isinf(deadline):
                 outstanding -= 1
         if (len(picked) and outstanding == 0) or enough(arrivals, earlier):
             ended, seconds = event.time, event.time - now
-            queue.keep(entry for entry in queue if not (entry.kind == Kind.DEADLINE and entry.round == picked.round))
+            queue.keep(entry for entry in queue if not (entry.kind is DEADLINE and entry.round == picked.round))
             break
     late = int(Outcome.LATE)
     outcome = np.array([outcomes.get(client, late) for client in picked.clients.tolist()], dtype=np.int8)
-    return Waited(ended, seconds, outcome, np.array(arrivals, dtype=np.int64), stale, lost)
+    return WaitResult(ended, seconds, outcome, np.array(arrivals, dtype=np.int64), stale, lost)
