@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import functools
 import hashlib
 import json
 import math
@@ -35,8 +36,8 @@ from enlist.flower import replay
 from enlist.personal.after import every_target
 from enlist.personal.config import load as load_personal
 from enlist.runs import RunFolder, read_run
+from enlist.runs.comparing import comparison_rows
 from enlist.runs.personal import find_personal, read_personal
-from enlist.runs.scores import comparison_rows
 from enlist.runs.tables import find_runs
 from enlist.simulation import Comparison, Recorder, Simulation, load, parse
 from enlist.studies.running import Reproduction
@@ -44,6 +45,8 @@ from enlist.testing import population, transcript
 from enlist.training.workers import one_thread
 
 TABLES = ("rounds.csv", "participations.csv", "clients.csv", "result.json")
+RAY_PACE = 4.0
+"""Times that kills come later on Ray, because a driver takes longer to connect."""
 HANG = 240.0
 """Seconds after which a command that is still running counts as hanging."""
 WORLD: dict[str, Any] = {
@@ -59,7 +62,7 @@ WORLD: dict[str, Any] = {
         {"kind": "lie", "share": 0.1, "about": "loss", "from_round": 2},
     ],
     "rounds": {
-        "rounds": 8, "k": 3, "over_commit": 2.0, "late": "use", "forecast": 0.9, "max_lateness": 3,
+        "rounds": 8, "k": 3, "over_commit": 2.0, "late": "merge", "forecast": 0.9, "max_lateness": 3,
         "deadline": {"kind": "moving-average", "factor": 1.5}, "adaptive_target": True,
     },
     "evaluation": {"every": 3, "target": 0.2},
@@ -116,7 +119,9 @@ def differing(folder: Path, values: dict[str, Any]) -> str:
 # Kills.
 
 
-def killed_at_a_random_moment(luck: random.Random, place: Path) -> str:
+def killed_at_a_random_moment(
+    luck: random.Random, place: Path, more: Sequence[str] = (), least: int = 0, pace: float = 1.0
+) -> str:
     """`enlist run`, its whole process group killed up to three times, then resumed with other numbers of workers."""
     values = world(luck.choice(["random", "oort", "fedsuv", "bsfl", "safa"]), rounds=40)
     (place / "config.json").write_text(json.dumps(values))
@@ -124,10 +129,10 @@ def killed_at_a_random_moment(luck: random.Random, place: Path) -> str:
     def started() -> subprocess.Popen[str]:
         words = ["run", str(place / "config.json"), "--output", str(place / "run")]
         words += ["--resume"] if (place / "run").is_dir() else []  # a kill may come before there is a folder
-        return _enlist([*words, "--workers", str(luck.randint(0, 2))], place)
+        return _enlist([*words, "--workers", str(luck.randint(least, 2)), *more], place)
 
     for _ in range(luck.randint(1, 3)):
-        _killed(started(), luck.uniform(1.5, 7.0))
+        _killed(started(), pace * luck.uniform(1.5, 7.0))
     code, output = _finished(started())
     return f"exit {code}: {output[-300:]}" if code else differing(place / "run", values)
 
@@ -161,15 +166,15 @@ def _die_at(number: int, below: str) -> None:
     sys.addaudithook(hook)
 
 
-def killed_comparison(luck: random.Random, place: Path) -> str:
+def killed_comparison(luck: random.Random, place: Path, more: Sequence[str] = (), pace: float = 1.0) -> str:
     """`enlist compare` with two processes, killed once or twice, then continued: every run as if alone."""
     values = world("random", rounds=20)
     (place / "config.json").write_text(json.dumps(values))
     command = ["compare", str(place / "config.json"), "--selectors", "random,oort", "--seeds", "2"]
     command += ["--output", str(place / "out")]
     for _ in range(luck.randint(1, 2)):
-        _killed(_enlist([*command, "--jobs", str(luck.randint(1, 2))], place), luck.uniform(2.0, 8.0))
-    code, output = _finished(_enlist([*command, "--jobs", "2"], place))
+        _killed(_enlist([*command, "--jobs", str(luck.randint(1, 2)), *more], place), pace * luck.uniform(2.0, 8.0))
+    code, output = _finished(_enlist([*command, "--jobs", "2", *more], place))
     if code:
         return f"exit {code}: {output[-300:]}"
     wrong = []
@@ -178,6 +183,36 @@ def killed_comparison(luck: random.Random, place: Path) -> str:
         found = differing(result.parent, {**values, "selector": selector, "seed": seed})
         wrong += [f"{selector} {seed}: {found}"] if found else []
     return "; ".join(wrong)
+
+
+def killed_run_on_ray(luck: random.Random, place: Path) -> str:
+    """The same of a run whose training workers are actors of a Ray cluster, which lives on."""
+    with _on_ray():
+        return killed_at_a_random_moment(luck, place, ("--engine", "ray"), least=1, pace=RAY_PACE)
+
+
+def killed_comparison_on_ray(luck: random.Random, place: Path) -> str:
+    """The same of a comparison whose runs are tasks of a Ray cluster, which lives on."""
+    with _on_ray():
+        return killed_comparison(luck, place, ("--engine", "ray"), pace=RAY_PACE)
+
+
+@functools.cache
+def _cluster() -> Any:
+    """A Ray cluster of this machine, until this program ends."""
+    os.environ.setdefault("RAY_worker_niceness", "0")
+    from ray.cluster_utils import Cluster
+
+    return Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+
+
+@contextlib.contextmanager
+def _on_ray() -> Iterator[None]:
+    os.environ["RAY_ADDRESS"] = _cluster().address
+    try:
+        yield
+    finally:
+        del os.environ["RAY_ADDRESS"]
 
 
 def killed_personalisation(luck: random.Random, place: Path) -> str:
@@ -497,6 +532,8 @@ TRIALS: dict[str, tuple[Trial, int]] = {
     "kill of a run at a random moment": (killed_at_a_random_moment, 40),
     "kill of a run at a file event": (killed_at_a_file_event, 150),
     "kill of a comparison": (killed_comparison, 10),
+    "kill of a run on Ray": (killed_run_on_ray, 25),
+    "kill of a comparison on Ray": (killed_comparison_on_ray, 25),
     "kill of a personalised run": (killed_personalisation, 8),
     "kill of a study": (killed_study, 4),
     "damaged run folder": (damaged_folder, 300),

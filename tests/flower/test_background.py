@@ -19,8 +19,8 @@ import enlist
 from enlist import storage
 from enlist.errors import StateFileError
 from enlist.flower import Selecting
-from enlist.flower import decisions as replaying
 from enlist.flower.fake import FakeGrid, FakeReply
+from enlist.flower.saving import decisions as replaying
 from enlist.runs import checkpoints
 from enlist.runs import folder as folders
 

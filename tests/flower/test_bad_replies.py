@@ -15,7 +15,7 @@ from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg, FedAvgM
 
 from enlist.flower.fake import FakeGrid, FakeReply
-from enlist.flower.replies import REASON
+from enlist.flower.replies.reply import REASON
 from enlist.runs.tables import read_run
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -58,8 +58,8 @@ def test_concurrency_and_buffer_are_never_exceeded(tmp_path: Path) -> None:
     rounds = rows(tmp_path / "run", "rounds.csv")
     assert [row["completed"] for row in rounds] == ["3"] * 12
     assert len({message.metadata.message_id for message in grid.sent}) == len(grid.sent)
-    assert sum(int(row["asked"]) for row in rounds) == len(grid.sent)
-    assert int(rounds[0]["asked"]) >= 7
+    assert sum(int(row["selected"]) for row in rounds) == len(grid.sent)
+    assert int(rounds[0]["selected"]) >= 7
 
 
 def test_a_schedule_computed_by_hand(tmp_path: Path) -> None:

@@ -21,9 +21,9 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 import enlist
 from enlist.flower import Selecting, client, keys, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply, instruction
-from enlist.flower.replies import read
-from enlist.flower.tables import FLOWER_TABLES
-from enlist.flower.tables import LOGGED as TOLD
+from enlist.flower.replies.reply import read
+from enlist.flower.saving.tables import FLOWER_TABLES
+from enlist.flower.saving.tables import LOGGED as TOLD
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, node_of, reply
@@ -46,7 +46,7 @@ def test_every_argument_is_explained() -> None:
     named = {name for row in table.splitlines()[2:] for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert named == set(inspect.signature(with_selector).parameters)
     defaults = {name: given.default for name, given in inspect.signature(with_selector).parameters.items()}
-    numbers = ("k", "overcommit", "min_replies", "warn_without_update", "patience", "clip", "most_often", "save_every")
+    numbers = ("k", "over_commit", "min_replies", "warn_without_update", "patience", "clip", "most_often", "save_every")
     for name in (*numbers, "poll"):
         assert re.search(rf"\| `{name}` \| {defaults[name]:g}(\.0)? \|", table), name
 
@@ -165,9 +165,10 @@ def test_pages_name_no_machine_and_only_selectors_that_exist() -> None:
 def test_the_walk_of_a_round_names_what_there_is() -> None:
     """Every `module.name` and `Class.method` of the section is in the code of the adapter."""
     section = (ROOT / "docs" / "design.md").read_text().split("## One Flower round")[1].split("\n## ")[0]
+    sources = ROOT / "src"
     modules = {
-        path.stem: importlib.import_module(f"enlist.flower.{path.stem}")
-        for path in (ROOT / "src" / "enlist" / "flower").glob("*.py")
+        path.stem: importlib.import_module(".".join(path.relative_to(sources).with_suffix("").parts))
+        for path in (sources / "enlist" / "flower").rglob("*.py")
         if path.stem not in ("__init__", "personal")
     }
     places = {**modules, **{name: value for module in modules.values() for name, value in vars(module).items()}}
@@ -179,3 +180,12 @@ def test_the_walk_of_a_round_names_what_there_is() -> None:
         assert hasattr(places[owner], name) or name in fields or f"self.{name}" in source, f"{owner}.{name}"
     for step in range(1, 11):
         assert f"\n{step}. " in section
+
+
+def test_the_folder_tells_what_its_modules_are_for() -> None:
+    """Every module stands in the package's docstring, and there are as few as a reader can take in."""
+    folder = ROOT / "src" / "enlist" / "flower"
+    modules = [path for path in folder.rglob("*.py") if path.stem != "__init__"]
+    assert not [path.stem for path in modules if not re.search(rf"\b{path.stem}\b", enlist.flower.__doc__ or "")]
+    assert len({path.relative_to(folder).parts[0] for path in modules}) <= 17
+    assert {path.stem for path in modules if len(path.read_text().splitlines()) > 410} == set()

@@ -56,7 +56,7 @@ def test_errors_of_evaluations(shadow: bool, tmp_path: Path, caplog: pytest.LogC
     assert "\t> Received error in reply from node 14: Node Unavailable" in lines()
     assert sorted(wrapped.strategy.failures) == [13, 14]
     [row] = rows(tmp_path / "run" / "rounds.csv")
-    told = [row[f"evaluate_{name}"] for name in ("asked", "completed", "failed")]
+    told = [row[f"evaluate_{name}"] for name in ("selected", "completed", "failed")]
     assert told == ["5", "2", "2"]
     events = [(row["kind"], row["node"], row["text"]) for row in rows(tmp_path / "run" / "events.csv")]
     assert ("failed", "13", "evaluation: CUDA out of memory") in events
@@ -66,7 +66,7 @@ def test_errors_of_evaluations(shadow: bool, tmp_path: Path, caplog: pytest.LogC
 def test_without_evaluations_there_is_nothing_to_count(tmp_path: Path) -> None:
     run(FakeGrid(range(11, 16), behaving()), folder=tmp_path / "run")
     [row] = rows(tmp_path / "run" / "rounds.csv")
-    assert row["evaluate_asked"] == row["evaluate_failed"] == ""
+    assert row["evaluate_selected"] == row["evaluate_failed"] == ""
 
 
 def silent(message: Message) -> FakeReply:

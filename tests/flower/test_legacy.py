@@ -94,7 +94,7 @@ def test_the_selector_chooses_and_learns(tmp_path: Path) -> None:
     assert len(done) == 24 - len(failed)
     names = [row["id"] for row in rows(tmp_path / "run", "clients.csv")]
     assert set(names) <= {f"phone-{number}" for number in range(11, 21)} | {"node-13"}
-    assert all(float(row["samples"]) == 10 * int(names[int(row["client"])].split("-")[1]) for row in done)
+    assert all(float(row["num_examples"]) == 10 * int(names[int(row["client"])].split("-")[1]) for row in done)
     assert all(0 <= float(row["latency"]) < 5 for row in done)
     assert len(replay(tmp_path / "run")) == 6
     assert read_run(tmp_path / "run").result["status"] == "finished"  # type: ignore[index]
@@ -164,10 +164,12 @@ def test_evaluations_end_a_round() -> None:
 
 
 def test_what_the_old_api_cannot_do_is_refused() -> None:
-    for terms in ({"deadline": 60.0}, {"overcommit": 1.3}, {"late": "merge"}, {"shadow": True}, {"on_round": print}):
+    for terms in ({"deadline": 60.0}, {"over_commit": 1.3}, {"late": "merge"}, {"shadow": True}, {"on_round": print}):
         [name] = terms
         with pytest.raises(InputError, match=f"old API, which cannot do {name}=.*docs/flower-porting.md"):
             wrapped(**terms)
+    with pytest.raises(InputError, match="'divfl' needs update, which is not measured under Flower's old API"):
+        wrapped("divfl")
     private = DifferentialPrivacyServerSideFixedClipping(FedAvg(), 1.0, 1.0, 3)
     with pytest.raises(InputError, match="nobody makes sure that its noise fits"):
         wrapped(strategy=private)

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from enlist.errors import StateFileError
 from enlist.flower.nodes import NodeTable
-from enlist.flower.replies import told_name
+from enlist.flower.replies.reply import told_name
 
 
 def table() -> NodeTable:

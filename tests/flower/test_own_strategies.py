@@ -265,7 +265,7 @@ def test_on_round_is_told_of_every_round(tmp_path: Path) -> None:
     assert losses == [1.0, None, pytest.approx(1.0 / 3.0)]
     assert [result.server_metrics for result in told] == [evaluate[1], evaluate[2], evaluate[3]]
     assert told[0].evaluate_metrics is not None
-    assert told[1].counts == {"asked": 4, "completed": 0, "late": 0, "dropped": 0, "failed": 4, "arrived": 0}
+    assert told[1].counts == {"selected": 4, "completed": 0, "late": 0, "dropped": 0, "failed": 4, "arrived": 0}
     assert told[0].arrays is not told[2].arrays
     with pytest.raises(InputError, match="on_round is 3; pass a function"):
         with_selector(FedAvg(), "random", k=2, on_round=3)  # type: ignore[arg-type]

@@ -14,7 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 from enlist.errors import InputError
 from enlist.flower import with_selector
 from enlist.flower.fake import FakeGrid
-from enlist.flower.folder import refuse_packed
+from enlist.flower.saving.folder import refuse_packed
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, run

@@ -16,8 +16,8 @@ from enlist.cli.app import app
 from enlist.errors import InputError
 from enlist.flower import NoNodesError, client
 from enlist.flower.fake import FakeGrid, FakeReply
-from enlist.flower.late import record_of
 from enlist.flower.personal import Personalising
+from enlist.flower.replies.updates import record_of
 from enlist.personal.rewards import Binary, Increment
 from enlist.personal.rules import ExtremeExploreRule, FixedRule, ThompsonRule, UCBRule
 from enlist.personal.stopping import Patience

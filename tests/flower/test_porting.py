@@ -109,5 +109,5 @@ def test_the_page_names_what_is_refused() -> None:
     table = next(line for line in PAGE.splitlines() if "refused" in line and "deadline" in line)
     for word in ("deadline", "over-commitment", "late", "shadow", "min_replies", "on_round"):
         assert word in table
-    assert {"deadline", "overcommit", "late", "shadow", "min_replies", "on_round"} <= set(NEW_API_ONLY)
+    assert {"deadline", "over_commit", "late", "shadow", "min_replies", "on_round"} <= set(NEW_API_ONLY)
     assert set(NEW_API_ONLY) <= set(inspect.signature(with_selector).parameters)

@@ -55,7 +55,7 @@ def noise(name: str, k: int, nodes: dict[int, float | None], **terms: Any) -> tu
 
 @pytest.mark.parametrize("name", WRAPPERS)
 @pytest.mark.parametrize(
-    ("nodes", "overcommit", "averaged"),
+    ("nodes", "over_commit", "averaged"),
     [
         (dict.fromkeys(range(11, 21), 1.0), 1.0, 8),  # as told
         ({**dict.fromkeys(range(11, 15), 1.0), **dict.fromkeys(range(15, 19), None)}, 1.0, 4),  # a deadline
@@ -65,19 +65,19 @@ def noise(name: str, k: int, nodes: dict[int, float | None], **terms: Any) -> tu
     ],
 )
 def test_the_noise_fits_the_updates_that_are_averaged(
-    name: str, nodes: dict[int, float | None], overcommit: float, averaged: int
+    name: str, nodes: dict[int, float | None], over_commit: float, averaged: int
 ) -> None:
-    deviation, multiplier, norm = noise(name, 8, nodes, overcommit=overcommit)
+    deviation, multiplier, norm = noise(name, 8, nodes, over_commit=over_commit)
     assert deviation == pytest.approx(multiplier * norm / averaged, rel=0.05)
 
 
 def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     strategy = private("DifferentialPrivacyClientSideFixedClipping", 10)
     with pytest.raises(InputError, match=r"num_sampled_clients=10, but 10 nodes would be asked for k=8 updates"):
-        with_selector(strategy, "random", k=8, overcommit=1.25)
+        with_selector(strategy, "random", k=8, over_commit=1.25)
     strategy.accountant = object()
     with pytest.raises(InputError, match=r"in its accountant, for exactly 10 updates .* but 13 nodes would be asked"):
-        with_selector(strategy, "random", k=10, overcommit=1.3)
+        with_selector(strategy, "random", k=10, over_commit=1.3)
     outer = flower.DifferentialPrivacyServerSideFixedClipping(strategy, 0.0, 1.0, 10)
     with pytest.raises(InputError, match=r"^DifferentialPrivacyClientSideFixedClipping counts what privacy was spent"):
         with_selector(outer, "random", k=10, folder=tmp_path / "run")

@@ -14,10 +14,10 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, 
 
 from enlist.errors import InputError
 from enlist.flower import client, keys
-from enlist.flower.arrays import examined, misshapen, outliers, templates_of, unweighed
-from enlist.flower.arrays import records_of as parts_of
 from enlist.flower.fake import instruction, model_reply
-from enlist.flower.replies import introduced, measured, read
+from enlist.flower.replies.arrays import examined, misshapen, outliers, templates_of, unweighed
+from enlist.flower.replies.arrays import records_of as parts_of
+from enlist.flower.replies.reply import introduced, measured, read
 from enlist.records import Outcome
 
 
@@ -268,10 +268,10 @@ def test_more_metrics_and_another_weight() -> None:
 def test_importing_is_light() -> None:
     code = (
         "import sys; import enlist.flower; from enlist.flower import client; "
-        "assert 'enlist.flower.strategy' not in sys.modules, 'server side'; "
+        "assert 'enlist.flower.selecting' not in sys.modules, 'server side'; "
         "enlist.flower.with_selector; assert 'torch' not in sys.modules, 'torch'; "
         "assert 'pydantic' not in sys.modules, 'pydantic'; "
-        "import enlist.flower.fake, enlist.flower.strategy; assert 'torch' not in sys.modules, 'torch'"
+        "import enlist.flower.fake, enlist.flower.selecting; assert 'torch' not in sys.modules, 'torch'"
     )
     subprocess.run([sys.executable, "-c", code], check=True)
 

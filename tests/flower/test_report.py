@@ -62,7 +62,7 @@ def test_the_table_of_clients_comes_first(tmp_path: Path) -> None:
     assert told["clinic-15"][7] == "Node Unavailable (3x)"
     assert re.fullmatch(r"refused: array '\d' holds NaN or infinity \(6x\)", told["node-16"][7])
     rows = client_rows(read_run(tmp_path / "run"), state(read_run(tmp_path / "run")))
-    assert rows[0] == ["client", "asked", "completed", "late", "failed", "dropped", "last seen", "reasons"]
+    assert rows[0] == ["client", "selected", "completed", "late", "failed", "dropped", "last seen", "reasons"]
     assert {rows[1][0], rows[2][0]} == {"node-14", "node-16"}
     assert rows[1][6].startswith("2023-11-14 22:1")
     _, page = report(tmp_path / "run")
@@ -129,7 +129,7 @@ def test_events_are_listed_with_names_and_dates(tmp_path: Path) -> None:
     assert re.search(row, page)
 
 
-@pytest.mark.parametrize("late", ["drop", "feedback", "merge"])
+@pytest.mark.parametrize("late", ["drop", "learn", "merge"])
 def test_late_updates_that_were_merged_are_counted_and_no_others(late: str, tmp_path: Path) -> None:
     federation(tmp_path / "run", late=late)
     tables = read_run(tmp_path / "run")

@@ -540,7 +540,7 @@ def files(folder: Path) -> Iterator[Path]:
 
 
 def test_disk_use_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from enlist.flower import decisions as replaying
+    from enlist.flower.saving import decisions as replaying
 
     monkeypatch.setattr(replaying, "LONGEST_SEGMENT", 5_000)
     folder = tmp_path / "run"

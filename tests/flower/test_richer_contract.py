@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from flwr.app import Message
+from flwr.app import ArrayRecord, Message
 from flwr.serverapp.strategy import FedAvg, FedMedian
 
-from enlist.contract import Choice, Request, Selector, Told
-from enlist.errors import InputError
+from enlist.contract import Choice, Observation, Request, Selector
+from enlist.errors import InputError, MissingColumnError
 from enlist.flower import client
 from enlist.flower.fake import FakeGrid, FakeReply
 
@@ -43,7 +43,7 @@ class Measuring(Selector):
     def choose(self, request: Request) -> Choice:
         return request.pick(np.arange(min(request.k, len(request.available))))
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         self.seen = told.column("update_norm"), told.feedback.update
 
 
@@ -113,6 +113,67 @@ def test_updates_are_measured_if_the_selector_needs_them(mode: dict[str, Any]) -
     np.testing.assert_allclose(norms, [node * np.sqrt(7.0) for node in NODES])  # seven parameters, each moved by it
     assert sketches.shape == (4, 64)
     np.testing.assert_allclose(sketches / np.array(NODES)[:, None], np.tile(sketches[0] / 11.0, (4, 1)), atol=1e-9)
+
+
+def uneven(message: Message) -> FakeReply:
+    """Of 12 nodes two are slower than a round, one fails, and one is lost."""
+    node = node_of(message)
+    if node in (13, 14):
+        return FakeReply(1.0, error=(2, "boom") if node == 13 else (5, "Node Unavailable"))
+    return FakeReply(14.0 if node in (15, 16) else 1.0, reply(message, float(node)))
+
+
+MODES: list[dict[str, Any]] = [
+    {"late": "drop"},
+    {"late": "learn"},
+    {"late": "merge"},
+    {"shadow": True},
+    {"mode": "buffered", "concurrency": 6, "buffer": 4},
+]
+
+
+@pytest.mark.parametrize(
+    ("selector", "terms"),
+    [*((Measuring, terms) for terms in MODES), *(("divfl", terms) for terms in MODES if terms.get("late") != "merge")],
+)
+def test_updates_are_measured_with_late_failing_and_lost_nodes(
+    selector: Any, terms: dict[str, Any], tmp_path: Path
+) -> None:
+    """A late reply has an update, too; without one, the first of them ended the federation."""
+    clock = None
+    for rounds in (4, 9):  # the second start continues the first
+        grid = FakeGrid(range(11, 23), behaving(uneven), clock)
+        wrapped = run(grid, rounds, selector, k=6, deadline=10.0, folder=tmp_path / "run", most_often=None, **terms)
+        clock = grid.clock
+    assert wrapped.round == 9
+    found = [row["outcome"] for row in rows(tmp_path / "run", "participations.csv")]
+    assert {"completed", "failed", "dropped"} <= set(found)
+    assert ("arrived" in found) == (terms.get("late") in ("learn", "merge"))
+
+
+def test_the_update_of_a_late_reply_is_measured_against_the_model_that_it_was_sent() -> None:
+    told: list[tuple[int, float]] = []
+
+    class Listening(Measuring):
+        name = "listening"
+
+        def amend(self, told_late: Observation) -> None:
+            told.extend(zip(told_late.clients.tolist(), told_late.column("update_norm").tolist(), strict=True))
+            assert told_late.feedback.update is not None
+            assert np.isfinite(told_late.feedback.update).all()
+
+    run(FakeGrid(range(11, 17), behaving(uneven)), 5, Listening, k=6, deadline=10.0)
+    assert sorted(set(told)) == [(client, pytest.approx((client + 11) * np.sqrt(7.0))) for client in (4, 5)]
+
+
+def test_a_part_of_the_model_is_no_update_to_measure() -> None:
+    def part(message: Message) -> FakeReply:
+        content = reply(message, 1.0)
+        content["arrays"] = ArrayRecord({"0": content["arrays"]["0"]})
+        return FakeReply(1.0, content)
+
+    with pytest.raises(MissingColumnError, match="none of the 4 replies of round 1 holds the arrays that were sent"):
+        run(FakeGrid(NODES, behaving(part)), 1, "divfl", k=4)
 
 
 def test_label_counts_and_energy_come_with_introductions() -> None:

@@ -14,9 +14,10 @@ from flwr.serverapp.strategy import FedAdam, FedAvg
 
 import enlist
 from enlist.errors import InputError
-from enlist.flower import MovingAverage, Percentile, Selecting, client, deadlines
+from enlist.flower import MovingAverage, Percentile, Selecting, client
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.federation import ORPHANS
+from enlist.flower.terms import deadline_seconds
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, model, node_of, reply, run, selecting, values
@@ -46,7 +47,7 @@ def rounds_asked(grid: FakeGrid) -> list[list[int]]:
 
 def test_overcommitment_stops_at_k_and_the_rest_is_late() -> None:
     grid = FakeGrid(range(11, 31), taking(lambda node: node - 10.0))
-    wrapped = run(grid, 1, "cs-ucb", k=10, overcommit=1.5, deadline=100.0)
+    wrapped = run(grid, 1, "cs-ucb", k=10, over_commit=1.5, deadline=100.0)
     assert len(asked(grid)) == 15
     outcome = wrapped.selector.openings[1].outcome
     assert (outcome == enlist.Outcome.COMPLETED).sum() == 10
@@ -60,7 +61,7 @@ def test_a_failure_is_no_reply_to_stop_at() -> None:
         return FakeReply(1.0, error=(2, "boom")) if node_of(message) < 14 else FakeReply(5.0, reply(message))
 
     grid = FakeGrid(range(11, 17), behaving(train))
-    wrapped = run(grid, 1, "random", k=3, overcommit=2.0)
+    wrapped = run(grid, 1, "random", k=3, over_commit=2.0)
     assert wrapped.selector.counts.observed.sum() == 3
     assert grid.clock.now == pytest.approx(5.0, abs=0.2)
 
@@ -75,7 +76,7 @@ def test_who_is_busy_is_left_alone_until_it_replies() -> None:
 
 def test_late_replies_teach() -> None:
     grid = FakeGrid(range(11, 14), taking(lambda node: 12.0 if node == 11 else 1.0))
-    learned = run(grid, 4, "cs-ucb", k=3, deadline=10.0, late="feedback", most_often=None)
+    learned = run(grid, 4, "cs-ucb", k=3, deadline=10.0, late="learn", most_often=None)
     assert learned.selector.counts.observed[0] >= 1
     grid = FakeGrid(range(11, 14), taking(lambda node: 12.0 if node == 11 else 1.0))
     dropped = run(grid, 4, "cs-ucb", k=3, deadline=10.0, late="drop", most_often=None)
@@ -117,7 +118,7 @@ def test_late_replies_are_merged_on_the_present_model_with_less_weight(tmp_path:
     assert arrived[15:17] == ["1", "5.0"]
 
 
-@pytest.mark.parametrize("late", ["drop", "feedback"])
+@pytest.mark.parametrize("late", ["drop", "learn"])
 def test_late_replies_are_not_merged_otherwise(late: str) -> None:
     wrapped, _ = late_run(late=late)
     assert values(wrapped.result.arrays)[0][0] == pytest.approx(2.0)
@@ -194,7 +195,7 @@ def test_a_policy_learns_the_deadline() -> None:
     last = wrapped.selector.round
     assert last == 15
     assert len(wrapped.federation.recent) == 15
-    now = deadlines.seconds(wrapped.terms.deadline, 16, wrapped.federation.recent, 3600.0)
+    now = deadline_seconds(wrapped.terms.deadline, 16, wrapped.federation.recent, 3600.0)
     assert 12.0 < now < 20.0
 
 
@@ -410,7 +411,7 @@ def test_one_line_per_round_in_the_log(caplog: pytest.LogCaptureFixture) -> None
     assert (
         lines[0]
         .getMessage()
-        .startswith("enlist round=1 asked=4 completed=3 late=1 dropped=0 failed=0 arrived=0 open=1 waited=")
+        .startswith("enlist round=1 selected=4 completed=3 late=1 dropped=0 failed=0 arrived=0 open=1 waited=")
     )
     assert lines[1].enlist["round"] == 2  # type: ignore[attr-defined]
     logging.getLogger("flwr.enlist").setLevel(logging.NOTSET)

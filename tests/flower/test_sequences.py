@@ -35,9 +35,9 @@ PLAN = st.fixed_dictionaries(
         "online": st.lists(st.sets(st.sampled_from(NODES), min_size=1), min_size=1, max_size=8),
         "rounds": st.integers(1, 8),
         "k": st.integers(1, 6),
-        "overcommit": st.sampled_from([1.0, 1.5, 2.0]),
+        "over_commit": st.sampled_from([1.0, 1.5, 2.0]),
         "deadline": st.sampled_from([1.0, 10.0, 30.0]),
-        "late": st.sampled_from(["drop", "feedback", "merge"]),
+        "late": st.sampled_from(["drop", "learn", "merge"]),
         "selector": st.sampled_from(["random", "oort", "bsfl", "cs-ucb"]),
     }
 )
@@ -82,7 +82,7 @@ def test_everybody_who_was_asked_has_exactly_one_outcome(plan: dict[str, Any]) -
             grid,
             plan["selector"],
             k=plan["k"],
-            overcommit=plan["overcommit"],
+            over_commit=plan["over_commit"],
             deadline=plan["deadline"],
             late=plan["late"],
             patience=100.0,

@@ -263,7 +263,7 @@ def test_a_function_that_chooses_nonsense(rows: Any) -> None:
         (3, {}, InputError, "selector is 3"),
         ("oort", {"k": 0}, InputError, "k is 0"),
         ("oort", {"deadline": -1}, InputError, "deadline is -1"),
-        ("oort", {"overcommit": 0.5}, InputError, "overcommit is 0.5"),
+        ("oort", {"over_commit": 0.5}, InputError, "over_commit is 0.5"),
         ("oort", {"late": "never"}, InputError, "late is 'never'"),
         ("oort", {"staleness": "old"}, InputError, "staleness is 'old'"),
         ("oort", {"identify": "maybe"}, InputError, "identify is 'maybe'"),
@@ -272,7 +272,7 @@ def test_a_function_that_chooses_nonsense(rows: Any) -> None:
         ("oort", {"most_often": 0.5}, InputError, "most_often is 0.5"),
         ("oort", {"keys": {"los": "x"}}, UnknownNameError, "Did you mean 'loss'"),
         ("oort", {"resume": True}, InputError, "resume=True without a folder"),
-        ("oort", {"shadow": True, "overcommit": 1.5}, InputError, "shadow leaves everything to Flower"),
+        ("oort", {"shadow": True, "over_commit": 1.5}, InputError, "shadow leaves everything to Flower"),
     ],
 )
 def test_wrong_terms_are_refused_at_once(selector: Any, terms: Any, error: Any, message: str) -> None:

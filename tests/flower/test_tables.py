@@ -19,7 +19,7 @@ from enlist.cli.app import app
 from enlist.errors import InputError
 from enlist.flower import NoNodesError, replay
 from enlist.flower.fake import FakeGrid, FakeReply
-from enlist.flower.tables import FLOWER_TABLES
+from enlist.flower.saving.tables import FLOWER_TABLES
 from enlist.report.flower import shadow_sections, shadow_table
 from enlist.runs import read_run
 from enlist.runs.scores import run_scores, times_selected
@@ -59,9 +59,9 @@ def test_the_tables_are_those_of_a_simulation(tmp_path: Path) -> None:
     assert tables.result == {"status": "finished", "rounds": 8, "time": wrapped.elapsed}
     rounds = tables.rounds
     assert rounds["round"].tolist() == list(range(1, 9))
-    assert (rounds["asked"] == 6).all()
+    assert (rounds["selected"] == 6).all()
     parts = rounds["completed"] + rounds["late"] + rounds["dropped"] + rounds["failed"]
-    assert (parts == rounds["asked"]).all()
+    assert (parts == rounds["selected"]).all()
     assert (np.diff(rounds["start"]) > 0).all()
     assert np.allclose(rounds["end"] - rounds["start"], rounds["duration"])
     assert rounds["accuracy"].tolist() == pytest.approx([0.5] * 8)
@@ -100,7 +100,7 @@ def test_rows_of_participations(tmp_path: Path) -> None:
     outcomes = set(table["outcome"].tolist())
     assert {"completed", "failed", "dropped", "late"} <= outcomes
     done = table["outcome"] == "completed"
-    assert (table["weight"][done] == table["samples"][done]).all()
+    assert (table["weight"][done] == table["num_examples"][done]).all()
     assert (table["compute"][done] <= table["latency"][done]).all(), "a claim of 99 s is cut to what it can have been"
     failed = np.flatnonzero(table["outcome"] == "failed")
     assert table["reason"][failed[0]] == "<class 'ValueError'>:<'a, b'>"
@@ -113,7 +113,7 @@ def test_rows_of_participations(tmp_path: Path) -> None:
     assert clients["client"].tolist() == list(range(30))
     heard = wrapped.selector.counts.observed > 0
     assert all(name.startswith("phone-") for name in clients["id"][heard].tolist())
-    assert np.isfinite(clients["samples"][heard]).all()
+    assert np.isfinite(clients["num_examples"][heard]).all()
     assert clients["node"].tolist() == list(map(float, NODES))
 
 
@@ -156,13 +156,13 @@ def test_in_the_shadow_flower_chooses_and_the_selector_watches(tmp_path: Path) -
     wrapped = run(grid, 6, "oort", strategy=strategy, k=6, folder=tmp_path / "run", shadow=True)
     assert len(grid.sent) == 54
     table = read_table(tmp_path / "run" / "shadow.csv")
-    assert [int(table["asked"][table["round"] == number].sum()) for number in range(1, 7)] == [9] * 6
+    assert [int(table["selected"][table["round"] == number].sum()) for number in range(1, 7)] == [9] * 6
     assert [int(table["wanted"][table["round"] == number].sum()) for number in range(1, 7)] == [6] * 6
     assert wrapped.selector.counts.selected.sum() == 54, "it was told of all that Flower asked"
-    asked = np.bincount(table["client"][table["asked"] == 1].astype(int), minlength=30)
+    asked = np.bincount(table["client"][table["selected"] == 1].astype(int), minlength=30)
     assert wrapped.selector.counts.selected.tolist() == asked.tolist()
     assert {"completed", "failed", "dropped"} <= set(table["outcome"].tolist())
-    slow = (table["asked"] == 1) & (table["client"] % 10 == 3)
+    slow = (table["selected"] == 1) & (table["client"] % 10 == 3)
     assert table["latency"][slow] == pytest.approx(40.0, abs=1e-5), "Flower waits for them"
     durations = wrapped.selector.state.duration
     assert (durations[np.unique(table["client"][slow]).astype(int)] == 30.0).all(), "the selector would not have"
@@ -197,7 +197,7 @@ def test_in_the_shadow_nobody_is_wanted_more_often_than_it_would_be_asked(tmp_pa
         return FakeReply(1.0, reply(message))
 
     found = {}
-    for shadow, column in ((False, "asked"), (True, "wanted")):
+    for shadow, column in ((False, "selected"), (True, "wanted")):
         for rounds in (4, 12):  # a resumption on the way
             strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=1)
             terms = {"strategy": strategy, "k": 3, "folder": tmp_path / column, "shadow": shadow}
@@ -205,8 +205,8 @@ def test_in_the_shadow_nobody_is_wanted_more_often_than_it_would_be_asked(tmp_pa
         table = read_table(tmp_path / column / ("shadow.csv" if shadow else "participations.csv"))
         rows = table["wanted"] == 1 if shadow else table["round"] > 0
         found[column] = [table["client"][rows & (table["round"] == number)].tolist() for number in range(1, 13)]
-    assert len({tuple(clients) for clients in found["asked"]}) > 1
-    assert found["wanted"] == found["asked"]
+    assert len({tuple(clients) for clients in found["selected"]}) > 1
+    assert found["wanted"] == found["selected"]
 
 
 def test_watching_leaves_no_trace_in_what_is_chosen(tmp_path: Path) -> None:
@@ -255,12 +255,12 @@ def test_in_the_shadow_waiting_is_bounded_too() -> None:
         wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)
 
 
-@pytest.mark.parametrize("late", ["drop", "feedback", "merge"])
+@pytest.mark.parametrize("late", ["drop", "learn", "merge"])
 @pytest.mark.parametrize("selector", ["oort", "bsfl", "random", "cs-ucb-q", "refl", "safa", "e3cs", "rbcs-f"])
 def test_a_recorded_federation_replayed_gives_the_same_selections(selector: str, late: str, tmp_path: Path) -> None:
     grid = FakeGrid(NODES, behaving(train, num_examples=10))
     folder = tmp_path / "run"
-    wrapped = selecting(grid, selector, k=6, late=late, overcommit=1.3, folder=folder)
+    wrapped = selecting(grid, selector, k=6, late=late, over_commit=1.3, folder=folder)
     coming = {2: range(11, 31), 5: range(15, 61), 8: NODES}
     wrapped.start(
         grid=grid,
@@ -335,7 +335,7 @@ def test_replaying_a_class_of_ones_own(tmp_path: Path) -> None:
 
 
 def test_events_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from enlist.flower import folder as state
+    from enlist.flower.saving import folder as state
 
     monkeypatch.setattr(state, "MOST_EVENTS", 5)
 

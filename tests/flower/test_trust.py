@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from enlist import Clients
 from enlist.flower.fake import FakeGrid, FakeReply
-from enlist.flower.trust import WINDOW, Claims, resting
+from enlist.flower.replies.trust import WINDOW, Claims, resting
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, node_of, reply, run

@@ -7,15 +7,17 @@
 
 The modules, in the order in which a stranger reads them:
 
-    wrapper       with_selector, the one line that changes in an app; terms and deadlines: what it was told
-    strategy      Selecting: Flower's loop, from the start to the result
-    training      one round: choose, send, wait, aggregate, tell; round: what is known of it
+    wrapper       with_selector, the one line that changes in an app; terms: what it was told, deadlines among it
+    selecting     Selecting: Flower's loop, from the start to the result
+    rounds/       training: choose, send, wait, aggregate, tell; buffered: the same without waiting for all;
+                  round: what is known of one; evaluations: by clients
     federation    nodes as the selector's clients; nodes: which is which; selector: where the selector comes from
-    grid          the messages that are open; replies and arrays: what comes back; late: what comes too late
-    trust         what is believed of it; evaluations: of evaluations; privacy: noise that fits
-    strategies    which strategies can be wrapped, and how
-    folder        where a run is kept; checkpoint, decisions and tables: what is in it
-    client, keys  the client's side; fake: a grid for tests; legacy: the old API; personal: a model for one node
+    grid          the messages that are open
+    replies/      reply and arrays: what comes back; updates: what it changes, in time or late; trust: what is believed
+    strategies    which strategies can be wrapped, and how; privacy: noise that fits, secure aggregation
+    saving/       folder: where a run is kept; checkpoint, decisions and tables: what is in it
+    client, keys  the client's side; fake: a grid for tests
+    legacy        the old API; personal: a model for one node
 
 Importing it brings in neither PyTorch nor, before it is used, the server's side: a ClientApp starts a process for
 every message, and `enlist.flower.client` is all that it needs.
@@ -34,21 +36,21 @@ except ModuleNotFoundError:
 from enlist.flower import client
 
 if TYPE_CHECKING:
-    from enlist.flower.deadlines import MovingAverage, Percentile
-    from enlist.flower.decisions import replay
     from enlist.flower.grid import NoNodesError
-    from enlist.flower.round import NoUpdateError, RoundResult
-    from enlist.flower.strategy import Selecting
+    from enlist.flower.rounds.round import NoUpdateError, RoundResult
+    from enlist.flower.saving.decisions import replay
+    from enlist.flower.selecting import Selecting
+    from enlist.flower.terms import MovingAverage, Percentile
     from enlist.flower.wrapper import with_selector
 
 _PLACES = {
-    "MovingAverage": "deadlines",
+    "MovingAverage": "terms",
     "NoNodesError": "grid",
-    "NoUpdateError": "round",
-    "Percentile": "deadlines",
-    "RoundResult": "round",
-    "Selecting": "strategy",
-    "replay": "decisions",
+    "NoUpdateError": "rounds.round",
+    "Percentile": "terms",
+    "RoundResult": "rounds.round",
+    "Selecting": "selecting",
+    "replay": "saving.decisions",
     "with_selector": "wrapper",
 }
 

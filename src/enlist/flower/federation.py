@@ -18,11 +18,11 @@ from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
-from enlist.flower.deadlines import RECENT_ROUNDS
 from enlist.flower.nodes import NodeTable, matching, other_classes, without_ids
-from enlist.flower.replies import REASON, Introduction, Reply
+from enlist.flower.replies.reply import MEASURED, REASON, SKETCH_NUMBERS, Introduction, Reply
+from enlist.flower.replies.trust import COLUMNS, WINDOW, Claims, resting
 from enlist.flower.selector import FunctionSelector, SelectorSource
-from enlist.flower.trust import COLUMNS, WINDOW, Claims, resting
+from enlist.flower.terms import RECENT_ROUNDS
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 
 ORPHANS = 100
@@ -52,7 +52,7 @@ class FlowerFederation:
         source: SelectorSource,
         *,
         clients: Clients | None = None,
-        late: str = "feedback",
+        late: str = "learn",
         quantile: float | None = 0.9,
         most_often: float | None = 3.0,
         log: Path | None = None,
@@ -89,7 +89,7 @@ class FlowerFederation:
             selector.naming = self._names
         if self.asynchronous:  # a node may be at work through any number of asks
             selector.max_open = checks.MOST_WHOLE
-        self.books = Books(selector, late="drop" if self.late == "drop" else "await", log=self.log)
+        self.books = Books(selector, late="drop" if self.late == "drop" else "learn", log=self.log)
         if len(self.claims.loss) < len(selector.clients):
             self.claims.grow(len(selector.clients) - len(self.claims.loss))
 
@@ -319,10 +319,9 @@ class FlowerFederation:
             columns[name] = self.claims.cut(name, values, self.quantile)
         if "update_norm" in self.source.needs:
             columns["update_norm"] = np.array([reply.update_norm for reply in done])
-        sketches = [reply.sketch for reply in done]
-        if known := [sketch for sketch in sketches if sketch is not None]:
-            unknown = np.full(len(known[0]), np.nan)
-            columns["update"] = np.stack([unknown if sketch is None else sketch for sketch in sketches])
+        if "update" in self.source.needs:
+            unknown = np.full(SKETCH_NUMBERS, np.nan)  # of a late reply whose model is no longer kept
+            columns["update"] = np.stack([unknown if reply.sketch is None else reply.sketch for reply in done])
         return clients, columns
 
     def lacking(self, reply: Reply) -> list[str]:
@@ -339,6 +338,15 @@ class FlowerFederation:
                 f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round {number} "
                 f"carries it; {keys.way_to_send(need)}."
             )
+
+        for need in sorted(self.source.needs & MEASURED - self.seen):
+            if all(math.isnan(reply.update_norm) for reply in done):
+                raise MissingColumnError(
+                    f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round "
+                    f"{number} holds the arrays that were sent, so that there is no update to measure; reply with the "
+                    "whole model, or choose a selector that does without."
+                )
+            self.seen.add(need)
 
     def _check_round(self, metrics: RoundMetrics | None, number: int) -> None:
         for need in sorted(need for need in self.source.needs if need.startswith("round.")):

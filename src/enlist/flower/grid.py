@@ -20,7 +20,7 @@ from flwr.serverapp import Grid
 
 from enlist._internal.text import printable
 from enlist.errors import EnlistError
-from enlist.flower.replies import REASON, Instruction, Reply
+from enlist.flower.replies.reply import REASON, Instruction, Reply
 
 SHORTEST_POLL = 0.1
 """Seconds between two looks for replies, at least; the most is agreed."""

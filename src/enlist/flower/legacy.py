@@ -20,23 +20,23 @@ from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys, privacy
-from enlist.flower.arrays import record_from, tensors_of
-from enlist.flower.checkpoint import plain_settings, saved_model, unpack_strategy
 from enlist.flower.federation import FlowerFederation
-from enlist.flower.folder import FederationFolder
 from enlist.flower.grid import LOGGER, Clock, Messenger, NoNodesError, TimedClient, node_of
-from enlist.flower.replies import REASON, Reply, measured
-from enlist.flower.round import Round, UpdateMonitor
+from enlist.flower.replies.arrays import record_from, tensors_of
+from enlist.flower.replies.reply import MEASURED, REASON, Reply, measured
+from enlist.flower.rounds.round import Round, UpdateMonitor
+from enlist.flower.saving.checkpoint import plain_settings, saved_model, unpack_strategy
+from enlist.flower.saving.folder import FederationFolder
+from enlist.flower.saving.tables import TableWriter
 from enlist.flower.selector import SelectorSource
 from enlist.flower.strategies import Forwarding
-from enlist.flower.tables import TableWriter
 from enlist.flower.terms import Terms
 from enlist.records import Outcome, RoundMetrics
 
 DEADLINE = 3600.0
 """Seconds that the selector is told: the old API's `round_timeout` is known to the server alone."""
 
-NEW_API_ONLY = ["deadline", "overcommit", "late", "staleness", "min_replies", "stop_without_update", "identify"]
+NEW_API_ONLY = ["deadline", "over_commit", "late", "staleness", "min_replies", "stop_without_update", "identify"]
 NEW_API_ONLY += ["shadow", "on_round", "mode"]
 
 
@@ -142,6 +142,11 @@ class LegacySelecting(Forwarding, Strategy):
 
     def __init__(self, strategy: Any, source: SelectorSource, terms: Terms, clients: Clients | None = None) -> None:
         self.strategy, self.source, self.terms = strategy, source, terms
+        if lacking := sorted(source.needs & MEASURED):
+            raise InputError(
+                f"selector '{source.name}' needs {' and '.join(lacking)}, which is not measured under Flower's old "
+                "API; choose another, or port the app to the new API (docs/flower-porting.md)."
+            )
         self.federation = FlowerFederation(source, clients=clients, quantile=terms.clip, most_often=terms.most_often)
         self.initial = plain_settings(strategy)
         self.round, self.started, self.elapsed = 0, self.clock.time(), 0.0
@@ -317,7 +322,7 @@ class LegacySelecting(Forwarding, Strategy):
         number = self.round if self.current is None else self.current.number
         loss, metrics = self.strategy.aggregate_evaluate(number, results, failures)
         if self.current is not None:
-            ended = {"evaluate_asked": len(results) + len(failures), "evaluate_completed": len(results)}
+            ended = {"evaluate_selected": len(results) + len(failures), "evaluate_completed": len(results)}
             self.current.evaluations = {**ended, "evaluate_failed": len(failures)}
             self._settle(self._measured(loss, metrics))
         return loss, metrics

@@ -22,7 +22,7 @@ from enlist.clients import CLIENT_COLUMNS, Clients
 from enlist.errors import MissingColumnError, StateFileError
 from enlist.flower import keys
 from enlist.flower.grid import LOGGER, Messenger, NoNodesError
-from enlist.flower.replies import LOST, Introduction, Reply, error_text, introduced
+from enlist.flower.replies.reply import LOST, Introduction, Reply, error_text, introduced
 from enlist.flower.terms import Terms
 
 if TYPE_CHECKING:

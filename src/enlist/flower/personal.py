@@ -30,13 +30,13 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.errors import InputError
-from enlist.flower.arrays import examined, misshapen, records_of, shapes_of, unweighed, weight_of
 from enlist.flower.federation import FlowerFederation
-from enlist.flower.folder import refuse_packed
 from enlist.flower.grid import LOGGER, Clock, Messenger
-from enlist.flower.late import Model, model_of, record_of
 from enlist.flower.nodes import QUERY, NodeManager
-from enlist.flower.replies import Reply, measured
+from enlist.flower.replies.arrays import examined, misshapen, records_of, shapes_of, unweighed, weight_of
+from enlist.flower.replies.reply import Reply, measured
+from enlist.flower.replies.updates import Model, model_of, record_of
+from enlist.flower.saving.folder import refuse_packed
 from enlist.flower.selector import SelectorSource
 from enlist.flower.terms import Terms
 from enlist.personal.arms import Arms
@@ -51,10 +51,10 @@ from enlist.runs.folder import RunFolder, Saves
 NOTHING = np.zeros(0)
 
 
-class Trained(NamedTuple):
+class NodeModel(NamedTuple):
     """A model that a node has trained, and on how many examples.
 
-    >>> Trained({}, 10.0).examples
+    >>> NodeModel({}, 10.0).examples
     10.0
     """
 
@@ -266,11 +266,11 @@ class Personalising(Strategy):
             self.decision = self.rule.start(arms, np.random.default_rng(self.seed), self.explore)
         return self.decision
 
-    def _train(self, grid: Grid, number: int, asked: Mapping[int, int]) -> dict[int, Trained]:
+    def _train(self, grid: Grid, number: int, asked: Mapping[int, int]) -> dict[int, NodeModel]:
         """The models of those who answered in time with something that can be used, by worker."""
         content = RecordDict({"arrays": record_of(self.model), "config": self._numbered(self.configs[0], number)})
         messages = [Message(content=content, dst_node_id=node, message_type=MessageType.TRAIN) for node in asked]
-        found: dict[int, Trained] = {}
+        found: dict[int, NodeModel] = {}
         for reply, content in self._exchange(grid, messages, "train", number):
             records = records_of(content)
             shapes, fault = examined(records)
@@ -279,7 +279,7 @@ class Personalising(Strategy):
                 LOGGER.warning("enlist refused: node %d: %s", reply.node, fault)
                 continue
             model = model_of(next(iter(records.arrays.values())))
-            found[asked[reply.node]] = Trained(model, weight_of(records, self.weight_key))
+            found[asked[reply.node]] = NodeModel(model, weight_of(records, self.weight_key))
         return found
 
     def _score(self, grid: Grid, number: int, node: int, models: Sequence[Model]) -> list[tuple[float, float]]:
@@ -310,7 +310,7 @@ class Personalising(Strategy):
                 self.node_manager.introduce(reply)
         return [reply for reply in replies if reply.kind != QUERY]
 
-    def _average(self, group: Sequence[Trained]) -> Model:
+    def _average(self, group: Sequence[NodeModel]) -> Model:
         """The mean by numbers of examples, in the order of workers."""
         total = sum(one.examples for one in group)
         return {
@@ -378,7 +378,7 @@ class Personalising(Strategy):
         seats = [nodes.nodes[seat] if (seat := nodes.named(name)) is not None else None for name in names]
         told = [self.node_manager.introductions.get(node or 0) for node in seats]
         samples = [math.nan if one is None or one.num_examples is None else one.num_examples for one in told]
-        return {"worker": np.array(names), "samples": np.array(samples), "poison": np.full(len(names), "")}
+        return {"worker": np.array(names), "num_examples": np.array(samples), "poison": np.full(len(names), "")}
 
     def _ending(self, status: str) -> dict[str, Any]:
         decision = self._decision

@@ -51,8 +51,8 @@ def check(strategy: Any, terms: Terms) -> None:
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
-    >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=10), Terms(k=10, overcommit=1.3))
-    >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=13), Terms(k=10, overcommit=1.3))
+    >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=10), Terms(k=10, over_commit=1.3))
+    >>> check(Private(FedAvg(), 0.5, 1.0, num_sampled_clients=13), Terms(k=10, over_commit=1.3))
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: ...adds noise for num_sampled_clients=13, but 13 nodes would be asked for k=10 updates...
@@ -74,7 +74,7 @@ def check(strategy: Any, terms: Terms) -> None:
         if terms.number_to_ask != terms.k:
             raise InputError(
                 f"{name} counts what privacy was spent in its accountant, for exactly {sampled} updates of {sampled} "
-                f"nodes, but {terms.number_to_ask} nodes would be asked; leave out overcommit=, or the accountant."
+                f"nodes, but {terms.number_to_ask} nodes would be asked; leave out over_commit=, or the accountant."
             )
         if terms.folder is not None:
             raise InputError(

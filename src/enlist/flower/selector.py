@@ -16,8 +16,8 @@ from enlist._internal.importing import source_digest
 from enlist._internal.text import function_name
 from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.clients import Clients
-from enlist.contract import Choice, Request, Selector, Told
-from enlist.errors import EnlistError, InputError, UnknownNameError
+from enlist.contract import Choice, Observation, Request, Selector
+from enlist.errors import EnlistError, InputError, MissingColumnError, UnknownNameError
 from enlist.methods import Method
 from enlist.selectors import AnyMethod
 from enlist.state import State, column
@@ -116,14 +116,14 @@ class FunctionSelector(Selector[FunctionSettings, FunctionState]):
             )
         return request.pick(rows.astype(np.int64))
 
-    def learn(self, told: Told) -> None:
+    def learn(self, told: Observation) -> None:
         done = told.completed
         self.state.last_round[told.clients[done]] = told.selection.round
         for name in LEARNED:
             values, known = told.column(name), done & ~np.isnan(told.column(name))
             getattr(self.state, name)[told.clients[known]] = values[known]
 
-    def amend(self, told: Told) -> None:
+    def amend(self, told: Observation) -> None:
         self.learn(told)
 
 
@@ -157,6 +157,7 @@ class SelectorSource:
                 raise InputError("settings and preset were given beside a configured selector; configure it with them.")
             fields = dataclasses.fields(selector.settings)
             own = {field.name: getattr(selector.settings, field.name) for field in fields}
+            _check_measured(selector.name, selector.needs)
             return cls(type(selector), selector.seed, selector.preset, own, selector, selector.needs)
         if isinstance(selector, str | type | Method | Mapping):
             method = selectors.method(selector)
@@ -170,6 +171,7 @@ class SelectorSource:
                 "enlist.Selector, or a function (table, k) -> rows of the table."
             )
         needs, seed = _probed(kind, given, preset, seed)
+        _check_measured(kind.name, needs)
         return cls(kind, seed, preset, given, None, needs)
 
     @property
@@ -194,6 +196,14 @@ class SelectorSource:
         found = {"name": self.name, "preset": self.preset, "settings": values}
         own = self.kind is not FunctionSelector and selectors.is_code(Method(self.kind).name)
         return {**found, "source": source_digest(self.kind)} if own else found
+
+
+def _check_measured(name: str, needs: frozenset[str]) -> None:
+    if "contribution" in needs:
+        raise MissingColumnError(
+            f"selector '{name}' needs contribution, what each update does for the loss on the server's data, and here "
+            "nobody measures it; choose another selector, or simulate the federation: enlist.simulation does."
+        )
 
 
 def _probed(

@@ -273,7 +273,7 @@ def check(strategy: Any, terms: Terms) -> None:
     if terms.late == "merge" and (isinstance(base, UNWEIGHED) or base is not strategy):
         raise InputError(
             f"{name} does not average replies by weight, so a late reply cannot be merged with less weight; use "
-            "late='feedback' or late='drop'."
+            "late='learn' or late='drop'."
         )
 
 
@@ -292,3 +292,25 @@ def undercut(strategy: Strategy, terms: Terms) -> list[tuple[str, str, int]]:
     if terms.min_nodes is not None and terms.min_nodes < base.min_available_nodes:
         found.append(("min_available_nodes", f"min_nodes={terms.min_nodes}", int(base.min_available_nodes)))
     return found
+
+
+def check_weighable(strategy: Strategy, name: str, late: str) -> None:
+    """Refuse weights of a selector where the strategy does not average by weights, or averages late replies as well.
+
+    >>> from flwr.serverapp.strategy import FedMedian
+    >>> check_weighable(FedMedian(), "clustered", "learn")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: selector 'clustered' weighs updates itself, and FedMedian does not average by weights...
+    """
+    base = innermost(strategy)
+    if isinstance(base, UNWEIGHED) or base is not strategy:
+        raise InputError(
+            f"selector '{name}' weighs updates itself, and {type(strategy).__name__} does not average by weights; use "
+            "FedAvg or one of its kin, or another selector."
+        )
+    if late == "merge":
+        raise InputError(
+            f"selector '{name}' weighs updates itself, so a late reply has no weight to be merged with; use "
+            "late='learn' or late='drop'."
+        )

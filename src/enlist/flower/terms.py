@@ -1,41 +1,159 @@
-"""The terms of a federation: how many nodes, how long to wait, what to do with late replies, where to keep things."""
+"""The terms of a federation: how many nodes, how long to wait, what to do with late replies, where to keep things.
+
+A deadline is a number of seconds, or a policy: a function of the round and of recent latencies. A policy holds no state
+of its own: what it looks at is kept, and saved, by whoever asks it. Any function will do:
+
+    deadline=lambda number, recent: 300.0 if number <= 3 else 60.0
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from enlist._internal import checks
+import numpy as np
+
+from enlist._internal import aliases, checks
 from enlist._internal.text import function_name
+from enlist._internal.typing import FloatArray
 from enlist.errors import InputError, unknown
-from enlist.flower import deadlines, keys, late
-from enlist.flower.deadlines import Policy
+from enlist.flower import keys
 from enlist.flower.grid import SHORTEST_POLL
-from enlist.flower.late import Weighting
+from enlist.flower.replies.updates import Weighting, checked_weighting
 
 OWN_KEYS = (*keys.CLAIMS, "seconds", "round.accuracy", "round.loss")
+
+Policy = Callable[[int, Sequence[FloatArray]], float]
+"""(number of the round, latencies of recent rounds, newest last) -> seconds. Who was late counts as the time waited."""
+
+RECENT_ROUNDS = 50
+
+
+@dataclasses.dataclass(frozen=True)
+class Percentile:
+    """factor times a percentile of the latencies of the last `window` rounds; `start` until there are any.
+
+    Late nodes count as the time that was waited for them, so a deadline that is too short grows by itself.
+
+    >>> policy = Percentile(percentile=50.0, factor=2.0, start=300.0)
+    >>> policy(1, []), policy(2, [np.array([5.0, 6.0, 30.0])])
+    (300.0, 12.0)
+    """
+
+    percentile: float = 90.0
+    factor: float = 1.5
+    start: float = 600.0
+    least: float = 1.0
+    window: int = 20
+
+    def __post_init__(self) -> None:
+        checks.finite("percentile", self.percentile, 0.0, 100.0)
+        checks.above_zero("factor", self.factor)
+        checks.seconds("start", self.start)
+        checks.seconds("least", self.least)
+        checks.whole("window", self.window, minimum=1)
+
+    def __call__(self, number: int, recent: Sequence[FloatArray]) -> float:
+        """Seconds that round `number` waits."""
+        known = np.concatenate([np.zeros(0), *recent[-self.window :]])
+        if not len(known):
+            return self.start
+        return max(self.factor * float(np.percentile(known, self.percentile)), self.least)
+
+
+@dataclasses.dataclass(frozen=True)
+class MovingAverage:
+    """factor times a moving average, which takes in a percentile of each round's latencies with weight alpha.
+
+    >>> policy = MovingAverage(factor=2.0, alpha=0.5, percentile=50.0, start=20.0)
+    >>> policy(1, []), policy(2, [np.array([5.0, 6.0, 30.0])])
+    (20.0, 16.0)
+    """
+
+    factor: float = 2.0
+    percentile: float = 50.0
+    alpha: float = 0.25
+    start: float = 600.0
+    least: float = 1.0
+
+    def __post_init__(self) -> None:
+        checks.above_zero("factor", self.factor)
+        checks.finite("percentile", self.percentile, 0.0, 100.0)
+        checks.finite("alpha", self.alpha, 0.0, 1.0)
+        checks.seconds("start", self.start)
+        checks.seconds("least", self.least)
+
+    def __call__(self, number: int, recent: Sequence[FloatArray]) -> float:
+        """Seconds that round `number` waits."""
+        average = self.start / self.factor
+        for latencies in recent:
+            if len(latencies):
+                average += self.alpha * (float(np.percentile(latencies, self.percentile)) - average)
+        return max(self.factor * average, self.least)
+
+
+def deadline_seconds(policy: float | Policy | None, number: int, recent: Sequence[FloatArray], longest: float) -> float:
+    """What a policy says for a round, checked, and never more than `longest`.
+
+    >>> deadline_seconds(90.0, 1, [], longest=60.0), deadline_seconds(None, 1, [], longest=60.0)
+    (60.0, 60.0)
+    >>> deadline_seconds(lambda number, recent: -1.0, 4, [], longest=60.0)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: the deadline policy gave -1.0 for round 4; it must give seconds above 0.
+    """
+    if policy is None:
+        return longest
+    if not callable(policy):
+        return min(policy, longest)
+    given = policy(number, recent)
+    if isinstance(given, bool) or not isinstance(given, int | float | np.number) or not float(given) > 0:
+        raise InputError(f"the deadline policy gave {given!r} for round {number}; it must give seconds above 0.")
+    return min(float(given), longest)
+
+
+def checked_deadline(policy: float | Policy | None) -> float | Policy | None:
+    """A deadline as a user gave it, refused if it is neither seconds nor a function.
+
+    >>> checked_deadline(60), checked_deadline(None)
+    (60.0, None)
+    """
+    if policy is None or callable(policy):
+        return policy
+    return checks.seconds("deadline", policy)
+
+
+def described_deadline(policy: float | Policy | None) -> float | str | None:
+    """A deadline for the configuration that a run leaves.
+
+    >>> described_deadline(Percentile(start=60.0))
+    'Percentile(percentile=90.0, factor=1.5, start=60.0, least=1.0, window=20)'
+    """
+    if policy is None or isinstance(policy, float):
+        return None if policy is None or math.isinf(policy) else policy
+    return repr(policy) if dataclasses.is_dataclass(policy) else function_name(policy)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Terms:
     """What `with_selector` was told, checked; see there.
 
-    >>> Terms(k=10, overcommit=1.3, deadline=60).deadline
+    >>> Terms(k=10, over_commit=1.3, deadline=60).deadline
     60.0
     >>> Terms(k=10, late="mrege")
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: late is 'mrege'. Did you mean 'merge'? Allowed: drop, feedback, merge.
+    enlist.errors.InputError: late is 'mrege'. Did you mean 'merge'? Allowed: drop, learn, merge.
     """
 
     k: int
     deadline: float | Policy | None = None
-    overcommit: float = 1.0
-    late: str = "feedback"
+    over_commit: float = 1.0
+    late: str = "learn"
     staleness: Weighting | None = None
     min_nodes: int | None = None
     min_replies: int = 1
@@ -63,11 +181,11 @@ class Terms:
     def __post_init__(self) -> None:
         put = object.__setattr__
         put(self, "k", checks.whole("k", self.k, minimum=1))
-        put(self, "deadline", deadlines.checked(self.deadline))
-        put(self, "overcommit", checks.finite("overcommit", self.overcommit, 1.0))
-        checks.one_of("late", self.late, ("drop", "feedback", "merge"))
+        put(self, "deadline", checked_deadline(self.deadline))
+        put(self, "over_commit", checks.finite("over_commit", self.over_commit, 1.0))
+        put(self, "late", aliases.late(self.late))
         checks.one_of("mode", self.mode, ("synchronous", "buffered"))
-        put(self, "staleness", late.checked(self.weighting))
+        put(self, "staleness", checked_weighting(self.weighting))
         self._check_mode()
         if self.min_nodes is not None:
             checks.whole("min_nodes", self.min_nodes, minimum=1)
@@ -75,7 +193,7 @@ class Terms:
         if self.min_replies > self.number_to_ask:
             raise InputError(
                 f"min_replies is {self.min_replies}, and {self.number_to_ask} nodes are asked in a round; lower it, or "
-                "ask more (k, overcommit)."
+                "ask more (k, over_commit)."
             )
         checks.whole("warn_without_update", self.warn_without_update, minimum=1)
         if self.stop_without_update is not None:
@@ -95,9 +213,9 @@ class Terms:
         for name in self.keys or {}:
             if name not in OWN_KEYS:
                 raise unknown("key", name, OWN_KEYS, owner="keys")
-        if self.shadow and (self.late == "merge" or self.overcommit != 1.0 or self.min_replies > 1):
+        if self.shadow and (self.late == "merge" or self.over_commit != 1.0 or self.min_replies > 1):
             raise InputError(
-                "shadow leaves everything to Flower: late='merge', overcommit and min_replies do not go with it."
+                "shadow leaves everything to Flower: late='merge', over_commit and min_replies do not go with it."
             )
 
     def _check_mode(self) -> None:
@@ -157,10 +275,10 @@ class Terms:
     def number_to_ask(self) -> int:
         """How many nodes are asked so that k reply.
 
-        >>> Terms(k=10, overcommit=1.3).number_to_ask, Terms(k=3).number_to_ask
+        >>> Terms(k=10, over_commit=1.3).number_to_ask, Terms(k=3).number_to_ask
         (13, 3)
         """
-        return math.ceil(self.k * self.overcommit - 1e-9)
+        return math.ceil(self.k * self.over_commit - 1e-9)
 
     def described(self) -> dict[str, Any]:
         """For the configuration that a run leaves."""
@@ -168,8 +286,8 @@ class Terms:
         return {
             **({**buffered, "max_staleness": self.max_staleness} if self.buffered else {}),
             "k": self.k,
-            "deadline": deadlines.described(self.deadline),
-            "overcommit": self.overcommit,
+            "deadline": described_deadline(self.deadline),
+            "over_commit": self.over_commit,
             "late": self.late,
             "staleness": function_name(self.staleness) if callable(self.staleness) else self.staleness,
             "patience": self.patience,

@@ -8,16 +8,17 @@ from typing import Any, cast
 
 from flwr.serverapp.strategy import Strategy
 
+from enlist._internal import aliases
 from enlist.clients import Clients
 from enlist.contract import Selector
+from enlist.errors import InputError
 from enlist.flower import privacy, strategies
-from enlist.flower.deadlines import Policy
-from enlist.flower.folder import refuse_packed
-from enlist.flower.late import Weighting
-from enlist.flower.round import Hook
+from enlist.flower.replies.updates import Weighting
+from enlist.flower.rounds.round import Hook
+from enlist.flower.saving.folder import refuse_packed
+from enlist.flower.selecting import Selecting
 from enlist.flower.selector import Function, SelectorSource
-from enlist.flower.strategy import Selecting
-from enlist.flower.terms import Terms
+from enlist.flower.terms import Policy, Terms
 from enlist.selectors import AnyMethod
 
 
@@ -31,8 +32,8 @@ def with_selector(
     seed: int = 0,
     clients: Clients | None = None,
     deadline: float | Policy | None = None,
-    overcommit: float = 1.0,
-    late: str = "feedback",
+    over_commit: float = 1.0,
+    late: str = "learn",
     staleness: Weighting | None = None,
     min_nodes: int | None = None,
     min_replies: int = 1,
@@ -56,6 +57,7 @@ def with_selector(
     buffer: int | None = None,
     max_staleness: int | None = None,
     secure_aggregation: bool = False,
+    overcommit: float | None = None,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
@@ -70,8 +72,9 @@ def with_selector(
     clients     what is known of clients up front, by ids that they tell in their replies
     deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
                 seconds); without one, the `timeout` of `start`, which it never exceeds
-    overcommit  ask so many times k nodes, and stop at k replies
-    late        what is done with replies that come after their round: "drop"; "feedback": the selector learns from
+    over_commit
+                ask so many times k nodes, and stop at k replies
+    late        what is done with replies that come after their round: "drop"; "learn": the selector learns from
                 them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd" if not given, "adasgd",
                 "polynomial", "refl", or a function of the rounds they are late)
     min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
@@ -104,13 +107,14 @@ def with_selector(
                 server, made of the first `buffer` updates (k if not given), each shortened by `staleness` (then
                 "polynomial" if not given: 1 / sqrt(1 + steps)); `deadline` is that of a single node
     concurrency
-                nodes at work at once, at most, in buffered mode; k times `overcommit` if not given
+                nodes at work at once, at most, in buffered mode; k times `over_commit` if not given
     max_staleness
                 an update is counted and thrown away if the server has made more steps than this since its node was
                 asked; None keeps all
     secure_aggregation
                 refuse, before anything runs, a selector that needs values of single clients; under SecAgg+ of the old
                 API it is refused anyway, with the first results
+    overcommit  the former spelling of `over_commit`
 
     >>> import numpy as np
     >>> from flwr.app import ArrayRecord
@@ -124,10 +128,17 @@ def with_selector(
     >>> int(counts[:10].sum()) > int(counts[10:].sum())
     True
     """
+    if overcommit is not None:
+        if over_commit != 1.0:
+            raise InputError(
+                f"over_commit is {over_commit} and overcommit, its former spelling, {overcommit}; give one."
+            )
+        aliases.say("overcommit=", "over_commit=")
+        over_commit = overcommit
     terms = Terms(
         k=k,
         deadline=deadline,
-        overcommit=overcommit,
+        over_commit=over_commit,
         late=late,
         staleness=staleness,
         min_nodes=min_nodes,

@@ -27,6 +27,10 @@ TAIL = 40
 """Lines of each log in the message of a failure."""
 POLITE = 5.0
 """Seconds that a program has to end by itself."""
+SLOW = 180.0
+"""Seconds that one of Flower's programs may take to start, beside whatever else the machine does."""
+LIVELY = 10.0
+"""Times as long as a silent run, a run that still writes to its log may last."""
 
 Found = TypeVar("Found")
 
@@ -75,6 +79,7 @@ class Programs:
             "FLWR_SUPEREXEC_TASK_POLL_INTERVAL": "0.4",
             "RAY_USAGE_STATS_ENABLED": "0",
             "RAY_TMPDIR": self._ray,
+            "RAY_worker_niceness": "0",  # Ray makes its workers as nice as 15: beside other work they would starve
             "OMP_NUM_THREADS": "1",
             "NO_PROXY": "127.0.0.1",
             "NO_COLOR": "1",
@@ -109,7 +114,7 @@ class Programs:
         if lasting:
             self.lasting.add(name)
 
-    def call(self, *command: str | Path, limit: float = 60.0) -> str:
+    def call(self, *command: str | Path, limit: float = SLOW) -> str:
         """Run a command to its end and return what it printed."""
         words = list(map(str, command))
         try:
@@ -194,7 +199,7 @@ class SuperLink(Programs):
         self.port = free_port()
         offline = ("--disable-runtime-dependency-installation", "--port", str(self.port))
         self.start("superlink", "flower-superlink", *self.arguments, *offline)
-        self.until("the SuperLink to listen", lambda: "Uvicorn running" in self.text("superlink"), limit=60.0)
+        self.until("the SuperLink to listen", lambda: "Uvicorn running" in self.text("superlink"), limit=SLOW)
         address = f'address = "127.0.0.1:{self.port}"'
         lines = ("[superlink]", 'default = "lab"', "[superlink.lab]", address, self.connection)
         (self.home / "config.toml").write_text("\n".join(lines))
@@ -207,7 +212,7 @@ class SuperLink(Programs):
         words = ("flwr", "run", str(app), "lab", "--stream", "--run-config", settings, *arguments)
         self.start(name, *words, lasting=False)
         started = re.compile(r"Successfully started run (\d+)")
-        match = self.until(f"`{' '.join(words)}`", lambda: started.search(self.text(name)), limit=60.0)
+        match = self.until(f"`{' '.join(words)}`", lambda: started.search(self.text(name)), limit=SLOW)
         return Run(self, match[1], name)
 
     def process(self, word: str) -> int | None:
@@ -247,7 +252,7 @@ class Federation(SuperLink):
     def wait_for_node(self, node: int) -> int:
         """Wait until the SuperLink has admitted a SuperNode; returns the id that it was given."""
         found = re.compile(r"SuperNode ID: (\d+)")
-        match = self.until(f"node{node} to be admitted", lambda: found.search(self.text(f"node{node}")), limit=60.0)
+        match = self.until(f"node{node} to be admitted", lambda: found.search(self.text(f"node{node}")), limit=SLOW)
         return int(match[1])
 
 
@@ -264,12 +269,23 @@ class Run:
         return str(json.loads(answer)["runs"][0]["status"])
 
     def finish(self, limit: float) -> str:
-        """Wait for the end of the run; returns its status."""
-        end = time.monotonic() + limit
+        """Wait for the end of the run; returns its status.
+
+        A run that works is waited for: Flower starts a process for every message, and on a busy machine that takes 20 s
+        instead of 3. `limit` seconds without a new line in its log are too many, and so are ten times as many in all.
+        """
+        end = time.monotonic() + LIVELY * limit
         follower = self.link.started[self.name]
-        self.link.until(f"the log of {self.name} to end", lambda: follower.poll() is not None, limit)
-        rest = max(end - time.monotonic(), 30.0)
-        return self.link.until(f"{self.name} to end", self._final, rest, every=1.0)
+        while follower.poll() is None:
+            quiet = min(limit, max(end - time.monotonic(), 0.0))
+            written = len(self.link.text(self.name))
+            self.link.until(f"a new line in the log of {self.name}, or its end", self._moved(written), quiet)
+        return self.link.until(f"{self.name} to end", self._final, SLOW, every=1.0)
+
+    def _moved(self, written: int) -> Callable[[], bool]:
+        """Whether the run has ended, or has written more than so many characters."""
+        follower = self.link.started[self.name]
+        return lambda: follower.poll() is not None or len(self.link.text(self.name)) > written
 
     def _final(self) -> str | None:
         status = self.status

@@ -19,8 +19,8 @@ STEPS = 5
 @pytest.mark.verify
 def test_buffered_mode_in_a_deployment(federation: Federation, tmp_path: Path) -> None:
     folder = tmp_path / "state"
-    run = federation.run(TINY, num_server_rounds=STEPS, deadline=90.0, folder=str(folder), mode="buffered")
-    assert run.finish(limit=300.0) == "finished:completed"
+    run = federation.run(TINY, num_server_rounds=STEPS, deadline=600.0, folder=str(folder), mode="buffered")
+    assert run.finish(limit=240.0) == "finished:completed"
     found = read_run(folder)
     assert found.rounds["round"].tolist() == list(range(1, STEPS + 1))
     assert found.rounds["completed"].tolist() == [2] * STEPS

@@ -13,7 +13,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
 import harness
-from harness import DeploymentError, Programs, living
+from harness import DeploymentError, Programs, Run, SuperLink, living
 
 SLEEP = "import time; time.sleep(600)"
 DETACH = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True); {SLEEP}"
@@ -87,3 +87,40 @@ def test_a_program_that_ends_too_early_is_noticed(tmp_path: Path) -> None:
 def test_a_command_that_fails_is_shown(tmp_path: Path) -> None:
     with Programs(tmp_path / "lab") as programs, pytest.raises(DeploymentError, match=r"(?s)ended with 1.*broken"):
         programs.call(sys.executable, "-c", "raise SystemExit('broken')")
+
+
+class Silent(SuperLink):
+    """A SuperLink without Flower, whose runs are programs of the test."""
+
+    def open(self) -> None:
+        """Nothing to start."""
+
+    def call(self, *command: str | Path, limit: float = 1.0) -> str:
+        return '{"runs": [{"status": "finished:completed"}]}'
+
+
+def talking(pause: float, lines: int) -> str:
+    return f"import time\nfor _ in range({lines}):\n    time.sleep({pause})\n    print('step', flush=True)"
+
+
+def test_a_slow_run_is_waited_for_as_long_as_it_writes(tmp_path: Path) -> None:
+    with Silent(tmp_path / "lab", connection="") as link:
+        link.start("run1", sys.executable, "-c", talking(0.5, 12), lasting=False)
+        began = time.monotonic()
+        assert Run(link, "1", "run1").finish(limit=3.0) == "finished:completed"
+        assert time.monotonic() - began > 5.0
+
+
+def test_a_run_that_writes_nothing_is_given_up(tmp_path: Path) -> None:
+    with Silent(tmp_path / "lab", connection="") as link:
+        link.start("run1", sys.executable, "-c", SLEEP, lasting=False)
+        with pytest.raises(DeploymentError, match="2 s in vain for a new line in the log of run1"):
+            Run(link, "1", "run1").finish(limit=2.0)
+
+
+def test_a_run_that_never_ends_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(harness, "LIVELY", 1.5)
+    with Silent(tmp_path / "lab", connection="") as link:
+        link.start("run1", sys.executable, "-c", talking(0.2, 1000), lasting=False)
+        with pytest.raises(DeploymentError, match="in vain for a new line"):
+            Run(link, "1", "run1").finish(limit=2.0)

@@ -94,7 +94,7 @@ def check_that_the_loss_is_recorded(story: Story) -> None:
     assert [partitions(story.folder)[row["client"]] for row in lost] == [story.victim]
     assert "Node Unavailable" in lost[0]["reason"]
     told = next(row for row in rows(story.folder, "rounds.csv") if row["round"] == lost[0]["round"])
-    assert (told["asked"], told["completed"], told["dropped"]) == ("2", "1", "1")
+    assert (told["selected"], told["completed"], told["dropped"]) == ("2", "1", "1")
 
 
 def check_that_the_node_was_chosen_again(story: Story) -> None:

@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, Error, Message
 
 from enlist._internal.typing import FloatArray
 from enlist.flower import keys
-from enlist.flower.arrays import (
+from enlist.flower.replies.arrays import (
     ReplyRecords,
     Shapes,
     Template,
@@ -24,7 +24,7 @@ from enlist.flower.arrays import (
     records_of,
     unweighed,
 )
-from enlist.flower.trust import RANGES
+from enlist.flower.replies.trust import RANGES
 from enlist.records import Outcome
 
 LOST = {3: "message unavailable", 4: "reply unavailable", 5: "node unavailable"}
@@ -34,6 +34,12 @@ REASON = 200
 """Longest reason that is written down, in characters."""
 
 LONGEST_NAME = 200
+
+MEASURED = frozenset({"update", "update_norm"})
+"""Columns of `Feedback` that the server computes from updates, if the selector needs them."""
+
+SKETCH_NUMBERS = 64
+"""Numbers of the sketch of an update, as in the simulator."""
 
 
 @dataclasses.dataclass(eq=False)

@@ -12,11 +12,12 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import Result
 
+from enlist._internal import aliases
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.errors import EnlistError
-from enlist.flower.arrays import Shapes, Template, misshapen, outliers, put_in_order
 from enlist.flower.grid import LOGGER
-from enlist.flower.replies import Reply
+from enlist.flower.replies.arrays import Shapes, Template, misshapen, outliers, put_in_order
+from enlist.flower.replies.reply import Reply
 from enlist.records import Outcome, Selection
 
 
@@ -238,6 +239,20 @@ class UpdateMonitor:
             )
 
 
+class RoundCounts(dict[str, int]):
+    """Counts of a round, by name; `asked` is the former spelling of `selected`.
+
+    >>> RoundCounts(selected=5)["asked"]
+    5
+    """
+
+    def __missing__(self, name: str) -> int:
+        if name != "asked":
+            raise KeyError(name)
+        aliases.say("counts['asked'] of a RoundResult", "counts['selected']")
+        return self["selected"]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundResult:
     """What `on_round` is given after every round.
@@ -251,11 +266,11 @@ class RoundResult:
     train_metrics     aggregated metrics of the clients' training; None if there are none
     evaluate_metrics  aggregated metrics of the clients' evaluation; None if there are none
     server_metrics    what evaluate_fn returned; None if there is none
-    counts            asked, completed, late, dropped, failed, arrived
+    counts            selected, completed, late, dropped, failed, arrived
     result            Flower's `Result` so far, with the metrics of all rounds
 
-    >>> told = RoundResult(3, ArrayRecord(), True, MetricRecord({"loss": 0.5}), None, None, {"asked": 5}, Result())
-    >>> told.train_metrics["loss"], told.counts["asked"]
+    >>> told = RoundResult(3, ArrayRecord(), True, MetricRecord({"loss": 0.5}), None, None, {"selected": 5}, Result())
+    >>> told.train_metrics["loss"], told.counts["selected"]
     (0.5, 5)
     """
 
@@ -278,7 +293,7 @@ class RoundResult:
             result.train_metrics_clientapp.get(number),
             result.evaluate_metrics_clientapp.get(number),
             result.evaluate_metrics_serverapp.get(number),
-            counts,
+            RoundCounts(counts),
             result,
         )
 

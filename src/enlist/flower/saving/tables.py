@@ -12,19 +12,19 @@ from flwr.app import ArrayRecord, ConfigRecord
 from flwr.serverapp.strategy import Result
 
 from enlist.flower.grid import LOGGER, Messenger
-from enlist.flower.replies import Reply
-from enlist.flower.round import Round
+from enlist.flower.replies.reply import Reply
+from enlist.flower.rounds.round import Round
 from enlist.records import Outcome, RoundMetrics
 from enlist.runs.columns import TABLES
 from enlist.runs.reasons import reason_rows
 
 if TYPE_CHECKING:
     from enlist.flower.federation import FlowerFederation
-    from enlist.flower.folder import FederationFolder
+    from enlist.flower.saving.folder import FederationFolder
 
 EVENTS = ("round", "time", "kind", "node", "client", "text")
-SHADOW = ("round", "client", "asked", "wanted", "outcome", "latency")
-EVALUATIONS = ("evaluate_asked", "evaluate_completed", "evaluate_failed")
+SHADOW = ("round", "client", "selected", "wanted", "outcome", "latency")
+EVALUATIONS = ("evaluate_selected", "evaluate_completed", "evaluate_failed")
 """Columns of rounds.csv: nodes that were asked to evaluate, and what became of it; the rest did not reply in time."""
 FLOWER_TABLES = {
     **TABLES,
@@ -35,7 +35,7 @@ FLOWER_TABLES = {
 MOST_EVENTS = 10_000
 """Rows of events.csv; after that nothing more is noted there."""
 
-COUNTED = ("asked", "completed", "late", "dropped", "failed", "arrived")
+COUNTED = ("selected", "completed", "late", "dropped", "failed", "arrived")
 LOGGED = ("round", *COUNTED)
 """Columns of rounds.csv that the line of the log has, too."""
 
@@ -49,7 +49,7 @@ class TableWriter:
     reasons   whether it is written down why nodes were chosen
 
     >>> from enlist.flower.federation import FlowerFederation
-    >>> from enlist.flower.folder import FederationFolder
+    >>> from enlist.flower.saving.folder import FederationFolder
     >>> from enlist.flower.selector import SelectorSource
     >>> federation = FlowerFederation(SelectorSource.of("random", None, None, seed=1))
     >>> TableWriter(FederationFolder(None), federation).noted
@@ -57,7 +57,7 @@ class TableWriter:
     """
 
     def __init__(
-        self, folder: FederationFolder, federation: FlowerFederation, late: str = "feedback", reasons: bool = True
+        self, folder: FederationFolder, federation: FlowerFederation, late: str = "learn", reasons: bool = True
     ) -> None:
         self.folder, self.federation, self.late, self.reasons = folder, federation, late, reasons
         self.noted: set[tuple[str, int, str]] = set()
@@ -176,9 +176,7 @@ def _client(reply: Reply, federation: FlowerFederation) -> int:
 
 def _reported(reply: Reply) -> Row:
     row: Row = {"outcome": reply.outcome.name.lower(), "latency": reply.latency, "reason": reply.reason or None}
-    names = {"num_examples": "samples"}
-    row |= {names.get(name, name): value for name, value in reply.claims.items()}
-    return {**row, "compute": min(reply.seconds, reply.latency)}
+    return {**row, **reply.claims, "compute": min(reply.seconds, reply.latency)}
 
 
 def round_row(current: Round, late: Sequence[Reply], end: float, measured: Mapping[str, Any]) -> Row:
@@ -188,7 +186,7 @@ def round_row(current: Round, late: Sequence[Reply], end: float, measured: Mappi
     >>> from enlist.records import Selection
     >>> picked = Selection(3, np.array([0, 1]), deadline=9.0)
     >>> row = round_row(Round(3, picked, {}, [], None, {11, 12}, 20.0), [], 29.5, {"accuracy": 0.5})
-    >>> row["asked"], row["late"], row["duration"], row["accuracy"]
+    >>> row["selected"], row["late"], row["duration"], row["accuracy"]
     (2, 2, 9.5, 0.5)
     """
     outcomes = [reply.outcome for reply in current.reported]
@@ -201,7 +199,7 @@ def round_row(current: Round, late: Sequence[Reply], end: float, measured: Mappi
         "duration": end - current.began,
         "end": end,
         "available": len(current.online),
-        "asked": len(current.selection),
+        "selected": len(current.selection),
         "completed": len(done),
         "late": sum(reply is None or reply.outcome == Outcome.LATE for _, reply in current.entries()),
         "dropped": outcomes.count(Outcome.DROPPED),
@@ -223,7 +221,7 @@ def clients_table(federation: FlowerFederation) -> str:
     >>> federation = FlowerFederation(SelectorSource.of("random", None, None, seed=1))
     >>> _ = federation.enrol([11], {})
     >>> clients_table(federation).splitlines()
-    ['client,samples,expected_latency,id,node', '0,,,node-11,11']
+    ['client,num_examples,expected_latency,id,node', '0,,,node-11,11']
     """
     nodes, claims = federation.nodes, federation.claims
     told = [[""] * len(nodes), [""] * len(nodes)]
@@ -233,7 +231,7 @@ def clients_table(federation: FlowerFederation) -> str:
                 cells[number] = repr(value)
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    writer.writerow(("client", "samples", "expected_latency", "id", "node"))
+    writer.writerow(("client", "num_examples", "expected_latency", "id", "node"))
     writer.writerows(zip(range(len(nodes)), *told, nodes.names, nodes.nodes, strict=True))
     return buffer.getvalue()
 
@@ -248,7 +246,7 @@ def shadow_rows(current: Round, federation: FlowerFederation) -> list[Row]:
     >>> federation = FlowerFederation(SelectorSource.of("random", None, None, seed=1))
     >>> _ = federation.enrol([11, 12], {})
     >>> current = Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11, 12}, 0.0, wanted=[1])
-    >>> [(row["client"], row["asked"], row["wanted"]) for row in shadow_rows(current, federation)]
+    >>> [(row["client"], row["selected"], row["wanted"]) for row in shadow_rows(current, federation)]
     [(0, 1, 0), (1, 0, 1)]
     """
     rows: list[Row] = []
@@ -256,7 +254,7 @@ def shadow_rows(current: Round, federation: FlowerFederation) -> list[Row]:
     asked = set(current.nodes.values())
     for client in sorted({*asked, *current.wanted}):
         row: Row = {"round": current.number, "client": federation.nodes.order[client]}
-        row |= {"asked": int(client in asked), "wanted": int(client in current.wanted)}
+        row |= {"selected": int(client in asked), "wanted": int(client in current.wanted)}
         if client in asked:
             reply = reported.get(client)
             row["outcome"] = "late" if reply is None else reply.outcome.name.lower()

@@ -24,15 +24,15 @@ from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
 from enlist.errors import InputError
-from enlist.flower import deadlines
-from enlist.flower.arrays import Template, misshapen, outliers, put_in_order, shapes_of, templates_of
 from enlist.flower.grid import LOGGER, SHORTEST_POLL, NoNodesError
-from enlist.flower.late import Model, change, model_of, rebased, weights
 from enlist.flower.nodes import QUERY
-from enlist.flower.replies import Reply
-from enlist.flower.round import Round
-from enlist.flower.training import Aggregated, Training
-from enlist.flower.updates import check_weighable, weighted_messages
+from enlist.flower.replies.arrays import Template, misshapen, outliers, put_in_order, shapes_of, templates_of
+from enlist.flower.replies.reply import Reply
+from enlist.flower.replies.updates import Model, change, model_of, rebased, weighted_messages, weights
+from enlist.flower.rounds.round import Round
+from enlist.flower.rounds.training import Aggregated, GridTraining
+from enlist.flower.strategies import check_weighable
+from enlist.flower.terms import deadline_seconds
 from enlist.records import Outcome, RoundMetrics, Selection
 
 LOSSES = 10
@@ -53,10 +53,10 @@ def _place(entry: Ended) -> tuple[int, int]:
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Version:
+class SentModel:
     """A version of the model that nodes at work were sent.
 
-    >>> Version(model_of(ArrayRecord([np.ones(2)])), {}).size
+    >>> SentModel(model_of(ArrayRecord([np.ones(2)])), {}).size
     16
     """
 
@@ -70,12 +70,12 @@ class Version:
 
 
 @dataclasses.dataclass(eq=False)
-class Step(Round):
+class BufferedStep(Round):
     """A step of the server, which uses replies of nodes that were asked in it or in an earlier one.
 
     asked   the selections that were made in it
 
-    >>> Step(3, Selection(3, NOBODY), {}, [], None, set(), 0.0).entries()
+    >>> BufferedStep(3, Selection(3, NOBODY), {}, [], None, set(), 0.0).entries()
     []
     """
 
@@ -98,7 +98,7 @@ class Step(Round):
         self.reported = [reply for _, reply in sorted(ended, key=_place)]
 
 
-class BufferedTraining(Training):
+class BufferedTraining(GridTraining):
     """Steps of a buffered server over one connection to the grid.
 
     versions   step of the server -> the model that it left, as long as somebody at work was sent it; 0 is the first
@@ -115,7 +115,7 @@ class BufferedTraining(Training):
 
     def __init__(self, *arguments: Any) -> None:
         super().__init__(*arguments)
-        self.versions: dict[int, Version] = {}
+        self.versions: dict[int, SentModel] = {}
         self.at_work: dict[str, tuple[Selection, int]] = {}
         self.buffer: list[Ended] = []
         self.ended: list[Ended] = []
@@ -148,10 +148,10 @@ class BufferedTraining(Training):
         """Keep nodes at work until the buffer is full, and let the strategy aggregate it."""
         self._begin()
         self.number, began = number, self.clock.monotonic()
-        self.versions[number - 1] = Version(model_of(arrays), templates_of(arrays))
-        deadline = deadlines.seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
+        self.versions[number - 1] = SentModel(model_of(arrays), templates_of(arrays))
+        deadline = deadline_seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
         nobody = Selection(number, NOBODY, deadline)
-        self.current = current = Step(number, nobody, {}, [], shapes_of(arrays), set(online), now())
+        self.current = current = BufferedStep(number, nobody, {}, [], shapes_of(arrays), set(online), now())
         current.templates = self.versions[number - 1].templates
         given = dict(config)
         progress = began
@@ -182,6 +182,11 @@ class BufferedTraining(Training):
     def _full(self) -> bool:
         """Whether the server steps: the buffer is full of updates that go together, or too many were lost."""
         size = self.terms.per_step
+        for picked, reply in self.buffer:
+            if self._gone(reply):  # it was not when it came, but has waited for a step since
+                reply.end(Outcome.LATE, self._stale(reply))
+                self.ended.append((picked, reply))
+        self.buffer = [entry for entry in self.buffer if entry[1].completed]
         if len(self.buffer) >= size:
             first = self.buffer[:size]
             odd = outliers([reply.records for _, reply in first])
@@ -192,7 +197,7 @@ class BufferedTraining(Training):
             self.buffer = [entry for entry in self.buffer if entry[1].completed]
         return len(self.buffer) >= size or len(self.ended) >= LOSSES * self.terms.at_work
 
-    def _fill(self, grid: Grid, current: Step, arrays: ArrayRecord, config: ConfigRecord, now: float) -> None:
+    def _fill(self, grid: Grid, current: BufferedStep, arrays: ArrayRecord, config: ConfigRecord, now: float) -> None:
         """Ask for nodes for all free places."""
         if self.places <= 0:
             return
@@ -224,7 +229,7 @@ class BufferedTraining(Training):
             return
         self._send(grid, current, picked, self._messages(current.number, arrays, config, grid, nodes, picked))
 
-    def _send(self, grid: Grid, current: Step, picked: Selection, messages: list[Message]) -> None:
+    def _send(self, grid: Grid, current: BufferedStep, picked: Selection, messages: list[Message]) -> None:
         current.asked.append(picked)
         current.bytes_down += sum(
             len(array.data)
@@ -242,9 +247,13 @@ class BufferedTraining(Training):
             self.ended.append((picked, lost))
 
     def sort(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Put replies where they belong: into the buffer, to the node manager; returns evaluations."""
+        """Put replies where they belong: into the buffer, to the node manager; returns evaluations.
+
+        Those of one look at the grid come in the order in which they were made, and of one moment in the order of
+        clients: the order in which Flower delivers them is by chance, as its strategies shuffle their messages.
+        """
         found = []
-        for reply in replies:
+        for reply in sorted(replies, key=self._made):
             if reply.kind == "train":
                 self._take(reply)
             elif reply.kind == QUERY:
@@ -252,6 +261,11 @@ class BufferedTraining(Training):
             else:
                 found.append(reply)
         return found
+
+    def _made(self, reply: Reply) -> tuple[float, int]:
+        """When a reply was made, to what a calendar's clock can tell, and the client that made it."""
+        began = 0.0 if reply.sent is None else reply.sent.at
+        return round(began + reply.latency, 6), self.at_work.get(reply.identity, (None, -1))[1]
 
     def _take(self, reply: Reply) -> None:
         """A node has replied: its update goes into the buffer, unless it cannot be used or its version is gone."""
@@ -293,12 +307,9 @@ class BufferedTraining(Training):
             late.end(Outcome.LATE, "")
             self.ended.append((picked, late))
 
-    def _merged(self, current: Step) -> Aggregated:
+    def _merged(self, current: BufferedStep) -> Aggregated:
         """Let the strategy aggregate the updates of the buffer, in the order of clients."""
         taken, self.buffer = self.buffer[: self.terms.per_step], self.buffer[self.terms.per_step :]
-        for _, reply in taken:
-            if self._gone(reply):  # it was not when it came, but has waited for a step since
-                reply.end(Outcome.LATE, self._stale(reply))
         self.ended += taken
         current.gather(self.ended)
         current.usable = [reply for reply in current.reported if reply.completed]
@@ -308,7 +319,7 @@ class BufferedTraining(Training):
         current.weigh(self.weight_key, self.heaviest())
         return self._aggregated(current, self._rebased(current))
 
-    def _rebased(self, current: Step) -> list[Message]:
+    def _rebased(self, current: BufferedStep) -> list[Message]:
         """What the strategy is handed: the present model plus each update, shortened by its staleness."""
         now = self.versions[current.number - 1].model
         stale = [current.number - reply.round for reply in current.usable]
@@ -333,7 +344,7 @@ class BufferedTraining(Training):
             messages.append(reply.message if as_it_came else made)
         return weighted_messages(current.usable, shortened, given, now, self.weight_key) if given else messages
 
-    def _given(self, current: Step) -> list[float]:
+    def _given(self, current: BufferedStep) -> list[float]:
         """Weights of a selector that weighs updates itself: each selection counts by its share of the buffer."""
         origin = {id(reply): picked for picked, reply in self.ended}
         found = []
@@ -349,7 +360,7 @@ class BufferedTraining(Training):
     def close(self, metrics: RoundMetrics) -> Round:
         """Tell the selector how participations ended in the step, selection by selection."""
         current = self.current
-        assert isinstance(current, Step)
+        assert isinstance(current, BufferedStep)
         current.gather(self.ended)  # again: some may have come while the model was evaluated
         current.late, self.late.waiting = self.late.waiting, []
         self.ended.sort(key=_place)

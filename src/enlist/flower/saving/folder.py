@@ -8,7 +8,6 @@ after it are cut off.
 from __future__ import annotations
 
 import contextlib
-import copy
 import json
 import os
 import tomllib
@@ -22,24 +21,23 @@ from flwr.app import Array, ArrayRecord
 from flwr.serverapp.strategy import Strategy
 
 from enlist import storage
-from enlist._internal import files
+from enlist._internal import aliases, files
 from enlist._internal.typing import AnyArray
-from enlist.contract import Selector
 from enlist.errors import InputError
-from enlist.flower.checkpoint import pack_strategy
-from enlist.flower.decisions import Decisions
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.grid import LOGGER
-from enlist.flower.tables import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
+from enlist.flower.saving.checkpoint import pack_strategy
+from enlist.flower.saving.decisions import Decisions
+from enlist.flower.saving.tables import FLOWER_TABLES, MOST_EVENTS, Row, clients_table
 from enlist.runs.background import Background
-from enlist.runs.checkpoints import Checkpoint, Saves, Weights
+from enlist.runs.checkpoints import Checkpoint, Saves, Weights, snapshot
 from enlist.runs.federation import note_start
 from enlist.runs.folder import RunFolder
 
 CHANGEABLE = (
     "k",
     "deadline",
-    "overcommit",
+    "over_commit",
     "late",
     "staleness",
     "patience",
@@ -249,12 +247,8 @@ def _weights(model: Mapping[str, Array], moments: Mapping[str, AnyArray]) -> Wei
 
 
 def _parts(federation: FlowerFederation) -> dict[str, Saves]:
-    """The selector as it is now; one with a way of its own to save itself is copied whole."""
-    if federation.books is None:
-        return {}
-    selector = federation.selector
-    plain = type(selector).save is Selector.save
-    return {"selector": storage.Snapshot(selector) if plain else copy.deepcopy(selector)}
+    """The selector as it is now."""
+    return {} if federation.books is None else {"selector": snapshot(federation.selector)}
 
 
 def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
@@ -262,7 +256,7 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
     if not files.has_file(saved):
         return dict(config)
     with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
-        before = dict(json.loads(files.read(saved)))
+        before = aliases.present_config(json.loads(files.read(saved)))
         for name in CHANGEABLE:
             if name in before and before[name] != json.loads(json.dumps(config.get(name))):
                 LOGGER.warning("enlist: %s is now %r; the run began with %r", name, config.get(name), before[name])

@@ -12,7 +12,7 @@ from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
 from enlist._internal.typing import AnyArray
 from enlist.flower import keys
-from enlist.flower.trust import RANGES
+from enlist.flower.replies.trust import RANGES
 
 AnyDtype = np.dtype[Any]
 
@@ -222,11 +222,11 @@ def cut_weight(records: ReplyRecords, weight_key: str, heaviest: float) -> float
     return weight
 
 
-class Form(NamedTuple):
+class ReplySchema(NamedTuple):
     """What must be the same in all replies that are aggregated: names of records and arrays, and kinds of metrics.
 
     >>> form_of(records_of(RecordDict({"metrics": MetricRecord({"n": 1, "losses": [0.5, 0.25]})})))
-    Form(arrays='', names=(), metrics='metrics', lengths=(('losses', 2), ('n', -1)))
+    ReplySchema(arrays='', names=(), metrics='metrics', lengths=(('losses', 2), ('n', -1)))
     """
 
     arrays: str
@@ -243,16 +243,16 @@ def _listed(names: Sequence[str]) -> str:
     return ", ".join(f"{name:.60}" for name in names)
 
 
-def form_of(records: ReplyRecords) -> Form:
+def form_of(records: ReplyRecords) -> ReplySchema:
     """What a reply has to have in common with others; -1 is the length of a single number.
 
     >>> form_of(records_of(RecordDict({"arrays": ArrayRecord([np.ones(1)])})))
-    Form(arrays='arrays', names=('0',), metrics='', lengths=())
+    ReplySchema(arrays='arrays', names=('0',), metrics='', lengths=())
     """
     name, record = next(iter(records.metrics.items()), ("", {}))
     lengths = tuple((key, len(value) if isinstance(value, list) else -1) for key, value in sorted(record.items()))
     titles, arrays = next(iter(records.arrays.items()), ("", {}))
-    return Form(titles, tuple(sorted(arrays)), name, lengths)
+    return ReplySchema(titles, tuple(sorted(arrays)), name, lengths)
 
 
 def outliers(replies: Sequence[ReplyRecords], like: ReplyRecords | None = None) -> list[str]:
@@ -271,7 +271,7 @@ def outliers(replies: Sequence[ReplyRecords], like: ReplyRecords | None = None) 
     return [_difference(form, usual) for form in forms]
 
 
-def _difference(form: Form, usual: Form) -> str:
+def _difference(form: ReplySchema, usual: ReplySchema) -> str:
     for kind, found, most in (
         ("ArrayRecord", form.arrays, usual.arrays),
         ("MetricRecord", form.metrics, usual.metrics),

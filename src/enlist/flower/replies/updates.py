@@ -1,4 +1,4 @@
-"""Late replies that are merged after all: rebased on the present model, and weighed by how late they are.
+"""Updates: how a reply differs from the model that its node was sent, as averages, staleness and selectors ask for it.
 
 A late reply holds a model that was trained from an older one. What counts is its change: the reply is handed to the
 strategy as the present model plus that change, with its weight in the average multiplied by the weight of staleness.
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict
@@ -17,8 +18,9 @@ from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import staleness
 from enlist.errors import InputError
-from enlist.flower.arrays import Shapes, averageable, misshapen, outliers
-from enlist.flower.replies import Reply
+from enlist.flower.replies.arrays import Shapes, averageable, misshapen, outliers
+from enlist.flower.replies.reply import MEASURED, SKETCH_NUMBERS, Reply
+from enlist.streams import Streams
 
 Model = Mapping[str, AnyArray]
 Weighting = str | Callable[[FloatArray], ArrayLike]
@@ -47,10 +49,10 @@ def record_of(model: Model) -> ArrayRecord:
     return ArrayRecord({name: Array(np.asarray(value)) for name, value in model.items()})
 
 
-def checked(weighting: Weighting) -> Weighting:
+def checked_weighting(weighting: Weighting) -> Weighting:
     """A weighting as a user gave it.
 
-    >>> checked("dynsgd")
+    >>> checked_weighting("dynsgd")
     'dynsgd'
     """
     return weighting if callable(weighting) else checks.one_of("staleness", weighting, WEIGHTINGS)
@@ -134,16 +136,16 @@ class LateReplies:
 
     asked     round -> node -> client, of rounds of which something is still open
     chosen    round -> the selector's own number of that round, which is another if it had chosen before
-    models    round -> the model that was sent, if late replies are merged
+    models    round -> the model that was sent, if late replies are merged or measured
 
-    >>> late = LateReplies(merging=True)
+    >>> late = LateReplies(keeping=True)
     >>> late.sent(1, {11: 0}, ArrayRecord([np.ones(2)]), chosen=1)
     >>> late.forget(open_rounds=set()), late.models
     (None, {})
     """
 
-    def __init__(self, merging: bool) -> None:
-        self.merging = merging
+    def __init__(self, keeping: bool) -> None:
+        self.keeping = keeping
         self.asked: dict[int, Mapping[int, int]] = {}
         self.chosen: dict[int, int] = {}
         self.models: dict[int, Model] = {}
@@ -152,7 +154,7 @@ class LateReplies:
     def sent(self, number: int, nodes: Mapping[int, int], arrays: ArrayRecord, chosen: int) -> None:
         """A round has begun."""
         self.asked[number], self.chosen[number] = nodes, chosen
-        if self.merging:
+        if self.keeping:
             self.models[number] = model_of(arrays)
 
     def taken(self) -> list[Reply]:
@@ -209,6 +211,11 @@ class LateReplies:
                 reply.weight = float(weight)
         return messages
 
+    def changes(self, late: Sequence[Reply]) -> list[tuple[Reply, Model]]:
+        """How late replies differ from the models that they were trained from, of those whose model is still kept."""
+        found = [(reply, self.models[reply.round]) for reply in late if reply.completed and reply.round in self.models]
+        return [(reply, change(model_of(reply.arrays), base)) for reply, base in found if reply.shapes == _shapes(base)]
+
     def _misshapen(self, reply: Reply, known: Sequence[Shapes]) -> str:
         """How the arrays of a late reply differ from what it was sent, if that model is still kept."""
         if not reply.completed or reply.round not in self.models or reply.shapes in known:
@@ -239,3 +246,71 @@ def _miscast(model: Model, now: Model) -> str:
 
 def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
     return {name: values.shape for name, values in model.items()}
+
+
+class UpdateMeasures:
+    """Lengths and sketches of updates, computed only if the selector needs them.
+
+    A sketch holds signed sums of the parameters (a count sketch): inner products of sketches are, on average, those of
+    the updates. It is seeded, so that it is the same in a run that is continued.
+
+    >>> measures = UpdateMeasures(frozenset({"update_norm"}), seed=1)
+    >>> reply = Reply(11, 1)
+    >>> measures.take(reply, {"w": np.array([3.0, 4.0])})
+    >>> reply.update_norm, reply.sketch is None
+    (5.0, True)
+    """
+
+    def __init__(self, needs: frozenset[str], seed: int) -> None:
+        self.wanted, self.seed = needs & MEASURED, seed
+        self.places: AnyArray = np.zeros(0)
+        self.signs: AnyArray = np.zeros(0)
+
+    def take(self, reply: Reply, moved: Model) -> None:
+        """Note what is wanted of the update of a reply."""
+        if not self.wanted:
+            return
+        update = flat(moved)
+        reply.update_norm = float(np.sqrt(np.square(update).sum()))
+        if "update" in self.wanted:
+            reply.sketch = self._sketch(update)
+
+    def _sketch(self, update: FloatArray) -> FloatArray:
+        if len(self.places) != len(update):
+            generator = Streams(self.seed).generator("sketch")
+            self.places = generator.integers(SKETCH_NUMBERS, size=len(update), dtype=np.int32)
+            self.signs = generator.integers(2, size=len(update), dtype=np.int8) * 2 - 1
+        return np.bincount(self.places, weights=update * self.signs, minlength=SKETCH_NUMBERS).astype(float)
+
+
+def weighted_messages(
+    replies: Sequence[Reply], changes: Sequence[Model], weights: Sequence[float], now: Model, weight_key: str
+) -> list[Message]:
+    """What a strategy that averages is handed, so that its average is the model plus the weighted sum of updates.
+
+    The weights of an unbiased sampler add up to 1 on average only, so updates are scaled by their sum, by which the
+    strategy divides.
+
+    >>> from enlist.flower.fake import instruction, model_reply
+    >>> from enlist.flower.replies.reply import Instruction
+    >>> sent = instruction(7)
+    >>> reply = Reply.to(Instruction(sent, "train", 1, 0.0, 0.0, 0.0), Message(model_reply(sent), reply_to=sent), 1.0)
+    >>> reply.message.content["arrays"]["w"] = __import__("flwr.app").app.Array(np.ones(1))
+    >>> [made] = weighted_messages([reply], [{"w": np.array([4.0])}], [0.5], {"w": np.array([1.0])}, "num-examples")
+    >>> made.content["arrays"]["w"].numpy(), made.content["metrics"]["num-examples"]
+    (array([3.]), 0.5)
+    """
+    total, messages = float(sum(weights)), []
+    for reply, moved, weight in zip(replies, changes, weights, strict=True):
+        reply.weight = float(weight)
+        if weight <= 0:
+            continue
+        assert reply.message is not None
+        assert reply.sent is not None
+        scaled = {name: values * total if values.dtype.kind == "f" else values for name, values in moved.items()}
+        content = rebased(reply.message.content, scaled, now, 1.0, weight_key)
+        for name, metrics in list(content.metric_records.items()):
+            values: dict[str, Any] = {**metrics, weight_key: float(weight)}
+            content[name] = MetricRecord(values)
+        messages.append(Message(content=content, reply_to=reply.sent.message))
+    return messages

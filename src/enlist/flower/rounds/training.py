@@ -12,23 +12,22 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
 from enlist.errors import InputError
-from enlist.flower import deadlines, keys, privacy, strategies
-from enlist.flower.arrays import Shapes, in_types, shapes_of, templates_of, types_agreed
+from enlist.flower import keys, privacy, strategies
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.grid import LOGGER, BoundedGridView, Clock, GridView, Messenger, NoNodesError
-from enlist.flower.late import LateReplies, Model, change, model_of
 from enlist.flower.nodes import QUERY, NodeManager
-from enlist.flower.replies import Reply
-from enlist.flower.round import Round
-from enlist.flower.terms import Terms
-from enlist.flower.updates import UpdateMeasures, check_weighable, weighted_messages
+from enlist.flower.replies.arrays import Shapes, in_types, shapes_of, templates_of, types_agreed
+from enlist.flower.replies.reply import Reply
+from enlist.flower.replies.updates import LateReplies, Model, UpdateMeasures, change, model_of, weighted_messages
+from enlist.flower.rounds.round import Round
+from enlist.flower.terms import Terms, deadline_seconds
 from enlist.records import RoundMetrics, Selection
 
 Aggregated = tuple[ArrayRecord | None, MetricRecord | None]
 """What a strategy makes of replies: a new model and metrics, if it makes any."""
 
 
-class Training:
+class GridTraining:
     """Rounds of training over one connection to the grid.
 
     strategy    the user's strategy, prepared to ask every node that it is shown
@@ -56,11 +55,11 @@ class Training:
         self.strategy, self.terms, self.federation, self.node_manager = strategy, terms, federation, node_manager
         self.clock, self.timeout = clock, timeout
         self.messenger = Messenger(clock, terms.poll)
-        self.late = LateReplies(merging=terms.late == "merge")
+        self.measures = UpdateMeasures(federation.source.needs, federation.source.seed)
+        self.late = LateReplies(terms.late == "merge" or (terms.late == "learn" and bool(self.measures.wanted)))
         self.current: Round | None = None
         self.forms: list[Shapes] = []
         self.looked = self.uneven = False
-        self.measures = UpdateMeasures(federation.source.needs, federation.source.seed)
         self.base: Model | None = None
         """The model of the round, if updates are measured or weighed by the selector."""
 
@@ -75,7 +74,7 @@ class Training:
         """Choose among the nodes that are online, and let the strategy make its messages to those chosen."""
         if self.federation.tidy():
             self.late.asked.clear()
-        deadline = deadlines.seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
+        deadline = deadline_seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
         choose = self._shadowed if self.terms.shadow else self._chosen
         messages, selection, wanted = choose(number, arrays, config, grid, online, now, deadline)
         table = self.federation.nodes
@@ -86,10 +85,10 @@ class Training:
         self.current = Round(number, selection, nodes, messages, expected, set(online), now, wanted, self.terms.shadow)
         self.current.templates = templates_of(arrays)
         self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
-        if selection.weights is not None:
-            check_weighable(self.strategy, self.federation.source.name, self.terms.late)
-        wanted_model = bool(self.measures.wanted) or selection.weights is not None
-        self.base = model_of(arrays) if wanted_model and not self.terms.shadow else None
+        if selection.weights is not None and not self.terms.shadow:
+            strategies.check_weighable(self.strategy, self.federation.source.name, self.terms.late)
+        weighed = selection.weights is not None and not self.terms.shadow
+        self.base = model_of(arrays) if self.measures.wanted or weighed else None
         self.late.sent(number, nodes, arrays, selection.round)
         return messages
 
@@ -219,6 +218,9 @@ class Training:
             merged = self.late.merged(
                 number, current.late, current.usable, self.terms.weighting, self.weight_key, heaviest, self.forms
             )
+        if self.measures.wanted:
+            for reply, moved in self.late.changes(current.late):
+                self.measures.take(reply, moved)
         usable = [reply.message for reply in current.usable if reply.message is not None]
         if self.base is not None:
             usable = self._measured(current, usable, self.base)
@@ -230,7 +232,7 @@ class Training:
         changes = [change(model_of(reply.arrays), base) for reply in fitting]
         for reply, moved in zip(fitting, changes, strict=True):
             self.measures.take(reply, moved)
-        if current.selection.weights is None:
+        if current.selection.weights is None or self.terms.shadow:
             return usable
         given = dict(zip(current.selection.clients.tolist(), current.selection.weights.tolist(), strict=True))
         weights = [given[reply.client] for reply in fitting]

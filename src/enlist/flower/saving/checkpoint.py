@@ -26,12 +26,12 @@ from flwr.serverapp.strategy import (
 from enlist._internal.typing import AnyArray
 from enlist.errors import InputError, StateFileError
 from enlist.flower import strategies
-from enlist.flower.arrays import misshapen, shapes_from, shapes_of, shapes_to_save
 from enlist.flower.grid import LOGGER
+from enlist.flower.replies.arrays import misshapen, shapes_from, shapes_of, shapes_to_save
 from enlist.runs.checkpoints import Checkpoint
 
 if TYPE_CHECKING:
-    from enlist.flower.strategy import Selecting
+    from enlist.flower.selecting import Selecting
 
 BYTES = "base64"
 METRICS = ("train_metrics_clientapp", "evaluate_metrics_clientapp", "evaluate_metrics_serverapp")

@@ -17,18 +17,20 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist._internal.text import printable
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.flower import checkpoint, evaluations, privacy, strategies, tables
-from enlist.flower.arrays import Shapes
-from enlist.flower.buffered import BufferedTraining
+from enlist.flower import privacy, strategies
 from enlist.flower.federation import FlowerFederation
-from enlist.flower.folder import FederationFolder
 from enlist.flower.grid import LOGGER, BoundedGridView, Clock
-from enlist.flower.late import LateReplies
 from enlist.flower.nodes import NodeManager, NodeTable
-from enlist.flower.round import Round, RoundResult, UpdateMonitor
+from enlist.flower.replies.arrays import Shapes
+from enlist.flower.replies.updates import LateReplies
+from enlist.flower.rounds import evaluations
+from enlist.flower.rounds.buffered import BufferedTraining
+from enlist.flower.rounds.round import Round, RoundResult, UpdateMonitor
+from enlist.flower.rounds.training import GridTraining
+from enlist.flower.saving import checkpoint, tables
+from enlist.flower.saving.folder import FederationFolder
 from enlist.flower.selector import SelectorSource
 from enlist.flower.terms import Terms
-from enlist.flower.training import Training
 from enlist.records import RoundMetrics
 
 DEFAULT_TIMEOUT = 3600.0
@@ -95,8 +97,8 @@ class Selecting(strategies.Forwarding, Strategy):
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
-        kind = BufferedTraining if self.terms.buffered else Training
-        self.training: Training = kind(*parts, self.clock, self.timeout)
+        kind = BufferedTraining if self.terms.buffered else GridTraining
+        self.training: GridTraining = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
         """The strategies that have an attribute: the one that is used, and the one that it begins with next time.
@@ -301,7 +303,7 @@ class Selecting(strategies.Forwarding, Strategy):
             busy = self.training.messenger.busy
             messages = evaluations.requested(self.strategy, server_round, arrays, config, grid, busy)
         if messages and self.current is not None:
-            self.current.evaluations = {"evaluate_asked": len(messages)}
+            self.current.evaluations = {"evaluate_selected": len(messages)}
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:

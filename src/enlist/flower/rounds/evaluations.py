@@ -12,12 +12,12 @@ from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Result, Strategy
 
 from enlist.flower import keys, strategies
-from enlist.flower.arrays import ReplyRecords, cut_weight, outliers, records_of, unweighed, weight_of
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.grid import LOGGER, GridView
-from enlist.flower.replies import Reply, error_text, measured, refusal
+from enlist.flower.replies.arrays import ReplyRecords, cut_weight, outliers, records_of, unweighed, weight_of
+from enlist.flower.replies.reply import Reply, error_text, measured, refusal
+from enlist.flower.replies.trust import RANGES, WEIGHT_FACTOR
 from enlist.flower.terms import Terms
-from enlist.flower.trust import RANGES, WEIGHT_FACTOR
 
 Labels = Mapping[str, Sequence[str]]
 """What is claimed, `accuracy` or `loss` -> the keys under which it is looked for."""
@@ -53,7 +53,7 @@ def named(replies: Iterable[Reply]) -> list[Message]:
     """Replies as a strategy is to see them: an error names the node that was asked, not the SuperLink that tells it.
 
     >>> from enlist.flower.fake import instruction
-    >>> from enlist.flower.replies import Instruction
+    >>> from enlist.flower.replies.reply import Instruction
     >>> from flwr.app import Error
     >>> asked = instruction(11, "evaluate")
     >>> lost = Message(Error(5, "Node Unavailable"), reply_to=asked)
