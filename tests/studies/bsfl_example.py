@@ -13,7 +13,7 @@ from enlist.streams import Streams
 from enlist.studies.bsfl import STUDY
 from enlist.studies.bsfl.experiments import bold_cs_ucb, checkpoints, experiments, genies
 from enlist.studies.further import AGAIN
-from enlist.studies.results import Group, Outcome, Results
+from enlist.studies.results import Output, Replicates, Results
 from enlist.studies.study import Experiment
 
 SHAPES = {"ln n": np.log, "√n": np.sqrt, "n": lambda n: n}
@@ -29,27 +29,27 @@ def example_results(lead: float = 0.02, shape: str = "√n", extras: tuple[str, 
     """
     scale = STUDY.scale("smoke", extras=extras)
     further = [each for claim in STUDY.claims for each in claim.further.experiments(scale)]
-    found: dict[str, Group] = {}
+    found: dict[str, Replicates] = {}
     for each in (*experiments(scale), *bold_cs_ucb(scale), *genies(scale), *further):
         seeds = {each.seed, each.seed + 1} if "train/" in each.key else {each.seed}
-        outcomes = {seed: outcome(_found(each, seed, lead, shape)) for seed in seeds}
+        outputs = {seed: output(_found(each, seed, lead, shape)) for seed in seeds}
         known = found.get(each.key)
-        found[each.key] = Group(each.key, each.settings, {**(known.outcomes if known else {}), **outcomes})
+        found[each.key] = Replicates(each.key, each.settings, {**(known.outputs if known else {}), **outputs})
     return Results(found)
 
 
-def outcome(found: Mapping[str, Any]) -> Outcome:
-    """An outcome that holds this."""
+def output(found: Mapping[str, Any]) -> Output:
+    """An output that holds this."""
     arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-    return Outcome({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
+    return Output({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
 
 
-def group(key: str, *found: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Group:
+def group(key: str, *found: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Replicates:
     """A group of so many seeds."""
-    return Group(key, settings or {}, {seed: outcome(one) for seed, one in enumerate(found)})
+    return Replicates(key, settings or {}, {seed: output(one) for seed, one in enumerate(found)})
 
 
-def grown(key: str, shape: str, rounds: int = 20_000, least: float = 0.5, times: float = 1.0) -> Group:
+def grown(key: str, shape: str, rounds: int = 20_000, least: float = 0.5, times: float = 1.0) -> Replicates:
     """Two matches, 5 of 20 clients, whose regret is exactly a shape."""
     at = checkpoints(rounds)
     curve = times * SHAPES[shape](at.astype(float))
@@ -57,7 +57,7 @@ def grown(key: str, shape: str, rounds: int = 20_000, least: float = 0.5, times:
     return group(key, one, one, settings={"clients": 20, "k": 5, "rounds": rounds})
 
 
-def changed(results: Results, *groups: Group) -> Results:
+def changed(results: Results, *groups: Replicates) -> Results:
     """The results with some groups in place of others."""
     return Results({**results.groups, **{each.key: each for each in groups}})
 

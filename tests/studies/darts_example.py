@@ -9,15 +9,15 @@ import numpy as np
 from enlist.streams import Streams
 from enlist.studies.darts import DARTS
 from enlist.studies.darts.settings import CLIENTS, DEFAULT, INITIAL, PRINTED, RANDOM, SCALES, K
-from enlist.studies.results import Outcome, Results
+from enlist.studies.results import Output, Results
 
 LEVELS = {RANDOM.key: 0.6, PRINTED.key: 0.62, DEFAULT.key: 0.65}
 
 
-def outcome(**found) -> Outcome:
-    """An outcome that holds this."""
+def output(**found) -> Output:
+    """An output that holds this."""
     arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-    return Outcome({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
+    return Output({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
 
 
 @functools.cache
@@ -26,13 +26,13 @@ def example_results(rounds: int = 20, seeds: int = 3) -> Results:
     scale = SCALES["smoke"].chosen(seeds=seeds)
     further = [each for claim in DARTS.claims for each in claim.further.experiments(scale)]
     wanted = [*DARTS.experiments(scale), *further]
-    outcomes = {}
+    outputs = {}
     for number, each in enumerate(wanted):
         rng = Streams(7).generator("example", number)
         alone = ALONE.get(each.key.removeprefix("again/").partition("/")[0])
         found = alone(each.settings, rng) if alone else run(each.key, rounds, rng)
-        outcomes[each.key, each.seed] = outcome(**found)
-    return Results.of([(each.key, each.settings, each.seed) for each in wanted], outcomes)
+        outputs[each.key, each.seed] = output(**found)
+    return Results.of([(each.key, each.settings, each.seed) for each in wanted], outputs)
 
 
 def run(key, rounds, rng):

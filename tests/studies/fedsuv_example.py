@@ -11,20 +11,20 @@ import numpy as np
 
 from enlist.streams import Streams
 from enlist.studies.fedsuv import STUDY
-from enlist.studies.results import Group, Outcome, Results
+from enlist.studies.results import Output, Replicates, Results
 
 LEVELS = {"fedavg": 0.80, "oort": 0.79, "fedsuv": 0.82, "default": 0.84}
 
 
-def outcome(found: Mapping[str, Any]) -> Outcome:
-    """An outcome that holds this."""
+def output(found: Mapping[str, Any]) -> Output:
+    """An output that holds this."""
     arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-    return Outcome({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
+    return Output({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
 
 
-def group(key: str, *found: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Group:
+def group(key: str, *found: Mapping[str, Any], settings: Mapping[str, Any] | None = None) -> Replicates:
     """A group of so many seeds."""
-    return Group(key, settings or {}, {seed: outcome(one) for seed, one in enumerate(found)})
+    return Replicates(key, settings or {}, {seed: output(one) for seed, one in enumerate(found)})
 
 
 def training(level: float, rise: float = 5.0, able: float = 0.7, rounds: int = 60) -> dict[str, Any]:
@@ -45,7 +45,7 @@ def training(level: float, rise: float = 5.0, able: float = 0.7, rounds: int = 6
 @functools.cache
 def example_results() -> Results:
     """Results of every key of the scale "smoke", three seeds of each training."""
-    found: dict[str, Group] = {}
+    found: dict[str, Replicates] = {}
     for each in STUDY.experiments(STUDY.scale("smoke")):
         if each.key.startswith(("train/", "regime/")):
             method = each.key.rpartition("/")[2]
@@ -59,6 +59,6 @@ def example_results() -> Results:
     return Results(found)
 
 
-def changed(results: Results, *groups: Group) -> Results:
+def changed(results: Results, *groups: Replicates) -> Results:
     """The results with some groups in place of others."""
     return Results({**results.groups, **{each.key: each for each in groups}})

@@ -10,7 +10,7 @@ import numpy as np
 from enlist.streams import Streams
 from enlist.studies.mabfl.experiments import columns, counts, experiments
 from enlist.studies.mabfl.settings import PAIRS, SCALES
-from enlist.studies.results import Outcome, Results
+from enlist.studies.results import Output, Results
 
 LEVELS = {"0110": 0.72, "1100": 0.68, "0101": 0.62, "0100": 0.69, "1111": 0.64}
 
@@ -19,14 +19,14 @@ LEVELS = {"0110": 0.72, "1100": 0.68, "0101": 0.62, "0100": 0.69, "1111": 0.64}
 def example_results(rounds: int = 8, seeds: int = 3) -> Results:
     """Results of every key, as if the best pair were 0110."""
     wanted = experiments(SCALES["smoke"].chosen(seeds=seeds))
-    outcomes = {(each.key, each.seed): outcome(number, each.key, rounds) for number, each in enumerate(wanted)}
-    return Results.of([(each.key, each.settings, each.seed) for each in wanted], outcomes)
+    outputs = {(each.key, each.seed): output(number, each.key, rounds) for number, each in enumerate(wanted)}
+    return Results.of([(each.key, each.settings, each.seed) for each in wanted], outputs)
 
 
-def outcome(number: int, key: str, rounds: int) -> Outcome:
+def output(number: int, key: str, rounds: int) -> Output:
     """One session, or the counts."""
     if key == "counts":
-        return Outcome(counts({"workers": [4, 6]}, 0, None), {}, 0.1)
+        return Output(counts({"workers": [4, 6]}, 0, None), {}, 0.1)
     rng = Streams(7).generator("example", number)
     held = [code for code in LEVELS if code in key]
     codes = held or list(PAIRS)
@@ -44,4 +44,4 @@ def outcome(number: int, key: str, rounds: int) -> Outcome:
         arms.append([{"code": each, "estimate": LEVELS[each] - 0.67 + rng.normal(0, 0.01)} for each in codes])
     found = {**columns(rows, arms), "code": "0110" if not held else held[0]}
     arrays = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-    return Outcome({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)
+    return Output({name: value for name, value in found.items() if name not in arrays}, arrays, 0.1)

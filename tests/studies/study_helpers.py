@@ -5,11 +5,11 @@ from __future__ import annotations
 import dataclasses
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from enlist.studies.claims import REPRODUCED, Claim, Further, Verdict, greater
+from enlist.studies.claims import REPRODUCED, Claim, FollowUp, Verdict, greater
 from enlist.studies.results import Results
 from enlist.studies.study import Experiment, Scale, Settings, Study, over_seeds
 
@@ -48,9 +48,22 @@ def _sure(results: Results) -> Verdict:
     return Verdict(REPRODUCED, "yes", "always")
 
 
-def claim(key: str, rule: Any) -> Claim:
-    more = Further("luck", _further, lambda results: f"further mean {results['further'].summary('value').mean:g}")
-    return Claim(key, f"Title of {key}", "Text.", "page 1", "more", "mean at least 1", rule, more)
+@dataclasses.dataclass(frozen=True)
+class Told:
+    """A rule of a function, with words of its own."""
+
+    rule: Callable[[Results], Verdict]
+
+    def words(self) -> str:
+        return "mean at least 1"
+
+    def __call__(self, results: Results) -> Verdict:
+        return self.rule(results)
+
+
+def claim(key: str, rule: Callable[[Results], Verdict]) -> Claim:
+    more = FollowUp("luck", _further, lambda results: f"further mean {results['further'].summary('value').mean:g}")
+    return Claim(key, f"Title of {key}", "Text.", "page 1", "more", Told(rule), more)
 
 
 TRACED = Study(

@@ -11,7 +11,7 @@ from enlist.simulation import Config
 from enlist.studies import asynchrony
 from enlist.studies.asynchrony import METHODS, PER_STEP, STUDY
 from enlist.studies.claims import NOT, REPRODUCED
-from enlist.studies.results import Group, Outcome, Results
+from enlist.studies.results import Output, Replicates, Results
 
 SPEED = {"synchronous": 1.0, "buffered": 2.0, "async": 1.5}
 
@@ -21,13 +21,13 @@ def results(selection=1.5, rounds=40):
     groups = {}
     for protocol in PER_STEP:
         for name in METHODS:
-            outcomes = {}
+            outputs = {}
             for seed in range(4):
                 speed = SPEED[protocol] * (1.0 if name == "random" else selection) * (1 + 0.01 * seed)
                 accuracy = 0.7 * np.minimum(np.arange(1, rounds + 1) / rounds, 1.0)
                 end = np.arange(1.0, rounds + 1) * 100.0 / speed
-                outcomes[seed] = Outcome({}, {"accuracy": accuracy, "end": end}, 1.0)
-            groups[f"{protocol}/{name}"] = Group(f"{protocol}/{name}", {}, outcomes)
+                outputs[seed] = Output({}, {"accuracy": accuracy, "end": end}, 1.0)
+            groups[f"{protocol}/{name}"] = Replicates(f"{protocol}/{name}", {}, outputs)
     return Results(groups)
 
 
@@ -51,7 +51,7 @@ def test_claims_by_curves_that_are_as_the_papers_say():
 
 
 def test_rules_say_what_they_ask():
-    words = {claim.key: claim.words for claim in STUDY.claims}
+    words = {claim.key: claim.rule.words() for claim in STUDY.claims}
     assert "buffered random's, geometric mean: interval above 1, mean at least 1.1 times" in words["fedasync"]
     assert "interval above -1 points" in words["accuracy"]
 

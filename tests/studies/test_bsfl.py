@@ -16,32 +16,30 @@ from hypothesis import strategies as st
 
 from enlist import studies
 from enlist.arena.compare import Tournament, run
-from enlist.arena.genie import Reward
+from enlist.arena.genie import BSFLReward
 from enlist.errors import InputError
 from enlist.simulation.config import parse
 from enlist.studies import writing
 from enlist.studies.bsfl import STUDY
 from enlist.studies.bsfl import settings as bsfl_settings
-from enlist.studies.bsfl.experiments import (
+from enlist.studies.bsfl.annealing import (
     ALSA,
     CODE,
     ONE_SIDED,
     PRINTED,
     SA,
-    checkpoints,
     curve,
     degrees,
     drawn,
     energy,
     exact,
-    experiments,
     graph,
-    played,
     race,
     swaps,
     targets,
     walk,
 )
+from enlist.studies.bsfl.experiments import checkpoints, experiments, played
 from enlist.studies.bsfl.figures import over_time, stepwise
 from enlist.studies.bsfl.settings import IID, LARGE, NON_IID, SCALES, images_of, reward, seeds_of, text
 from enlist.studies.claims import KINDS, UNTESTABLE, judge, read_further
@@ -173,7 +171,7 @@ def test_a_match_is_that_of_the_arena() -> None:
     plan = {"scenario": "slow-minority", "clients": 20, "k": 5, "rounds": 120, "selector": "bsfl:paper"}
     own = {"normalised": False, "capped": False}
     found = played({**plan, "reward": own}, 3, Path())
-    record = run(Tournament(("bsfl:paper",), "slow-minority", 20, 5, 120, reward=Reward(**own)), "bsfl:paper", 3)
+    record = run(Tournament(("bsfl:paper",), "slow-minority", 20, 5, 120, reward=BSFLReward(**own)), "bsfl:paper", 3)
     assert found["pseudo"][-1] == pytest.approx(record.scores["pseudo_regret"])
     assert found["printed"][-1] == pytest.approx(record.scores["printed_regret"])
     assert found["round_time"] == record.scores["round_time"]
@@ -230,8 +228,8 @@ def test_everything_is_written_from_what_there_is(tmp_path: Path, monkeypatch: p
     pictures: list[Path] = []  # drawing takes long, and `enlist reproduce bsfl --scale smoke` does it
     monkeypatch.setattr(writing, "draw", lambda drawings, *_: pictures.extend(stem for _, stem in drawings))
     with Reproduction.open(STUDY, STUDY.scale("smoke", seeds=1), tmp_path / "study") as work:
-        work.outcomes = {
-            (key, seed): one for key, each in example_results().groups.items() for seed, one in each.outcomes.items()
+        work.outputs = {
+            (key, seed): one for key, each in example_results().groups.items() for seed, one in each.outputs.items()
         }
         work.run()
         assert work.missing() == []
@@ -249,7 +247,7 @@ def test_an_interrupted_study_continues(tmp_path: Path) -> None:
     with Reproduction.open(STUDY, scale, tmp_path / "study"):
         assert [perform(each, tmp_path / "study") for each in some] == [""] * 4
     with Reproduction.open(STUDY, scale, tmp_path / "study", resume=True) as work:
-        assert set(work.outcomes) == {(each.key, each.seed) for each in some}
+        assert set(work.outputs) == {(each.key, each.seed) for each in some}
 
 
 def test_a_folder_of_other_settings_is_refused_in_a_sentence(tmp_path: Path) -> None:

@@ -12,15 +12,26 @@ import pytest
 
 from enlist._internal.statistics import Summary
 from enlist.studies.bsfl import STUDY
-from enlist.studies.bsfl.claims import DISTANCE, JAIN, REMAINING, SPREADS, degree, solver_time
-from enlist.studies.bsfl.rules import Bounded, Grows, InRange, Races, bound, doubling, horizon, linear, logarithmic
+from enlist.studies.bsfl.measures import DISTANCE, JAIN, REMAINING, degree, solver_time
+from enlist.studies.bsfl.rules import (
+    Bounded,
+    InRange,
+    RegretGrowth,
+    WalkerRaces,
+    bound,
+    doubling,
+    horizon,
+    linear,
+    logarithmic,
+)
 from enlist.studies.bsfl.settings import ALPHA, IID, LARGE, METHODS, NON_IID
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Claim, judge
-from enlist.studies.results import Group, Results
-from enlist.studies.rules import Arm, simple_rules
+from enlist.studies.parts import simple_rules
+from enlist.studies.results import Replicates, Results
+from enlist.studies.rules import Arm
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bsfl_example import changed, example_results, group, grown, outcome
+from bsfl_example import changed, example_results, group, grown, output
 
 BSFL = Arm("regret", "BSFL")
 
@@ -60,7 +71,7 @@ def test_the_horizon_by_hand() -> None:
 
 
 def test_beyond_the_horizon_nothing_is_judged() -> None:
-    rule = Grows("as ln n", BSFL, within=True)
+    rule = RegretGrowth("as ln n", BSFL, within=True)
     assert rule(Results({"regret": grown("regret", "n", least=0.5)})).kind == NOT  # 19,015 of 20,000 rounds
     found = rule(Results({"regret": grown("regret", "n", least=0.4)}))  # 29,710 of them
     assert (found.kind, found.ours) == (UNTESTABLE, "doubling 2.00 [2.00, 2.00]")
@@ -68,7 +79,7 @@ def test_beyond_the_horizon_nothing_is_judged() -> None:
     counted = dataclasses.replace(rule, curve="counted")  # from 0.5 on, however small others are
     assert counted(Results({"regret": grown("regret", "ln n", least=1e-6)})).kind == REPRODUCED
     assert "beyond the horizon" in rule.words()
-    assert "beyond the horizon" not in Grows("as ln n", BSFL).words()
+    assert "beyond the horizon" not in RegretGrowth("as ln n", BSFL).words()
 
 
 def test_the_bound_by_hand() -> None:
@@ -88,7 +99,7 @@ def race(walker: list[list[float]], sa: list[list[float]]) -> Results:
 
 def test_races_count_wins_ties_and_losses() -> None:
     results = race([[1.0, 2.0], [3.0, 3.0]], [[1.0, 3.0], [2.0, 2.0]])
-    rule = Races(Arm("race", "ALSA"), 0.983)
+    rule = WalkerRaces(Arm("race", "ALSA"), 0.983)
     assert rule(results).ours == "2 wins, 1 ties, 1 losses of 4: 0.50 [0.15, 0.85]"
     assert rule(results).kind == NOT
     large = dataclasses.replace(rule, from_clients=100)
@@ -122,17 +133,17 @@ def test_targets_above_one_are_said() -> None:
 
 
 def test_measures_by_hand() -> None:
-    walk = outcome({"energy": np.array([0.0, 0.5, 0.9]), "optimum": 1.0, "random": 0.2})
+    walk = output({"energy": np.array([0.0, 0.5, 0.9]), "optimum": 1.0, "random": 0.2})
     assert DISTANCE.of(walk, walk).number == pytest.approx((1.0 + 0.5 + 0.1) / 3)
     assert REMAINING.of(walk, walk).number == pytest.approx(0.1 / 0.8)
-    states = outcome({"mean": 24.0, "largest": 60})
+    states = output({"mean": 24.0, "largest": 60})
     assert degree(20, 5).of(states, states).number == 24 / 60
     solved = {"wrong": 0, "seconds": np.array([0.002])}
-    assert [solver_time(0).of(outcome(solved | {"wrong": wrong}), outcome({})).number for wrong in (0, 1)] == [
+    assert [solver_time(0).of(output(solved | {"wrong": wrong}), output({})).number for wrong in (0, 1)] == [
         0.002,
         3600,
     ]
-    assert JAIN.of(outcome({"jain": 0.7}), outcome({})).number == 0.7
+    assert JAIN.of(output({"jain": 0.7}), output({})).number == 0.7
 
 
 @pytest.mark.parametrize(("shape", "expected"), [("ln n", REPRODUCED), ("√n", PARTLY), ("n", NOT)])
@@ -150,11 +161,11 @@ def test_only_the_printed_algorithm_decides() -> None:
     results = example_results(lead=0.1)
     assert kind("pictures-iid", results) == REPRODUCED
     weak = results["train/mlp/iid/random"]
-    moved = Group("train/mlp/iid/bsfl", weak.settings, weak.outcomes)
+    moved = Replicates("train/mlp/iid/bsfl", weak.settings, weak.outputs)
     found = judge(claim("pictures-iid"), changed(results, moved)).verdict
     assert found.kind == NOT
     assert "our default: 1st of 3" in found.ours
-    default = Group("train/mlp/iid/bsfl-default", weak.settings, weak.outcomes)
+    default = Replicates("train/mlp/iid/bsfl-default", weak.settings, weak.outputs)
     assert kind("pictures-iid", changed(results, default)) == REPRODUCED
 
 
@@ -175,13 +186,13 @@ def test_rivals_are_as_printed_and_oort_is_one() -> None:
 
 def test_alpha_is_called_our_choice_wherever_it_is_one() -> None:
     for key in ("pictures-iid", "cnn", "superior", "overfitting", "logarithmic-large"):
-        assert f"BSFL as printed (alpha = {ALPHA[LARGE]:g}, our choice)" in claim(key).words
-    assert all(each.margin == "" and len(each.words) > 40 for each in STUDY.claims)
+        assert f"BSFL as printed (alpha = {ALPHA[LARGE]:g}, our choice)" in claim(key).rule.words()
+    assert all(len(each.rule.words()) > 40 for each in STUDY.claims)
 
 
 def test_power_is_that_of_development_seeds() -> None:
     rule = simple_rules(claim("pictures-non-iid").rule)["/non-iid, accuracy"]
-    assert rule.spread == SPREADS["mlp/non-iid/accuracy"]
+    assert rule.spread == 0.0168
     # (2.262 + 0.883) · 0.0168 / √10 = 0.0167: ten seeds show 1.7 points, and 1 is the margin.
     assert rule.visible(10) == pytest.approx(0.0167, abs=1e-4)
     assert rule.visible(10) > rule.wanted()

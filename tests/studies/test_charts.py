@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from enlist import studies
-from enlist.studies.charts import Look, bands, boxes, curves, intervals, lines, points, tiles
+from enlist.studies.charts import ChartStyle, bands, boxes, curves, intervals, lines, points, tiles
 
 VALUES = np.array([[0.5, 0.6, 0.7], [0.6, 0.6, 0.9]])
 
@@ -30,30 +30,30 @@ def test_bands_leave_out_what_nobody_knows() -> None:
 
 def test_panels_are_small_multiples_of_their_own_rows() -> None:
     rows = [*bands(VALUES, series="a", panel="left", row="top"), *bands(VALUES, series="a", panel="right", row="top")]
-    chart = curves(rows, "Title", Look("round", "AUC")).to_dict()
+    chart = curves(rows, "Title", ChartStyle("round", "AUC")).to_dict()
     assert chart["facet"]["column"]["sort"] == ["left", "right"]
     assert chart["facet"]["row"]["sort"] == ["top"]
     assert "data" not in chart["spec"]
-    plain = curves(bands(VALUES, series="a"), "Title", Look("round", "AUC")).to_dict()
+    plain = curves(bands(VALUES, series="a"), "Title", ChartStyle("round", "AUC")).to_dict()
     assert "facet" not in plain
 
 
 def test_bands_of_two_seeds_do_not_hide_the_lines() -> None:
     rows = bands(np.array([[0.5, 0.6], [0.6, 0.7]]), series="a")
     assert rows[0]["high"] > 1
-    (shown,) = curves(rows, "T", Look("round", "AUC")).to_dict()["datasets"].values()
+    (shown,) = curves(rows, "T", ChartStyle("round", "AUC")).to_dict()["datasets"].values()
     assert max(row["high"] for row in shown) == pytest.approx(0.65 + 0.1)  # means go from 0.55 to 0.65
     assert min(row["low"] for row in shown) == pytest.approx(0.55 - 0.1)
 
 
 def test_every_kind_of_chart_is_valid() -> None:
-    look = Look("round", "AUC", colours={"b": "#000000"})
+    look = ChartStyle("round", "AUC", colours={"b": "#000000"})
     over = bands(VALUES, series="a")
     dots = [{"at": 1, "value": 0.5, "series": "a"}, {"at": 2, "value": 0.6, "series": "b"}]
     span = {"name": "x", "series": "s", "mean": 0.5, "low": float("nan"), "high": float("nan")}
     charts = [
         curves(over, "T", look, thin=lines(VALUES, series="a"), rule=0.0),
-        curves(over, "T", Look("share", "AUC", log=True)),
+        curves(over, "T", ChartStyle("share", "AUC", log=True)),
         boxes([{"group": "g", "series": s, "value": v} for s in "ab" for v in (0.1, 0.2)], "T", look),
         intervals([span, {**span, "name": "y", "series": "t", "low": 0.4, "high": 0.6}], "T", look, rule=0.5),
         points(dots, "T", look, over),
@@ -64,7 +64,7 @@ def test_every_kind_of_chart_is_valid() -> None:
 
 
 def test_colours_are_fixed_by_name_and_never_shared() -> None:
-    look = Look(colours={"known": "#0b6e99"})
+    look = ChartStyle(colours={"known": "#0b6e99"})
     assert look.range(["known", "x", "y"])[0] == "#0b6e99"
     assert len(set(look.range(["known", "x", "y"]))) == 3
     assert look.colour(["x", "known"]).to_dict()["sort"] == ["known", "x"]
@@ -72,7 +72,7 @@ def test_colours_are_fixed_by_name_and_never_shared() -> None:
 
 def test_values_that_are_alike_but_for_rounding_have_an_axis_of_a_length() -> None:
     rows = [{"group": "1", "series": "a", "value": value} for value in (0.1 + 0.2, 0.3)]
-    low, high = boxes(rows, "Alike", Look()).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
+    low, high = boxes(rows, "Alike", ChartStyle()).to_dict()["layer"][0]["encoding"]["y"]["scale"]["domain"]
     assert high - low > 0.09
 
 

@@ -239,11 +239,11 @@ def test_an_interrupted_study_continues_and_writes_everything(tmp_path):
 
     with pytest.raises(KeyboardInterrupt), Reproduction.open(DARTS, scale, place) as work:
         work.run(tick=stop)
-    done = set(work.outcomes)
+    done = set(work.outputs)
     assert ("profile", FIRST_SEED) in done
     states = []
     with Reproduction.open(DARTS, scale, place, resume=True) as work:
-        assert set(work.outcomes) >= done
+        assert set(work.outputs) >= done
         work.run(tick=lambda experiment, state: states.append(state))
         assert not work.failed
         page = write(work, "enlist reproduce darts", jobs=1)
@@ -273,9 +273,9 @@ def test_spreads_are_measured_on_development_seeds(tmp_path, capsys, monkeypatch
     assert {RANDOM.key, PRINTED.key, "profile", "server/random"} <= {each.key for each in wanted}
     rows = {row["claim"]: row for row in spreads.spreads(DARTS, example_results(), seeds=10)}
     assert {"faster", "thriftier/samples", "adaptive/right", "time/time", "server"} <= set(rows)
-    finals = [each["accuracy"][-2:].mean() for each in example_results()[PRINTED.key].outcomes.values()]
-    others = [each["accuracy"][-2:].mean() for each in example_results()[RANDOM.key].outcomes.values()]
+    finals = [each["accuracy"][-2:].mean() for each in example_results()[PRINTED.key].outputs.values()]
+    others = [each["accuracy"][-2:].mean() for each in example_results()[RANDOM.key].outputs.values()]
     assert rows["accuracy"]["spread"] == pytest.approx(np.std(np.subtract(finals, others), ddof=1))
     monkeypatch.setattr(spreads, "development", lambda study, scale: wanted[:0])
     spreads.main(["darts", "--scale", "smoke", "--seeds", "2", "--output", str(tmp_path / "development")])
-    assert capsys.readouterr().out == "{}\n"
+    assert capsys.readouterr().out == ""

@@ -47,9 +47,9 @@ def test_safas_own_protocol_asks_everybody_of_the_same_population(tmp_path: Path
 def test_a_match_is_that_of_the_arena() -> None:
     settings = {"scenario": "slow-minority", "clients": 12, "k": 3, "rounds": 30}
     found = match({"selector": "bsfl", **settings, "reward": {"alpha": 0.5}}, 7, Path())
-    from enlist.arena.genie import Reward
+    from enlist.arena.genie import BSFLReward
 
-    record = run(Tournament(("bsfl",), seeds=1, first_seed=7, reward=Reward(alpha=0.5), **settings), "bsfl", 7)
+    record = run(Tournament(("bsfl",), seeds=1, first_seed=7, reward=BSFLReward(alpha=0.5), **settings), "bsfl", 7)
     assert found["round_time"] == record.scores["round_time"]
     assert np.array_equal(found["curve/pseudo"], record.curves["pseudo"])
     assert np.array_equal(found["selected"], record.selected)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from enlist.arena.genie import Reward, make
+from enlist.arena.genie import BSFLReward, make
 from enlist.arena.play import Match, Rules
 from enlist.bandits.gaussian import rbf
 from enlist.simulation.config import parse
@@ -23,8 +23,8 @@ from enlist.studies.fedsuv.experiments import config, experiments, trained
 from enlist.studies.fedsuv.figures import figures, tables
 from enlist.studies.fedsuv.process import (
     OBSERVED,
+    BeliefMonitor,
     Square,
-    Watch,
     information,
     played,
     regret_bound,
@@ -77,8 +77,8 @@ def test_without_noise_features_tell_the_pair_exactly_and_the_map_is_fixed() -> 
 
 def test_what_fedsuv_observes_is_the_utility_that_was_drawn() -> None:
     world = Square(clients=30, rounds=5, seed=1, noise=0.0)
-    selector: Any = make("fedsuv:paper", world, Reward(), 1, full_utility=OBSERVED)
-    Match(selector, world, Rules(30), Reward()).step()
+    selector: Any = make("fedsuv:paper", world, BSFLReward(), 1, full_utility=OBSERVED)
+    Match(selector, world, Rules(30), BSFLReward()).step()
     seen = np.sort(selector.state.scores.values())
     assert np.allclose(seen, np.sort(world.drawn(1)[world.valid(1)]))
 
@@ -143,8 +143,8 @@ def test_one_step_may_go_beyond_rho_and_none_follows() -> None:
 
 def test_wrong_eliminations_and_whom_theorem_5_1_names() -> None:
     world = Square(clients=20, rounds=3, seed=5, noise=0.0)
-    selector: Any = make("fedsuv:paper+initial_rounds=0", world, Reward(), 1)
-    watch = Watch(selector, world)
+    selector: Any = make("fedsuv:paper+initial_rounds=0", world, BSFLReward(), 1)
+    watch = BeliefMonitor(selector, world)
     selector.ask(k=2, deadline=100.0)
     selector.state.active[:] = True
     order = np.argsort(world.validity)
@@ -222,7 +222,7 @@ def test_a_run_keeps_no_checkpoint_and_counts_who_could_be_in_time(tmp_path: Pat
     found = one.run(one.settings, one.seed, tmp_path)
     assert list((tmp_path / "run" / "checkpoints").iterdir()) == []
     assert found["selected"].sum() == 6 * 6
-    again = one.run(one.settings, one.seed, tmp_path)  # as after a kill before the outcome was written
+    again = one.run(one.settings, one.seed, tmp_path)  # as after a kill before the output was written
     assert all(np.array_equal(found[name], again[name], equal_nan=True) for name in found)
     population = build(parse(one.settings["config"], one.key).with_method(one.settings["selector"], one.seed))
     seconds = population.devices.expected(population.work, 4 * (64 * 64 + 64 + 64 * 10 + 10)).total

@@ -24,8 +24,8 @@ from enlist.studies.fedsuv.rules import (
     STAY,
     VALUED,
     WRONGLY,
+    LargestRatio,
     OverWorst,
-    Somewhere,
     all_covered,
     all_eliminated,
     below,
@@ -35,16 +35,16 @@ from enlist.studies.fedsuv.rules import (
 from enlist.studies.fedsuv.settings import AVERAGING, FEDSUV, RIVALS, TASKS, YOGI
 from enlist.studies.measures import ROUNDS_TO_TARGET, Measure
 from enlist.studies.results import Results
-from enlist.studies.rules import Arm, Rule
+from enlist.studies.rules import Arm, Contrast
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fedsuv_example import changed, example_results, group, outcome, training
+from fedsuv_example import changed, example_results, group, output, training
 
 CLAIM = {claim.key: claim for claim in CLAIMS}
 
 
 def value(measure: Measure, **found: Any) -> float:
-    one = outcome(found)
+    one = output(found)
     return measure.of(one, one).number
 
 
@@ -84,7 +84,7 @@ def test_the_exponent_of_regret(power: float, expected: float) -> None:
 
 def test_theorem_5_1_counts_runs_in_which_it_says_something() -> None:
     runs = [np.array([[0, 0], [0, 0]]), np.array([[0, 0], [5, 5]]), np.array([[2, 2], [5, 4]])]
-    assert [all_eliminated(outcome({"hopeless": each})) for each in runs] == [[], [True], [False]]
+    assert [all_eliminated(output({"hopeless": each})) for each in runs] == [[], [True], [False]]
     rule = CLAIM["theorem-5-1"].rule
     idle = Results({"cut/fedsuv": group("cut/fedsuv", *[{"hopeless": runs[0]}] * 80)})
     assert rule(idle).kind == UNTESTABLE
@@ -97,8 +97,8 @@ def test_theorem_5_1_counts_runs_in_which_it_says_something() -> None:
 
 def test_theorem_5_3_wants_everybody_in_every_round() -> None:
     good, bad = np.ones((3, 3)), np.array([[1.0, 1.0, 1.0], [1.0, 0.99, 0.99]])
-    assert all_covered(outcome({"covered": good}))
-    assert not all_covered(outcome({"covered": bad}))
+    assert all_covered(output({"covered": good}))
+    assert not all_covered(output({"covered": bad}))
     arm = Arm("process/0/fedsuv", "FedSUV")
     for missed, kind in ((0, REPRODUCED), (20, NOT)):
         made = [{"covered": bad}] * missed + [{"covered": good}] * (40 - missed)
@@ -110,11 +110,11 @@ def test_theorem_5_3_wants_everybody_in_every_round() -> None:
 def test_bounds_count_where_they_say_something() -> None:
     assert below(np.array([9.0, 1.0]), np.array([8.0, 2.0]), np.array([5.0, 5.0])) == [True]
     assert below(np.array([9.0, 3.0]), np.array([8.0, 2.0]), np.array([5.0, 5.0])) == [False]
-    assert narrow(outcome({"width": np.array([1.0]), "width_bound": np.array([1.5])})) == []  # above the diagonal
-    assert narrow(outcome({"width": np.array([1.0]), "width_bound": np.array([1.4])})) == [True]
+    assert narrow(output({"width": np.array([1.0]), "width_bound": np.array([1.5])})) == []  # above the diagonal
+    assert narrow(output({"width": np.array([1.0]), "width_bound": np.array([1.4])})) == [True]
     # Regret 1, 2, 3 of at most 1, 2, 3: a bound of 2.5 says something in the third round only, and is exceeded there.
-    assert little_regret(outcome({"front": np.ones(3), "regret_bound": np.full(3, 2.5)})) == [False]
-    assert little_regret(outcome({"front": np.ones(3), "regret_bound": np.full(3, 1e6)})) == []
+    assert little_regret(output({"front": np.ones(3), "regret_bound": np.full(3, 2.5)})) == [False]
+    assert little_regret(output({"front": np.ones(3), "regret_bound": np.full(3, 1e6)})) == []
 
 
 def flat(key: str, *levels: float) -> Any:
@@ -137,8 +137,10 @@ def rising(key: str, *rounds: int | None) -> Any:
     return group(key, *({"accuracy": each, "end": np.arange(1.0, 11.0)} for each in made))
 
 
-def speed(name: str) -> Rule:
-    return Rule("greater", ROUNDS_TO_TARGET, Arm(f"{name}/fedsuv", "FedSUV"), [Arm(f"{name}/random", "random")], 0.05)
+def speed(name: str) -> Contrast:
+    return Contrast(
+        "greater", ROUNDS_TO_TARGET, Arm(f"{name}/fedsuv", "FedSUV"), [Arm(f"{name}/random", "random")], 0.05
+    )
 
 
 def test_the_largest_speed_up_counts_and_bounds_prove_nothing() -> None:
@@ -147,13 +149,13 @@ def test_the_largest_speed_up_counts_and_bounds_prove_nothing() -> None:
     same = [rising("two/random", 5, 5), rising("two/fedsuv", 5, 5)]
     results = Results({each.key: each for each in (slow, fast, *same)})
     parts = {name: speed(name) for name in ("one", "two", "missing")}
-    verdict = Somewhere(parts, 2.83)(results)
+    verdict = LargestRatio(parts, 2.83)(results)
     assert verdict[:2] == (PARTLY, "1.80 [1.80, 1.80] times (one, of 2 settings)")
-    assert Somewhere(parts, 1.7)(results).kind == REPRODUCED
+    assert LargestRatio(parts, 1.7)(results).kind == REPRODUCED
     stuck = changed(results, rising("one/fedsuv", 1, None))
-    assert Somewhere({"one": speed("one")}, 1.7)(stuck).kind == NOT
+    assert LargestRatio({"one": speed("one")}, 1.7)(stuck).kind == NOT
     with pytest.raises(UnknownNameError):
-        Somewhere({"missing": speed("missing")}, 1.7)(results)
+        LargestRatio({"missing": speed("missing")}, 1.7)(results)
 
 
 def test_the_printed_algorithm_decides_and_others_stand_beside_it() -> None:
@@ -188,7 +190,7 @@ def test_oort_is_as_printed_and_five_methods_are_compared() -> None:
 
 
 def test_words_come_from_the_values() -> None:
-    assert "mean at least 1.05 times" in CLAIM["rounds-averaging"].words
-    assert CLAIM["excluded"].words.endswith("mean at least 0.9, and its interval with it")
+    assert "mean at least 1.05 times" in CLAIM["rounds-averaging"].rule.words()
+    assert CLAIM["excluded"].rule.words().endswith("mean at least 0.7, and its interval with it")
     assert "mean at least 2.83 times" in somewhere(AVERAGING).words()
     assert all(task in somewhere(YOGI).words() for task in TASKS)

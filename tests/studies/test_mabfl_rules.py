@@ -7,30 +7,32 @@ import pytest
 
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE
 from enlist.studies.mabfl import rules
-from enlist.studies.mabfl.claims import CLAIMS, by_mean, printed_overlap, right_overlap
+from enlist.studies.mabfl.claims import CLAIMS
+from enlist.studies.mabfl.comparisons import by_mean
+from enlist.studies.mabfl.counts import printed_overlap, right_overlap
 from enlist.studies.mabfl.experiments import overlap
-from enlist.studies.mabfl.rules import Equal, Resampled, mean_of, means_range, spread
-from enlist.studies.results import Group, Outcome, Results
-from enlist.studies.rules import Arm, Limit, Rule, Share
+from enlist.studies.mabfl.rules import EqualCounts, Resampled, mean_of, means_range, spread
+from enlist.studies.results import Output, Replicates, Results
+from enlist.studies.rules import Arm, Contrast, Limit, Share
 
 CLAIM = {claim.key: claim for claim in CLAIMS}
 
 
 def session(**values):
-    return Outcome(
+    return Output(
         {name: np.array(value) if isinstance(value, list) else value for name, value in values.items()}, {}, 1.0
     )
 
 
 def results(**columns):
-    """Key -> outcomes, one per seed."""
-    return Results({key: Group(key, {}, dict(enumerate(outcomes))) for key, outcomes in columns.items()})
+    """Key -> outputs, one per seed."""
+    return Results({key: Replicates(key, {}, dict(enumerate(outputs))) for key, outputs in columns.items()})
 
 
 def test_separation():
     def joined(*rises):
         rows = [np.array(rise) for rise in rises]
-        return Outcome({"validation": rows, "local": [np.zeros(len(row)) for row in rows]}, {}, 1.0)
+        return Output({"validation": rows, "local": [np.zeros(len(row)) for row in rows]}, {}, 1.0)
 
     assert rules.separation(joined([0.3] * 4, [0.1] * 4, [0.2] * 4)) == 1.0
     assert rules.separation(joined([0.1, 0.2], [0.1, 0.2])) == 0.5  # one larger, one smaller, two ties
@@ -52,7 +54,7 @@ def test_increases_early_and_late():
 
 def test_rounds_and_messages_to_a_level():
     slow, fast = np.array([0.5, 0.6, 0.7, 0.8]), np.array([0.5, 0.75, 0.75, 0.75])
-    both = Outcome({"validation": [slow, fast]}, {}, 1.0)
+    both = Output({"validation": [slow, fast]}, {}, 1.0)
     assert rules.rounds_later(both) == 2.0  # 0.74 is reached in rounds 4 and 2
     run = session(test=[0.6, 0.69, 0.7], messages=[10, 16, 22])
     assert rules.messages_to(run, session(peak=0.71)).number == 16.0  # 0.69 is enough
@@ -71,8 +73,8 @@ def test_who_never_gets_there_proves_nothing():
         }
     )
     assert rule(found).kind == REPRODUCED  # 27, 29 and 31 messages less, 6 are enough
-    lost = results(**{key: list(group.outcomes.values()) for key, group in found.groups.items()})
-    lost.groups[rule.of.key].outcomes[0] = session(test=[0.5, 0.5], messages=[3, 3], peak=0.5)
+    lost = results(**{key: list(group.outputs.values()) for key, group in found.groups.items()})
+    lost.groups[rule.of.key].outputs[0] = session(test=[0.5, 0.5], messages=[3, 3], peak=0.5)
     verdict = rule(lost)
     assert (verdict.kind, "never got there" in verdict.why) == (PARTLY, True)
 
@@ -81,7 +83,7 @@ def test_changes_and_settling():
     run = session(test=[0.5, 0.6, 0.5, 0.6, 0.5, 0.5, 0.5, 0.5, 0.5])
     assert rules.changes(run).mean() == pytest.approx(0.05)
     assert rules.settling(run) == pytest.approx(0.1)  # four changes of 0.1, then none
-    two = Outcome({"test": [np.array([0.5, 0.7]), np.array([0.5, 0.6])]}, {}, 1.0)
+    two = Output({"test": [np.array([0.5, 0.7]), np.array([0.5, 0.6])]}, {}, 1.0)
     assert rules.CHANGE.of(two, two).number == pytest.approx(0.15)
 
 
@@ -94,7 +96,7 @@ def knowing(**first):
         "codes": [[]] * 3,
         "estimates": [None] * 3,
     }
-    return Outcome({name: [first.get(name), *rest] for name, rest in held.items()}, {}, 1.0)
+    return Output({name: [first.get(name), *rest] for name, rest in held.items()}, {}, 1.0)
 
 
 def test_the_best_pair_is_that_of_the_same_data():
@@ -138,7 +140,7 @@ def test_outliers_and_residuals():
 def test_past_the_peak_and_the_lead_that_is_lost():
     assert rules.PAST_PEAK.of(session(kept=0.7, test=[0.7, 0.65]), None).number == pytest.approx(0.05)
     # With little data 0.70 against 0.66, with much 0.80 against 0.81.
-    four = Outcome({"peak": [0.70, 0.66, 0.80, 0.81]}, {}, 1.0)
+    four = Output({"peak": [0.70, 0.66, 0.80, 0.81]}, {}, 1.0)
     assert rules.LEAD_LOST.of(four, four).number == pytest.approx(0.05)
 
 
@@ -162,7 +164,9 @@ def test_resampled_numbers():
 
 def test_counts_against_the_print():
     def rule(*pairs):
-        return Equal("n", lambda outcome: dict(zip("abc", pairs, strict=False)), Arm("a", "a"))(results(a=[session()]))
+        return EqualCounts("n", lambda output: dict(zip("abc", pairs, strict=False)), Arm("a", "a"))(
+            results(a=[session()])
+        )
 
     assert rule((6, 6), (8, 8)).kind == REPRODUCED
     assert rule((6, 6), (7, 8)).kind == PARTLY
@@ -180,7 +184,7 @@ def test_overlap_of_different_combinations(others):
 
 
 def test_the_mean_of_all_rounds_in_place_of_the_highest():
-    rule = Rule("greater", rules.PEAK, Arm("a", "A"), [Arm("b", "B")], 0.1)
+    rule = Contrast("greater", rules.PEAK, Arm("a", "A"), [Arm("b", "B")], 0.1)
     found = results(a=[session(peak=1.0, mean=0.5)] * 3, b=[session(peak=0.5, mean=0.5)] * 3)
     assert rule(found).kind == REPRODUCED
     assert by_mean(rule)(found).kind == NOT

@@ -13,7 +13,7 @@ from enlist.simulation.population import build
 from enlist.studies import power_of_choice
 from enlist.studies.claims import NOT, REPRODUCED
 from enlist.studies.power_of_choice import STUDY
-from enlist.studies.results import Group, Outcome, Results
+from enlist.studies.results import Output, Replicates, Results
 
 
 def results(strong=0.0, rounds=40):
@@ -22,13 +22,13 @@ def results(strong=0.0, rounds=40):
     groups = {}
     for skew in power_of_choice.SKEWS:
         for name, speed in speeds.items():
-            outcomes = {}
+            outputs = {}
             for seed in range(4):
                 ends = 0.7 + 0.001 * seed + (strong if name != "random" else 0.0)
                 accuracy = ends * np.minimum(np.arange(1, rounds + 1) * speed / rounds, 1.0)
                 arrays = {"accuracy": accuracy, "loss": 1 - accuracy, "end": np.arange(1.0, rounds + 1)}
-                outcomes[seed] = Outcome({}, arrays | {"selected": np.ones(100)}, 1.0)
-            groups[f"{skew}/{name}"] = Group(f"{skew}/{name}", {}, outcomes)
+                outputs[seed] = Output({}, arrays | {"selected": np.ones(100)}, 1.0)
+            groups[f"{skew}/{name}"] = Replicates(f"{skew}/{name}", {}, outputs)
     return Results(groups)
 
 
@@ -48,7 +48,7 @@ def test_claims_by_curves_that_are_as_the_paper_says():
 
 
 def test_rules_say_what_they_ask():
-    words = {claim.key: claim.words for claim in STUDY.claims}
+    words = {claim.key: claim.rule.words() for claim in STUDY.claims}
     assert words["accuracy"].count("d = 6 − random: interval above 0, mean at least 2 points") == 2
     assert "random's over d = 15's, geometric mean: interval above 1, mean at least 1.1 times" in words["faster"]
 

@@ -11,7 +11,7 @@ import pytest
 
 from enlist import selectors
 from enlist.errors import InputError, StateFileError, UnknownNameError
-from enlist.studies.results import Group, Outcome, Results, keep, kept
+from enlist.studies.results import Output, Replicates, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study, over_seeds
 
 
@@ -27,16 +27,16 @@ def test_what_was_kept_is_read_back(tmp_path: Path) -> None:
     one = experiment(rounds=3, arms=("x", "y"))
     found = {"auc": np.float64(0.7), "arm": "0110", "curve": np.arange(3.0), "nan": float("nan"), "flag": True}
     keep(tmp_path, one, found, seconds=1.5)
-    outcome = kept(tmp_path, one)
-    assert outcome is not None
-    assert outcome["auc"] == 0.7
-    assert outcome["arm"] == "0110"
-    assert outcome["flag"] is True
-    assert np.isnan(outcome["nan"])
-    assert outcome["curve"].tolist() == [0.0, 1.0, 2.0]
-    assert outcome.seconds == 1.5
+    output = kept(tmp_path, one)
+    assert output is not None
+    assert output["auc"] == 0.7
+    assert output["arm"] == "0110"
+    assert output["flag"] is True
+    assert np.isnan(output["nan"])
+    assert output["curve"].tolist() == [0.0, 1.0, 2.0]
+    assert output.seconds == 1.5
     with pytest.raises(UnknownNameError, match="Did you mean 'curve'"):
-        outcome["curves"]
+        output["curves"]
 
 
 def test_another_seed_or_key_is_missing(tmp_path: Path) -> None:
@@ -78,13 +78,13 @@ def test_a_result_is_not_kept_when_its_selectors_default_has_changed(tmp_path, m
         kept(tmp_path, one)
 
 
-def outcome(**values) -> Outcome:
-    return Outcome(values, {}, 1.0)
+def output(**values) -> Output:
+    return Output(values, {}, 1.0)
 
 
 def test_pairs_are_formed_over_common_seeds() -> None:
-    first = Group("a", {}, {0: outcome(x=1.0), 1: outcome(x=2.0), 2: outcome(x=4.0)})
-    second = Group("b", {}, {2: outcome(x=1.0), 1: outcome(x=1.0), 5: outcome(x=9.0)})
+    first = Replicates("a", {}, {0: output(x=1.0), 1: output(x=2.0), 2: output(x=4.0)})
+    second = Replicates("b", {}, {2: output(x=1.0), 1: output(x=1.0), 5: output(x=9.0)})
     results = Results({"a": first, "b": second})
     one, other = results.paired(["a", "b"], "x")
     assert one.tolist() == [2.0, 4.0]

@@ -91,7 +91,7 @@ def test_an_unclear_claim_gets_its_further_experiment_and_a_clear_one_does_not(t
     work = reproduce(tmp_path / "study", at(TRACED, lead=0.0))
     assert runs(tmp_path / "study") == {**MAIN, "further/0": 1, "further/1": 1}
     lead, sure = work.judged
-    assert lead.verdict.kind == "not"
+    assert lead.verdict.kind == "not reproduced"
     assert lead.reading == "further mean 7.5"
     assert sure.reading == ""
     again = reproduce(tmp_path / "study", at(TRACED, lead=0.0), resume=True)
@@ -159,7 +159,7 @@ def test_a_killed_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     process.wait()
     time.sleep(0.5)  # its workers notice and end by themselves
     with Reproduction.open(TRACED, at(TRACED, sleep=0.3), root, resume=True) as work:
-        done = {f"{key}/{seed}" for key, seed in work.outcomes}
+        done = {f"{key}/{seed}" for key, seed in work.outputs}
         before = runs(root)
         assert 1 <= len(done) < 6
         work.run(1)

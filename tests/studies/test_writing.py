@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from enlist.errors import InputError
-from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Judged, Verdict
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, JudgedClaim, Verdict
 from enlist.studies.example import COINS
 from enlist.studies.running import Reproduction
 from enlist.studies.study import Table
@@ -111,11 +111,11 @@ def test_tables_as_text_and_csv() -> None:
 
 def test_a_bar_in_a_cell_does_not_break_the_table() -> None:
     claim = COINS.claims[0]
-    judged = [Judged(claim, Verdict(kind, "a|b", "why")) for kind in (REPRODUCED, PARTLY, NOT)]
+    judged = [JudgedClaim(claim, Verdict(kind, "a|b", "why")) for kind in (REPRODUCED, PARTLY, NOT)]
     facts = {"scale": "laptop", "seeds": 3, "first_seed": 0, "command": "c", "wall_seconds": 3.0, "jobs": 1}
     text = verdict_text(COINS, facts | {"experiments": {}}, judged, [], []).partition("## ")[2]
     lines = [line for line in text.splitlines() if line.startswith("|")]
     assert len(lines) == 2 + 3
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in lines} == {5}
-    assert tally(judged) == "3 claims: 1 reproduced, 1 partly, 1 not"
+    assert tally(judged) == "3 claims: 1 reproduced, 1 partly, 1 not reproduced"
     assert len(verdict_rows(judged)) == 4

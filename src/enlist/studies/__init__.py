@@ -13,6 +13,7 @@ STUDIES = {
     "bsfl": "enlist.studies.bsfl:STUDY",
     "fedsuv": "enlist.studies.fedsuv:STUDY",
     "power-of-choice": "enlist.studies.power_of_choice:STUDY",
+    "fedcor": "enlist.studies.fedcor:STUDY",
     "asynchrony": "enlist.studies.asynchrony:STUDY",
 }
 """Name -> where the study is defined."""

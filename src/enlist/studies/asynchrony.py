@@ -15,10 +15,12 @@ from enlist.data.idx import has_fashion_mnist
 from enlist.studies.claims import Claim
 from enlist.studies.experiments import simulation
 from enlist.studies.further import replicated
+from enlist.studies.margins import POINT, TENTH
 from enlist.studies.measures import FINAL_ACCURACY, SECONDS_TO_TARGET, final_accuracy
 from enlist.studies.panels import Panel, along, side_by_side
-from enlist.studies.results import Group, Results
-from enlist.studies.rules import Arm, Parts, Rule
+from enlist.studies.parts import Parts
+from enlist.studies.results import Replicates, Results
+from enlist.studies.rules import Arm, Contrast
 from enlist.studies.study import Experiment, Figure, Scale, Study, Table, possible
 
 CLIENTS, K, BUFFER = 100, 20, 5
@@ -82,17 +84,17 @@ def experiments(scale: Scale) -> Sequence[Experiment]:
     ]
 
 
-def over_time(group: Group, times: FloatArray) -> FloatArray:
+def over_time(group: Replicates, times: FloatArray) -> FloatArray:
     """Accuracy of each run of a group at some times, (seeds, times): that of the last evaluation, NaN before the first.
 
-    >>> from enlist.studies.results import Outcome
+    >>> from enlist.studies.results import Output
     >>> arrays = {"accuracy": np.array([0.2, np.nan, 0.6]), "end": np.array([1.0, 2.0, 3.0])}
-    >>> over_time(Group("a", {}, {0: Outcome({}, arrays, 1.0)}), np.array([0.5, 2.5, 9.0]))
+    >>> over_time(Replicates("a", {}, {0: Output({}, arrays, 1.0)}), np.array([0.5, 2.5, 9.0]))
     array([[nan, 0.2, 0.6]])
     """
     rows = []
-    for outcome in group.outcomes.values():
-        accuracy, end = (np.asarray(outcome[name], dtype=float) for name in ("accuracy", "end"))
+    for output in group.outputs.values():
+        accuracy, end = (np.asarray(output[name], dtype=float) for name in ("accuracy", "end"))
         known = ~np.isnan(accuracy)
         values = np.append(np.nan, accuracy[known])
         rows.append(values[np.searchsorted(end[known], times, "right")])
@@ -103,7 +105,7 @@ def curves(results: Results) -> Figure:
     """Accuracy over virtual time, a panel for each protocol."""
     keys = [f"{protocol}/{method}" for protocol in PER_STEP for method in METHODS]
     shared = results.common(keys)
-    ends = [float(outcome["end"][-1]) for key in keys for outcome in shared[key].outcomes.values()]
+    ends = [float(output["end"][-1]) for key in keys for output in shared[key].outputs.values()]
     times = np.linspace(0.0, float(np.median(ends)), POINTS)
     panels = []
     for protocol in PER_STEP:
@@ -132,7 +134,7 @@ def methods(results: Results) -> Table:
     for protocol in PER_STEP:
         for method in METHODS:
             shared = results.common([f"{protocol}/{method}", "synchronous/random"])
-            own, base = (shared[key].outcomes for key in (f"{protocol}/{method}", "synchronous/random"))
+            own, base = (shared[key].outputs for key in (f"{protocol}/{method}", "synchronous/random"))
             reached = [SECONDS_TO_TARGET.of(own[seed], base[seed]) for seed in own]
             rows.append(
                 {
@@ -169,15 +171,15 @@ def arm(protocol: str, method: str) -> Arm:
 BASE = arm("synchronous", "random")
 
 
-def sooner(of: Arm, against: Arm, margin: float = 0.1, claimed: float | None = None) -> Rule:
+def sooner(of: Arm, against: Arm, margin: float = TENTH, claimed: float | None = None) -> Contrast:
     """Virtual time to the target of synchronous random selection."""
-    return Rule("greater", SECONDS_TO_TARGET, of, [against], margin, baseline=BASE, claimed=claimed)
+    return Contrast("greater", SECONDS_TO_TARGET, of, [against], margin, baseline=BASE, claimed=claimed)
 
 
-def claim(key: str, title: str, text: str, source: str, paper: str, rule: Rule | Parts) -> Claim:
+def claim(key: str, title: str, text: str, source: str, paper: str, rule: Contrast | Parts) -> Claim:
     """A claim whose rule says itself what it asks for; unclear, it is run again with fresh seeds."""
     keys = [f"{protocol}/{method}" for protocol in PER_STEP for method in METHODS]
-    return Claim(key, title, text, source, paper, "", rule, replicated(experiments, keys, rule))
+    return Claim(key, title, text, source, paper, rule, replicated(experiments, keys, rule))
 
 
 STUDY = Study(
@@ -235,7 +237,7 @@ STUDY = Study(
             "After as many updates FedBuff is as accurate as synchronous rounds.",
             FEDBUFF,
             "no number",
-            Rule("no worse", FINAL_ACCURACY, arm("buffered", "random"), [BASE], 0.01),
+            Contrast("no worse", FINAL_ACCURACY, arm("buffered", "random"), [BASE], POINT),
         ),
         claim(
             "selection",

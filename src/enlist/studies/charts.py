@@ -22,7 +22,7 @@ GREY = "#9aa3af"
 
 
 @dataclasses.dataclass(frozen=True)
-class Look:
+class ChartStyle:
     """How a chart is labelled and how large a panel is.
 
     colours   series -> colour, in the order of the legend; others get what is left of the palette
@@ -30,7 +30,7 @@ class Look:
     log       whether the other axis is logarithmic
     legend    title of the legend, which has `columns` columns; without `named` there is none
 
-    >>> Look(x="round", y="AUC", colours={"FedAvg": "#999999"}).range(["FedAvg", "ucb"])
+    >>> ChartStyle(x="round", y="AUC", colours={"FedAvg": "#999999"}).range(["FedAvg", "ucb"])
     ['#999999', '#0b6e99']
     """
 
@@ -91,12 +91,12 @@ def lines(values: FloatArray, **labels: Any) -> list[dict[str, Any]]:
 
 
 def curves(
-    rows: Sequence[Row], title: str, look: Look, thin: Sequence[Row] = (), rule: float | None = None
+    rows: Sequence[Row], title: str, look: ChartStyle, thin: Sequence[Row] = (), rule: float | None = None
 ) -> alt.TopLevelMixin:
     """A line per series, with a band where rows have `low` and `high`, over `thin` single lines; `rule` is dashed.
 
     >>> rows = bands(np.array([[0.5, 0.6], [0.6, 0.7]]), series="ucb")
-    >>> curves(rows, "AUC", Look("round", "AUC")).to_dict()["title"]
+    >>> curves(rows, "AUC", ChartStyle("round", "AUC")).to_dict()["title"]
     'AUC'
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
@@ -129,11 +129,11 @@ def curves(
     return _panels(layers, marked, title, look)
 
 
-def boxes(rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
+def boxes(rows: Sequence[Row], title: str, look: ChartStyle) -> alt.TopLevelMixin:
     """A box and its points for every group and series; rows hold `group`, `series` and `value`.
 
     >>> rows = [{"group": "0.1", "series": "0.75", "value": value} for value in (0.6, 0.7, 0.65)]
-    >>> boxes(rows, "Best performance", Look("ε", "AUC")).to_dict()["title"]
+    >>> boxes(rows, "Best performance", ChartStyle("ε", "AUC")).to_dict()["title"]
     'Best performance'
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
@@ -154,11 +154,11 @@ def boxes(rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
     return _panels([box, points], rows, title, look)
 
 
-def intervals(rows: Sequence[Row], title: str, look: Look, rule: float | None = None) -> alt.TopLevelMixin:
+def intervals(rows: Sequence[Row], title: str, look: ChartStyle, rule: float | None = None) -> alt.TopLevelMixin:
     """A dot with its interval for each `name`, one below the other; rows hold `name`, `series`, `mean`, `low`, `high`.
 
     >>> rows = [{"name": "ucb", "series": "rule", "mean": 0.7, "low": 0.68, "high": 0.72}]
-    >>> intervals(rows, "Best performance", Look(x="AUC")).to_dict()["title"]
+    >>> intervals(rows, "Best performance", ChartStyle(x="AUC")).to_dict()["title"]
     'Best performance'
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
@@ -181,13 +181,13 @@ def intervals(rows: Sequence[Row], title: str, look: Look, rule: float | None = 
     return _panels(layers, plain, title, sized)
 
 
-def points(rows: Sequence[Row], title: str, look: Look, over: Sequence[Row] = ()) -> alt.TopLevelMixin:
+def points(rows: Sequence[Row], title: str, look: ChartStyle, over: Sequence[Row] = ()) -> alt.TopLevelMixin:
     """Single points, and over them a line, with a band where its rows have one.
 
     Rows hold `at`, `value` and `series`, those of the line `at`, `mean` and perhaps `low` and `high`.
 
     >>> rows = [{"at": 1, "value": 0.1, "series": "0110"}]
-    >>> points(rows, "Residuals", Look("round", "residual")).to_dict()["title"]
+    >>> points(rows, "Residuals", ChartStyle("round", "residual")).to_dict()["title"]
     'Residuals'
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
@@ -219,11 +219,11 @@ def points(rows: Sequence[Row], title: str, look: Look, over: Sequence[Row] = ()
     return _panels(layers, marked, title, look)
 
 
-def tiles(rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
+def tiles(rows: Sequence[Row], title: str, look: ChartStyle) -> alt.TopLevelMixin:
     """What was done in each round of each experiment, as coloured tiles; rows hold `at`, `line` and `series`.
 
     >>> rows = [{"at": 1, "line": 0, "series": "0110"}, {"at": 2, "line": 0, "series": "1100"}]
-    >>> tiles(rows, "Executed actions", Look("round", "experiment")).to_dict()["title"]
+    >>> tiles(rows, "Executed actions", ChartStyle("round", "experiment")).to_dict()["title"]
     'Executed actions'
     """
     names = list(dict.fromkeys(str(row["series"]) for row in rows))
@@ -234,7 +234,7 @@ def tiles(rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
     return _panels([chart], rows, title, look)
 
 
-def _panels(layers: Sequence[alt.Chart], rows: Sequence[Row], title: str, look: Look) -> alt.TopLevelMixin:
+def _panels(layers: Sequence[alt.Chart], rows: Sequence[Row], title: str, look: ChartStyle) -> alt.TopLevelMixin:
     """One chart, or small multiples where rows name a panel or a row."""
     data = alt.InlineData(values=[{name: _short(value) for name, value in row.items()} for row in rows])
     facets: dict[str, Any] = {}
@@ -251,7 +251,7 @@ def _panels(layers: Sequence[alt.Chart], rows: Sequence[Row], title: str, look: 
     return titled
 
 
-def _axis(rows: Sequence[Row], look: Look) -> alt.Axis:
+def _axis(rows: Sequence[Row], look: ChartStyle) -> alt.Axis:
     """The horizontal axis: whole numbers for rounds, the very points on a logarithmic one."""
     places = sorted({float(row["at"]) for row in rows}) or [1.0]
     if look.log:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib.resources
 import math
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from enlist._internal.statistics import Summary
 from enlist._internal.statistics import share as share_of
@@ -15,7 +17,7 @@ from enlist.studies.results import Results
 if TYPE_CHECKING:
     from enlist.studies.study import Experiment, Scale
 
-REPRODUCED, PARTLY, NOT, UNTESTABLE = "reproduced", "partly", "not", "not testable here"
+REPRODUCED, PARTLY, NOT, UNTESTABLE = "reproduced", "partly", "not reproduced", "not testable here"
 KINDS = (REPRODUCED, PARTLY, NOT, UNTESTABLE)
 
 
@@ -32,15 +34,30 @@ class Verdict(NamedTuple):
     brief: str = ""
 
 
+class ClaimRule(Protocol):
+    """A rule: it says what it asks for, and what the results come to.
+
+    >>> from enlist.studies.example import COINS
+    >>> COINS.claims[0].rule.words()
+    'heads, the bent coin − the fair coin: interval above 0, mean at least 1'
+    """
+
+    def words(self) -> str:
+        """The rule as a sentence."""
+
+    def __call__(self, results: Results) -> Verdict:
+        """The verdict."""
+
+
 @dataclasses.dataclass(frozen=True)
-class Further:
+class FollowUp:
     """One more experiment for a claim that did not come out as said, on the cause that is suspected.
 
     cause         what may explain it
     experiments   what is run to see (may be empty, if what was run already can tell)
     reading       what these experiments say, in a sentence with numbers
 
-    >>> Further("too few tosses", lambda scale: (), lambda results: "no news").cause
+    >>> FollowUp("too few tosses", lambda scale: (), lambda results: "no news").cause
     'too few tosses'
     """
 
@@ -57,9 +74,8 @@ class Claim:
     text      the claim in full
     source    where it stands
     paper     the paper's number, or what its picture shows
-    margin    the rule in words: which number is compared with what; empty if the rule says that itself (rules.py)
-    rule      the rule itself, a pure function of the results
-    further   the experiment that follows if the verdict is partly or not
+    rule      a pure function of the results, which says itself what it asks for (rules.py)
+    further   the experiment that follows if the verdict is "partly" or "not reproduced"
     added     whether claim and rule were written after the results of a first run were known
 
     >>> from enlist.studies.example import COINS
@@ -72,23 +88,39 @@ class Claim:
     text: str
     source: str
     paper: str
-    margin: str
-    rule: Callable[[Results], Verdict]
-    further: Further
+    rule: ClaimRule
+    further: FollowUp
     added: bool = False
 
-    @property
-    def words(self) -> str:
-        """The rule in words, from its own values where it is data."""
-        said: Callable[[], str] | None = getattr(self.rule, "words", None)
-        return said() if said else self.margin
+
+class QuotedClaims:
+    """What a work says, claim by claim: claims.toml in the folder of a study, a section for each key.
+
+    title, text, source, paper   as in `Claim`; without a text the title says all
+    added                        as in `Claim`
+
+    >>> QuotedClaims("enlist.studies.mabfl").claim("best-pair", None, None).paper
+    '0110 on top'
+    """
+
+    def __init__(self, package: str) -> None:
+        text = importlib.resources.files(package).joinpath("claims.toml").read_text(encoding="utf-8")
+        self.sections: dict[str, dict[str, Any]] = tomllib.loads(text)
+
+    def claim(self, key: str, rule: ClaimRule, further: FollowUp, **facts: object) -> Claim:
+        """The claim of this key, judged so; `facts` fill braces in its words, so that these follow the settings."""
+        said: dict[str, Any] = {
+            name: own.format(**facts) if isinstance(own, str) else own for name, own in self.sections[key].items()
+        }
+        said.setdefault("text", f"{said['title']}.")
+        return Claim(key=key, rule=rule, further=further, **said)
 
 
-class Judged(NamedTuple):
+class JudgedClaim(NamedTuple):
     """A claim with its verdict and, where it was needed, what the further experiment says.
 
     >>> from enlist.studies.example import COINS
-    >>> Judged(COINS.claims[0], Verdict(NOT, "0", "no difference")).needs_further
+    >>> JudgedClaim(COINS.claims[0], Verdict(NOT, "0", "no difference")).needs_further
     True
     """
 
@@ -99,11 +131,11 @@ class Judged(NamedTuple):
 
     @property
     def needs_further(self) -> bool:
-        """Whether the claim came out partly or not."""
+        """Whether the claim was not reproduced, or only partly."""
         return self.verdict.kind in (PARTLY, NOT)
 
 
-def judge(claim: Claim, results: Results) -> Judged:
+def judge(claim: Claim, results: Results) -> JudgedClaim:
     """Apply the rule; without the experiments that it needs, the claim is not testable.
 
     >>> from enlist.studies.example import COINS
@@ -111,17 +143,17 @@ def judge(claim: Claim, results: Results) -> Judged:
     'not testable here'
     """
     try:
-        return Judged(claim, claim.rule(results))
+        return JudgedClaim(claim, claim.rule(results))
     except UnknownNameError as error:
         missing = str(error).partition(". ")[0]
-        return Judged(claim, Verdict(UNTESTABLE, "–", f"an experiment that it needs is missing: {missing}"))
+        return JudgedClaim(claim, Verdict(UNTESTABLE, "–", f"an experiment that it needs is missing: {missing}"))
 
 
-def read_further(judged: Judged, results: Results, planned: bool = False) -> Judged:
+def read_further(judged: JudgedClaim, results: Results, planned: bool = False) -> JudgedClaim:
     """Add what the further experiment says; `planned` if it needed none that was not run anyway.
 
     >>> from enlist.studies.example import COINS
-    >>> read_further(Judged(COINS.claims[0], Verdict(NOT, "0", "no difference")), Results({})).reading
+    >>> read_further(JudgedClaim(COINS.claims[0], Verdict(NOT, "0", "no difference")), Results({})).reading
     "The further experiment is missing: no finished experiment is called 'bent-longer'. Known: none."
     """
     try:
@@ -144,15 +176,15 @@ def shown(summary: Summary, digits: int = 3, sign: bool = False) -> str:
 def greater(difference: Summary, margin: float, digits: int = 3) -> Verdict:
     """The claim is that a difference is positive, and that it is one that matters: at least `margin`.
 
-    reproduced   the interval lies above 0, and the mean is at least the margin
-    partly       the interval lies above 0 but the mean below the margin; or the mean is positive, and the interval
-                 contains 0 and the margin, so that neither can be ruled out
-    not          anything else: a difference that matters is ruled out, or the mean is not positive
+    reproduced       the interval lies above 0, and the mean is at least the margin
+    partly           the interval lies above 0 but the mean below the margin; or the mean is positive, and the interval
+                     contains 0 and the margin, so that neither can be ruled out
+    not reproduced   anything else: a difference that matters is ruled out, or the mean is not positive
 
     >>> [greater(Summary(0.03, low, high), 0.01).kind for low, high in ((0.02, 0.04), (-0.02, 0.08))]
     ['reproduced', 'partly']
     >>> greater(Summary(0.001, -0.002, 0.004), 0.01).kind, greater(Summary(-0.01, -0.05, 0.03), 0.01).kind
-    ('not', 'not')
+    ('not reproduced', 'not reproduced')
     """
     low, high = _bounds(difference)
     ours, limit = shown(difference, digits, sign=True), f"{margin:.{digits}f}"
@@ -172,12 +204,12 @@ def greater(difference: Summary, margin: float, digits: int = 3) -> Verdict:
 def alike(difference: Summary, margin: float, digits: int = 3) -> Verdict:
     """The claim is that there is no difference that matters: none of `margin` or more, in either direction.
 
-    reproduced   the interval lies within ± margin
-    not          the interval lies beyond the margin on one side
-    partly       anything else
+    reproduced       the interval lies within ± margin
+    not reproduced   the interval lies beyond the margin on one side
+    partly           anything else
 
     >>> [alike(Summary(0.0, -half, half), 0.01).kind for half in (0.005, 0.05)], alike(Summary(3, 2, 4), 0.01).kind
-    (['reproduced', 'partly'], 'not')
+    (['reproduced', 'partly'], 'not reproduced')
     """
     low, high = _bounds(difference)
     ours, limit = shown(difference, digits, sign=True), f"± {margin:.{digits}f}"
@@ -191,12 +223,12 @@ def alike(difference: Summary, margin: float, digits: int = 3) -> Verdict:
 def no_worse(difference: Summary, margin: float, digits: int = 3) -> Verdict:
     """The claim is that something is at least as good as something else, to within `margin`.
 
-    reproduced   the interval lies above −margin
-    not          the interval lies below −margin, or the mean does
-    partly       the mean lies above −margin, but the interval reaches below it
+    reproduced       the interval lies above −margin
+    not reproduced   the interval lies below −margin, or the mean does
+    partly           the mean lies above −margin, but the interval reaches below it
 
     >>> [no_worse(Summary(mean, mean - 0.01, mean + 0.01), 0.01).kind for mean in (0.005, -0.005, -0.03)]
-    ['reproduced', 'partly', 'not']
+    ['reproduced', 'partly', 'not reproduced']
     """
     low, _ = _bounds(difference)
     ours, limit = shown(difference, digits, sign=True), f"−{margin:.{digits}f}"
@@ -213,17 +245,17 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     means         mean of each, `name` among them
     differences   rival -> `name` − rival, paired, with its interval
 
-    reproduced    it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0) and
-                  one that matters: at least `margin` on average
-    partly        no rival is certainly better by the margin or more: it leads by little or without certainty, or is
-                  not far behind
-    not           some rival is certainly better (interval below 0), on average by the margin or more
+    reproduced       it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0)
+                     and one that matters: at least `margin` on average
+    partly           no rival is certainly better by the margin or more: it leads by little or without certainty, or is
+                     not far behind
+    not reproduced   some rival is certainly better (interval below 0), on average by the margin or more
 
     >>> lead = {"b": Summary(0.02, 0.01, 0.03)}
     >>> leads("a", {"a": 0.72, "b": 0.70}, lead, 0.01).kind
     'reproduced'
     >>> leads("a", {"a": 0.70, "b": 0.72}, {"b": Summary(-0.02, -0.03, -0.01)}, 0.01).kind
-    'not'
+    'not reproduced'
     """
     rival = max(differences, key=lambda other: means[other])
     lead = differences[rival]
@@ -247,11 +279,11 @@ def counted(share: Summary, least: float, unit: str = "", digits: int = 2, trial
 
     reproduced          the interval lies above it
     partly              the share reaches it, but its interval does not exclude less
-    not                 the share stays below it, or the interval lies below it
+    not reproduced      the share stays below it, or the interval lies below it
     not testable here   so few trials that even a share of 1 would not exclude less
 
     >>> [counted(Summary(mean, mean - 0.04, mean + 0.04), 0.9).kind for mean in (0.95, 0.92, 0.85, 0.5)]
-    ['reproduced', 'partly', 'not', 'not']
+    ['reproduced', 'partly', 'not reproduced', 'not reproduced']
     >>> counted(Summary(1.0, 0.72, 1.0), 0.9, trials=10).why
     'even 10 of 10 would not exclude a share below 0.9; 35 trials would'
     """
@@ -279,16 +311,17 @@ def trials_for(least: float) -> int:
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """One verdict on a claim of several parts: reproduced if all are, not if none is even partly, else partly.
+    """One verdict on a claim of several parts: reproduced if all are, not reproduced if none is even partly.
 
-    It is not testable if no part is.
+    It is partly reproduced otherwise, and not testable if no part is.
 
     >>> good, bad = Verdict(REPRODUCED, "1", "fine"), Verdict(NOT, "0", "wrong")
     >>> together({"first": good, "second": bad}).kind, together({"first": good, "second": bad}).ours
     ('partly', 'first: 1; second: 0')
     """
     kinds = {verdict.kind for verdict in verdicts.values()}
-    kind = kinds.pop() if len(kinds) == 1 else PARTLY
+    tested = kinds - {UNTESTABLE}
+    kind = kinds.pop() if len(kinds) == 1 else NOT if tested == {NOT} else PARTLY
     ours = "; ".join(f"{name}: {verdict.ours}" for name, verdict in verdicts.items())
     brief = "; ".join(f"{name}: {verdict.brief or verdict.ours}" for name, verdict in verdicts.items())
     return Verdict(kind, ours, _reasons(verdicts), brief)
@@ -299,7 +332,7 @@ def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:
 
     >>> good, bad = Verdict(REPRODUCED, "1", "fine"), Verdict(NOT, "0", "wrong")
     >>> as_printed({"as printed": bad, "our default": good})[:2]
-    ('not', 'as printed: 0; our default: 1 (by the same rule: reproduced)')
+    ('not reproduced', 'as printed: 0; our default: 1 (by the same rule: reproduced)')
     """
     (first, decides), *others = verdicts.items()
     beside = [f"{name}: {verdict.ours} (by the same rule: {verdict.kind})" for name, verdict in others]

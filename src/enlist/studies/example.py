@@ -9,11 +9,16 @@ from typing import Any
 import altair as alt
 
 from enlist.streams import Streams
-from enlist.studies.claims import Claim, Further, Verdict, greater, shown
+from enlist.studies.claims import Claim, FollowUp, shown
+from enlist.studies.margins import Margin
+from enlist.studies.measures import Measure, Value
 from enlist.studies.results import Results
+from enlist.studies.rules import Arm, Contrast
 from enlist.studies.study import Experiment, Figure, Scale, Settings, Study, Table, over_seeds
 
 COINS_THROWN = {"fair": 0.5, "bent": 0.6}
+FAIR, BENT = Arm("fair", "the fair coin"), Arm("bent", "the bent coin")
+HEADS = Measure("heads", lambda output, base: Value(float(output["heads"])), digits=1)
 
 
 def toss(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
@@ -35,10 +40,6 @@ def _experiments(scale: Scale) -> Sequence[Experiment]:
 def _more(scale: Scale) -> Sequence[Experiment]:
     settings = {"p": COINS_THROWN["bent"], "tosses": 10 * scale.settings["tosses"]}
     return over_seeds("bent-longer", toss, settings, range(scale.seeds), 0.001)
-
-
-def _rule(results: Results) -> Verdict:
-    return greater(results.difference("bent", "fair", "heads"), margin=1.0, digits=1)
 
 
 def _reading(results: Results) -> str:
@@ -80,9 +81,8 @@ COINS = Study(
             text="A coin that is bent shows more heads than a fair one that was tossed as often.",
             source="first page",
             paper="60 % against 50 %",
-            margin="paired difference in heads: interval above 0, mean at least 1",
-            rule=_rule,
-            further=Further("too few tosses", _more, _reading),
+            rule=Contrast("greater", HEADS, BENT, [FAIR], Margin(1.0, "one head, the smallest difference")),
+            further=FollowUp("too few tosses", _more, _reading),
         ),
     ),
 )

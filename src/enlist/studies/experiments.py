@@ -8,18 +8,33 @@ from __future__ import annotations
 import dataclasses
 import functools
 import json
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from enlist._internal.aliases import present_config
 from enlist.arena.compare import Tournament, run
-from enlist.arena.genie import Reward
+from enlist.arena.genie import BSFLReward
 from enlist.studies.study import Settings
 
 if TYPE_CHECKING:
     from enlist.simulation.population import Population
-    from enlist.training.engine import Placed
+    from enlist.training.engine import SharedSamples
+
+
+class Competitor(NamedTuple):
+    """Who is compared: as figures call it, as configurations write it, its colour, and how its rounds differ.
+
+    >>> Competitor("Oort", "oort:paper", "#c8553d").text
+    'oort:paper'
+    """
+
+    label: str
+    text: str
+    colour: str
+    rounds: Mapping[str, Any] = {}
 
 
 def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
@@ -43,12 +58,13 @@ def simulation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     from enlist.simulation.config import parse
     from enlist.simulation.jobs import run_in
 
-    config = parse(settings["config"], "config").with_method(settings["selector"], seed)
+    written = present_config(settings["config"])  # results that were published say it in the words of their time
+    config = parse(written, "config").with_method(settings["selector"], seed)
     bound = config.rounds.protocol == "safa"  # which no other selector may have
     population, data = _population(config.model_dump_json(exclude=None if bound else {"selector"}))
     result = run_in(folder / "run", config, population=population, data=data, device=_device(settings))
     tables = read_run(folder / "run", SCORED)
-    return {**result, **tables.rounds, "selected": times_selected(tables)}
+    return {**result, **tables.rounds, "asked": tables.rounds["selected"], "selected": times_selected(tables)}
 
 
 def _device(settings: Settings) -> str:
@@ -59,7 +75,7 @@ def _device(settings: Settings) -> str:
 
 
 @functools.lru_cache(maxsize=1)
-def _population(config: str) -> tuple[Population, dict[str, Placed]]:
+def _population(config: str) -> tuple[Population, dict[str, SharedSamples]]:
     """The clients and their data, kept for the next selector of the same seed."""
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
@@ -86,7 +102,7 @@ def match(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     """
     own = {name: value for name, value in settings.items() if name != "selector"}
     if "reward" in own:
-        own["reward"] = Reward(**own["reward"])
+        own["reward"] = BSFLReward(**own["reward"])
     comparison = Tournament(settings["selector"], seeds=1, first_seed=seed, **own)
     record = run(comparison, comparison.labels[0], seed)
     curves = {f"curve/{name}": np.array(values) for name, values in record.curves.items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 
-from enlist.studies.claims import Further, Verdict
+from enlist.studies.claims import FollowUp, Verdict
 from enlist.studies.results import Results
 from enlist.studies.study import Experiment, Scale
 
@@ -29,7 +29,7 @@ def replicated(
     keys: Sequence[str],
     rule: Callable[[Results], Verdict],
     cause: str = "the luck of these seeds",
-) -> Further:
+) -> FollowUp:
     """The experiments of `keys` again with as many fresh seeds, judged by the same rule.
 
     >>> from enlist.studies.example import COINS
@@ -50,18 +50,18 @@ def replicated(
         verdict = rule(results.below(AGAIN))
         return f"as many experiments with fresh seeds give {verdict.ours}, by the same rule: {verdict.kind}."
 
-    return Further(cause, wanted, reading)
+    return FollowUp(cause, wanted, reading)
 
 
 def looked_at(
     cause: str,
     rules: Mapping[str, Callable[[Results], Verdict]],
     experiments: Callable[[Scale], Sequence[Experiment]] = nothing,
-) -> Further:
+) -> FollowUp:
     """What other rules come to, on more experiments or on those that were run anyway; `rules` have names to be read.
 
     >>> from enlist.studies.example import COINS
-    >>> further = looked_at("the coin", {"again, bent − fair": lambda results: Verdict("not", "-3 heads", "")})
+    >>> further = looked_at("the coin", {"again, bent − fair": lambda results: Verdict("partly", "-3 heads", "")})
     >>> further.reading(Results({}))
     'again, bent − fair: -3 heads.'
     """
@@ -69,4 +69,4 @@ def looked_at(
     def reading(results: Results) -> str:
         return "; ".join(f"{name}: {rule(results).ours}" for name, rule in rules.items()) + "."
 
-    return Further(cause, experiments, reading)
+    return FollowUp(cause, experiments, reading)

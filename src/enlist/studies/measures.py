@@ -14,7 +14,7 @@ import numpy as np
 
 from enlist.runs.scores import Reached, jain, time_to
 from enlist.runs.tables import RunTables
-from enlist.studies.results import Outcome
+from enlist.studies.results import Output
 
 
 class Value(NamedTuple):
@@ -40,12 +40,12 @@ class Measure:
     ratio    two are compared by their ratio (geometric mean over seeds), not by their difference
     less     less is better: the ratio, or the difference, is taken the other way round
 
-    >>> FINAL_ACCURACY.of(Outcome({}, {"accuracy": np.array([0.2, 0.8])}, 1.0), Outcome({}, {}, 1.0)).number
+    >>> FINAL_ACCURACY.of(Output({}, {"accuracy": np.array([0.2, 0.8])}, 1.0), Output({}, {}, 1.0)).number
     0.8
     """
 
     name: str
-    of: Callable[[Outcome, Outcome], Value]
+    of: Callable[[Output, Output], Value]
     unit: str = ""
     scale: float = 1.0
     digits: int = 2
@@ -58,53 +58,54 @@ class Measure:
         >>> FINAL_ACCURACY.shown(0.02), ROUNDS_TO_TARGET.shown(1.1)
         ('2 points', '1.1 times')
         """
-        unit = "times" if self.ratio else self.unit
+        one = number * self.scale == 1.0 and len(self.unit) > 2  # "1 point", but "1 ms"
+        unit = "times" if self.ratio else self.unit.removesuffix("s") if one else self.unit
         return f"{number * self.scale:g} {unit}".rstrip()
 
 
-def evaluated(outcome: Outcome) -> RunTables:
+def evaluated(output: Output) -> RunTables:
     """The evaluations of an experiment, as the measures of runs want them.
 
-    >>> evaluated(Outcome({}, {"accuracy": np.array([0.5]), "end": np.array([9.0])}, 1.0)).rounds["end"]
+    >>> evaluated(Output({}, {"accuracy": np.array([0.5]), "end": np.array([9.0])}, 1.0)).rounds["end"]
     array([9.])
     """
-    rounds = {name: np.asarray(outcome[name], dtype=float) for name in ("accuracy", "end")}
+    rounds = {name: np.asarray(output[name], dtype=float) for name in ("accuracy", "end")}
     return RunTables("", 0, {}, rounds, {}, {})
 
 
-def final_accuracy(outcome: Outcome) -> float:
+def final_accuracy(output: Output) -> float:
     """Mean accuracy over the last tenth of the evaluations.
 
-    >>> final_accuracy(Outcome({}, {"accuracy": np.array([np.nan, 0.5, np.nan, 0.75])}, 1.0))
+    >>> final_accuracy(Output({}, {"accuracy": np.array([np.nan, 0.5, np.nan, 0.75])}, 1.0))
     0.75
     """
-    return final(outcome, "accuracy")
+    return final(output, "accuracy")
 
 
-def final(outcome: Outcome, name: str) -> float:
+def final(output: Output, name: str) -> float:
     """Mean of a column of rounds over the last tenth of the evaluations.
 
-    >>> final(Outcome({}, {"loss": np.array([2.0, np.nan, 0.5])}, 1.0), "loss")
+    >>> final(Output({}, {"loss": np.array([2.0, np.nan, 0.5])}, 1.0), "loss")
     0.5
     """
-    curve = np.asarray(outcome[name], dtype=float)
+    curve = np.asarray(output[name], dtype=float)
     curve = curve[~np.isnan(curve)]
     return float(curve[-max(len(curve) // 10, 1) :].mean())
 
 
-def to_target(share: float, window: int, what: str) -> Callable[[Outcome, Outcome], Value]:
+def to_target(share: float, window: int, what: str) -> Callable[[Output, Output], Value]:
     """Rounds or virtual seconds until the mean of `window` evaluations is `share` of the baseline's final accuracy.
 
     >>> curve = {"accuracy": np.linspace(0.1, 1.0, 10), "end": np.arange(10.0)}
-    >>> slow, fast = Outcome({}, curve, 1.0), Outcome({}, curve | {"accuracy": np.linspace(0.5, 1.0, 10)}, 1.0)
+    >>> slow, fast = Output({}, curve, 1.0), Output({}, curve | {"accuracy": np.linspace(0.5, 1.0, 10)}, 1.0)
     >>> measure = to_target(0.7, 1, "rounds")
     >>> measure(slow, slow).number, measure(fast, slow).number, measure(slow, fast)
     (7.0, 5.0, Value(number=7.0, open=False))
     """
 
-    def measured(outcome: Outcome, base: Outcome) -> Value:
-        ends = np.asarray(outcome["end"], dtype=float)
-        found = time_to(evaluated(outcome), share * final_accuracy(base), min(window, len(ends)))
+    def measured(output: Output, base: Output) -> Value:
+        ends = np.asarray(output["end"], dtype=float)
+        found = time_to(evaluated(output), share * final_accuracy(base), min(window, len(ends)))
         spent = found or Reached(len(ends), float(ends[-1]))
         return Value(float(getattr(spent, what)), found is None)
 
@@ -113,14 +114,14 @@ def to_target(share: float, window: int, what: str) -> Callable[[Outcome, Outcom
 
 FINAL_ACCURACY = Measure(
     "mean test accuracy over the last tenth of the evaluations",
-    lambda outcome, base: Value(final_accuracy(outcome)),
+    lambda output, base: Value(final_accuracy(output)),
     unit="points",
     scale=100.0,
     digits=1,
 )
 FINAL_LOSS = Measure(
     "mean test loss over the last tenth of the evaluations",
-    lambda outcome, base: Value(final(outcome, "loss")),
+    lambda output, base: Value(final(output, "loss")),
     digits=3,
     less=True,
 )
@@ -136,6 +137,4 @@ SECONDS_TO_TARGET = Measure(
     ratio=True,
     less=True,
 )
-EVENNESS = Measure(
-    "Jain's index of how often clients were asked", lambda outcome, base: Value(jain(outcome["selected"]))
-)
+EVENNESS = Measure("Jain's index of how often clients were asked", lambda output, base: Value(jain(output["selected"])))

@@ -12,7 +12,7 @@ import numpy as np
 from enlist._internal.typing import FloatArray
 from enlist.report.charts import Row
 from enlist.report.kit import band_layers, cut, legend_choice
-from enlist.studies.charts import Look, bands
+from enlist.studies.charts import ChartStyle, bands
 
 HEADROOM = 1.25
 FINE = (1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0)
@@ -67,7 +67,7 @@ def side_by_side(
     'Regret'
     """
     names = list(dict.fromkeys(str(row["series"]) for panel in panels for row in panel.rows))
-    look = Look(colours=dict(colours), columns=5, named=len(names) > 1)
+    look = ChartStyle(colours=dict(colours), columns=5, named=len(names) > 1)
     choice = legend_choice("series")
     rows = {f"panel-{number}": _drawn(panel) for number, panel in enumerate(panels)}
     charts = [

@@ -8,16 +8,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from enlist.data.idx import has_fashion_mnist
 from enlist.studies.claims import Claim
-from enlist.studies.experiments import simulation
 from enlist.studies.further import replicated
-from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET, final_accuracy
-from enlist.studies.panels import Panel, along, side_by_side
+from enlist.studies.grids import Grid, dataset
+from enlist.studies.margins import PERCENT_5, POINT, TENTH, TWO_POINTS
+from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET
+from enlist.studies.parts import Parts
 from enlist.studies.results import Results
-from enlist.studies.rules import Arm, Parts, Rule
+from enlist.studies.rules import Contrast
 from enlist.studies.study import Experiment, Figure, Scale, Study, Table, possible
 
 SKEWS = {"mild": 2.0, "strong": 0.3}
@@ -27,17 +25,17 @@ CLIENTS, K = 100, 3
 METHODS = {"random": "random"} | {f"pow-{d}": f"power-of-choice+d={d}" for d in CANDIDATES}
 LABELS = {"random": "random"} | {f"pow-{d}": f"d = {d}" for d in CANDIDATES}
 COLOURS = {"random": "#8a8a8a", "d = 6": "#e69f00", "d = 9": "#0b6e99", "d = 15": "#7a3b8f"}
+GRID = Grid(
+    "skew", {skew: f"{skew} skew (alpha = {alpha:g})" for skew, alpha in SKEWS.items()}, METHODS, LABELS, COLOURS
+)
 SOURCE = "Cho, Wang and Joshi, AISTATS 2022"
 
 
 def config(alpha: float, own: dict[str, Any]) -> dict[str, Any]:
     """A federation of equal clients that differ in their labels alone."""
-    dataset: dict[str, Any] = {"name": own["dataset"]}
-    if dataset["name"] == "fashion-mnist":
-        dataset = dataset | {"download": False} if has_fashion_mnist() else {"name": "digits"}
     return {
         "data": {
-            "dataset": dataset,
+            "dataset": dataset(own["dataset"]),
             "clients": CLIENTS,
             "partition": {"kind": "dirichlet-lognormal", "alpha": alpha, "sigma": 0.0},
         },
@@ -56,33 +54,7 @@ def experiments(scale: Scale) -> Sequence[Experiment]:
     ['mild/pow-15', 'mild/pow-6']
     """
     own = dict(scale.settings)
-    return [
-        Experiment(
-            f"{skew}/{method}",
-            seed,
-            {"selector": selector, "config": config(alpha, own)},
-            simulation,
-            own["seconds"],
-        )
-        for seed in range(scale.seeds)
-        for skew, alpha in SKEWS.items()
-        for method, selector in METHODS.items()
-    ]
-
-
-def curves(results: Results, name: str, title: str) -> Figure:
-    """Accuracy or loss over rounds, a panel for each skew."""
-    panels = []
-    for skew, alpha in SKEWS.items():
-        rows = []
-        for method, label in LABELS.items():
-            group = results[f"{skew}/{method}"]
-            values = group.column(name)
-            known = np.flatnonzero(np.isfinite(values).any(axis=0))
-            rows += along((known + 1).astype(np.float64), values[:, known], label)
-        panels.append(Panel(f"{skew} skew (alpha = {alpha:g})", rows, "round", title.lower()))
-    caption = "Mean over populations with its 95 % interval."
-    return Figure(name, title, side_by_side(panels, title, COLOURS), caption, highlight=True)
+    return GRID.experiments(scale, {skew: config(alpha, own) for skew, alpha in SKEWS.items()})
 
 
 def figures(results: Results) -> Sequence[Figure]:
@@ -92,32 +64,10 @@ def figures(results: Results) -> Sequence[Figure]:
     []
     """
     makers = [
-        lambda found: curves(found, "accuracy", "Test accuracy (Fig. 4)"),
-        lambda found: curves(found, "loss", "Test loss (Fig. 4)"),
+        lambda found: GRID.curves(found, "accuracy", "Test accuracy (Fig. 4)"),
+        lambda found: GRID.curves(found, "loss", "Test loss (Fig. 4)"),
     ]
     return possible(makers, results)
-
-
-def methods(results: Results) -> Table:
-    """Each method on each skew: final accuracy, and rounds to nine tenths of random's."""
-    rows = []
-    for skew in SKEWS:
-        for method, label in LABELS.items():
-            shared = results.common([f"{skew}/{method}", f"{skew}/random"])
-            own, base = (shared[f"{skew}/{each}"].outcomes for each in (method, "random"))
-            reached = [ROUNDS_TO_TARGET.of(own[seed], base[seed]) for seed in own]
-            rows.append(
-                {
-                    "skew": skew,
-                    "method": label,
-                    "final accuracy": float(np.mean([final_accuracy(one) for one in own.values()])),
-                    "rounds to the target": float(np.mean([value.number for value in reached])),
-                    "runs that got there": sum(not value.open for value in reached),
-                    "clients that were asked": float(np.mean([(one["selected"] > 0).sum() for one in own.values()])),
-                    "seeds": len(own),
-                }
-            )
-    return Table("methods", "Methods", rows, "Means over populations.", highlight=True)
 
 
 def tables(results: Results) -> Sequence[Table]:
@@ -126,44 +76,38 @@ def tables(results: Results) -> Sequence[Table]:
     >>> tables(Results({}))
     []
     """
-    return possible([methods], results)
+    return possible([GRID.table], results)
 
 
-def arm(skew: str, method: str) -> Arm:
-    """One method on one skew, as a sentence calls it.
-
-    >>> arm("mild", "pow-6").name
-    'd = 6'
-    """
-    return Arm(f"{skew}/{method}", LABELS[method])
-
-
-def faster(skew: str, d: int) -> Rule:
+def faster(skew: str, d: int) -> Contrast:
     """Rounds to the target against random's."""
-    return Rule("greater", ROUNDS_TO_TARGET, arm(skew, f"pow-{d}"), [arm(skew, "random")], 0.1, claimed=3.0)
-
-
-def more_accurate(skew: str, d: int) -> Rule:
-    """Final accuracy against random's."""
-    return Rule("greater", FINAL_ACCURACY, arm(skew, f"pow-{d}"), [arm(skew, "random")], 0.02, claimed=0.1)
-
-
-def more_candidates(skew: str) -> Rule:
-    """Fifteen candidates against six: rounds to random's target."""
-    return Rule(
-        "greater",
-        ROUNDS_TO_TARGET,
-        arm(skew, "pow-15"),
-        [arm(skew, "pow-6")],
-        0.05,
-        baseline=arm(skew, "random"),
+    return Contrast(
+        "greater", ROUNDS_TO_TARGET, GRID.arm(skew, f"pow-{d}"), [GRID.arm(skew, "random")], TENTH, claimed=3.0
     )
 
 
-def claim(key: str, title: str, text: str, source: str, paper: str, rule: Rule | Parts) -> Claim:
+def more_accurate(skew: str, d: int) -> Contrast:
+    """Final accuracy against random's."""
+    return Contrast(
+        "greater", FINAL_ACCURACY, GRID.arm(skew, f"pow-{d}"), [GRID.arm(skew, "random")], TWO_POINTS, claimed=0.1
+    )
+
+
+def more_candidates(skew: str) -> Contrast:
+    """Fifteen candidates against six: rounds to random's target."""
+    return Contrast(
+        "greater",
+        ROUNDS_TO_TARGET,
+        GRID.arm(skew, "pow-15"),
+        [GRID.arm(skew, "pow-6")],
+        PERCENT_5,
+        baseline=GRID.arm(skew, "random"),
+    )
+
+
+def claim(key: str, title: str, text: str, source: str, paper: str, rule: Contrast | Parts) -> Claim:
     """A claim whose rule says itself what it asks for; unclear, it is run again with fresh seeds."""
-    keys = [f"{skew}/{method}" for skew in SKEWS for method in METHODS]
-    return Claim(key, title, text, source, paper, "", rule, replicated(experiments, keys, rule))
+    return Claim(key, title, text, source, paper, rule, replicated(experiments, GRID.keys, rule))
 
 
 STUDY = Study(
@@ -225,7 +169,7 @@ STUDY = Study(
             "With mild skew, Power-of-Choice is as accurate as random selection or better.",
             "Fig. 4a",
             "above random",
-            Rule("no worse", FINAL_ACCURACY, arm("mild", "pow-6"), [arm("mild", "random")], 0.01),
+            Contrast("no worse", FINAL_ACCURACY, GRID.arm("mild", "pow-6"), [GRID.arm("mild", "random")], POINT),
         ),
     ),
     preload="enlist.simulation.comparison",

@@ -22,10 +22,10 @@ PER_ROUND = {"steps": 10, "instances": 5, "populations": 5, "states": 20, "serve
 """Other amounts of work, and what is left of them for each round that is rehearsed."""
 
 
-class Rehearsed(NamedTuple):
+class RehearsalResult(NamedTuple):
     """How the rehearsal of an experiment went: what it trains, the seconds it took, and why it failed.
 
-    >>> Rehearsed("mlp/averaging/oort", "digits, mlp", 0.4, "").reason
+    >>> RehearsalResult("mlp/averaging/oort", "digits, mlp", 0.4, "").reason
     ''
     """
 
@@ -35,7 +35,7 @@ class Rehearsed(NamedTuple):
     reason: str
 
 
-def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> Iterator[Rehearsed]:
+def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> Iterator[RehearsalResult]:
     """Run the first rounds of one experiment of each kind; yields each as it ends. Two coins are one kind.
 
     >>> from enlist.studies.example import COINS
@@ -46,8 +46,8 @@ def rehearse(experiments: Sequence[Experiment], rounds: int, jobs: int = 1) -> I
     short = [shortened(each, rounds) for each in kinds(experiments)]
     with temporary_folder("rehearsal") as folder:
         for each, reason in performed(short, folder, local(min(jobs, len(short)))):
-            outcome = kept(folder, each)
-            yield Rehearsed(each.key, _trained(each.settings), outcome.seconds if outcome else math.nan, reason)
+            output = kept(folder, each)
+            yield RehearsalResult(each.key, _trained(each.settings), output.seconds if output else math.nan, reason)
 
 
 def kinds(experiments: Sequence[Experiment]) -> list[Experiment]:

@@ -25,10 +25,10 @@ EXPERIMENTS = "experiments"
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class Outcome:
+class Output:
     """What one experiment gave, and how long it took.
 
-    >>> Outcome({"auc": 0.7}, {"curve": np.array([0.5, 0.7])}, seconds=1.5)["curve"]
+    >>> Output({"auc": 0.7}, {"curve": np.array([0.5, 0.7])}, seconds=1.5)["curve"]
     array([0.5, 0.7])
     """
 
@@ -68,7 +68,7 @@ def keep(root: Path, experiment: Experiment, found: Mapping[str, Any], seconds: 
     storage.write(files.inside(root, EXPERIMENTS, *experiment.place.parts), "experiment", header, arrays)
 
 
-def kept(root: Path, experiment: Experiment) -> Outcome | None:
+def kept(root: Path, experiment: Experiment) -> Output | None:
     """What an experiment gave earlier; None if it has not been run. Other settings than now are an error, and so are
     other defaults of the selector that it names.
 
@@ -88,7 +88,7 @@ def kept(root: Path, experiment: Experiment) -> Outcome | None:
     if header.get("selector", means) != means:
         then = f"'{experiment.settings['selector']}' meant {_differing(header['selector'], means)}"
         raise InputError(f"{place} was run when {then}; remove it to run it anew, or name a new folder for the study.")
-    return Outcome(header["values"], arrays, header["seconds"])
+    return Output(header["values"], arrays, header["seconds"])
 
 
 def selector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,26 +116,26 @@ def _differing(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     return ", ".join(f"{name} = {then.get(name)!r}, and is asked for with {now.get(name)!r}" for name in names)
 
 
-class Group:
-    """The outcomes of one key, by seed.
+class Replicates:
+    """The outputs of one key, by seed.
 
-    >>> group = Group("coins", {}, {4: Outcome({"heads": 3}, {}, 1.0), 2: Outcome({"heads": 5}, {}, 1.0)})
+    >>> group = Replicates("coins", {}, {4: Output({"heads": 3}, {}, 1.0), 2: Output({"heads": 5}, {}, 1.0)})
     >>> group.seeds, group.column("heads")
     ((2, 4), array([5., 3.]))
     """
 
-    def __init__(self, key: str, settings: Mapping[str, Any], outcomes: Mapping[int, Outcome]) -> None:
+    def __init__(self, key: str, settings: Mapping[str, Any], outputs: Mapping[int, Output]) -> None:
         self.key, self.settings = key, settings
-        self.outcomes = dict(sorted(outcomes.items()))
+        self.outputs = dict(sorted(outputs.items()))
 
     @property
     def seeds(self) -> tuple[int, ...]:
         """Seeds that were run, in rising order."""
-        return tuple(self.outcomes)
+        return tuple(self.outputs)
 
     def each(self, name: str) -> list[Any]:
         """A result of every seed, as it was returned."""
-        return [outcome[name] for outcome in self.outcomes.values()]
+        return [output[name] for output in self.outputs.values()]
 
     def column(self, name: str) -> FloatArray:
         """A result of every seed as numbers: (seeds,) or, of arrays of equal shape, (seeds, ...)."""
@@ -147,10 +147,10 @@ class Group:
 
 
 class Results:
-    """All outcomes of a study so far, by key.
+    """All outputs of a study so far, by key.
 
-    >>> outcomes = {("fair", 0): Outcome({"heads": 5}, {}, 1.0), ("bent", 0): Outcome({"heads": 8}, {}, 1.0)}
-    >>> results = Results.of([("fair", {}, 0), ("bent", {}, 0)], outcomes)
+    >>> outputs = {("fair", 0): Output({"heads": 5}, {}, 1.0), ("bent", 0): Output({"heads": 8}, {}, 1.0)}
+    >>> results = Results.of([("fair", {}, 0), ("bent", {}, 0)], outputs)
     >>> results.keys(), results.difference("bent", "fair", "heads").mean
     (['fair', 'bent'], 3.0)
     >>> results["fare"]
@@ -159,26 +159,26 @@ class Results:
     enlist.errors.UnknownNameError: no finished experiment is called 'fare'. Did you mean 'fair'? Known: bent, fair.
     """
 
-    def __init__(self, groups: Mapping[str, Group]) -> None:
+    def __init__(self, groups: Mapping[str, Replicates]) -> None:
         self.groups = dict(groups)
 
     @classmethod
     def of(
-        cls, wanted: Iterable[tuple[str, Mapping[str, Any], int]], outcomes: Mapping[tuple[str, int], Outcome]
+        cls, wanted: Iterable[tuple[str, Mapping[str, Any], int]], outputs: Mapping[tuple[str, int], Output]
     ) -> Results:
-        """Results from (key, settings, seed) of experiments; those without an outcome are left out."""
+        """Results from (key, settings, seed) of experiments; those without an output are left out."""
         settings: dict[str, Mapping[str, Any]] = {}
-        found: dict[str, dict[int, Outcome]] = {}
+        found: dict[str, dict[int, Output]] = {}
         for key, own, seed in wanted:
-            if (key, seed) in outcomes:
+            if (key, seed) in outputs:
                 settings[key] = own
-                found.setdefault(key, {})[seed] = outcomes[key, seed]
-        return cls({key: Group(key, settings[key], values) for key, values in found.items()})
+                found.setdefault(key, {})[seed] = outputs[key, seed]
+        return cls({key: Replicates(key, settings[key], values) for key, values in found.items()})
 
     def __contains__(self, key: str) -> bool:
         return key in self.groups
 
-    def __getitem__(self, key: str) -> Group:
+    def __getitem__(self, key: str) -> Replicates:
         if key not in self.groups:
             raise unknown("finished experiment", key, self.groups)
         return self.groups[key]
@@ -195,19 +195,22 @@ class Results:
         """Only these keys, and of each only the seeds that all of them have."""
         seeds = set.intersection(*(set(self[key].seeds) for key in keys))
         return Results(
-            {key: Group(key, self[key].settings, {seed: self[key].outcomes[seed] for seed in seeds}) for key in keys}
+            {
+                key: Replicates(key, self[key].settings, {seed: self[key].outputs[seed] for seed in seeds})
+                for key in keys
+            }
         )
 
-    def outcomes(self, keys: Sequence[str]) -> dict[int, Outcome]:
-        """Outcomes by seed; of several keys one outcome per common seed, in which each result is a list over them.
+    def outputs(self, keys: Sequence[str]) -> dict[int, Output]:
+        """Outputs by seed; of several keys one output per common seed, in which each result is a list over them.
 
-        >>> one, two = (Group(key, {}, {0: Outcome({"heads": heads}, {}, 1.0)}) for key, heads in (("a", 3), ("b", 5)))
-        >>> results = Results({"a": one, "b": two})
-        >>> results.outcomes(["a"])[0]["heads"], results.outcomes(["a", "b"])[0]["heads"]
+        >>> heads = {"a": Output({"heads": 3}, {}, 1.0), "b": Output({"heads": 5}, {}, 1.0)}
+        >>> results = Results({key: Replicates(key, {}, {0: output}) for key, output in heads.items()})
+        >>> results.outputs(["a"])[0]["heads"], results.outputs(["a", "b"])[0]["heads"]
         (3, [3, 5])
         """
         shared = self.common(keys)
-        runs = {seed: [shared[key].outcomes[seed] for key in keys] for seed in shared[keys[0]].seeds}
+        runs = {seed: [shared[key].outputs[seed] for key in keys] for seed in shared[keys[0]].seeds}
         return {seed: _joined(each) if len(each) > 1 else each[0] for seed, each in runs.items()}
 
     def paired(self, keys: Sequence[str], name: str) -> list[FloatArray]:
@@ -221,11 +224,11 @@ class Results:
         return paired_difference(one.tolist(), other.tolist())
 
 
-def _joined(outcomes: Sequence[Outcome]) -> Outcome:
+def _joined(outputs: Sequence[Output]) -> Output:
     known = [
         name
-        for name in (*outcomes[0].values, *outcomes[0].arrays)
-        if all(name in each.values or name in each.arrays for each in outcomes)
+        for name in (*outputs[0].values, *outputs[0].arrays)
+        if all(name in each.values or name in each.arrays for each in outputs)
     ]
-    values = {name: [each[name] for each in outcomes] for name in known}
-    return Outcome(values, {}, sum(each.seconds for each in outcomes))
+    values = {name: [each[name] for each in outputs] for name in known}
+    return Output(values, {}, sum(each.seconds for each in outputs))

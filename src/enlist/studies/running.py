@@ -20,10 +20,10 @@ from typing import Any
 from enlist._internal import checks, files
 from enlist.engine import Engine, keep_freed_memory, local, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
-from enlist.runs.elsewhere import Contents, Place, contents, signed, write_back
+from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
 from enlist.runs.folder import RunFolder, accepting_changes
-from enlist.studies.claims import Judged, judge, read_further
-from enlist.studies.results import EXPERIMENTS, Outcome, Results, keep, kept
+from enlist.studies.claims import JudgedClaim, judge, read_further
+from enlist.studies.results import EXPERIMENTS, Output, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study
 
 ADVICE = "what is finished is kept: continue with --resume, and if memory is short with fewer --jobs"
@@ -47,9 +47,9 @@ class Reproduction:
         self.study, self.scale, self.folder, self.root = study, scale, folder, folder.path
         self.experiments = _once(study.experiments(scale))
         self.further: list[Experiment] = []
-        self.outcomes: dict[tuple[str, int], Outcome] = {}
+        self.outputs: dict[tuple[str, int], Output] = {}
         self.failed: dict[tuple[str, int], str] = {}
-        self.judged: list[Judged] = []
+        self.judged: list[JudgedClaim] = []
         self._noted = time.monotonic()
         self._read(self.experiments)
 
@@ -83,7 +83,7 @@ class Reproduction:
 
     def missing(self) -> list[Experiment]:
         """Experiments that have not been run yet."""
-        return [each for each in (*self.experiments, *self.further) if (each.key, each.seed) not in self.outcomes]
+        return [each for each in (*self.experiments, *self.further) if (each.key, each.seed) not in self.outputs]
 
     def estimate(self, jobs: int, unclear: bool = False) -> float:
         """Seconds that the missing experiments will take in so many processes; with `unclear`, those that all claims
@@ -92,8 +92,8 @@ class Reproduction:
         Where some of a key have been run already, the others are taken to last as long; else the study says.
         """
         spent: dict[str, list[float]] = {}
-        for (key, _), outcome in self.outcomes.items():
-            spent.setdefault(key, []).append(outcome.seconds)
+        for (key, _), output in self.outputs.items():
+            spent.setdefault(key, []).append(output.seconds)
         wanted = self.missing()
         if unclear:
             more = (each for claim in self.study.claims for each in claim.further.experiments(self.scale))
@@ -130,9 +130,9 @@ class Reproduction:
             self._note_wall()
 
     def results(self) -> Results:
-        """The outcomes so far."""
+        """The outputs so far."""
         wanted = [(each.key, each.settings, each.seed) for each in (*self.experiments, *self.further)]
-        return Results.of(wanted, self.outcomes)
+        return Results.of(wanted, self.outputs)
 
     def wall(self) -> float:
         """Seconds that all calls of `run` in this folder have taken together."""
@@ -142,18 +142,18 @@ class Reproduction:
     def _note_wall(self) -> None:
         """Note the time since the last note; after every experiment, so that a kill loses little of it."""
         now = time.monotonic()
-        self.folder.note_wall(len(self.outcomes), now - self._noted)
+        self.folder.note_wall(len(self.outputs), now - self._noted)
         self._noted = now
 
     def _read(self, experiments: Sequence[Experiment]) -> None:
         for each in experiments:
             if (found := kept(self.root, each)) is not None:
-                self.outcomes[each.key, each.seed] = found
+                self.outputs[each.key, each.seed] = found
 
     def _perform(self, experiments: Sequence[Experiment], engine: Engine, tick: Tick) -> None:
         waiting = []
         for each in experiments:
-            if (each.key, each.seed) in self.outcomes:
+            if (each.key, each.seed) in self.outputs:
                 tick(each, "kept")
             else:
                 waiting.append(each)
@@ -188,11 +188,11 @@ def performed(
     if not experiments:
         return
     with contextlib.ExitStack() as stack:
-        places: list[Place | None] = [None] * len(experiments)
+        places: list[TaskFolder | None] = [None] * len(experiments)
         if not engine.shares_memory:
             folders = [Path(os.path.abspath(root), EXPERIMENTS, each.place) for each in experiments]
             sign, content = stack.enter_context(signed(folders))
-            places = [Place(folder, sign, content, contents(folder)) for folder in folders]
+            places = [TaskFolder(folder, sign, content, contents(folder)) for folder in folders]
             root = Path(os.path.abspath(root))
         tasks = [(each, root, accept_changes, place) for each, place in zip(experiments, places, strict=True)]
         role = "a process that ran an experiment"
@@ -205,7 +205,7 @@ def performed(
 
 
 def _performed(
-    experiment: Experiment, root: str | PathLike[str], accept_changes: bool, place: Place | None
+    experiment: Experiment, root: str | PathLike[str], accept_changes: bool, place: TaskFolder | None
 ) -> tuple[str, Contents]:
     """Run one experiment; on a machine that does not see the folder, in another one, whose files are sent back."""
     if place is None or place.visible:

@@ -3,8 +3,9 @@
     python -m enlist.studies.spreads darts --scale laptop --seeds 5 --output runs/darts-development
 
 runs what the rules need on seeds from 100 on, which no verdict rests on, and prints the spread of each comparison, the
-smallest effect that the scale's seeds would show with it, and the effect that the rule asks for. The spreads go into
-the rules (`Rule(spread=...)`); the folder keeps what was run, and the same command goes on.
+smallest effect that the scale's seeds would show with it, and the effect that the rule asks for. With `--keep` they go
+into spreads.json, from where the rules take them; commit that before the run that they judge. The folder keeps what was
+run, and the same command goes on.
 """
 
 from __future__ import annotations
@@ -12,22 +13,24 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from enlist.engine import local
 from enlist.errors import UnknownNameError
+from enlist.studies.parts import arms_of, simple_rules
 from enlist.studies.results import Results, kept
-from enlist.studies.rules import Rule, arms_of, simple_rules
+from enlist.studies.rules import Contrast
 from enlist.studies.running import performed
-from enlist.studies.study import Experiment, Scale, Study
+from enlist.studies.study import SPREADS, Experiment, Scale, Study
 
 DEVELOPMENT = 100
 """First of the seeds on which settings are chosen and spreads measured."""
 
 
-def rules_of(study: Study) -> dict[str, Rule]:
+def rules_of(study: Study) -> dict[str, Contrast]:
     """The comparisons of all claims, by claim and part.
 
     >>> from enlist.studies import get
@@ -69,6 +72,22 @@ def spreads(study: Study, results: Results, seeds: int) -> list[dict[str, Any]]:
     return rows
 
 
+def keep(study: str, found: Mapping[str, float], path: Path = SPREADS) -> None:
+    """Put the spreads of a study into the file, in place of what it had.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "spreads.json")
+    ...     _ = path.write_text('{"b": {"old": 1.0}, "c": {}}')
+    ...     keep("b", {"faster": 0.2}, path)
+    ...     json.loads(path.read_text())
+    {'b': {'faster': 0.2}, 'c': {}}
+    """
+    # A spread that is not a number (too few runs got there) says nothing of the seeds that are needed.
+    known = json.loads(path.read_text()) | {study: {name: each for name, each in found.items() if math.isfinite(each)}}
+    path.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """The command line: see above.
 
@@ -85,6 +104,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, required=True)
+    parser.add_argument("--keep", action="store_true", help="write the spreads to spreads.json")
     given = parser.parse_args(arguments)
     study = studies.get(given.study)
     wanted = development(study, study.scale(given.scale, given.seeds))
@@ -92,12 +112,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         [one for one in wanted if kept(given.output, one) is None], given.output, local(given.jobs)
     ):
         print(f"{each.key}, seed {each.seed}: {reason or 'done'}", flush=True)
-    found = {(each.key, each.seed): outcome for each in wanted if (outcome := kept(given.output, each)) is not None}
+    found = {(each.key, each.seed): output for each in wanted if (output := kept(given.output, each)) is not None}
     results = Results.of([(each.key, each.settings, each.seed) for each in wanted], found)
     rows = spreads(study, results, study.scale(given.scale).seeds)
     for row in rows:
         print(f"{row['claim']}: spread {row['spread']:.3g}, visible {row['visible']:.3g}, wanted {row['wanted']:.3g}")
-    print(json.dumps({row["claim"]: float(f"{row['spread']:.3g}") for row in rows}, indent=4))
+    if given.keep:
+        keep(study.name, {row["claim"]: float(f"{row['spread']:.3g}") for row in rows})
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from enlist._internal import checks
 from enlist.errors import InputError, UnknownNameError, unknown
 from enlist.studies.claims import Claim
+from enlist.studies.parts import with_spreads
 from enlist.studies.results import Results
 
 if TYPE_CHECKING:
@@ -155,6 +156,20 @@ def possible(makers: Sequence[Callable[[Results], Item]], results: Results) -> l
     return found
 
 
+SPREADS = Path(__file__).with_name("spreads.json")
+"""Study -> comparison -> its spread; `python -m enlist.studies.spreads` measures them, `--keep` writes them."""
+
+
+def spreads_of(study: str) -> dict[str, float]:
+    """What the paired differences of a study's comparisons spread by on development seeds, where it was measured.
+
+    >>> spreads_of("coins")
+    {}
+    """
+    found: dict[str, dict[str, float]] = json.loads(SPREADS.read_text())
+    return found.get(study, {})
+
+
 @dataclasses.dataclass(frozen=True)
 class Study:
     """All that there is to say of a study.
@@ -189,6 +204,10 @@ class Study:
     preload: str | None = None
 
     def __post_init__(self) -> None:
+        # What development seeds said of spreads belongs to the rules: seeds that cannot show a claim do not judge it.
+        known = spreads_of(self.name)
+        claims = [dataclasses.replace(each, rule=with_spreads(each.rule, known, each.key)) for each in self.claims]
+        object.__setattr__(self, "claims", tuple(claims))
         keys = [claim.key for claim in self.claims]
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise InputError(f"study '{self.name}' has two claims called {', '.join(sorted(twice))}; name them apart.")

@@ -8,7 +8,8 @@ from typing import Any
 
 from enlist._internal.text import printable
 from enlist.runs.printing import duration, plural
-from enlist.studies.claims import KINDS, Judged
+from enlist.studies.claims import KINDS, JudgedClaim
+from enlist.studies.margins import reasons
 from enlist.studies.setting import setting_rows
 from enlist.studies.study import Figure, Study, Table
 
@@ -17,23 +18,26 @@ SMOKE = "smoke"
 UNJUDGED = "Smoke run: checks that everything works; no verdict"
 NO_VERDICT = "no verdict"
 
-JOINING = "A claim of several parts is reproduced if all of them are, not if none is even partly, and partly otherwise."
+JOINING = (
+    "A claim of several parts is reproduced if all of them are, not reproduced if none is even partly, and partly "
+    "otherwise."
+)
 
 
-def tally(judged: Sequence[Judged]) -> str:
+def tally(judged: Sequence[JudgedClaim]) -> str:
     """How many claims came out how.
 
     >>> from enlist.studies.claims import NOT, Verdict
     >>> from enlist.studies.example import COINS
-    >>> tally([Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))])
-    '1 claim: 1 not'
+    >>> tally([JudgedClaim(COINS.claims[0], Verdict(NOT, "0", "no difference"))])
+    '1 claim: 1 not reproduced'
     """
     counts = Counter(each.verdict.kind for each in judged)
     words = ", ".join(f"{counts[kind]} {kind}" for kind in KINDS if counts[kind])
     return f"{len(judged)} claim{'s' if len(judged) != 1 else ''}: {words}"
 
 
-def headline(judged: Sequence[Judged], scale: str) -> str:
+def headline(judged: Sequence[JudgedClaim], scale: str) -> str:
     """How many claims came out how, if the scale is one at which that means anything.
 
     >>> headline([], "smoke")
@@ -42,25 +46,25 @@ def headline(judged: Sequence[Judged], scale: str) -> str:
     return UNJUDGED if scale == SMOKE else tally(judged)
 
 
-def kind_of(judged: Judged, scale: str) -> str:
+def kind_of(judged: JudgedClaim, scale: str) -> str:
     """The verdict on a claim in a word.
 
     >>> from enlist.studies.claims import NOT, Verdict
     >>> from enlist.studies.example import COINS
-    >>> judged = Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))
+    >>> judged = JudgedClaim(COINS.claims[0], Verdict(NOT, "0", "no difference"))
     >>> kind_of(judged, "laptop"), kind_of(judged, "smoke")
-    ('not', 'no verdict')
+    ('not reproduced', 'no verdict')
     """
     return NO_VERDICT if scale == SMOKE else judged.verdict.kind
 
 
-def verdict_rows(judged: Sequence[Judged], scale: str = "") -> list[list[str]]:
+def verdict_rows(judged: Sequence[JudgedClaim], scale: str = "") -> list[list[str]]:
     """Header and one line per claim: what it says, the paper's number, ours, and the verdict.
 
     >>> from enlist.studies.claims import NOT, Verdict
     >>> from enlist.studies.example import COINS
-    >>> verdict_rows([Judged(COINS.claims[0], Verdict(NOT, "0 heads more", "no difference"))])[1]
-    ['The bent coin shows more heads', '60 % against 50 %', '0 heads more', 'not']
+    >>> verdict_rows([JudgedClaim(COINS.claims[0], Verdict(NOT, "0 heads more", "no difference"))])[1]
+    ['The bent coin shows more heads', '60 % against 50 %', '0 heads more', 'not reproduced']
     """
     header = ["claim", "in the paper", "here, with its 95 % interval", "verdict"]
     ours = [each.verdict.brief or each.verdict.ours for each in judged]
@@ -72,7 +76,11 @@ def verdict_rows(judged: Sequence[Judged], scale: str = "") -> list[list[str]]:
 
 
 def verdict_text(
-    study: Study, facts: Mapping[str, Any], judged: Sequence[Judged], figures: Sequence[Figure], tables: Sequence[Table]
+    study: Study,
+    facts: Mapping[str, Any],
+    judged: Sequence[JudgedClaim],
+    figures: Sequence[Figure],
+    tables: Sequence[Table],
 ) -> str:
     """The file verdict.md; `facts` are those of settings.json.
 
@@ -80,7 +88,7 @@ def verdict_text(
     >>> from enlist.studies.example import COINS
     >>> facts = {"scale": "laptop", "seeds": 10, "first_seed": 0, "wall_seconds": 75.0, "jobs": 2}
     >>> facts |= {"command": "reproduce coins", "experiments": {}}
-    >>> text = verdict_text(COINS, facts, [Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"))], [], [])
+    >>> text = verdict_text(COINS, facts, [JudgedClaim(COINS.claims[0], Verdict(NOT, "0", "no difference"))], [], [])
     >>> print("\\n".join(text.splitlines()[:5]))
     # Is the coin bent?
     <BLANKLINE>
@@ -114,18 +122,20 @@ def verdict_text(
             f"- in the paper: {each.claim.paper}\n"
             f"- here: {each.verdict.ours}\n"
             f"- rule, {'added after the first run' if each.claim.added else 'written before the run'}: "
-            f"{each.claim.words}\n"
-            f"- why: {each.verdict.why}" + (f"\n- {further_text(each)}" if each.needs_further else "")
+            f"{each.claim.rule.words()}\n"
+            + "".join(f"- margin of {reason}\n" for reason in reasons(each.claim.rule))
+            + f"- why: {each.verdict.why}"
+            + (f"\n- {further_text(each)}" if each.needs_further else "")
         )
     return "\n\n".join(lines) + "\n"
 
 
-def further_text(judged: Judged) -> str:
+def further_text(judged: JudgedClaim) -> str:
     """What was suspected and what the further experiment says.
 
     >>> from enlist.studies.claims import NOT, Verdict
     >>> from enlist.studies.example import COINS
-    >>> further_text(Judged(COINS.claims[0], Verdict(NOT, "0", "no difference"), "It shows 120 heads."))
+    >>> further_text(JudgedClaim(COINS.claims[0], Verdict(NOT, "0", "no difference"), "It shows 120 heads."))
     'one further experiment, on the suspicion "too few tosses": It shows 120 heads.'
     """
     what = "looked into with experiments of the plan" if judged.planned else "one further experiment"

@@ -20,7 +20,7 @@ from enlist.report.charts import specification
 from enlist.report.document import VEGA_LITE
 from enlist.report.page import Section, write_page
 from enlist.runs.printing import duration, plural
-from enlist.studies.claims import Judged
+from enlist.studies.claims import JudgedClaim
 from enlist.studies.drawing import draw
 from enlist.studies.running import Reproduction
 from enlist.studies.setting import setting_rows
@@ -89,7 +89,7 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
         "settings": dict(work.scale.settings),
         "jobs": jobs,
         "wall_seconds": round(work.wall(), 1),
-        "computed_seconds": round(sum(outcome.seconds for outcome in work.outcomes.values()), 1),
+        "computed_seconds": round(sum(output.seconds for output in work.outputs.values()), 1),
         **{name: environment[name] for name in VERSIONS if name in environment},
         "failed": {f"{key}/{seed}": reason for (key, seed), reason in work.failed.items()},
         "experiments": _by_key(work.experiments),
@@ -160,7 +160,7 @@ def _published_name(path: Path) -> str:
 def _sections(
     study: Study,
     facts: dict[str, Any],
-    judged: Sequence[Judged],
+    judged: Sequence[JudgedClaim],
     figures: Sequence[Figure],
     charts: Mapping[str, Mapping[str, Any]],
     tables: Sequence[Table],
@@ -177,7 +177,7 @@ def _sections(
     sections += [Section(each.title, charts=[charts[each.name]], note=each.caption) for each in figures]
     sections += [Section(each.title, table=table_cells(each), note=each.caption) for each in tables if each.on_page]
     for each in judged:
-        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.words}."
+        paper = f"In the paper: {each.claim.paper}. Here: {each.verdict.ours}. Rule: {each.claim.rule.words()}."
         kind = kind_of(each, scale)
         why = f"{kind.capitalize()}: {each.verdict.why}."
         more = f" {further_text(each)[0].upper()}{further_text(each)[1:]}" if each.needs_further else ""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from enlist.studies.bsfl.claims import CLAIMS
 from enlist.studies.bsfl.experiments import experiments
-from enlist.studies.bsfl.figures import figures, tables
+from enlist.studies.bsfl.figures import figures
 from enlist.studies.bsfl.settings import ALPHA, EXTRAS, FIRST, LARGE, SCALES, SMALL
+from enlist.studies.bsfl.tables import tables
 from enlist.studies.study import Study
 
 STUDY = Study(

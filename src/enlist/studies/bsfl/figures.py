@@ -1,4 +1,4 @@
-"""Figures and tables, as pure functions of the results: Figs. 2 to 10 of the paper, and an appendix."""
+"""Figures, as pure functions of the results: Figs. 2 to 10 of the paper, and an appendix."""
 
 from __future__ import annotations
 
@@ -11,18 +11,9 @@ import numpy as np
 
 from enlist._internal.statistics import Summary, share
 from enlist._internal.typing import FloatArray
-from enlist.studies.bsfl.experiments import (
-    ALSA,
-    BETAS,
-    CODE,
-    DEGREES,
-    ONE_SIDED,
-    PRINTED,
-    SA,
-    curve,
-    train_key,
-)
-from enlist.studies.bsfl.rules import at, bound, doubling, horizon, least_loss, outcomes, size_of
+from enlist.studies.bsfl.annealing import ALSA, BETAS, CODE, ONE_SIDED, PRINTED, SA, curve
+from enlist.studies.bsfl.experiments import train_key
+from enlist.studies.bsfl.rules import score
 from enlist.studies.bsfl.settings import (
     ALPHA,
     ALPHAS,
@@ -36,17 +27,14 @@ from enlist.studies.bsfl.settings import (
     METHODS,
     NON_IID,
     PAPERS,
-    RIVALS,
     SMALL,
     TWO_SPEEDS,
 )
-from enlist.studies.charts import Look, intervals
-from enlist.studies.claims import shown
-from enlist.studies.measures import EVENNESS, SECONDS_TO_TARGET, final
+from enlist.studies.charts import ChartStyle, intervals
+from enlist.studies.measures import final
 from enlist.studies.panels import Panel, along, side_by_side
-from enlist.studies.results import Group, Results
-from enlist.studies.rules import Arm, Rule
-from enlist.studies.study import Figure, Table, possible
+from enlist.studies.results import Replicates, Results
+from enlist.studies.study import Figure, possible
 
 BOTH = (IID, NON_IID)
 TIME = "virtual seconds"
@@ -72,10 +60,10 @@ def stepwise(ends: FloatArray, values: FloatArray, time: FloatArray) -> FloatArr
     return np.where(places >= 0, values[known][np.maximum(places, 0)], np.nan)
 
 
-def over_time(group: Group, name: str) -> tuple[FloatArray, FloatArray]:
+def over_time(group: Replicates, name: str) -> tuple[FloatArray, FloatArray]:
     """(points,) virtual time, and (seeds, points) a column as last known by then, from where every seed is known."""
     time = group.settings["config"]["rounds"]["seconds"] * np.arange(1, GRID + 1) / GRID
-    values = np.array([stepwise(each["end"], each[name], time) for each in group.outcomes.values()])
+    values = np.array([stepwise(each["end"], each[name], time) for each in group.outputs.values()])
     known = np.isfinite(values).all(axis=0)
     return time[known], values[:, known]
 
@@ -122,8 +110,8 @@ def generalisation(results: Results) -> Figure:
 def graphs(results: Results) -> Figure:
     """Fig. 3: the states of one instance, with the edges of SA and of ALSA."""
     group = results["graph"]
-    outcome = next(iter(group.outcomes.values()))
-    energy, edges, kept = outcome["energy"], outcome["edges"], outcome["kept"]
+    output = next(iter(group.outputs.values()))
+    energy, edges, kept = output["energy"], output["edges"], output["kept"]
     # Across, a golden-angle walk by rank, so that states of similar energy lie apart.
     place = [float(one) for one in (np.argsort(np.argsort(energy)) * 0.6180339887) % 1.0]
     nodes = [{"x": one, "y": float(high)} for one, high in zip(place, energy, strict=True)]
@@ -182,7 +170,7 @@ def races(results: Results) -> Figure:
     for temperature, walker in ((PRINTED, ALSA), (PRINTED, ONE_SIDED), (CODE, ALSA), (CODE, ONE_SIDED)):
         group = results[f"race/{temperature}/{walker}"]
         for clients, k in group.each("sizes")[0].tolist():
-            wins, ties, losses = outcomes(group, clients, clients)
+            wins, ties, losses = score(group, clients, clients)
             found = share(wins, wins + ties + losses)
             rows.append(
                 {
@@ -193,7 +181,7 @@ def races(results: Results) -> Figure:
                     "high": found.high,
                 }
             )
-    chart = intervals(rows, "Share of instances won against SA", Look("share", width=520, columns=1), 0.983)
+    chart = intervals(rows, "Share of instances won against SA", ChartStyle("share", width=520, columns=1), 0.983)
     caption = "Equally many steps for both, ties are not won; Wilson's 95 % intervals. Dashed: the paper's 98.3 %."
     return Figure("races", "How often ALSA beats SA (the 98.3 %)", chart, caption)
 
@@ -249,7 +237,7 @@ def pictures(task: str, model: str, figure: str, results: Results) -> Figure:
     )
 
 
-def pictures_of(group: Group) -> str:
+def pictures_of(group: Replicates) -> str:
     """The data set of a training, and that it stands in for another where it does."""
     name = str(group.settings["config"]["data"]["dataset"]["name"])
     return f"{name} in place of Fashion-MNIST" if name == "digits" else name
@@ -263,7 +251,7 @@ def alphas(results: Results) -> Figure:
         panels.append(Panel("arena, iid", rows, "alpha", label, steps=True))
     for name in ("accuracy", "loss"):
         rows = [
-            _point(_ends(results[train_key("mlp", NON_IID, f"alpha={one:g}")], name), one) for one in ALPHAS["printed"]
+            _point(ends(results[train_key("mlp", NON_IID, f"alpha={one:g}")], name), one) for one in ALPHAS["printed"]
         ]
         panels.append(Panel("MLP, non-iid", rows, "alpha", f"final test {name}", steps=True))
     clients, k = (results["alpha/printed/0"].settings[name] for name in ("clients", "k"))
@@ -283,8 +271,9 @@ def _point(values: FloatArray, alpha: float) -> dict[str, Any]:
     return {"series": METHODS["bsfl"].label, "at": alpha, "mean": found.mean, "low": low, "high": high}
 
 
-def _ends(group: Group, name: str) -> FloatArray:
-    return np.array([final(each, name) for each in group.outcomes.values()])
+def ends(group: Replicates, name: str) -> FloatArray:
+    """Means over the last tenth of the evaluations, a seed each."""
+    return np.array([final(each, name) for each in group.outputs.values()])
 
 
 def selections(results: Results) -> Figure:
@@ -330,108 +319,6 @@ def settings_of_their_own(results: Results) -> Figure:
     return Figure("quality", "Data quality and availability", chart, BANDS, highlight=True)
 
 
-def neighbours(results: Results) -> Table:
-    """Neighbours per state."""
-    rows = []
-    for clients, k in DEGREES:
-        group = results[f"degrees/{clients}-{k}"]
-        rows.append(
-            {
-                "K": clients,
-                "m": k,
-                "SA, m(K−m)": group.each("sa")[0],
-                "4(K−m)": 4 * (clients - k),
-                "ALSA, mean": shown(group.summary("mean"), 1),
-                "ALSA, largest": max(group.each("largest")),
-            }
-        )
-    return Table("degrees", "Neighbours per state", rows, "Random states of drawn instances.")
-
-
-def solvers(results: Results) -> Table:
-    """Races of SA against ALSA: wins, ties, losses, and how far both stay below the optimum."""
-    rows = []
-    for temperature, said in TEMPERATURES.items():
-        for walker in (ALSA, ONE_SIDED):
-            group = results[f"race/{temperature}/{walker}"]
-            optimum = group.column("optimum")
-            for first, last, sizes in ((0, 99, "below 100 clients"), (100, 10**9, "100 clients and more")):
-                used = (group.each("sizes")[0][:, 0] >= first) & (group.each("sizes")[0][:, 0] <= last)
-                wins, ties, losses = outcomes(group, first, last)
-                gaps = {
-                    f"{name} below the optimum, %": float(
-                        (100.0 * (optimum - group.column(column)) / np.abs(optimum))[:, used].mean()
-                    )
-                    for name, column in (("SA", "sa"), ("ALSA", "walker"))
-                }
-                row = {"walker": WALKERS[walker], "at the": said, "sizes": sizes}
-                rows.append({**row, "wins": wins, "ties": ties, "losses": losses, **gaps})
-    caption = "Best state within equally many steps; the optimum is exact."
-    return Table("solvers", "ALSA against SA", rows, caption, highlight=True)
-
-
-def regret_table(results: Results) -> Table:
-    """Regret of everybody, how it grows, and how far the proof reaches."""
-    rows = []
-    for world in (SMALL, TWO_SPEEDS, LARGE):
-        for scenario in BOTH:
-            for key in PAPERS[scenario] if world != LARGE else PAPERS[scenario][:2]:
-                group = results[f"regret/{world}/{scenario}/{key}"]
-                size = size_of(group)
-                gap, most = least_loss(group, "pseudo"), float(group.column("most").max())
-                rows.append(
-                    {
-                        "world": f"{world}, {scenario}",
-                        "method": METHODS[key].label,
-                        "rounds": size[2],
-                        "regret": float(at(group, "pseudo", 1.0).mean()),
-                        "doubling": shown(doubling(group), 2),
-                        f"doubling, losses ≥ {COUNTED:g}": shown(doubling(group, "counted"), 2),
-                        "least loss": gap,
-                        "horizon": horizon(*size, gap),
-                        f"horizon, losses ≥ {COUNTED:g}": horizon(*size, COUNTED),
-                        "bound": bound(*size, most, gap),
-                        "n·Δmax": size[2] * most,
-                    }
-                )
-    caption = (
-        "Doubling is 1 for ln n, 1.41 for √n, 2 for n. The horizon is how many rounds may be lost by the proof of "
-        "Theorem 1: beyond the rounds played it says nothing."
-    )
-    return Table("regret", "Regret, its growth, and how far the proof reaches", rows, caption, highlight=True)
-
-
-def endings(results: Results) -> Table:
-    """Where each training ended."""
-    rows = []
-    results[train_key("linear", IID, "bsfl")]  # without trainings there is no table
-    baselines = {scenario: rivals[-1] for scenario, rivals in RIVALS.items()}
-    for key in results.keys("train/"):
-        _, task, scenario, method = key.split("/")
-        if method not in METHODS:
-            continue
-        base = train_key(task, scenario, baselines[scenario])
-        group, speed = results[key], None
-        if task != "linear" and base in results:
-            speed = Rule("greater", SECONDS_TO_TARGET, Arm(key, ""), [Arm(base, "")], 0.1)(results).ours
-        accuracy = _ends(group, "accuracy") if task != "linear" else None
-        rows.append(
-            {
-                "task": task,
-                "data": scenario,
-                "method": METHODS[method].label,
-                "accuracy": None if accuracy is None else shown(Summary.of(accuracy.tolist()), 4),
-                "loss": shown(Summary.of(_ends(group, "loss").tolist()), 4),
-                "as fast as the baseline": speed,
-                "rounds": float(np.mean([len(each["end"]) for each in group.outcomes.values()])),
-                "Jain": float(np.mean([EVENNESS.of(each, each).number for each in group.outcomes.values()])),
-                "seeds": len(group.seeds),
-            }
-        )
-    caption = "Means over the last tenth of the evaluations. Baselines: random (iid), size-proportional (non-iid)."
-    return Table("endings", "After the same virtual time", rows, caption, highlight=True)
-
-
 MAKERS: list[Callable[[Results], Figure]] = [
     generalisation,
     graphs,
@@ -458,12 +345,3 @@ def figures(results: Results) -> Sequence[Figure]:
     ['fig-2']
     """
     return possible(MAKERS, results)
-
-
-def tables(results: Results) -> Sequence[Table]:
-    """Every table whose experiments have been run.
-
-    >>> tables(Results({}))
-    []
-    """
-    return possible([neighbours, solvers, regret_table, endings], results)

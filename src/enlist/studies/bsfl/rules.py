@@ -10,10 +10,10 @@ import numpy as np
 
 from enlist._internal.statistics import Summary, bootstrap, share
 from enlist._internal.typing import FloatArray
-from enlist.studies.bsfl.experiments import TARGETS
+from enlist.studies.bsfl.annealing import TARGETS
 from enlist.studies.bsfl.settings import COUNTED
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Verdict, counted, shown
-from enlist.studies.results import Group, Results
+from enlist.studies.results import Replicates, Results
 from enlist.studies.rules import Arm
 
 FLAT, LINEAR = 1.2, 1.8
@@ -26,13 +26,13 @@ CURVES = {
 TIE = 1e-12
 
 
-def at(group: Group, name: str, part: float) -> FloatArray:
+def at(group: Replicates, name: str, part: float) -> FloatArray:
     """(seeds,) a cumulated curve after this part of the rounds, between two points of it in proportion."""
     rounds = group.column("rounds")[0]
     return np.array([np.interp(part * rounds[-1], rounds, curve) for curve in group.column(name)])
 
 
-def doubling(group: Group, name: str = "pseudo") -> Summary:
+def doubling(group: Replicates, name: str = "pseudo") -> Summary:
     """[R(n) - R(n/2)] / [R(n/2) - R(n/4)]: 1 if R grows as ln n, 1.41 as √n, 2 as n; with its interval over seeds.
 
     It is the ratio of means, resampled over seeds, so that a seed without regret in between does no harm. A regret that
@@ -66,23 +66,23 @@ def bound(clients: int, k: int, rounds: int, most: float, gap: float) -> float:
     return most * (horizon(clients, k, rounds, gap) + clients * (1.0 + math.pi**2 / 3.0))
 
 
-def least_loss(group: Group, curve: str) -> float:
+def least_loss(group: Replicates, curve: str) -> float:
     """The least loss of a round that a curve counts."""
     return COUNTED if curve == "counted" else float(group.column("least").min())
 
 
-def size_of(group: Group) -> tuple[int, int, int]:
+def size_of(group: Replicates) -> tuple[int, int, int]:
     """Clients, k and rounds of a match."""
     return group.settings["clients"], group.settings["k"], group.settings["rounds"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Grows:
+class RegretGrowth:
     """How a cumulated regret grows.
 
     within   judge only what Theorem 1 speaks of: else it is beyond the horizon, and not testable
 
-    >>> Grows("as ln n", Arm("regret/small/iid/bsfl", "BSFL")).words().partition(": ")[2]
+    >>> RegretGrowth("as ln n", Arm("regret/small/iid/bsfl", "BSFL")).words().partition(": ")[2]
     'interval below 1.2; not from a mean of 1.8 on'
     """
 
@@ -162,10 +162,10 @@ class Bounded:
 
 
 @dataclasses.dataclass(frozen=True)
-class Races:
+class WalkerRaces:
     """How often a walker meets a higher energy than SA in as many steps, with ties and losses.
 
-    >>> Races(Arm("race/printed/alsa", "ALSA"), 0.98).words()
+    >>> WalkerRaces(Arm("race/printed/alsa", "ALSA"), 0.98).words()
     'share of instances in which ALSA meets a higher energy than SA in as many steps (ties do not count): at least 0.98'
     """
 
@@ -181,14 +181,14 @@ class Races:
         )
 
     def __call__(self, results: Results) -> Verdict:
-        wins, ties, losses = outcomes(results[self.of.key], self.from_clients)
+        wins, ties, losses = score(results[self.of.key], self.from_clients)
         tried = wins + ties + losses
         verdict = counted(share(wins, tried), self.least, trials=tried)
         ours = f"{wins:,} wins, {ties:,} ties, {losses:,} losses of {tried:,}: {verdict.ours}"
         return verdict._replace(ours=ours)
 
 
-def outcomes(group: Group, from_clients: int = 0, to_clients: int | None = None) -> tuple[int, int, int]:
+def score(group: Replicates, from_clients: int = 0, to_clients: int | None = None) -> tuple[int, int, int]:
     """Wins, ties and losses of a walker against SA, over instances of some sizes."""
     clients = group.each("sizes")[0][:, 0]
     used = (clients >= from_clients) & (clients <= (clients.max() if to_clients is None else to_clients))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from enlist.data.idx import has_fashion_mnist
+from enlist.studies.experiments import Competitor
 from enlist.studies.study import Scale
 
 FIRST = 700
@@ -35,28 +36,16 @@ DEADLINE = 100.0
 CIFAR = "cifar10"
 
 
-class Method(NamedTuple):
-    """A selector as figures call it, as configurations write it, and its colour.
-
-    >>> METHODS["oort"].text
-    'oort:paper'
-    """
-
-    label: str
-    text: str
-    colour: str
-
-
 METHODS = {
-    "bsfl": Method("BSFL as printed", "bsfl:paper", "#0b6e99"),
-    "bsfl-default": Method("BSFL, our default", "bsfl", "#e07a1f"),
-    "cs-ucb": Method("CS-UCB", "cs-ucb:paper", "#6a4c93"),
-    "cs-ucb-q": Method("CS-UCB-Q", "cs-ucb-q", "#2a9d5c"),
-    "random": Method("random", "random", "#8d99ae"),
-    "size-proportional": Method("size-proportional", "size-proportional", "#5c677d"),
-    "oort": Method("Oort", "oort:paper", "#c8553d"),
-    "cs-ucb-default": Method("CS-UCB, our default", "cs-ucb", "#c77dff"),
-    "oort-default": Method("Oort, our default", "oort", "#e5989b"),
+    "bsfl": Competitor("BSFL as printed", "bsfl:paper", "#0b6e99"),
+    "bsfl-default": Competitor("BSFL, our default", "bsfl", "#e07a1f"),
+    "cs-ucb": Competitor("CS-UCB", "cs-ucb:paper", "#6a4c93"),
+    "cs-ucb-q": Competitor("CS-UCB-Q", "cs-ucb-q", "#2a9d5c"),
+    "random": Competitor("random", "random", "#8d99ae"),
+    "size-proportional": Competitor("size-proportional", "size-proportional", "#5c677d"),
+    "oort": Competitor("Oort", "oort:paper", "#c8553d"),
+    "cs-ucb-default": Competitor("CS-UCB, our default", "cs-ucb", "#c77dff"),
+    "oort-default": Competitor("Oort, our default", "oort", "#e5989b"),
 }
 """Everybody who is compared; rivals are as printed where they are not called our default."""
 COLOURS = {method.label: method.colour for method in METHODS.values()}

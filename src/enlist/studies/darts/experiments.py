@@ -195,7 +195,7 @@ def federation(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
         "who": tables.who.reshape(shape),
         "local_accuracy": np.minimum(reported["accuracy"] + reported["accuracy_gain"], 1.0),
         "local_loss": reported["loss"],
-        "samples": tables.clients["samples"],
+        "samples": tables.clients["num_examples"],
         "quality": tables.clients["quality"],
         "counts": np.stack([tables.clients[name] for name in labels], axis=1).astype(np.int64),
         "class_names": [name.removeprefix("class_") for name in labels],
@@ -242,9 +242,9 @@ def profile(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     from enlist.simulation.population import build
     from enlist.simulation.profile import machine
     from enlist.simulation.setup import placed
-    from enlist.training.engine import Step, sample_losses
+    from enlist.training.engine import SGDStep, sample_losses
     from enlist.training.flat import FlatModule
-    from enlist.training.local import Task, batches
+    from enlist.training.local import TrainingTask, batches
     from enlist.training.models import initialise
     from enlist.training.workers import one_thread
 
@@ -258,7 +258,7 @@ def profile(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     rows: list[tuple[float, ...]] = []
     memory, accuracy, loss = (np.zeros((len(sizes), len(people))) for _ in range(3))
 
-    def learn(places: Any, step: Step) -> float:
+    def learn(places: Any, step: SGDStep) -> float:
         index = torch.from_numpy(places[places >= 0])
         outputs, targets = module(data.inputs(index)), data.y[index]
         step(torch.autograd.grad(sample_losses(outputs, targets, people.classes).mean(), parameters))
@@ -274,8 +274,8 @@ def profile(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
                 module.train()
                 for number in range(settings["passes"]):
                     steps = training.steps_for(stop - start)
-                    task = Task(client, start, stop, steps, round=number + 1, model_slot=0, update_slot=0)
-                    step, plan = Step(training, training.rate(1), flat, parameters), batches(task, training, streams)
+                    task = TrainingTask(client, start, stop, steps, round=number + 1, model_slot=0, update_slot=0)
+                    step, plan = SGDStep(training, training.rate(1), flat, parameters), batches(task, training, streams)
                     if number == 0:
                         memory[row, client] = peak_memory(functools.partial(learn, plan[0], step))
                         flat.vectors.copy_(base)
@@ -354,7 +354,7 @@ def _evaluation(config: Any, rounds: int, seed: int) -> float:
     from enlist.simulation.config import parse
     from enlist.simulation.population import build
     from enlist.simulation.setup import placed
-    from enlist.training.engine import Engine, Job
+    from enlist.training.engine import ModuleTrainer, TrainingSetup
     from enlist.training.models import initialise
     from enlist.training.workers import one_thread
 
@@ -362,7 +362,7 @@ def _evaluation(config: Any, rounds: int, seed: int) -> float:
     people = build(parsed)
     module = initialise(parsed.model, people.shape, people.classes, Streams(seed))
     data = {"validation": placed(people, module, shared=False)["validation"]}
-    engine = Engine(Job(module, people.classes, parsed.training, data, seed))
+    engine = ModuleTrainer(TrainingSetup(module, people.classes, parsed.training, data, seed))
     model, count = engine.flat.vectors.clone(), len(data["validation"])
     with one_thread():
         return _median_ms(lambda: engine.evaluate(model, "validation", 0, count), min(rounds, 20))

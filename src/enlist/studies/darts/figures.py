@@ -12,7 +12,7 @@ from enlist._internal.typing import FloatArray
 from enlist.report.profile import memory_unit, profile_charts
 from enlist.report.sizes import size_histogram
 from enlist.report.skew import class_bars, class_pies
-from enlist.studies.charts import Look, boxes, curves, intervals, lines
+from enlist.studies.charts import ChartStyle, boxes, curves, intervals, lines
 from enlist.studies.darts.experiments import batch_arm
 from enlist.studies.darts.measures import by_size, pass_seconds, profile_of
 from enlist.studies.darts.settings import (
@@ -31,7 +31,7 @@ from enlist.studies.darts.settings import (
 from enlist.studies.measures import FINAL_ACCURACY
 from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
-from enlist.studies.rules import Arm, Rule
+from enlist.studies.rules import Arm, Contrast
 from enlist.studies.study import Figure, possible
 
 if TYPE_CHECKING:
@@ -73,14 +73,14 @@ def figures(results: Results) -> Sequence[Figure]:
 
 def _pies(results: Results) -> Figure:
     """Fig. 1a."""
-    seed, first = next(iter(results[RANDOM.key].outcomes.items()))
+    seed, first = next(iter(results[RANDOM.key].outputs.items()))
     chart = class_pies(first["counts"], "Classes of each client, and its samples", first["class_names"])
     return Figure("class-pies", "Classes of each client (Fig. 1a)", chart, f"The population of seed {seed}.", True)
 
 
 def _bars(results: Results) -> Figure:
     """Fig. 1b."""
-    seed, first = next(iter(results[RANDOM.key].outcomes.items()))
+    seed, first = next(iter(results[RANDOM.key].outputs.items()))
     chart = class_bars(first["counts"], "Samples of each client by class", first["class_names"])
     return Figure("class-bars", "Classes and sizes of clients (Fig. 1b)", chart, f"The population of seed {seed}.")
 
@@ -113,7 +113,7 @@ def _deviations(results: Results) -> Figure:
 
 
 def _by_size_panels(results: Results, title: str, time: str, memory: str) -> alt.TopLevelMixin:
-    found = [by_size(outcome) for outcome in results["profile"].outcomes.values()]
+    found = [by_size(output) for output in results["profile"].outputs.values()]
     unit, size = memory_unit(max(float(each["memory"].max()) for each in found))
     sized = {time: (1e3, "ms", "time of a mini-batch"), memory: (1 / size, unit, "peak memory of a step")}
     panels = []
@@ -140,7 +140,7 @@ def _client_accuracies(results: Results) -> Figure:
 
 def _choice(results: Results) -> Figure:
     """What the choice of a batch size comes from."""
-    chart = _profile_chart(profile_of(list(results["profile"].outcomes.values())), "score")
+    chart = _profile_chart(profile_of(list(results["profile"].outputs.values())), "score")
     caption = (
         "Time per sample, memory of a step and lack of accuracy, each brought to 0..1 over the batch sizes offered; "
         f"the least mean is taken. All clients of {populations(results, 'profile')}."
@@ -149,7 +149,7 @@ def _choice(results: Results) -> Figure:
 
 
 def _first_profile(results: Results) -> Profile:
-    return profile_of(list(results["profile"].outcomes.values())[:1])
+    return profile_of(list(results["profile"].outputs.values())[:1])
 
 
 def _profile_chart(profile: Profile, name: str) -> alt.TopLevelMixin:
@@ -168,7 +168,7 @@ def _first_rounds(results: Results) -> Figure:
         thin += [{**row, "line": f"{arm.name} {row['line']}"} for row in lines(accuracy, series=arm.name)]
         reported = {at: own for at, own in REPORTED[arm].items() if at <= accuracy.shape[1]}
         dots += [{"series": f"{arm.name}, in the report", "at": at, "mean": own} for at, own in reported.items()]
-    look = Look("round", "accuracy", colours=_colours((RANDOM, PRINTED)), width=640, height=320)
+    look = ChartStyle("round", "accuracy", colours=_colours((RANDOM, PRINTED)), width=640, height=320)
     chart = curves(rows, "The first rounds, population by population", look, thin=thin)
     dark = dict(zip(dict.fromkeys(str(dot["series"]) for dot in dots), ("#2b2d42", "#7a1f0b"), strict=True))
     points = (
@@ -177,7 +177,7 @@ def _first_rounds(results: Results) -> Figure:
         .encode(
             x="at:Q",
             y=alt.Y("mean:Q", scale=alt.Scale(domain=[0, 1])),
-            color=Look(colours=dark).colour(list(dark), "diamond"),
+            color=ChartStyle(colours=dark).colour(list(dark), "diamond"),
             tooltip=["series:N", alt.Tooltip("at:Q", title="round"), alt.Tooltip("mean:Q", format=".4f")],
         )
     )
@@ -222,7 +222,7 @@ def _asked(results: Results) -> Figure:
         for selected in results[arm.key].each("selected")
         for rank, times in enumerate(np.sort(selected)[::-1])
     ]
-    look = Look("clients, the most asked first", "times asked", colours=_colours(arms), width=760, zero=True)
+    look = ChartStyle("clients, the most asked first", "times asked", colours=_colours(arms), width=760, zero=True)
     chart = boxes(rows, "How often clients are asked", look)
     caption = "A box for every rank over populations. A rotation is flat; whoever has favourites is steep."
     return Figure("times-asked", "How often clients are asked", chart, caption, highlight=True)
@@ -230,17 +230,17 @@ def _asked(results: Results) -> Figure:
 
 def _mini_batches(results: Results) -> Figure:
     """Slides: accuracy on each mini-batch just before the client learns from it."""
-    rows, outcomes = [], list(results["profile"].outcomes.values())
-    sizes = np.unique(outcomes[0]["batch"]).astype(int).tolist()
+    rows, outputs = [], list(results["profile"].outputs.values())
+    sizes = np.unique(outputs[0]["batch"]).astype(int).tolist()
     for size in sizes:
-        right = np.full((len(outcomes), STEPS), np.nan)
-        for outcome, row in zip(outcomes, right, strict=True):
-            own = (outcome["batch"] == size) & (outcome["passed"] == 0)
+        right = np.full((len(outputs), STEPS), np.nan)
+        for output, row in zip(outputs, right, strict=True):
+            own = (output["batch"] == size) & (output["passed"] == 0)
             for step in range(STEPS):
-                if (own & (outcome["step"] == step)).any():
-                    row[step] = outcome["right"][own & (outcome["step"] == step)].mean()
+                if (own & (output["step"] == step)).any():
+                    row[step] = output["right"][own & (output["step"] == step)].mean()
         rows += _means(right[:, np.isfinite(right).all(axis=0)], str(size))
-    look = Look("mini-batch", "accuracy", colours=_by_size(sizes), legend="batch size", width=520)
+    look = ChartStyle("mini-batch", "accuracy", colours=_by_size(sizes), legend="batch size", width=520)
     caption = (
         "On each mini-batch of the first pass just before it is learned from; mean over those clients of "
         f"{populations(results, 'profile')} that have so many mini-batches."
@@ -253,9 +253,9 @@ def _chosen_size(results: Results) -> Figure:
     """Slides: accuracy and time of a round of random selection at batch size 16."""
     shared = results.common([RANDOM.key, "profile"])
     taken = []
-    for seed, outcome in shared[RANDOM.key].outcomes.items():
-        seconds = pass_seconds(shared["profile"].outcomes[seed], BATCH) * outcome["samples"]
-        taken.append(seconds[outcome["who"].astype(np.int64)].sum(axis=1))
+    for seed, output in shared[RANDOM.key].outputs.items():
+        seconds = pass_seconds(shared["profile"].outputs[seed], BATCH) * output["samples"]
+        taken.append(seconds[output["who"].astype(np.int64)].sum(axis=1))
     accuracy = shared[RANDOM.key].column("accuracy")
     panels = [
         Panel("accuracy of the common model", _curve(accuracy, "random"), "round", "test accuracy"),
@@ -288,9 +288,9 @@ def _ablations(results: Results) -> Figure:
     arms = _run(results, (RANDOM, PRINTED, *NEEDED, *SHOWN, STRETCHED, DEFAULT, ROTATION, OORT))
     rows = []
     for arm in arms[1:]:
-        lead = Rule("greater", FINAL_ACCURACY, arm, [RANDOM], 0.0).compare(results, arm, RANDOM).summary
+        lead = Contrast("greater", FINAL_ACCURACY, arm, [RANDOM], 0.0).compare(results, arm, RANDOM).summary
         rows.append({"name": arm.name, "series": "lead", **vars(lead)})
-    chart = intervals(rows, "Final accuracy, lead over random", Look(x="points of accuracy", width=460), rule=0.0)
+    chart = intervals(rows, "Final accuracy, lead over random", ChartStyle(x="points of accuracy", width=460), rule=0.0)
     caption = (
         f"Paired differences with 95 % intervals over {populations(results, RANDOM.key)}. Other ε and random starts "
         "are those of UCB as printed."
@@ -319,8 +319,8 @@ def _own_samples(results: Results) -> Figure:
 def populations(results: Results, key: str) -> str:
     """How many there are.
 
-    >>> from enlist.studies.results import Group, Outcome
-    >>> populations(Results({"profile": Group("profile", {}, {3: Outcome({}, {}, 1.0)})}), "profile")
+    >>> from enlist.studies.results import Replicates, Output
+    >>> populations(Results({"profile": Replicates("profile", {}, {3: Output({}, {}, 1.0)})}), "profile")
     '1 population'
     """
     count = len(results[key].seeds)

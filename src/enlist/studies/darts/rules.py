@@ -14,7 +14,7 @@ from enlist._internal.typing import FloatArray, IntArray
 from enlist.studies.claims import Verdict, counted
 from enlist.studies.darts.measures import profile_of
 from enlist.studies.darts.settings import BATCH
-from enlist.studies.results import Outcome, Results
+from enlist.studies.results import Output, Results
 from enlist.studies.rules import Arm
 
 PURE = 0.99
@@ -83,8 +83,8 @@ class Typical:
         return f"{name}, {reported:.3g} in the report: {many} much or more, and {many} much or less"
 
     def __call__(self, results: Results) -> Verdict:
-        outcomes = results[self.of.key].outcomes.values()
-        found = np.concatenate([self.trait.of(outcome["counts"]) for outcome in outcomes])
+        outputs = results[self.of.key].outputs.values()
+        found = np.concatenate([self.trait.of(output["counts"]) for output in outputs])
         tails = [int((found >= self.trait.reported).sum())]
         if not self.trait.least:
             tails.append(int((found <= self.trait.reported).sum()))
@@ -94,15 +94,15 @@ class Typical:
         return verdict._replace(ours=ours)
 
 
-def takes_sixteen(outcome: Outcome) -> bool:
+def takes_sixteen(output: Output) -> bool:
     """Whether the least mean of time, memory and lack of accuracy, each in 0..1 over the sizes, is that of 16.
 
     >>> steps = {"batch": [16, 16], "client": [0, 0], "passed": [0, 0], "seconds": [1.0, 3.0], "samples": [20]}
     >>> ends = {"memory": [[9.0]], "accuracy": [[1.0]], "loss": [[0.1]]}
-    >>> takes_sixteen(Outcome({"machine": "mine"}, {name: np.array(own) for name, own in (steps | ends).items()}, 1.0))
+    >>> takes_sixteen(Output({"machine": "mine"}, {name: np.array(own) for name, own in (steps | ends).items()}, 1.0))
     True
     """
-    return profile_of([outcome]).best == BATCH
+    return profile_of([output]).best == BATCH
 
 
 def weightings(results: Results) -> str:
@@ -115,7 +115,7 @@ def weightings(results: Results) -> str:
     """
     from enlist.simulation.profile import choose
 
-    rows = profile_of(list(results["profile"].outcomes.values())).rows
+    rows = profile_of(list(results["profile"].outputs.values())).rows
     counts = Counter(choose(rows, weights) for weights in WEIGHTINGS)
     words = ", ".join(f"{row.batch} in {counts[row.batch]}" for row in rows)
     ends = {rows[0].batch: rows[1:], rows[-1].batch: rows[:-1]}

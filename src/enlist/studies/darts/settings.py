@@ -51,8 +51,6 @@ LABEL_NOISE = {"share": 1 / 3, "low": 1.0, "high": 1.0}
 
 FIRST_SEED = 1_000
 """The verdicts of before had seeds from 0 on, and rules were changed with them in view: these are fresh."""
-SPREADS: Mapping[str, float] = {}
-"""Claim -> deviation of its paired differences on development seeds, from `python -m enlist.studies.spreads darts`."""
 
 
 @dataclasses.dataclass(frozen=True)

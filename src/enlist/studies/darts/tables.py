@@ -29,7 +29,7 @@ from enlist.studies.darts.settings import (
 )
 from enlist.studies.measures import EVENNESS, FINAL_ACCURACY, ROUNDS_TO_TARGET, SECONDS_TO_TARGET, Measure
 from enlist.studies.results import Results
-from enlist.studies.rules import Arm, Compared, Rule
+from enlist.studies.rules import Arm, Contrast, PairedDifference
 from enlist.studies.study import Table, possible
 
 LISTED = (
@@ -63,7 +63,7 @@ def tables(results: Results) -> Sequence[Table]:
 
 def _holdings(results: Results) -> Table:
     """Samples and dominant classes of the clients of the first population, and those that the report lists."""
-    seed, first = next(iter(results[RANDOM.key].outcomes.items()))
+    seed, first = next(iter(results[RANDOM.key].outputs.items()))
     counts, names = first["counts"], first["class_names"]
     sizes = counts.sum(axis=1)
     rows: list[dict[str, Any]] = [
@@ -89,9 +89,9 @@ def _batch_sizes(results: Results) -> Table:
     """The profile, the score that decides, and how accurate the common model becomes."""
     from enlist.simulation.profile import scores
 
-    outcomes = list(results["profile"].outcomes.values())
-    every, found = profile_of(outcomes), [by_size(outcome) for outcome in outcomes]
-    chosen = [profile_of([outcome]).best for outcome in outcomes]
+    outputs = list(results["profile"].outputs.values())
+    every, found = profile_of(outputs), [by_size(output) for output in outputs]
+    chosen = [profile_of([output]).best for output in outputs]
     totals = scores(every.rows, every.weights).sum(axis=1)
     columns = {
         "ms per mini-batch": ("time", 1e3, 3),
@@ -181,12 +181,12 @@ def _most_selected(results: Results, most: int = 5) -> Table:
     rows: list[dict[str, Any]] = [{"selection": "slides", **dict(zip(names, row, strict=True))} for row in SELECTED]
     for arm in (RANDOM, PRINTED):
         shared = results.common([arm.key, "profile"])
-        seed, outcome = next(iter(shared[arm.key].outcomes.items()))
-        seconds = pass_seconds(shared["profile"].outcomes[seed], BATCH) * outcome["samples"]
-        for client in np.argsort(-outcome["selected"], kind="stable")[:most].tolist():
-            own = outcome["who"] == client
-            accuracy, loss = (float(outcome[name][own].mean()) for name in ("local_accuracy", "local_loss"))
-            values = (client, int(outcome["selected"][client]), accuracy, loss, float(seconds[client]))
+        seed, output = next(iter(shared[arm.key].outputs.items()))
+        seconds = pass_seconds(shared["profile"].outputs[seed], BATCH) * output["samples"]
+        for client in np.argsort(-output["selected"], kind="stable")[:most].tolist():
+            own = output["who"] == client
+            accuracy, loss = (float(output[name][own].mean()) for name in ("local_accuracy", "local_loss"))
+            values = (client, int(output["selected"][client]), accuracy, loss, float(seconds[client]))
             rows.append({"selection": arm.name, **dict(zip(names, values, strict=True))})
     return Table(
         "most-selected",
@@ -216,8 +216,8 @@ def _server(results: Results) -> Table:
     )
 
 
-def _against_random(results: Results, measure: Measure, arm: Arm) -> Compared:
-    return Rule("greater", measure, arm, [RANDOM], 0.0).compare(results, arm, RANDOM)
+def _against_random(results: Results, measure: Measure, arm: Arm) -> PairedDifference:
+    return Contrast("greater", measure, arm, [RANDOM], 0.0).compare(results, arm, RANDOM)
 
 
 def _lead(results: Results, measure: Measure, arm: Arm) -> str | None:
@@ -228,7 +228,7 @@ def _lead(results: Results, measure: Measure, arm: Arm) -> str | None:
 def _mean(results: Results, measure: Measure, arm: Arm) -> str | None:
     if arm.key not in results:
         return None
-    values = [measure.scale * measure.of(each, each).number for each in results[arm.key].outcomes.values()]
+    values = [measure.scale * measure.of(each, each).number for each in results[arm.key].outputs.values()]
     return shown(Summary.of(values), measure.digits)
 
 

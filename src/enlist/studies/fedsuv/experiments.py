@@ -45,7 +45,7 @@ from enlist.studies.fedsuv.settings import (
     SKEWED,
     TASKS,
     YOGI,
-    Task,
+    Workload,
     images_of,
 )
 from enlist.studies.study import MOST_SEEDS, Experiment, Scale, Settings, over_seeds
@@ -113,12 +113,12 @@ def config(scale: Scale, name: str, aggregation: str = AVERAGING) -> dict[str, A
     }
 
 
-def _clients(name: str, task: Task, count: int) -> int:
+def _clients(name: str, task: Workload, count: int) -> int:
     """As many as the paper has; of GoogleSpeech's speakers all that there are."""
     return 0 if task.dataset == "speech-commands" else PRINTED[name].clients if name in PRINTED else count
 
 
-def training(scale: Scale, start: str, method: str, made: Mapping[str, Any], task: Task, seed: int) -> Experiment:
+def training(scale: Scale, start: str, method: str, made: Mapping[str, Any], task: Workload, seed: int) -> Experiment:
     """One run; `start` is the key without the method."""
     chosen = METHODS[method]
     own = {**made, "rounds": {**made["rounds"], **chosen.rounds}}

@@ -12,7 +12,7 @@ from enlist._internal.statistics import Summary
 from enlist._internal.typing import FloatArray
 from enlist.bandits.pareto import front
 from enlist.errors import unknown
-from enlist.studies.charts import Look, intervals
+from enlist.studies.charts import ChartStyle, intervals
 from enlist.studies.fedsuv.claims import regimes, trained
 from enlist.studies.fedsuv.process import DIAGONAL, MARKS
 from enlist.studies.fedsuv.rules import ABLE, VALUED
@@ -35,8 +35,8 @@ from enlist.studies.fedsuv.settings import (
 )
 from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET, Measure
 from enlist.studies.panels import Panel, along, side_by_side
-from enlist.studies.results import Group, Results
-from enlist.studies.rules import Rule
+from enlist.studies.results import Replicates, Results
+from enlist.studies.rules import Contrast
 from enlist.studies.study import Figure, Table, possible
 
 Rows = list[dict[str, Any]]
@@ -133,8 +133,8 @@ def _summary(name: str, found: Summary, series: str = "") -> dict[str, Any]:
     return {"name": name, "series": series, "mean": found.mean, "low": found.low, "high": found.high}
 
 
-def _over_seeds(group: Group, measure: Measure) -> Summary:
-    return Summary.of([measure.of(each, each).number for each in group.outcomes.values()])
+def _over_seeds(group: Replicates, measure: Measure) -> Summary:
+    return Summary.of([measure.of(each, each).number for each in group.outputs.values()])
 
 
 def _regimes(results: Results) -> Figure:
@@ -143,7 +143,7 @@ def _regimes(results: Results) -> Figure:
     for method in (FEDSUV, LATE_0):
         for name, rule in regimes(method).items():
             rows.append(_summary(name, rule.compare(results, rule.of, rule.against[0]).summary, LABELS[method]))
-    look = Look(x="times fewer rounds than random selection", width=420, colours=COLOURS)
+    look = ChartStyle(x="times fewer rounds than random selection", width=420, colours=COLOURS)
     caption = (
         f"{ROUNDS_TO_TARGET.name.capitalize()}; geometric mean over seeds with its 95 % interval. In each setting one "
         "thing is changed in the task of small steps. A run that never gets there counts with its whole length."
@@ -160,7 +160,7 @@ def _ablations(results: Results) -> Figure:
         rows = [_summary(LABELS[name], _over_seeds(results[f"{start}{name}"], measure)) for name in names]
         rule = _over_seeds(results[f"{start}{RANDOM}"], measure).mean
         words = "test accuracy at the end" if measure is FINAL_ACCURACY else "valid utility, of the best possible"
-        charts.append(intervals(rows, words, Look(x=words, width=300), rule=rule))
+        charts.append(intervals(rows, words, ChartStyle(x=words, width=300), rule=rule))
     chart = alt.concat(*charts, columns=2, spacing=26)
     caption = f"{TASKS[task].title}, and the selection process; dashed: random selection. {OVER_SEEDS}"
     return Figure("ablations", "FedSUV with one part changed at a time", chart, caption, highlight=True)
@@ -214,8 +214,8 @@ def _colour(named: dict[str, str]) -> alt.Color:
 
 def _pareto(results: Results) -> Figure:
     """Fig. 3."""
-    outcome = next(iter(results[f"{CLEAN}{FEDSUV}"].outcomes.values()))
-    validity, utility, selected = (np.asarray(outcome[name]) for name in ("validity", "utility", "selected"))
+    output = next(iter(results[f"{CLEAN}{FEDSUV}"].outputs.values()))
+    validity, utility, selected = (np.asarray(output[name]) for name in ("validity", "utility", "selected"))
     names = {"selected": "#e07a1f", "never selected": "#c9ced6"}
     rows = [
         {"validity": float(v), "utility": float(u), "selected": int(s), "series": list(names)[int(not s)]}
@@ -237,13 +237,13 @@ def _pareto(results: Results) -> Figure:
 
 def _rectangles(results: Results) -> Figure:
     """Fig. 4."""
-    outcome = next(iter(results[f"{CLEAN}{FEDSUV}"].outcomes.values()))
+    output = next(iter(results[f"{CLEAN}{FEDSUV}"].outputs.values()))
     rows: Rows = []
-    for place, corners in enumerate(outcome["rectangles"]):
+    for place, corners in enumerate(output["rectangles"]):
         for client, sides in enumerate(corners):
-            chosen, alive = outcome["chosen"][place][client], outcome["alive"][place][client]
+            chosen, alive = output["chosen"][place][client], output["alive"][place][client]
             row = dict(zip(("v_low", "v_high", "u_low", "u_high"), map(float, sides), strict=True))
-            row |= {"validity": float(outcome["validity"][client]), "utility": float(outcome["utility"][client])}
+            row |= {"validity": float(output["validity"][client]), "utility": float(output["utility"][client])}
             state = list(STATES)[0 if chosen else 1 if alive else 2]
             rows.append({**row, "series": state, "panel": f"round {MARKS[place]}"})
     base = alt.Chart().encode(color=_colour(STATES))
@@ -279,7 +279,7 @@ def _heat_maps(results: Results) -> Figure:
     return Figure("06-heat-maps", "Who is a candidate, and who is selected (Fig. 6)", chart, caption, highlight=True)
 
 
-def _cells(group: Group, name: str, noise: float) -> Rows:
+def _cells(group: Replicates, name: str, noise: float) -> Rows:
     """Mean of a number over the clients of each cell, over all seeds."""
     validity, utility, values = (np.concatenate(group.each(each)) for each in ("validity", "utility", name))
     column, row = (np.minimum((axis * CELLS).astype(np.int64), CELLS - 1) for axis in (validity, utility))
@@ -308,7 +308,7 @@ def _methods(results: Results) -> Table:
         for method, label in LABELS.items():
             if (own := trained(task, aggregation, method)).key not in results:
                 continue
-            found = Rule("greater", ROUNDS_TO_TARGET, own, [base], 0.0).compare(results, own, base)
+            found = Contrast("greater", ROUNDS_TO_TARGET, own, [base], 0.0).compare(results, own, base)
             row: dict[str, Any] = {"task": TASKS[task].title, "aggregation": aggregation, "method": label}
             row |= {"times as fast": found.shown(2)} if method != RANDOM else {"times as fast": None}
             row |= {"final accuracy": _over_seeds(results[own.key], FINAL_ACCURACY).mean}

@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 
 from enlist import selectors
 from enlist._internal.typing import BoolArray, FloatArray, IntArray
-from enlist.arena.genie import Reward, make
+from enlist.arena.genie import BSFLReward, make
 from enlist.arena.play import Match, Rules
 from enlist.arena.worlds import Scenario, Truth, World
 from enlist.bandits.gaussian import ExactGP
@@ -173,7 +173,7 @@ def played(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
 
     Returned of every round: `valued`, the sum of validity times utility as they were drawn (the paper's objective), and
     `front`, the area that the whole Pareto front covers more than the chosen clients. Of every client: `validity`,
-    `utility`, `selected`. `best` is the largest `valued` to be expected of a round. Of FedSUV see `Watch`.
+    `utility`, `selected`. `best` is the largest `valued` to be expected of a round. Of FedSUV see `BeliefMonitor`.
 
     >>> settings = {"selector": "fedsuv:paper", "clients": 40, "rounds": 6, "k": 4, "noise": 0.0}
     >>> found = played(settings, 1, Path())
@@ -184,9 +184,9 @@ def played(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     world = Square(settings["clients"], rounds, seed, settings["noise"])
     validity, utility = world.validity, world.truth(1).utility
     own = {"full_utility": OBSERVED} if selectors.method(settings["selector"]).name == FedSUV.name else {}
-    selector = make(settings["selector"], world, Reward(), seed, **own)
-    watch = Watch(selector, world) if isinstance(selector, FedSUV) else None
-    match, whole = Match(selector, world, Rules(k), Reward()), hypervolume(validity, utility)
+    selector = make(settings["selector"], world, BSFLReward(), seed, **own)
+    watch = BeliefMonitor(selector, world) if isinstance(selector, FedSUV) else None
+    match, whole = Match(selector, world, Rules(k), BSFLReward()), hypervolume(validity, utility)
     valued, lost = np.zeros(rounds), np.zeros(rounds)
     for at in range(rounds):
         before = match.selected.copy()
@@ -204,7 +204,7 @@ def played(settings: Settings, seed: int, folder: Path) -> dict[str, Any]:
     return {**found, "best": float(np.sort(validity * utility)[-k:].sum())}
 
 
-class Watch:
+class BeliefMonitor:
     """What FedSUV believes and removes in each round, beside the truth. Call `begin` before a round and `end` after.
 
     candidate     (clients,) rounds in which a client was a candidate
@@ -218,8 +218,8 @@ class Watch:
                   candidate) and `chosen` (selected at the mark)
 
     >>> world = Square(clients=30, rounds=4, seed=1, noise=0.0)
-    >>> selector = make("fedsuv:paper+full_utility=0.22", world, Reward(), 1)
-    >>> sorted(Watch(selector, world).bounds(4, 2))
+    >>> selector = make("fedsuv:paper+full_utility=0.22", world, BSFLReward(), 1)
+    >>> sorted(BeliefMonitor(selector, world).bounds(4, 2))
     ['regret_bound', 'width_bound']
     """
 

@@ -13,8 +13,8 @@ from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict
 from enlist.studies.fedsuv.process import DIAGONAL
 from enlist.studies.fedsuv.settings import LOW
 from enlist.studies.measures import FINAL_ACCURACY, Measure, Value, final_accuracy
-from enlist.studies.results import Outcome, Results
-from enlist.studies.rules import Arm, Rule
+from enlist.studies.results import Output, Results
+from enlist.studies.rules import Arm, Contrast
 
 LAST = 0.2
 """Part of the rounds, at the end, over which it is counted who would be in time."""
@@ -22,56 +22,56 @@ CORNER = 0.5
 """Validity and utility from which on a client lies in the upper right corner: a quarter of all do."""
 
 
-def number(name: str, of: Callable[[Outcome], float], digits: int = 2) -> Measure:
+def number(name: str, of: Callable[[Output], float], digits: int = 2) -> Measure:
     """A measure that needs no yardstick."""
-    return Measure(name, lambda outcome, base: Value(of(outcome)), digits=digits)
+    return Measure(name, lambda output, base: Value(of(output)), digits=digits)
 
 
-def able(outcome: Outcome) -> float:
+def able(output: Output) -> float:
     """Share of those asked in the last rounds who would meet the deadline in a typical one."""
-    shares = np.asarray(outcome["able"])
+    shares = np.asarray(output["able"])
     return float(shares[-max(round(LAST * len(shares)), 1) :].mean())
 
 
-def candidate(outcome: Outcome, low: bool) -> float:
+def candidate(output: Output, low: bool) -> float:
     """Share of the rounds in which clients of low validity, or all others, were candidates, in their mean."""
-    of = (outcome["validity"] < LOW) == low
-    return float(outcome["candidate"][of].mean() / len(outcome["valued"]))
+    of = (output["validity"] < LOW) == low
+    return float(output["candidate"][of].mean() / len(output["valued"]))
 
 
-def gone(outcome: Outcome) -> float:
+def gone(output: Output) -> float:
     """Share of the clients of low validity that were no candidates to the end."""
-    return float((outcome["candidate"][outcome["validity"] < LOW] < len(outcome["valued"])).mean())
+    return float((output["candidate"][output["validity"] < LOW] < len(output["valued"])).mean())
 
 
-def corner(outcome: Outcome) -> float:
+def corner(output: Output) -> float:
     """Share of the requests that went to clients whose validity and utility are both high."""
-    high = (outcome["validity"] >= CORNER) & (outcome["utility"] >= CORNER)
-    return float(outcome["selected"][high].sum() / outcome["selected"].sum())
+    high = (output["validity"] >= CORNER) & (output["utility"] >= CORNER)
+    return float(output["selected"][high].sum() / output["selected"].sum())
 
 
-def part(outcome: Outcome, name: str) -> float:
+def part(output: Output, name: str) -> float:
     """Of those that were counted in all rounds, the share of whom something holds; 0 if there were none."""
-    of, holds = outcome[name].sum(axis=0)
+    of, holds = output[name].sum(axis=0)
     return float(holds / of) if of else 0.0
 
 
-def exponent(outcome: Outcome) -> float:
+def exponent(output: Output) -> float:
     """e of regret (against the Pareto front) ~ rounds^e over the second half: 1 is linear, 0 is none."""
-    total = np.maximum(np.cumsum(outcome["front"]), 1e-12)
+    total = np.maximum(np.cumsum(output["front"]), 1e-12)
     half = len(total) // 2
     return float(math.log(total[-1] / total[half - 1]) / math.log(len(total) / half))
 
 
-def all_eliminated(outcome: Outcome) -> list[bool]:
+def all_eliminated(output: Output) -> list[bool]:
     """Theorem 5.1 in a run: whether everybody was eliminated of whom it says so; no case if it says so of nobody."""
-    named, removed = outcome["hopeless"].sum(axis=0)
+    named, removed = output["hopeless"].sum(axis=0)
     return [bool(named == removed)] if named else []
 
 
-def all_covered(outcome: Outcome) -> bool:
+def all_covered(output: Output) -> bool:
     """Theorem 5.3 in a run: whether every client's truth lay in its rectangle in every round."""
-    return bool((outcome["covered"][:, 2] >= 1.0).all())
+    return bool((output["covered"][:, 2] >= 1.0).all())
 
 
 def below(values: FloatArray, bound: FloatArray, most: FloatArray) -> list[bool]:
@@ -80,15 +80,15 @@ def below(values: FloatArray, bound: FloatArray, most: FloatArray) -> list[bool]
     return [bool((values <= bound)[says].all())] if says.any() else []
 
 
-def narrow(outcome: Outcome) -> list[bool]:
+def narrow(output: Output) -> list[bool]:
     """Theorem 5.4 in a run, in rounds whose bound is below the diagonal of the unit square."""
-    return below(outcome["width"], outcome["width_bound"], np.full(len(outcome["width"]), DIAGONAL))
+    return below(output["width"], output["width_bound"], np.full(len(output["width"]), DIAGONAL))
 
 
-def little_regret(outcome: Outcome) -> list[bool]:
+def little_regret(output: Output) -> list[bool]:
     """Theorem 5.5 in a run, in rounds whose bound is below 1 a round, the most that anybody can lose."""
-    lost = np.cumsum(outcome["front"])
-    return below(lost, outcome["regret_bound"], np.arange(1.0, len(lost) + 1.0))
+    lost = np.cumsum(output["front"])
+    return below(lost, output["regret_bound"], np.arange(1.0, len(lost) + 1.0))
 
 
 ACCURACY_RATIO = dataclasses.replace(number(FINAL_ACCURACY.name, final_accuracy, 3), ratio=True)
@@ -138,29 +138,29 @@ class OverWorst:
 
     def __call__(self, results: Results) -> Verdict:
         def mean(arm: Arm) -> float:
-            outcomes = results[arm.key].outcomes.values()
-            return float(np.mean([self.measure.of(each, each).number for each in outcomes]))
+            outputs = results[arm.key].outputs.values()
+            return float(np.mean([self.measure.of(each, each).number for each in outputs]))
 
         worst = min(self.against, key=mean)
-        verdict = Rule("greater", self.measure, self.of, [worst], self.margin)(results)
+        verdict = Contrast("greater", self.measure, self.of, [worst], self.margin)(results)
         return verdict._replace(ours=f"{verdict.ours} against {worst.name}")
 
 
 @dataclasses.dataclass(frozen=True)
-class Somewhere:
+class LargestRatio:
     """The largest of the same ratio in several settings: what "up to 3.54 times" is. Settings not run are left out.
 
-    reproduced   it is at least `least` on average, with an interval above 1
-    partly       it is certainly above 1, but smaller
-    not          it may be 1 wherever it was run; or runs that never got there make it a bound from above
+    reproduced       it is at least `least` on average, with an interval above 1
+    partly           it is certainly above 1, but smaller
+    not reproduced   it may be 1 wherever it was run; or runs that never got there make it a bound from above
 
     >>> from enlist.studies.measures import ROUNDS_TO_TARGET
-    >>> rule = Rule("greater", ROUNDS_TO_TARGET, Arm("a/x", "A"), [Arm("a/b", "random")], 0.05)
-    >>> Somewhere({"tight": rule}, 2.83).words()[-89:]
+    >>> rule = Contrast("greater", ROUNDS_TO_TARGET, Arm("a/x", "A"), [Arm("a/b", "random")], 0.05)
+    >>> LargestRatio({"tight": rule}, 2.83).words()[-89:]
     "largest of random's over A's, geometric means: interval above 1, mean at least 2.83 times"
     """
 
-    parts: Mapping[str, Rule]
+    parts: Mapping[str, Contrast]
     least: float
 
     def words(self) -> str:

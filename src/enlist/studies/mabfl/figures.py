@@ -10,9 +10,10 @@ import numpy as np
 
 from enlist._internal.typing import FloatArray
 from enlist.report.charts import PALETTE
-from enlist.studies.charts import GREY, Look, boxes, curves, intervals, lines, points, tiles
+from enlist.studies.charts import GREY, ChartStyle, boxes, curves, intervals, lines, points, tiles
 from enlist.studies.claims import shown
-from enlist.studies.mabfl.claims import PRINTED, sweep
+from enlist.studies.mabfl.comparisons import sweep
+from enlist.studies.mabfl.counts import PRINTED
 from enlist.studies.mabfl.rules import changes, increases, knowing, names_best, normal_quantiles, residuals
 from enlist.studies.mabfl.settings import (
     ALL,
@@ -104,7 +105,7 @@ def residual_dots(quantiles: bool, results: Results) -> Figure:
                 over += [{**place, "at": at + 1, **span} for at in range(left.shape[1])]
     name, numbers = ("fig-21-22", "Figs. 21 and 22") if quantiles else ("fig-10-11", "Figs. 10 and 11")
     line = "On the line if residuals are normal." if quantiles else "The band holds 95 % if residuals are normal."
-    look = Look("normal quantile" if quantiles else ROUND, "residual", 165, 120, COLOURS, named=False)
+    look = ChartStyle("normal quantile" if quantiles else ROUND, "residual", 165, 120, COLOURS, named=False)
     title = f"Residuals of learning curves{' against normal quantiles' * quantiles}"
     return Figure(name, f"{title} ({numbers})", points(rows, title, look, over), f"{DOTS} {line} {ONE}")
 
@@ -123,7 +124,7 @@ def ways_to_measure(results: Results) -> Figure:
             rows += [{**row, "value": row["mean"]} for row in lines(values, **place)]
             over += [{**row, **place} for row in over_rounds(values, code)]
     title = "Two ways to measure an increase"
-    chart = points(rows, title, Look(ROUND, "increase", 200, 150, COLOURS, named=False), over)
+    chart = points(rows, title, ChartStyle(ROUND, "increase", 200, 150, COLOURS, named=False), over)
     caption = f"{DOTS} The line is the mean with its 95 % interval. 6 epochs. {ONE}"
     return Figure("fig-13", f"{title} (Fig. 13)", chart, caption, highlight=True)
 
@@ -131,7 +132,7 @@ def ways_to_measure(results: Results) -> Figure:
 def peak(results: Results) -> Figure:
     """Figure 14: learning curves of 1100."""
     values = results[fixed(SECOND, 6, "one").key].column("test")
-    look, title = Look(ROUND, TEST, 460, 260, COLOURS, named=False), "1100 held fixed"
+    look, title = ChartStyle(ROUND, TEST, 460, 260, COLOURS, named=False), "1100 held fixed"
     chart = curves(over_rounds(values, SECOND), title, look, thin=lines(values, series=SECOND))
     return Figure("fig-14", f"{title} (Fig. 14)", chart, f"A thin line per experiment. {BAND} 6 epochs. {ONE}")
 
@@ -147,7 +148,7 @@ def best_performances(rule: str, results: Results) -> Figure:
         group, series = arm(*pair).name.split(", ")
         rows += [{"group": group, "series": series, "value": float(value)} for value in row]
     title = f"Best performance, {rule}"
-    chart = boxes(rows, title, Look("", "highest test AUC (centred)", 560, 260))
+    chart = boxes(rows, title, ChartStyle("", "highest test AUC (centred)", 560, 260))
     caption = f"A dot per experiment. {EACH} The mean over all settings on the same data is taken off."
     return Figure(f"fig-{number}", f"{title} (Fig. {number})", chart, caption, highlight=rule == "UCB")
 
@@ -175,7 +176,7 @@ def ranking(results: Results) -> Figure:
     rows = [{"name": a.name, "series": "", **vars(results.difference(a.key, fixed(BEST).key, "peak"))} for a in arms]
     rows.sort(key=lambda row: -row["mean"])
     title = "How close rules come to 0110 held fixed"
-    chart = intervals(rows, title, Look("highest test AUC − that of 0110 held fixed", width=430), rule=0.0)
+    chart = intervals(rows, title, ChartStyle("highest test AUC − that of 0110 held fixed", width=430), rule=0.0)
     return Figure("ranking", title, chart, f"Paired differences with 95 % intervals. {EACH}", highlight=True)
 
 
@@ -187,7 +188,7 @@ def executed(results: Results) -> Figure:
         for line, adopted in enumerate(results[arm.key].each("adopted")[:20])
         for at, code in enumerate(adopted)
     ]
-    look = Look(ROUND, "experiment", 290, 260, {code: COLOURS[code] for code in (BEST, SECOND, "0101")})
+    look = ChartStyle(ROUND, "experiment", 290, 260, {code: COLOURS[code] for code in (BEST, SECOND, "0101")})
     title = "Combination whose model was kept"
     caption = f"A row per experiment, of the first 20. {EACH}"
     return Figure("fig-20", f"{title} (Fig. 20)", tiles(rows, title, look), caption, highlight=True)
@@ -246,7 +247,7 @@ def pictures(results: Results) -> Figure:
         "Upside down, as they are (the target), moved by half a pixel, and named in reverse. Mean over experiments "
         "with its 95 % interval."
     )
-    chart = intervals(rows, title, Look("highest test accuracy", width=430))
+    chart = intervals(rows, title, ChartStyle("highest test accuracy", width=430))
     return Figure("pictures", "A second, real data set", chart, caption, highlight=True)
 
 
@@ -269,7 +270,7 @@ def settings_table(keys: Mapping[str, str], name: str, title: str, highlight: bo
     rows = []
     for said, key in keys.items():
         group = results[key]
-        known = results.outcomes(knowing("", Arm(key, "")).keys).values()
+        known = results.outputs(knowing("", Arm(key, "")).keys).values()
         rows.append(
             {
                 "setting": said,
@@ -280,7 +281,7 @@ def settings_table(keys: Mapping[str, str], name: str, title: str, highlight: bo
                 "mean of rounds": group.summary("mean").mean,
                 "rounds to peak": group.summary("peak_round").mean,
                 "names the best pair": float(np.mean([names_best(each) for each in known])),
-                "change per round": float(np.mean([changes(each).mean() for each in group.outcomes.values()])),
+                "change per round": float(np.mean([changes(each).mean() for each in group.outputs.values()])),
                 "messages": float(group.column("messages")[:, -1].mean()),
             }
         )
@@ -302,7 +303,7 @@ def early_and_late(results: Results) -> Table:
     rows = []
     for code in CODES:
         group = results[fixed(code).key]
-        test, rise = group.column("test"), np.array([increases(each) for each in group.outcomes.values()])
+        test, rise = group.column("test"), np.array([increases(each) for each in group.outputs.values()])
         at = [round for round in (1, 5, 10, 15, 20) if round <= test.shape[1]]
         row = {"combination": LABELS[code]} | {
             f"test AUC, round {each}": float(test[:, each - 1].mean()) for each in at

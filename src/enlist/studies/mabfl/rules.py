@@ -19,7 +19,7 @@ from enlist._internal.typing import FloatArray
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Verdict, greater, no_worse
 from enlist.studies.mabfl.settings import PAIRS, fixed, together
 from enlist.studies.measures import Measure, Value
-from enlist.studies.results import Outcome, Results
+from enlist.studies.results import Output, Results
 from enlist.studies.rules import Arm
 
 EARLY, LATE = 5, 10
@@ -33,52 +33,52 @@ KNOWN = 5
 def number(name: str, about: str, digits: int = 3, unit: str = "") -> Measure:
     """A result of a session as it is.
 
-    >>> number("peak", "highest").of(Outcome({"peak": [0.5, 0.7]}, {}, 1.0), Outcome({}, {}, 1.0)).number
+    >>> number("peak", "highest").of(Output({"peak": [0.5, 0.7]}, {}, 1.0), Output({}, {}, 1.0)).number
     0.6
     """
-    return Measure(about, lambda outcome, base: Value(float(np.mean(outcome[name]))), unit, digits=digits)
+    return Measure(about, lambda output, base: Value(float(np.mean(output[name]))), unit, digits=digits)
 
 
-def measure(about: str, of: Callable[[Outcome], float], digits: int = 3, unit: str = "") -> Measure:
+def measure(about: str, of: Callable[[Output], float], digits: int = 3, unit: str = "") -> Measure:
     """A number that is computed from a session, or from several that are looked at together.
 
-    >>> measure("rounds", lambda outcome: len(outcome["test"])).of(Outcome({"test": [1, 2]}, {}, 1.0), None).number
+    >>> measure("rounds", lambda output: len(output["test"])).of(Output({"test": [1, 2]}, {}, 1.0), None).number
     2.0
     """
-    return Measure(about, lambda outcome, base: Value(float(of(outcome))), unit, digits=digits)
+    return Measure(about, lambda output, base: Value(float(of(output))), unit, digits=digits)
 
 
-def increases(outcome: Outcome) -> FloatArray:
+def increases(output: Output) -> FloatArray:
     """(rounds,) increases over the target's own model of the same round.
 
-    >>> increases(Outcome({}, {"validation": np.array([0.75]), "local": np.array([0.5])}, 1.0))
+    >>> increases(Output({}, {"validation": np.array([0.75]), "local": np.array([0.5])}, 1.0))
     array([0.25])
     """
-    found: FloatArray = np.asarray(outcome["validation"]) - np.asarray(outcome["local"])
+    found: FloatArray = np.asarray(output["validation"]) - np.asarray(output["local"])
     return found
 
 
-def early(outcome: Outcome) -> float:
+def early(output: Output) -> float:
     """Mean increase of the first rounds."""
-    return float(increases(outcome)[:EARLY].mean())
+    return float(increases(output)[:EARLY].mean())
 
 
-def late(outcome: Outcome) -> float:
+def late(output: Output) -> float:
     """Mean increase of the later rounds; of few rounds, of their second half."""
-    found = increases(outcome)
+    found = increases(output)
     return float(found[min(LATE, len(found) // 2) :].mean())
 
 
-def separation(outcome: Outcome, against: str = "local") -> float:
+def separation(output: Output, against: str = "local") -> float:
     """The chance that an increase of the first of several combinations is larger than one of another.
 
     One increase of each, from any two rounds; 0.5 is no separation at all, 1 a perfect one.
 
     >>> scores = {"validation": [np.array([0.5, 0.7]), np.array([0.6, 0.4])], "local": [np.zeros(2), np.zeros(2)]}
-    >>> separation(Outcome(scores, {}, 1.0))  # 0.5 > 0.4 and 0.7 > both: three of four
+    >>> separation(Output(scores, {}, 1.0))  # 0.5 > 0.4 and 0.7 > both: three of four
     0.75
     """
-    score, local = (np.asarray(outcome[name]) for name in ("validation", "local"))
+    score, local = (np.asarray(output[name]) for name in ("validation", "local"))
     rises = (np.diff(score, axis=1) if against == "previous" else score - local)[:, :UNTIL]
     best, rest = rises[0][:, None], rises[1:, None, :]
     return float((best > rest).mean() + 0.5 * (best == rest).mean())
@@ -94,42 +94,42 @@ def rounds_to(curve: FloatArray, level: float) -> int:
     return int(met.argmax()) + 1 if met.any() else len(met) + 1
 
 
-def rounds_later(outcome: Outcome) -> float:
+def rounds_later(output: Output) -> float:
     """Rounds that the first of two needs more than the second until 0.01 below the lower of both peaks.
 
-    >>> rounds_later(Outcome({"validation": [np.array([0.5, 0.6, 0.7]), np.array([0.7, 0.7, 0.7])]}, {}, 1.0))
+    >>> rounds_later(Output({"validation": [np.array([0.5, 0.6, 0.7]), np.array([0.7, 0.7, 0.7])]}, {}, 1.0))
     2.0
     """
-    first, second = (np.asarray(each) for each in outcome["validation"])
+    first, second = (np.asarray(each) for each in output["validation"])
     level = min(first.max(), second.max()) - 0.01
     return float(rounds_to(first, level) - rounds_to(second, level))
 
 
-def messages_to(outcome: Outcome, base: Outcome) -> Value:
+def messages_to(output: Output, base: Output) -> Value:
     """Messages until a test score 0.02 below the baseline's highest; who never gets there pays for all rounds.
 
-    >>> run = Outcome({}, {"test": np.array([0.6, 0.7]), "messages": np.array([6, 12])}, 1.0)
-    >>> messages_to(run, Outcome({"peak": 0.72}, {}, 1.0)), messages_to(run, Outcome({"peak": 0.9}, {}, 1.0)).open
+    >>> run = Output({}, {"test": np.array([0.6, 0.7]), "messages": np.array([6, 12])}, 1.0)
+    >>> messages_to(run, Output({"peak": 0.72}, {}, 1.0)), messages_to(run, Output({"peak": 0.9}, {}, 1.0)).open
     (Value(number=12.0, open=False), True)
     """
-    at = rounds_to(outcome["test"], base["peak"] - 0.02)
-    rounds = len(outcome["test"])
-    return Value(float(outcome["messages"][min(at, rounds) - 1]), at > rounds)
+    at = rounds_to(output["test"], base["peak"] - 0.02)
+    rounds = len(output["test"])
+    return Value(float(output["messages"][min(at, rounds) - 1]), at > rounds)
 
 
-def changes(outcome: Outcome) -> FloatArray:
+def changes(output: Output) -> FloatArray:
     """(..., rounds - 1) absolute changes of the test score from round to round.
 
-    >>> changes(Outcome({}, {"test": np.array([0.5, 0.75, 0.5])}, 1.0))
+    >>> changes(Output({}, {"test": np.array([0.5, 0.75, 0.5])}, 1.0))
     array([0.25, 0.25])
     """
-    found: FloatArray = np.abs(np.diff(np.asarray(outcome["test"]), axis=-1))
+    found: FloatArray = np.abs(np.diff(np.asarray(output["test"]), axis=-1))
     return found
 
 
-def settling(outcome: Outcome) -> float:
+def settling(output: Output) -> float:
     """Change per round in rounds 2 to 5, less that of later rounds."""
-    moves = changes(outcome)
+    moves = changes(output)
     first = min(EARLY - 1, moves.shape[-1] // 2)
     return float(moves[..., :first].mean() - moves[..., first:].mean())
 
@@ -143,47 +143,47 @@ def knowing(name: str, *arms: Arm) -> Arm:
     return together(name, *arms, *(fixed(code) for code in PAIRS))
 
 
-def ranked(outcome: Outcome) -> list[str]:
+def ranked(output: Output) -> list[str]:
     """The pairs from the best to the worst on these data, by the mean test score of each held fixed.
 
-    >>> ranked(Outcome({"mean": [0.9, 0.6, 0.7, 0.5]}, {}, 1.0))  # the first is no pair held fixed
+    >>> ranked(Output({"mean": [0.9, 0.6, 0.7, 0.5]}, {}, 1.0))  # the first is no pair held fixed
     ['0110', '1100', '0101']
     """
-    means = np.asarray(outcome["mean"])[-len(PAIRS) :]
+    means = np.asarray(output["mean"])[-len(PAIRS) :]
     return [PAIRS[place] for place in np.argsort(-means, kind="stable")]
 
 
-def kept_best(outcome: Outcome) -> float:
+def kept_best(output: Output) -> float:
     """Share of rounds in which the model of the data's best pair was kept."""
-    return float(np.mean(outcome["adopted"][0] == ranked(outcome)[0]))
+    return float(np.mean(output["adopted"][0] == ranked(output)[0]))
 
 
-def names_best(outcome: Outcome) -> bool:
+def names_best(output: Output) -> bool:
     """Whether the rule ends with the data's best pair."""
-    return bool(outcome["code"][0] == ranked(outcome)[0])
+    return bool(output["code"][0] == ranked(output)[0])
 
 
-def soon_best(outcome: Outcome) -> bool:
+def soon_best(output: Output) -> bool:
     """Whether after round 3 the highest estimate is that of the data's best pair."""
-    estimates, codes = outcome["estimates"][0], outcome["codes"][0]
-    return bool(codes[int(np.argmax(estimates[min(3, len(estimates)) - 1]))] == ranked(outcome)[0])
+    estimates, codes = output["estimates"][0], output["codes"][0]
+    return bool(codes[int(np.argmax(estimates[min(3, len(estimates)) - 1]))] == ranked(output)[0])
 
 
-def tries_second(outcome: Outcome) -> bool:
+def tries_second(output: Output) -> bool:
     """Whether the data's second-best pair was kept in at least two rounds."""
-    return int(np.sum(outcome["adopted"][0] == ranked(outcome)[1])) >= 2
+    return int(np.sum(output["adopted"][0] == ranked(output)[1])) >= 2
 
 
-def estimate_lead(outcome: Outcome) -> float:
+def estimate_lead(output: Output) -> float:
     """By how much the estimate of the data's best pair exceeds the highest other, mean over rounds and settings.
 
     >>> ends = {"mean": [0, 0.6, 0.7, 0.5], "codes": [["1100", "0110", "0101"], [], [], []]}
     >>> estimates = [np.array([[0.25, 0.5, 0.0]]), None, None, None]
-    >>> estimate_lead(Outcome({**ends, "estimates": estimates}, {}, 1.0))
+    >>> estimate_lead(Output({**ends, "estimates": estimates}, {}, 1.0))
     0.25
     """
-    best, leads = ranked(outcome)[0], []
-    settings = list(zip(outcome["estimates"], outcome["codes"], strict=True))[: -len(PAIRS)]
+    best, leads = ranked(output)[0], []
+    settings = list(zip(output["estimates"], output["codes"], strict=True))[: -len(PAIRS)]
     for estimates, codes in settings:
         place = codes.index(best)
         lead = estimates[:, place] - np.delete(estimates, place, axis=1).max(axis=1)
@@ -191,12 +191,12 @@ def estimate_lead(outcome: Outcome) -> float:
     return float(np.mean(leads))
 
 
-def outliers(outcome: Outcome) -> float:
+def outliers(output: Output) -> float:
     """Share of increases against the round before that are outliers, less that of increases against the local model.
 
     An outlier is beyond 1.5 interquartile ranges from the quartiles of the same session.
     """
-    rises = increases(outcome), np.diff(np.asarray(outcome["validation"]), axis=1)
+    rises = increases(output), np.diff(np.asarray(output["validation"]), axis=1)
     local, previous = (np.mean([outlying(row) for row in rows]) for rows in rises)
     return float(previous - local)
 
@@ -217,25 +217,25 @@ ACCURACY = number("peak", "highest test accuracy")
 LOWEST = dataclasses.replace(number("peak", "highest test AUC (the lowest leads)"), less=True)
 MEAN = number("mean", "mean test AUC over all rounds")
 EARLY_RISE = measure(f"mean increase in rounds 1 to {EARLY}", early)
-EARLY_LOSS = measure(f"mean loss against the local model in rounds 1 to {EARLY}", lambda outcome: -early(outcome))
+EARLY_LOSS = measure(f"mean loss against the local model in rounds 1 to {EARLY}", lambda output: -early(output))
 LATE_RISE = measure(f"mean increase from round {LATE + 1} on", late)
 FADING = measure(
     f"mean increase in rounds 1 to {EARLY}, less that from round {LATE + 1} on",
-    lambda outcome: early(outcome) - late(outcome),
+    lambda output: early(output) - late(output),
 )
 PAST_PEAK = measure(
     "test AUC in the round that is best in validation, less that of the last round",
-    lambda outcome: outcome["kept"] - outcome["test"][-1],
+    lambda output: output["kept"] - output["test"][-1],
 )
 ABOVE_CHANCE = measure(
     "chance that an increase of 0110 is larger than one of another combination, less 0.5",
-    lambda outcome: separation(outcome) - 0.5,
+    lambda output: separation(output) - 0.5,
     digits=2,
 )
 CLEARER = measure(
     "chance that an increase of 0110 is larger than one of another combination, against the local model less against "
     "the round before",
-    lambda outcome: separation(outcome) - separation(outcome, "previous"),
+    lambda output: separation(output) - separation(output, "previous"),
     digits=2,
 )
 OUTLIERS = measure(
@@ -245,9 +245,9 @@ OUTLIERS = measure(
 LATER = measure("rounds until 0.01 below the lower of both peaks (validation)", rounds_later, 1, "rounds")
 LEAD_LOST = measure(
     "lead in the highest test AUC over the target alone, with the least data less with the most",
-    lambda outcome: float(np.dot([1, -1, -1, 1], outcome["peak"])),
+    lambda output: float(np.dot([1, -1, -1, 1], output["peak"])),
 )
-CHANGE = measure("change of the test AUC from round to round", lambda outcome: float(changes(outcome).mean()), 4)
+CHANGE = measure("change of the test AUC from round to round", lambda output: float(changes(output).mean()), 4)
 SETTLING = measure("change of the test AUC per round, rounds 2 to 5 less later ones", settling, 4)
 ESTIMATE_LEAD = measure(
     f"estimate of the data's best pair less the highest other, from round {KNOWN} on", estimate_lead
@@ -372,15 +372,15 @@ def mean_of(statistic: Callable[[FloatArray], float]) -> Callable[..., float]:
 
 
 @dataclasses.dataclass(frozen=True)
-class Equal:
+class EqualCounts:
     """What is counted against what is printed: reproduced if all agree, not if none does.
 
-    >>> Equal("messages", lambda outcome: {"pairs": (6, 6)}, Arm("counts", "messages")).words()
+    >>> EqualCounts("messages", lambda output: {"pairs": (6, 6)}, Arm("counts", "messages")).words()
     'messages: every count equals the printed one'
     """
 
     what: str
-    pairs: Callable[[Outcome], Mapping[str, tuple[float, float]]]
+    pairs: Callable[[Output], Mapping[str, tuple[float, float]]]
     of: Arm
     within: float = 0.0
 
@@ -388,7 +388,7 @@ class Equal:
         return f"{self.what}: every count {f'within {self.within:g} of' if self.within else 'equals'} the printed one"
 
     def __call__(self, results: Results) -> Verdict:
-        found = [pair for outcome in results.outcomes(self.of.keys).values() for pair in self.pairs(outcome).items()]
+        found = [pair for output in results.outputs(self.of.keys).values() for pair in self.pairs(output).items()]
         wrong = {
             name: f"{name}: {ours:.4g} ({said:.4g} printed)"
             for name, (ours, said) in found
