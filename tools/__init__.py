@@ -1,0 +1,1 @@
+"""What the repository needs besides the package: the documentation site, and the check of a release."""

@@ -1,0 +1,203 @@
+"""Is the package fit to be released?  python -m tools.release [--extras sim,flower]
+
+Builds wheel and sdist, checks what is in them and how large they are, installs the wheel with the extras into an empty
+environment and tries what these extras are for.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import tempfile
+import tomllib
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+LARGEST = {".whl": 2.0, ".gz": 20.0}
+"""Megabytes that an archive may have."""
+NEEDED = (
+    "enlist/py.typed",
+    "enlist/cli/demo.toml",
+    "enlist/ladder/known/published.csv",
+    "enlist/ladder/rungs/alike.toml",
+    "enlist/ui/pages/index.html",
+)
+"""Files that are no modules, and without which a command fails."""
+TRAVELS = {".py", ".typed", ".toml", ".csv", ".json", ".js", ".css", ".html", ".svg"}
+"""Kinds of files in the wheel. Pictures, fixtures and pages of the documentation stay at home."""
+OFFLINE = """
+import socket
+
+_connect = socket.socket.connect
+
+def connect(self, address):
+    if self.family in (socket.AF_INET, socket.AF_INET6) and str(address[0]) not in ("127.0.0.1", "::1", "localhost"):
+        raise OSError(f"no network in this environment: {address}")
+    return _connect(self, address)
+
+socket.socket.connect = connect
+"""
+"""sitecustomize.py of an environment whose programs reach nothing but this machine."""
+CORE = """
+import enlist
+selector = enlist.create("tempo", enlist.Clients(count=20), seed=1)
+for _ in range(3):
+    picked = selector.ask(k=5)
+    selector.tell(picked, enlist.Feedback(latency=[1.0 + client for client in picked.clients]))
+selector.save("state")
+assert (enlist.load("state").ask(k=5).clients == selector.ask(k=5).clients).all()
+"""
+FLOWER = """
+from flwr.app import ArrayRecord
+from flwr.serverapp.strategy import FedAvg
+from enlist.flower import with_selector
+with_selector(FedAvg(), "tempo", k=2)
+"""
+TRIALS: dict[str, list[list[str]]] = {
+    "": [["python", "-c", CORE], ["enlist", "--version"]],
+    "cli": [["enlist", "list", "selectors"], ["enlist", "arena", "--help"]],
+    "sim": [["enlist", "demo"]],
+    "flower": [["python", "-c", FLOWER]],
+    "ui": [["python", "-c", "import enlist.ui"], ["enlist", "ui", "--help"]],
+    "ray": [["python", "-c", "import ray, enlist.engine"]],
+    "parquet": [["python", "-c", "import pyarrow, enlist.data"]],
+    "tensorboard": [["python", "-c", "import tensorboard, enlist.simulation"]],
+    "mlflow": [["python", "-c", "import mlflow, enlist.simulation"]],
+    "wandb": [["python", "-c", "import wandb, enlist.simulation"]],
+}
+"""What an extra is for, as commands of an environment that has it."""
+
+
+def build(place: Path, source: Path = ROOT, targets: Sequence[str] = ("wheel", "sdist")) -> list[Path]:
+    """Build archives of a source tree with the backend that pyproject.toml names."""
+    wanted = [part for target in targets for part in ("-t", target)]
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", *wanted, "-d", str(place)],
+        cwd=source,
+        check=True,
+        capture_output=True,
+    )
+    return sorted([*place.glob("*.whl"), *place.glob("*.tar.gz")], key=lambda path: path.suffix, reverse=True)
+
+
+def inside(archive: Path) -> list[str]:
+    """Names of the files in a wheel or an sdist; of the latter without its first folder."""
+    if archive.suffix == ".whl":
+        with zipfile.ZipFile(archive) as wheel:
+            return sorted(wheel.namelist())
+    with tarfile.open(archive) as tar:
+        return sorted(name.partition("/")[2] for name in tar.getnames())
+
+
+def complaints(archive: Path) -> list[str]:
+    """What is wrong with an archive: too large, something missing, something that should stay at home."""
+    names, size = inside(archive), archive.stat().st_size / 1e6
+    limit = LARGEST[archive.suffix]
+    found = [f"{archive.name} has {size:.1f} MB, more than {limit:g}"] if size > limit else []
+    found += [f"{archive.name} holds {name}" for name in names if "__pycache__" in name or name.startswith("build/")]
+    if archive.suffix == ".whl":
+        found += [f"{archive.name} lacks {name}" for name in NEEDED if name not in names]
+        own = [name for name in names if ".dist-info/" not in name]
+        found += [
+            f"{archive.name} holds {name}"
+            for name in own
+            if not name.startswith("enlist/") or Path(name).suffix not in TRAVELS
+        ]
+        if not any(name.endswith("licenses/LICENSE") for name in names):
+            found.append(f"{archive.name} lacks its licence")
+    else:
+        tracked = {"pyproject.toml", "README.md", "LICENSE", "CITATION.cff", "tests/conftest.py", "docs/index.md"}
+        found += [f"{archive.name} lacks {name}" for name in sorted(tracked - set(names))]
+    return found
+
+
+def environment(place: Path, borrow: Sequence[str] = ()) -> Path:
+    """An empty virtual environment; with `borrow`, packages of other folders can be imported in it. Its bin folder."""
+    subprocess.run([sys.executable, "-m", "venv", str(place)], check=True)
+    (packages,) = place.glob("lib/python*/site-packages")
+    if borrow:
+        (packages / "borrowed.pth").write_text("\n".join(borrow) + "\n", encoding="utf-8")
+    return place / "bin"
+
+
+def install(binaries: Path, wheel: Path, extras: str = "", options: Sequence[str] = ()) -> None:
+    """Install the wheel with its extras."""
+    what = f"{wheel}[{extras}]" if extras else str(wheel)
+    subprocess.run(
+        [str(binaries / "python"), "-m", "pip", "--disable-pip-version-check", "-q", "install", *options, what],
+        check=True,
+    )
+
+
+def cut_off(binaries: Path) -> None:
+    """From now on programs of this environment reach no other machine."""
+    (packages,) = binaries.parent.glob("lib/python*/site-packages")
+    (packages / "sitecustomize.py").write_text(OFFLINE, encoding="utf-8")
+
+
+def attempt(binaries: Path, words: Sequence[str], folder: Path) -> str:
+    """Run a program of the environment in an empty folder; its output, or the end of this program if it fails."""
+    place = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    done = subprocess.run(
+        [str(binaries / words[0]), *words[1:]], cwd=folder, env=place, capture_output=True, text=True, check=False
+    )
+    if done.returncode:
+        raise SystemExit(f"{' '.join(words)[:200]} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
+    return done.stdout
+
+
+def extras_of(names: str) -> list[str]:
+    """The extras whose commands are tried: those that are named, those that they bring along, and the bare package.
+
+    >>> extras_of("sim")
+    ['', 'cli', 'sim']
+    """
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    found: set[str] = set()
+
+    def add(name: str) -> None:
+        if name in found:
+            return
+        found.add(name)
+        for line in project["optional-dependencies"][name]:
+            if own := re.match(r"enlist\[(.*)\]", line):
+                for other in own[1].split(","):
+                    add(other)
+
+    for name in filter(None, names.split(",")):
+        add(name)
+    return [name for name in TRIALS if not name or name in found]
+
+
+def main() -> None:
+    """Build, look, install, try."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--output", type=Path, default=ROOT / "dist")
+    parser.add_argument("--extras", default="", help="such as sim,flower; none by default")
+    options = parser.parse_args()
+    options.output.mkdir(parents=True, exist_ok=True)
+    archives = build(options.output)
+    if wrong := [found for archive in archives for found in complaints(archive)]:
+        raise SystemExit("\n".join(wrong))
+    for archive in archives:
+        print(f"{archive.name}: {archive.stat().st_size / 1e6:.2f} MB, {len(inside(archive))} files")
+    with tempfile.TemporaryDirectory() as place:
+        binaries = environment(Path(place) / "environment")
+        install(binaries, archives[0], options.extras, ["-c", str(ROOT / "constraints.txt")])
+        cut_off(binaries)
+        folder = Path(place) / "work"
+        folder.mkdir()
+        for extra in extras_of(options.extras):
+            for words in TRIALS[extra]:
+                attempt(binaries, words, folder)
+            print(f"{extra or 'without extras'}: works")
+
+
+if __name__ == "__main__":
+    main()
