@@ -19,7 +19,7 @@ from benchmarks import choosing
 from benchmarks.pictures import smaller
 from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, known, rungs
-from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+from enlist.ladder.charts import heat_map, profile_chart, rank_chart, standing_chart
 from enlist.ladder.markdown import markdown
 from enlist.ladder.results import read_results, write_results
 from enlist.ladder.rung import DEVELOPMENT, FOLDER, NAMES, PUBLISHED, VERSION, Rung
@@ -27,7 +27,12 @@ from enlist.report.charts import save
 from enlist.runs.scores import BASELINE
 
 DOCS = Path(__file__).parents[1] / "docs"
-CHARTS: dict[str, Callable[[Leaderboard], Any]] = {"heat-map": heat_map, "ranks": rank_chart, "profile": profile_chart}
+CHARTS: dict[str, Callable[[Leaderboard], Any]] = {
+    "standings": standing_chart,
+    "heat-map": heat_map,
+    "ranks": rank_chart,
+    "profile": profile_chart,
+}
 
 Row = Mapping[str, Any]
 Rows = list[Row]

@@ -101,7 +101,7 @@ async def get(port: int, path: str) -> bytes:
 
 
 async def viewer(port: int, number: int, until: float, found: Measured) -> None:
-    """Watcher, and ask for the view's data after every change."""
+    """Watch, and ask for the view's data after every change."""
     path = "/data/runs" if number % 10 == 0 else "/data/run/place/live"
     last = 0
     await asyncio.sleep(random.random() * 5)
@@ -139,7 +139,8 @@ def rounds_in(answer: bytes) -> int:
 async def grow(growing: Growing, until: float, found: Measured) -> None:
     """A round every second."""
     while time.monotonic() < until:
-        found.ended[growing.next] = growing.step()
+        number = growing.next
+        found.ended[number] = growing.step()
         await asyncio.sleep(1.0)
 
 

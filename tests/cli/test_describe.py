@@ -86,10 +86,10 @@ def test_clients_csv_holds_every_client_and_adds_up(done):
         rows = list(csv.DictReader(file))
     people, columns, description = described(parse(json.loads((folder / "config.json").read_text()), "config.json"))
     assert [int(row["client"]) for row in rows] == list(range(12))
-    assert sum(int(row["samples"]) for row in rows) == description.samples
+    assert sum(int(row["num_examples"]) for row in rows) == description.samples
     for row, counts in zip(rows, people.counts, strict=True):
         assert [int(row[f"class_{label}"]) for label in range(10)] == counts.tolist()
-        assert int(row["samples"]) == counts.sum()
+        assert int(row["num_examples"]) == counts.sum()
     assert [float(row["expected_latency"]) for row in rows] == columns["expected_latency"].tolist()
 
 

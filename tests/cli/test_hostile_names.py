@@ -21,12 +21,12 @@ from enlist.cli import listing
 from enlist.cli.compare import finish
 from enlist.cli.console import Terminal, as_rich, say, shown
 from enlist.cli.describe import client_tables, described
-from enlist.cli.live import View
-from enlist.cli.personal_live import Bar
+from enlist.cli.live import ComparisonProgress
+from enlist.cli.personal_live import PersonalBar
 from enlist.cli.report import report, show_personal
 from enlist.data import Dataset, Samples
 from enlist.errors import InputError
-from enlist.personal.config import Config as PersonalConfig
+from enlist.personal.config import PersonalConfig as PersonalConfig
 from enlist.personal.workers import Workers
 from enlist.runs.example import example_run, write_run
 from enlist.runs.personal_example import example_personal, write_personal
@@ -178,7 +178,7 @@ def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> N
         finish(console, comparison, ended, Path(), None, "t")
     assert written(console).count("[/y]") == len(ALL)
     seen: Any = Terminal(file=io.StringIO(), force_terminal=True, width=200)
-    view = View(seen, comparison)
+    view = ComparisonProgress(seen, comparison)
     with view.progress:
         for name in ALL:
             view.tick(name, 0, {"status": "running", "rounds": 1})
@@ -190,7 +190,7 @@ def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_the_bar_of_personalised_learning() -> None:
     console: Any = Terminal(file=io.StringIO(), force_terminal=True, width=200)
-    bar = Bar(console, PersonalConfig(), seeds=1)
+    bar = PersonalBar(console, PersonalConfig(), seeds=1)
     run: Any = SimpleNamespace(
         config=SimpleNamespace(rounds=SimpleNamespace(rounds=2)), metric=SimpleNamespace(name="auc")
     )

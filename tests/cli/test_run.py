@@ -16,10 +16,11 @@ import pytest
 import typer
 from rich.console import Console
 
+from enlist.cli import main
 from enlist.cli.compare import finish
-from enlist.cli.live import View
+from enlist.cli.live import ComparisonProgress
 from enlist.simulation import Config
-from enlist.simulation.comparison import Comparison, Ended
+from enlist.simulation.comparison import Comparison, JobResults
 
 SCRIPT = Path(sys.executable).parent / "enlist"
 SMALL = """
@@ -46,6 +47,16 @@ def config(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
     path.write_text(SMALL.format(rounds=6), encoding="utf-8")
     return path
+
+
+def test_run_says_where_the_time_went(config: Path, tmp_path: Path) -> None:
+    done = enlisted("run", "small.toml", "--timing", "--workers", "1", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "Where the time of rounds went" in done.stdout
+    assert [line.split()[0] for line in done.stdout.splitlines() if line.endswith("%  ")][-5:] == [
+        "train", "wait", "server", "evaluate", "write",
+    ]  # fmt: skip
+    assert len((tmp_path / "runs" / "run-001" / "timing.csv").read_text().splitlines()) == 1 + 6
 
 
 def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path) -> None:
@@ -75,7 +86,7 @@ def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path) -> Non
 
 
 def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp_path: Path) -> None:
-    config.write_text(SMALL.format(rounds=400), encoding="utf-8")
+    config.write_text(SMALL.format(rounds=150), encoding="utf-8")
     process = subprocess.Popen(
         [str(SCRIPT), "run", "small.toml", "--output", "cut", "--workers", "0"],
         cwd=tmp_path,
@@ -91,7 +102,7 @@ def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp
     out, _ = process.communicate(timeout=60)
     assert process.returncode == 130
     assert "enlist run cut/config.json --output cut --resume" in out
-    assert 5 < len(rows.read_text().splitlines()) < 400
+    assert 5 < len(rows.read_text().splitlines()) < 150
     resumed = enlisted("run", "cut/config.json", "--output", "cut", "--resume", "--workers", "2", cwd=tmp_path)
     assert resumed.returncode == 0, resumed.stderr
     assert "resuming after round" in resumed.stdout
@@ -115,19 +126,32 @@ def test_compare_continues_and_prints_a_table(config: Path, tmp_path: Path) -> N
     assert (tmp_path / "out" / "runs" / "oort" / "1" / "rounds.csv").stat().st_mtime_ns == stamp
 
 
-def test_mistakes_are_named(config: Path, tmp_path: Path) -> None:
-    for arguments, words in [
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
         (("run", "nothing.toml"), ("nothing.toml", "examples")),
         (("run", "small.toml", "--set", "rounds.kk=3"), ("rounds.kk", "Did you mean 'k'")),
         (("run", "small.toml", "--set", "rounds.k=0"), ("rounds.k = 0", "greater than or equal to 1")),
         (("compare", "small.toml", "--selectors", "orot"), ("orot", "oort")),
         (("run", "small.toml", "--resume"), ("--resume", "--output")),
-    ]:
-        done = enlisted(*arguments, cwd=tmp_path)
-        assert done.returncode == 2, arguments
-        assert not done.stdout
-        for word in words:
-            assert word in done.stderr
+    ],
+)
+def test_mistakes_are_named(
+    arguments: tuple[str, ...],
+    words: tuple[str, ...],
+    config: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """In this process: how a process of its own says it, the tests above show."""
+    monkeypatch.chdir(config.parent)
+    monkeypatch.setattr(sys, "argv", ["enlist", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    shown = capsys.readouterr()
+    assert ended.value.code == 2
+    assert not shown.out
+    assert all(word in shown.err for word in words)
 
 
 def test_demo_on_one_seed(tmp_path: Path) -> None:
@@ -148,7 +172,7 @@ def test_the_demo_is_the_example_in_which_selection_matters() -> None:
 def test_a_reason_with_brackets_is_printed_as_it_is(tmp_path: Path) -> None:
     console = Console(file=io.StringIO(), width=200)
     comparison = Comparison(Config(), ("random",), seeds=1)
-    ended = Ended({}, {("random", 0): "no such file: [/data/x]; see [availability]"})
+    ended = JobResults({}, {("random", 0): "no such file: [/data/x]; see [availability]"})
     with pytest.raises(typer.Exit):
         finish(console, comparison, ended, tmp_path, None, "small")
     assert "no such file: [/data/x]; see [availability]" in console.file.getvalue()  # type: ignore[attr-defined]
@@ -156,7 +180,7 @@ def test_a_reason_with_brackets_is_printed_as_it_is(tmp_path: Path) -> None:
 
 def test_runs_that_were_abandoned_are_over() -> None:
     console = Console(file=io.StringIO(), width=200)
-    view = View(console, Comparison(Config(), ("random",), seeds=2))
+    view = ComparisonProgress(console, Comparison(Config(), ("random",), seeds=2))
     view.tick("random", 0, {"status": "abandoned", "rounds": 3, "time": 9.0, "accuracy": 0.5})
     view.tick("random", 1, {"status": "running", "rounds": 4, "time": 9.0, "accuracy": 0.5})
     task = view.progress.tasks[0]

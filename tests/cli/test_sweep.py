@@ -13,7 +13,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
-from enlist.cli.live import BARS, View
+from enlist.cli.live import BARS, ComparisonProgress
 from enlist.errors import EnlistError
 from enlist.simulation import Config, Sweep
 
@@ -72,15 +72,15 @@ def test_a_grid_a_table_a_file_and_a_page(call: Any, tmp_path: Path) -> None:
 def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
     call: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tick = View.tick
+    tick = ComparisonProgress.tick
 
-    def interrupt(self: View, *news: Any) -> None:
+    def interrupt(self: ComparisonProgress, *news: Any) -> None:
         tick(self, *news)
         if news[-1]["status"] == "finished":
             raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(View, "tick", interrupt)
+        patch.setattr(ComparisonProgress, "tick", interrupt)
         done = call("--set", "rounds.k=2,4", "--target", "0.5", *SMALL)
     assert done.exit_code == 130
     again = done.stdout.splitlines()[-1].partition("Go on with: ")[2]
@@ -123,7 +123,9 @@ def test_what_it_refuses_leaves_nothing_behind(call: Any, tmp_path: Path, argume
 def test_bars_of_many_points_are_shown_while_they_are_under_way() -> None:
     console = Console(file=io.StringIO(), width=200)
     config = Config()
-    view = View(console, Sweep(config, {"rounds.rounds": list(range(1, BARS + 3))}, "random", seeds=2), "runs")
+    view = ComparisonProgress(
+        console, Sweep(config, {"rounds.rounds": list(range(1, BARS + 3))}, "random", seeds=2), "runs"
+    )
     whole, first, second, *_ = view.progress.tasks
     assert (whole.visible, first.visible, second.total) == (True, False, 4)
     view.tick("rounds = 2", "random", 0, {"status": "running", "rounds": 1, "time": 1.0, "accuracy": 0.5})

@@ -68,7 +68,7 @@ def test_seeds_are_those_of_the_version() -> None:
 
 
 def test_killed_and_continued_by_two_processes_it_gives_the_same_leaderboard(own: str, tmp_path: Path) -> None:
-    federations = [tiny(), tiny("late", over_commit=1.4, late="use", deadline=3.0)]
+    federations = [tiny(), tiny("late", over_commit=1.4, late="merge", deadline=3.0)]
     whole = ladder(f"oort,{own}", federations, seeds=2)
     folder, ended = tmp_path / "ladder", []
 

@@ -14,7 +14,7 @@ from benchmarks import choosing
 from enlist._internal.statistics import critical_difference, mean_ranks
 from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, read
-from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+from enlist.ladder.charts import heat_map, profile_chart, rank_chart, standing_chart
 from enlist.ladder.markdown import markdown
 from enlist.ladder.page import rung_lines, write_report
 from enlist.ladder.results import results, server_ms, write_results
@@ -127,6 +127,11 @@ def test_page_markdown_and_charts_show_everybody(tmp_path: Path, monkeypatch: py
     assert rung_lines(shown, "silos")[1][0] == "poor"
     for chart in (heat_map(shown), rank_chart(shown), profile_chart(shown)):
         chart.to_dict()  # validates
+    standings = standing_chart(shown)
+    standings.to_dict()
+    named = [one["selector"] for one in standings.layer[3].data.values]
+    assert named == [shown.name(label) for label in shown.labels]
+    assert len(standings.layer[1].data.values) == len(shown.rows)
 
 
 def test_other_data_are_said_and_a_fairness_column_is_shown_where_it_is_measured() -> None:

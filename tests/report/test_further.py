@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from enlist.report.further import further_sections
+from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run
 from enlist.runs.printing import comparison_table
-from enlist.runs.scores import comparison_rows, run_scores
+from enlist.runs.scores import run_scores
 from enlist.runs.tables import RunTables
 
 

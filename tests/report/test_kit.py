@@ -20,7 +20,7 @@ from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.example import example_run
 from enlist.runs.groups import group_rows, grouped
 from enlist.runs.personal_example import example_personal
-from enlist.studies.charts import Look, bands, curves, intervals
+from enlist.studies.charts import ChartStyle, bands, curves, intervals
 from enlist.studies.panels import Panel, along, side_by_side
 
 PACKAGE = Path(enlist.__file__).parent
@@ -55,7 +55,7 @@ def charts():
         "runs": curve_chart(curve_rows(own), "Accuracy", target=0.7),
         "groups": group_curves(groups, group_rows(groups), "rounds"),
         "personal": series_chart(personal, "AUC", "round", "AUC", series_colours(personal)),
-        "study": curves(bands(values, series="ucb"), "AUC", Look("round", "AUC")),
+        "study": curves(bands(values, series="ucb"), "AUC", ChartStyle("round", "AUC")),
         "panels": side_by_side([panel], "Regret", {"BSFL": "#0b6e99"}),
     }
 
@@ -79,7 +79,7 @@ def test_all_dots_with_intervals_look_alike():
         trend_chart(groups, group_rows(groups), "final", "Final"),
         increase_chart([example_personal()], "Increase"),
         rank_chart(example()),
-        intervals([row], "Best", Look(x="AUC")),
+        intervals([row], "Best", ChartStyle(x="AUC")),
     )
     found = [
         next(mark for mark, shown in marks(chart.to_dict(), "rule") if {"x2", "y2"} & shown.keys()) for chart in drawn

@@ -35,14 +35,14 @@ def tiny(**changes: object) -> RunTables:
         "mean": np.array([0.1, np.nan, 0.3, 0.7]),
     }
     run = example_run("oort", rounds=2)
-    clients = {"client": np.array([4.0, 5.0, 6.0]), "samples": np.ones(3), "user": np.array(["<b>", "007", "9"])}
+    clients = {"client": np.array([4.0, 5.0, 6.0]), "num_examples": np.ones(3), "user": np.array(["<b>", "007", "9"])}
     return dataclasses.replace(run, participations=told, clients=clients, kept=kept, **changes)
 
 
 def test_the_table_of_clients_by_hand() -> None:
     table = {name: values.tolist() for name, values in by_client(tiny()).items()}
     assert table["client"] == [4, 5, 6]
-    assert table["asked"] == [1, 2, 1], "the update that arrived was asked for once"
+    assert table["selected"] == [1, 2, 1], "the update that arrived was asked for once"
     assert table["completed"] == [1, 1, 0]
     assert table["late"] == [0, 1, 0]
     np.testing.assert_allclose(table["loss"], [0.5, (0.2 + 0.4) / 2, np.nan])

@@ -60,7 +60,7 @@ def test_what_ended_each_round():
     table = dict(run.rounds) | {
         "duration": np.array([5.0, 30.0, 9.0, 0.0]),
         "deadline": np.array([30.0, 30.0, np.inf, 30.0]),
-        "asked": np.array([4.0, 4.0, 4.0, 0.0]),
+        "selected": np.array([4.0, 4.0, 4.0, 0.0]),
         "late": np.array([0.0, 1.0, 2.0, 0.0]),
     }
     rows = ending_rows(dataclasses.replace(run, rounds=table))

@@ -19,8 +19,8 @@ from enlist.cli.tables import folded, show_table
 from enlist.errors import InputError
 from enlist.report import sentences
 from enlist.report.runs import ordered, write_report
+from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
-from enlist.runs.scores import comparison_rows
 
 NAN = math.nan
 OUTSIDE = re.compile(r"""(?:\bsrc|\bhref)\s*=\s*["']?\s*(?:https?:)?//""", re.IGNORECASE)
@@ -117,7 +117,7 @@ def test_runs_that_know_little(tmp_path):
     """Never evaluated, no device columns, always everybody there: the page just has less to show."""
     run = example_run()
     rounds = {**run.rounds, "accuracy": np.full(8, NAN), "loss": np.full(8, NAN), "available": np.full(8, 12.0)}
-    clients = {"client": run.clients["client"], "samples": np.full(12, 5.0)}
+    clients = {"client": run.clients["client"], "num_examples": np.full(12, 5.0)}
     page = write_report([dataclasses.replace(run, rounds=rounds, clients=clients)], tmp_path)
     text = body(page)
     assert "Nothing was evaluated." in text
@@ -336,3 +336,12 @@ def test_scores_that_are_known_are_not_computed_again(tmp_path, monkeypatch):
     write_report(runs, tmp_path / "two", target=0.7, rows=rows)
     assert (tmp_path / "one" / "scores.json").read_text() == (tmp_path / "two" / "scores.json").read_text()
     assert [row["selector"] for row in json.loads((tmp_path / "two" / "scores.json").read_text())] == ["oort", "random"]
+
+
+def test_doubts_are_said_once():
+    rows = [row(selector="oort"), row(selector="bsfl", speed_up_low=0.8), row(selector="tifl", speed_up_low=0.9)]
+    text = sentences.speed(rows)
+    assert text.endswith("The intervals of bsfl and tifl include 1: these seeds do not tell them from random.")
+    assert sentences.speed(rows[:2]).endswith(
+        "The interval of bsfl includes 1: these seeds do not tell it from random."
+    )

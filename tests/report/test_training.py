@@ -118,7 +118,7 @@ def test_cells_count_requests_by_hand():
     told = {"round": [1, 2, 5], "selected_in": [1, 2, 2], "client": [0, 3, 3]}
     participations = {name: np.array(values, dtype=float) for name, values in told.items()}
     participations["outcome"] = np.array(["completed", "late", "arrived"])
-    clients = {**run.clients, "expected_latency": np.array([4.0, 3.0, 2.0, 1.0]), "samples": np.arange(1.0, 5.0)}
+    clients = {**run.clients, "expected_latency": np.array([4.0, 3.0, 2.0, 1.0]), "num_examples": np.arange(1.0, 5.0)}
     run = dataclasses.replace(run, participations=participations, clients=clients)
     cells = {(row["client"], row["round"]): row["share"] for row in selection_rows([run], "speed")}
     assert cells == {(i, j): float((i, j) in {(3, 0), (0, 1)}) for i in range(4) for j in range(2)}
@@ -151,7 +151,7 @@ def test_outcomes_add_up(runs):
         assert [row["outcome"] for row in own] == ["completed", "late", "dropped", "failed"]
         assert own[-1]["to"] == pytest.approx(1.0)
         assert sum(row["count"] for row in own) == sum(
-            run.rounds["asked"].sum() for run in runs if run.selector == name
+            run.rounds["selected"].sum() for run in runs if run.selector == name
         )
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import subprocess
 import sys
@@ -10,25 +9,29 @@ import time
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Error
-from ui_helpers import Server, everything
+from ui_helpers import SECONDS, Server, everything, table_of, until, whole
 
+from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
 from enlist.runs.printing import comparison_table
-from enlist.runs.scores import comparison_rows
 from enlist.runs.tables import find_runs, read_run
 from hostile import SCRIPTS
 
-SECONDS = 60
 COMPARE = """
 import sys, time
+from pathlib import Path
 from enlist.simulation import Config, compare
 config = Config(data={"clients": 12}, rounds={"rounds": 40, "k": 4}, model="logistic")
-pace = lambda *told: time.sleep(0.1)  # slow enough for a browser to be there while it runs
+
+def pace(*told):  # it waits for the browser, which may be slow to come, and then goes on slowly enough to be watched
+    told_of.append(told)
+    time.sleep(0.1)
+    while len(told_of) > 10 and not Path(sys.argv[2]).exists():
+        time.sleep(0.1)
+
+told_of = []
 compare(config, "oort,random", seeds=1, folder=sys.argv[1], tick=pace)
 """
-DRAWN = """() => [...document.querySelectorAll('.chart')].every(chart =>
-    chart.closest('details:not([open])') || !chart.textContent.includes('Drawing'))"""
 VIEWS = (
     "/",
     "/run/all/single?round=5",
@@ -58,50 +61,17 @@ def server(folders):
         yield client
 
 
-def until(page, expression, seconds=SECONDS):
-    """Wait until a function of the page is true; in a way that its policy allows."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        with contextlib.suppress(Error):  # the page may be about to become another
-            if page.evaluate(expression):
-                return
-        page.wait_for_timeout(100)
-    raise AssertionError(f"{expression} is not true after {seconds} s")
-
-
-def whole(page):
-    """Scroll through the page, so that every chart is drawn."""
-    until(page, "() => document.querySelector('#parts .part, table.runs tbody tr')")
-    for _ in range(40):
-        bottom = page.evaluate(
-            """() => { scrollBy({top: 700, behavior: 'instant'});
-            return scrollY + innerHeight >= document.body.scrollHeight - 2; }"""
-        )
-        page.wait_for_timeout(60)
-        if bottom:
-            break
-    until(page, DRAWN)
-
-
-def table_of(page, heading):
-    return page.evaluate(
-        """heading => {
-        const part = [...document.querySelectorAll('.part')].find(part =>
-          part.querySelector('h2').textContent === heading);
-        return [...part.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent)); }""",
-        heading,
-    )
-
-
 def test_it_follows_a_comparison_to_its_end(browser, tmp_path):
     place = tmp_path / "runs"
     place.mkdir()
-    seen: list[str] = []
+    watched, seen = tmp_path / "watched", list[str]()
 
     def look(page):
-        with subprocess.Popen([sys.executable, "-c", COMPARE, str(place / "compared")]) as running:
-            page.get_by_role("link", name="runs/compared").first.click(timeout=1000 * SECONDS)
+        with subprocess.Popen([sys.executable, "-c", COMPARE, str(place / "compared"), str(watched)]) as running:
+            page.get_by_role("link", name="runs/compared").first.click(timeout=3 * 1000 * SECONDS)
+            until(page, "() => document.querySelector('[aria-label=Runs] tbody tr')")
             page.evaluate("() => { window.same = true; }")
+            watched.touch()
             deadline = time.monotonic() + 2 * SECONDS
             while time.monotonic() < deadline:
                 state = page.locator(".state").inner_text()

@@ -15,9 +15,10 @@ import anyio
 import pytest
 from ui_helpers import Server, comparison, everything, federation, unfinished
 
+from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
 from enlist.runs.printing import comparison_table
-from enlist.runs.scores import comparison_rows, run_scores
+from enlist.runs.scores import run_scores
 from enlist.runs.tables import read_run
 from enlist.ui.answers import AnswerCache
 from enlist.ui.catalogue import Catalogue
@@ -238,7 +239,7 @@ def test_metrics_are_what_prometheus_reads(tmp_path):
     values = dict(line.rpartition(" ")[::2] for line in lines)
     clinic = 'run="lab/clinic",kind="federation",method="oort",seed="3"'
     for name, number in (
-        ("asked", 16),
+        ("selected", 16),
         ("completed", 15),
         ("failed", 1),
         ("refused", 1),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import shutil
 import threading
+import time
 from pathlib import Path
 
 import httpx
 import uvicorn
+from playwright.sync_api import Error
 
 from enlist.runs.example import example_run, write_run
 from enlist.runs.personal_example import example_personal, write_personal
 from enlist.ui import create_app
 from enlist.ui.server import listen
 
+SECONDS = 60
+DRAWN = """() => [...document.querySelectorAll('.chart')].every(chart =>
+    chart.closest('details:not([open])') || !chart.textContent.includes('Drawing'))"""
 SAVED = Path(__file__).parents[1] / "saved" / "0.1"
 
 
@@ -97,3 +103,46 @@ class Server(httpx.Client):
     def __exit__(self, *failure) -> None:
         super().__exit__(*failure)
         self.close()
+
+
+def until(page, expression, seconds=SECONDS):
+    """Wait until a function of the page is true; in a way that its policy allows."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        with contextlib.suppress(Error):  # the page may be about to become another
+            if page.evaluate(expression):
+                return
+        page.wait_for_timeout(100)
+    raise AssertionError(f"{expression} is not true after {seconds} s")
+
+
+def whole(page):
+    """Scroll through the page, so that every chart is drawn."""
+    until(page, "() => document.querySelector('#parts .part, table.runs tbody tr')")
+    for _ in range(40):
+        bottom = page.evaluate(
+            """() => { scrollBy({top: 700, behavior: 'instant'});
+            return scrollY + innerHeight >= document.body.scrollHeight - 2; }"""
+        )
+        page.wait_for_timeout(60)
+        if bottom:
+            break
+    until(page, DRAWN)
+
+
+def table_of(page, heading):
+    return page.evaluate(
+        """heading => {
+        const part = [...document.querySelectorAll('.part')].find(part =>
+          part.querySelector('h2').textContent === heading);
+        return [...part.querySelectorAll('tr')].map(row => [...row.cells].map(cell => cell.textContent)); }""",
+        heading,
+    )
+
+
+def figures_of(page):
+    """Names and values of the figures that stand first."""
+    return page.evaluate(
+        """() => Object.fromEntries([...document.querySelectorAll('dl.figures div')].map(e =>
+          [e.children[0].textContent, e.children[1].textContent]))"""
+    )

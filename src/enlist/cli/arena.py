@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from enlist._internal import checks
-from enlist.arena import SCENARIOS, Reward, Summary, Tournament, compare, paired_difference, scenario, summarise
+from enlist.arena import SCENARIOS, BSFLReward, Summary, Tournament, compare, paired_difference, scenario, summarise
 from enlist.arena.compare import Results, growth, rollout_regret, save
 from enlist.cli.console import cores, new_folder, open_console, say_where, stopping
 from enlist.cli.run import EngineName, Quiet
@@ -73,7 +73,7 @@ def arena(
     alpha: Annotated[float, typer.Option(help="Weight of generalisation in the reward.")] = 1.0,
     over_commit: Annotated[float, typer.Option(help="Ask for this many times k, keep the first k replies.")] = 1.0,
     delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
-    late: Annotated[str, typer.Option(help="Late replies: 'drop' or 'await'.")] = "drop",
+    late: Annotated[str, typer.Option(help="Late replies: 'drop', or 'learn' from them.")] = "drop",
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
@@ -95,7 +95,7 @@ def arena(
         over_commit=over_commit,
         delay=delay,
         late=late,
-        reward=Reward(alpha=alpha, normalised=reward == "normalised", capped=reward == "normalised"),
+        reward=BSFLReward(alpha=alpha, normalised=reward == "normalised", capped=reward == "normalised"),
     )
     settings.check()
     checks.whole("--jobs", jobs, minimum=0)
@@ -141,7 +141,7 @@ def describe(settings: Tournament) -> str:
         f"alpha {reward.alpha:g}": reward.alpha != 1.0,
         f"over-commitment {settings.over_commit:g}": settings.over_commit != 1.0,
         f"told {plural(settings.delay, 'round')} later": settings.delay > 0,
-        "late replies awaited": settings.late == "await",
+        "late replies teach": settings.late == "learn",
     }
     return ", ".join([" · ".join(parts), *(words for words, applies in unusual.items() if applies)])
 

@@ -32,7 +32,7 @@ Shard = Annotated[
 
 if TYPE_CHECKING:
     from enlist.simulation.comparison import Comparison
-    from enlist.simulation.jobs import Ended, How
+    from enlist.simulation.jobs import JobResults, JobSettings
     from enlist.simulation.plans import Plan
 
 
@@ -75,7 +75,7 @@ def compare(
     needs_sim("compare")
     from enlist.simulation.comparison import Comparison
     from enlist.simulation.config import load
-    from enlist.simulation.jobs import How
+    from enlist.simulation.jobs import JobSettings
 
     comparison = Comparison(load(config, changes or [], trust=trust), selectors, seeds, first_seed, protocols)
     comparison.check()
@@ -91,7 +91,7 @@ def compare(
     words += [] if target is None else ["--target", str(target)]
     words += elsewhere(engine, shard)
     again = shlex.join([*words, "--trust"] if trust else words)
-    how = How(workers, chosen_device(device), trackers(tensorboard, mlflow, wandb), accept_changes)
+    how = JobSettings(workers, chosen_device(device, engine), trackers(tensorboard, mlflow, wandb), accept_changes)
     warn(console, comparison.config.no_choice())
     ended = with_view(console, sharded(comparison, shard), folder, jobs, again, how, engine=engine)
     if shard is not None:
@@ -106,16 +106,16 @@ def with_view(
     folder: Path,
     jobs: int,
     again: str,
-    how: How | None = None,
+    how: JobSettings | None = None,
     noun: str = "seeds",
     lead: str = "",
     engine: str = LOCAL,
-) -> Ended:
+) -> JobResults:
     """Run under the live view, whose bars count `noun`, after a `lead`; Ctrl-C says how to go on."""
-    from enlist.cli.live import View
+    from enlist.cli.live import ComparisonProgress
     from enlist.engine import chosen, on_ray
 
-    view = View(console, plan, noun)
+    view = ComparisonProgress(console, plan, noun)
     count = jobs if on_ray(engine) else jobs or cores()
     try:
         with chosen(engine, count, cpus=max(how.workers if how else 0, 1)) as where, view.progress:
@@ -139,7 +139,7 @@ def sharded(plan: Plan, shard: str | None) -> Plan:
     return plan if shard is None else part(plan, shard)
 
 
-def finish_shard(console: Console, ended: Ended, folder: Path, shard: str) -> None:
+def finish_shard(console: Console, ended: JobResults, folder: Path, shard: str) -> None:
     """Say how a part went, and how the whole is seen; the command ends here."""
     for key, reason in ended.failed.items():
         say(console, ("failed:", "bold red"), f" {', '.join(map(str, key))}: {reason}")
@@ -151,7 +151,7 @@ def finish_shard(console: Console, ended: Ended, folder: Path, shard: str) -> No
 def finish(
     console: Console,
     comparison: Comparison,
-    ended: Ended,
+    ended: JobResults,
     folder: Path,
     target: float | None,
     title: str,
@@ -175,8 +175,8 @@ def publish(
     """Print the table; write the report, with the scores as JSON beside it."""
     from enlist.report.runs import write_report
     from enlist.runs.columns import SCORED
+    from enlist.runs.comparing import comparison_rows
     from enlist.runs.printing import comparison_table
-    from enlist.runs.scores import comparison_rows
     from enlist.runs.tables import read_run
 
     tables = [read_run(path, SCORED) for path in runs]

@@ -33,7 +33,7 @@ DISPENSABLE = ("server ms", "wasted", "rungs", "in rounds", "worst tenth", "reac
 
 if TYPE_CHECKING:
     from enlist.ladder import Ladder
-    from enlist.simulation.jobs import Ended
+    from enlist.simulation.jobs import JobResults
 
 
 def ladder(
@@ -65,7 +65,7 @@ def ladder(
     needs_sim("ladder")
     from enlist.ladder import Ladder
     from enlist.ladder.rung import VERSION
-    from enlist.simulation.jobs import How
+    from enlist.simulation.jobs import JobSettings
 
     console = open_console(WIDTH, quiet)
     climbed = Ladder(selectors, rungs, seeds, published)
@@ -83,13 +83,13 @@ def ladder(
     words += [] if rungs is None else ["--rungs", rungs]
     words += ["--alone"] if alone else []
     words += [] if engine == LOCAL else ["--engine", engine]
-    how = How(accept_changes=accept_changes)
+    how = JobSettings(accept_changes=accept_changes)
     with writing_to(folder):
         ended = with_view(console, climbed, folder, jobs, shlex.join(words), how, "runs", engine=engine)
         finish(console, climbed, ended, folder, alone)
 
 
-def finish(console: Console, climbed: Ladder, ended: Ended, folder: Path, alone: bool = False) -> None:
+def finish(console: Console, climbed: Ladder, ended: JobResults, folder: Path, alone: bool = False) -> None:
     """Table, files and report; runs that failed are named. Without known results if it is `alone`."""
     for (rung, label, seed), reason in ended.failed.items():
         say(console, ("failed:", "bold red"), f" {rung}, {label}, seed {seed}: {reason}")

@@ -88,7 +88,7 @@ class stopping_after_round:  # noqa: N801
         say(self.console, "stopping after this round; Ctrl-C again stops at once.")
 
 
-class View:
+class ComparisonProgress:
     """One bar per method of a comparison, or per point of a sweep, over the rounds of all its runs; quiet in pipes.
 
     Of many points only those are shown that are under way, below a bar of them all.

@@ -9,16 +9,16 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 
 from enlist._internal.text import printable
 from enlist.cli.console import CELL
-from enlist.personal.config import Config
+from enlist.personal.config import PersonalConfig
 from enlist.personal.personalisation import PersonalCallback, Personalisation
 from enlist.personal.tables import PersonalRecord, PersonalRow
 from enlist.simulation.callbacks import Result
 
 
-class Bar:
+class PersonalBar:
     """One bar, with the score, the combination kept and the messages so far. Setting `stopping` ends the round."""
 
-    def __init__(self, console: Console, settings: Config, seeds: int) -> None:
+    def __init__(self, console: Console, settings: PersonalConfig, seeds: int) -> None:
         after = settings.after
         self.stages = 1 + 2 * after.baselines + after.retrain + bool(after.fine_tune)
         self.seeds, self.number, self.targets, self.done = seeds, 0, 1, 0
@@ -70,7 +70,7 @@ class Bar:
 class Stage(PersonalCallback):
     """Keeps the bar up to date during one stage of one target."""
 
-    def __init__(self, bar: Bar, target: str, stage: str) -> None:
+    def __init__(self, bar: PersonalBar, target: str, stage: str) -> None:
         self.bar, self.target, self.stage = bar, target, stage
 
     def on_start(self, simulation: Personalisation) -> None:

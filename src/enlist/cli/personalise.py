@@ -18,7 +18,7 @@ from enlist.engine import chosen
 from enlist.engine.choosing import LOCAL
 
 if TYPE_CHECKING:
-    from enlist.personal.config import Config
+    from enlist.personal.config import PersonalConfig
 
 ALL = "all"
 
@@ -70,7 +70,7 @@ def personalise(
 
 def learn(
     console: Console,
-    settings: Config,
+    settings: PersonalConfig,
     target: str | None,
     seeds: int,
     folder: Path,
@@ -81,7 +81,7 @@ def learn(
 ) -> None:
     """Run all seeds under a bar, then show what was learned; Ctrl-C says how to go on."""
     from enlist.cli.live import stopping_after_round
-    from enlist.cli.personal_live import Bar
+    from enlist.cli.personal_live import PersonalBar
     from enlist.personal.after import every_target
     from enlist.runs.personal import find_personal
 
@@ -92,7 +92,7 @@ def learn(
         _on_engine(console, settings, folder, seeds, engine, again, along)
         show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
         return
-    bar = Bar(console, settings, seeds)
+    bar = PersonalBar(console, settings, seeds)
     workers = None
     try:
         with bar.progress, stopping_after_round(console, bar):
@@ -125,7 +125,7 @@ def learn(
 
 def _on_engine(
     console: Console,
-    settings: Config,
+    settings: PersonalConfig,
     folder: Path,
     seeds: int,
     engine: str,

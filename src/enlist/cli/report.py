@@ -13,7 +13,7 @@ from enlist._internal import files
 from enlist.cli.console import LINE, new_folder, open_console, say, say_where, shown
 from enlist.cli.tables import Legend, show_table
 from enlist.errors import InputError
-from enlist.runs.kinds import Held
+from enlist.runs.kinds import FolderContent
 
 WIDTH = 140
 PERSONAL: Legend = (
@@ -91,7 +91,7 @@ def report(
         say_where(console, write_report(begun, folder, name, target, window))
 
 
-def point_to(console: Console, folder: Path, found: Held, more: bool) -> None:
+def point_to(console: Console, folder: Path, found: FolderContent, more: bool) -> None:
     """Say what a folder holds that is no run, and where its page is; `more` was asked for than can be done with it."""
     if more:
         raise InputError(f"{folder} holds {found.what}, which has a page of its own; name it alone, without --output.")

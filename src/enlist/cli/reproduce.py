@@ -36,7 +36,13 @@ if TYPE_CHECKING:
     from enlist.studies.running import Reproduction
     from enlist.studies.study import Experiment
 
-STYLES = {"no verdict": "dim", "reproduced": "green", "partly": "yellow", "not": "red", "not testable here": "dim"}
+STYLES = {
+    "no verdict": "dim",
+    "reproduced": "green",
+    "partly": "yellow",
+    "not reproduced": "red",
+    "not testable here": "dim",
+}
 WIDTH = 160
 OVERHEAD = 10.0
 """Seconds for starting processes, drawing and writing."""
@@ -100,7 +106,7 @@ def reproduce(
         with Reproduction.open(chosen, plan, folder, resume=resume, accept_changes=accept_changes) as work:
             console.print(shown(_outlook(work, processes), LINE), highlight=False)
             at_once = jobs if on_ray(engine) else processes
-            with engine_of(engine, at_once) as where, _View(console, work) as view:
+            with engine_of(engine, at_once) as where, _StudyProgress(console, work) as view:
                 work.run(processes, view.tick, where)
             with writing_to(folder):
                 page = write(work, command, processes)
@@ -152,7 +158,7 @@ def _outlook(work: Reproduction, jobs: int) -> str:
     )
 
 
-class _View:
+class _StudyProgress:
     """A bar over experiments, weighted by how long they are expected to take; quiet in pipes."""
 
     def __init__(self, console: Console, work: Reproduction) -> None:
@@ -169,7 +175,7 @@ class _View:
         )
         self.task = self.progress.add_task("experiments", total=len(work.experiments), state="")
 
-    def __enter__(self) -> _View:
+    def __enter__(self) -> _StudyProgress:
         self.progress.start()
         return self
 

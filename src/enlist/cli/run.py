@@ -13,7 +13,8 @@ import typer
 from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, to_resume, warn
 from enlist.cli.tables import Legend, show_table
-from enlist.engine.choosing import LOCAL
+from enlist.engine import start_early
+from enlist.engine.choosing import LOCAL, on_ray, ray_options
 from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
@@ -27,9 +28,12 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="Where it runs: 'local', 'ray' (the cluster of RAY_ADDRESS), or 'ray://host:10001'; see docs/scaling.md.",
+        help="Where it runs: 'local', 'ray' (the cluster of RAY_ADDRESS), or 'ray://host:10001', with options as in "
+        "'ray?gpus=0.25'; see docs/scaling.md.",
     ),
 ]
+TRAINING = "enlist.training.crew"
+"""What training workers import; importing it here would import PyTorch."""
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 LEGEND: Legend = (
     (("final",), "final: mean of the last three evaluations"),
@@ -56,6 +60,9 @@ def run(
         Path | None,
         typer.Option(help="A file for all that the selector is asked and told; see 'Replaying' in docs/simulation.md."),
     ] = None,
+    timing: Annotated[
+        bool, typer.Option("--timing", help="Say where the time of rounds went, and note it in timing.csv.")
+    ] = False,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
     trust: Trust = False,
@@ -68,27 +75,33 @@ def run(
     Example: [bold]enlist run examples/quickstart.toml --set selector.name=bsfl[/]
     """
     needs_sim("run")
+    if engine == LOCAL and workers != 0 and (device == "cpu" or not Path("/dev/nvidiactl").exists()):
+        start_early(TRAINING)  # workers and this process then import PyTorch at the same time
     from enlist.books import cut
     from enlist.cli.live import Bar, stopping_after_round
     from enlist.data.describe import inputs
     from enlist.engine import chosen as engine_of
     from enlist.runs import RunFolder
     from enlist.runs.printing import plural
+    from enlist.runs.timing import read_timing, timing_table
     from enlist.simulation import Recorder, Simulation, load
-    from enlist.simulation.callbacks import Callback, tracker
+    from enlist.simulation.callbacks import Callback, Timing, tracker
     from enlist.simulation.config import GROWING
 
     settings = load(config, changes or [], trust=trust)
     console = open_console(quiet=quiet)
     folder = to_resume(output, "run") if resume else output or numbered("run")
-    chosen = chosen_device(device)
-    if workers and chosen != "cpu":
+    chosen = chosen_device(device, engine)
+    if chosen != "cpu" and workers and not on_ray(engine):
         raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
+    if chosen != "cpu" and workers == 0 and on_ray(engine):
+        raise InputError("--workers is 0, but GPUs of the Ray cluster are to train; leave it out, or use --device cpu.")
     place = files.inside(folder) if os.path.lexists(folder) else folder
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
     values, code = settings.recorded().model_dump(mode="json"), settings.code()
     words = ["enlist", "run", str(folder / "config.json"), "--output", str(folder), "--resume"]
+    words += ["--timing"] if timing else []
     words += [] if log is None else ["--log", str(log)]
     words += [] if engine == LOCAL else ["--engine", engine]
     again = shlex.join([*words, "--trust"] if trust else words)
@@ -102,8 +115,9 @@ def run(
             recorder, bar = Recorder(opened), Bar(console, settings)
             where = stack.enter_context(engine_of(engine, cores()))
             default = cores() if where.shares_memory else where.slots()
-            count = 0 if chosen != "cpu" else default if workers is None else workers
-            along: list[Callback] = [recorder, bar, *callbacks]
+            one = chosen != "cpu" and where.shares_memory
+            count = 0 if one else default if workers is None else workers
+            along: list[Callback] = [recorder, bar, *callbacks, *([Timing(opened)] if timing else [])]
             options: dict[str, Any] = {"workers": count, "engine": where, "device": chosen, "log": log}
             with Simulation(settings, callbacks=along, **options) as simulation:
                 population = simulation.population
@@ -120,6 +134,8 @@ def run(
         say(console, f"stopped at once; {kept}")
         raise typer.Exit(130) from None
     show_table(console, summary(folder, result), f"{settings.selector.title}, seed {settings.seed}", LEGEND)
+    if timing:
+        show_table(console, timing_table(read_timing(folder)), "Where the time of rounds went", (), ("what happens",))
     if result.get("stopped_early"):
         times = plural(settings.evaluation.patience or 0, "evaluation")
         say(
@@ -164,11 +180,19 @@ def trackers(tensorboard: bool, mlflow: bool, wandb: bool) -> tuple[str, ...]:
     return tuple(name for name, asked in wanted.items() if asked)
 
 
-def chosen_device(wanted: str) -> str:
-    """The device to train on."""
+def chosen_device(wanted: str, engine: str = LOCAL) -> str:
+    """The device to train on; on Ray the nodes have it, not this machine."""
     import torch
 
     checks.one_of("--device", wanted, ("auto", "cpu", "cuda"))
+    options = ray_options(engine)
+    if options is not None:
+        if wanted == "cuda" and not options.gpus:
+            raise InputError(
+                "--device is cuda, but nothing on the Ray cluster is given a GPU; say how much of one each task takes: "
+                f"--engine '{engine}{'&' if '?' in engine else '?'}gpus=0.25'."
+            )
+        return "cuda" if options.gpus and wanted != "cpu" else "cpu"
     present = torch.cuda.is_available()
     if wanted == "cuda" and not present:
         raise InputError("--device is cuda, but PyTorch finds no CUDA device here; use --device cpu.")

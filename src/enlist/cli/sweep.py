@@ -60,7 +60,7 @@ def sweep(
     """
     needs_sim("sweep")
     from enlist.simulation.config import load
-    from enlist.simulation.jobs import How
+    from enlist.simulation.jobs import JobSettings
     from enlist.simulation.points import parted
     from enlist.simulation.sweep import Sweep
 
@@ -84,7 +84,7 @@ def sweep(
         words += [] if value is None else [option, str(value)]
     words += elsewhere(engine, shard)
     again = shlex.join([*words, "--trust"] if trust else words)
-    how = How(workers, chosen_device(device), trackers(tensorboard, mlflow, wandb), accept_changes)
+    how = JobSettings(workers, chosen_device(device, engine), trackers(tensorboard, mlflow, wandb), accept_changes)
     say(console, f"{plan.title}: {len(plan.runs()):,} runs")
     ended = with_view(console, sharded(plan, shard), folder, jobs, again, how, "runs", engine=engine)
     if shard is not None:

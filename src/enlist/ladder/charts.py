@@ -1,4 +1,4 @@
-"""Charts of a leaderboard: heat map, mean ranks with their critical difference, performance profile."""
+"""Charts of a leaderboard: standings, heat map, mean ranks with their critical difference, performance profile."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from enlist.ladder.leaderboard import Leaderboard
-from enlist.report.charts import colours
+from enlist.report.charts import NEUTRAL, colours
 from enlist.report.kit import BLUE, band_chart, cell_layers, interval_layers
 
 CELL = 26
@@ -50,6 +50,47 @@ def heat_map(board: Leaderboard) -> alt.LayerChart:
         title="Speed-up over random, by rung", width=56 * len(board.rungs), height=CELL * len(board.labels)
     )
     return layered
+
+
+def standing_chart(board: Leaderboard) -> alt.LayerChart:
+    """Speed-up over random of every method: the mean with its interval, and one small tick per rung.
+
+    >>> [layer.mark.type for layer in standing_chart(example()).layer]
+    ['rule', 'tick', 'rule', 'point']
+    """
+    means = [
+        {
+            "selector": board.name(row["selector"]),
+            "mean": row["speed_up"],
+            "low": row["speed_up_low"],
+            "high": row["speed_up_high"],
+        }
+        for row in board.standings
+        if row["speed_up"] > 0
+    ]
+    rungs = [
+        {"selector": board.name(row["selector"]), "rung": row["rung"], "mean": row["speed_up"]}
+        for row in board.rows
+        if row["speed_up"] > 0
+    ]
+    names = [board.name(label) for label in board.labels]
+    y = alt.Y("selector:N", sort=names, title=None, axis=alt.Axis(labelLimit=220))
+    x = alt.X(
+        "mean:Q",
+        title="speed-up over random (logarithmic); each tick is a rung",
+        scale=alt.Scale(type="log", nice=False, padding=8),
+        axis=alt.Axis(values=[0.25, 0.5, 1, 2, 4, 8, 16], format="~g", grid=False),
+    )
+    shown = alt.Tooltip("mean:Q", title="speed-up", format=".2f")
+    one = alt.Chart(alt.InlineData(values=[{"mean": 1.0}])).mark_rule(color=NEUTRAL["random"]).encode(x=x)
+    ticks = (
+        alt.Chart(alt.InlineData(values=rungs))
+        .mark_tick(thickness=1.5, opacity=0.45, height=9, color=NEUTRAL["random"])
+        .encode(x=x, y=y, tooltip=["selector:N", "rung:N", shown])
+    )
+    base = alt.Chart(alt.InlineData(values=means)).encode(y=y, color=alt.value(BLUE))
+    layered: alt.LayerChart = alt.LayerChart(layer=[one, ticks, *interval_layers(base, x, ["selector:N", shown])])
+    return layered.properties(title="Speed-up over random on the ladder", width=520, height=16 * len(names))
 
 
 def rank_chart(board: Leaderboard) -> alt.LayerChart:

@@ -130,11 +130,11 @@ class Leaderboard:
         row["reached"] = int(sum(each["reached"] for each in own))
         for name, column in (("speed_up", "seconds"), ("speed_up_rounds", "rounds")):
             ratios = [there[column] / here[column] for there, here in pairs if there[column] and here[column]]
-            row |= _flat(name, geometric_mean(ratios) if ratios else NOTHING)
+            row |= (geometric_mean(ratios) if ratios else NOTHING).columns(name)
         row["final"] = float(np.mean([each["final"] for each in own]))
         finals = [[each["final"] for each in side] for side in zip(*pairs, strict=True)] if pairs else []
         difference = paired_difference(finals[1], finals[0]) if finals else NOTHING
-        row |= _flat("final_difference", difference)
+        row |= difference.columns("final_difference")
         for name in ("wasted", "worst_tenth", "server_ms"):
             row[name] = _mean([each[name] for each in own])
         return row
@@ -158,7 +158,7 @@ class Leaderboard:
                 theirs = self._by.get((rung, other), {})
                 ratios = [row["seconds"] / own[seed]["seconds"] for seed, row in theirs.items() if seed in own]
                 if other != label and ratios:
-                    rows.append({"rung": rung, "selector": other, **_flat("ratio", geometric_mean(ratios))})
+                    rows.append({"rung": rung, "selector": other, **geometric_mean(ratios).columns("ratio")})
         return rows
 
     @functools.cached_property
@@ -193,7 +193,7 @@ class Leaderboard:
         for score, column in (("speed_up", "seconds"), ("speed_up_rounds", "rounds")):
             over_seeds = self._over_seeds(name, list(own), column)
             mean = geometric_mean([each[score] for each in own.values()]).mean
-            row |= _flat(score, Summary(mean, over_seeds.low, over_seeds.high))
+            row |= Summary(mean, over_seeds.low, over_seeds.high).columns(score)
         row |= {"worst": worst["speed_up"], "worst_rung": worst["rung"], "rank": rank}
         row["final_difference"] = _mean([each["final_difference"] for each in own.values()])
         row["worst_difference"] = min(_or(each["final_difference"], math.inf) for each in own.values())
@@ -380,10 +380,6 @@ def _by_method(rows: Iterable[Row]) -> dict[tuple[str, str], dict[int, Row]]:
     for row in rows:
         found.setdefault((row["rung"], row["selector"]), {})[row["seed"]] = row
     return found
-
-
-def _flat(name: str, summary: Summary) -> dict[str, float]:
-    return {name: summary.mean, f"{name}_low": summary.low, f"{name}_high": summary.high}
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -68,7 +68,7 @@ FIRST = 3
 
 
 def markdown(board: Leaderboard, charts: str = "ladder") -> str:
-    """docs/ladder.md, with pictures in the folder `charts`: heat-map.png, ranks.png, profile.png.
+    """docs/ladder.md, with pictures in the folder `charts`: standings.png, heat-map.png, ranks.png, profile.png.
 
     >>> from enlist.ladder.charts import example
     >>> markdown(example()).splitlines()[0]
@@ -84,6 +84,7 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         f"{board.title}.{fewer(board)}",
         table(board.lines()),
         f"'Speed-up' is the geometric mean over rungs; 'worst rung' the lowest, and where. {COLUMNS} {board.footnote}",
+        f"![Mean speed-up over random of every method, with its interval]({charts}/standings.png)",
         f"![Speed-up over random of every method on every rung]({charts}/heat-map.png)",
         f"{HEAT} {board.footnote}",
         f"![Mean ranks of the methods over the rungs]({charts}/ranks.png)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+from enlist.ladder.charts import heat_map, profile_chart, rank_chart, standing_chart
 from enlist.ladder.leaderboard import CEILING, Leaderboard
 from enlist.ladder.printing import difference, ratio
 from enlist.report.page import Section, publish
@@ -50,10 +50,21 @@ def report_sections(board: Leaderboard) -> tuple[list[Section], Charts]:
     >>> [section.heading for section in report_sections(example())[0]]
     ['Standings', 'Heat map', 'Ranks and profile', 'silos']
     """
-    charts: Charts = {"heat-map": heat_map(board), "ranks": rank_chart(board), "profile": profile_chart(board)}
+    charts: Charts = {
+        "standings": standing_chart(board),
+        "heat-map": heat_map(board),
+        "ranks": rank_chart(board),
+        "profile": profile_chart(board),
+    }
     failed = "; ".join(f"{rung}, {label}, seed {seed}: {why}" for (rung, label, seed), why in board.failed.items())
     sections = [
-        Section("Standings", board.notice, board.lines(), note=f"{board.footnote} {RULES} {COLUMNS}".strip()),
+        Section(
+            "Standings",
+            board.notice,
+            board.lines(),
+            charts=[charts["standings"]],
+            note=f"{board.footnote} {RULES} {COLUMNS}".strip(),
+        ),
         Section("Heat map", charts=[charts["heat-map"]], note=f"{HEAT} {board.footnote}".strip()),
         Section(
             "Ranks and profile",

@@ -71,7 +71,7 @@ def _row(rung: str, run: RunTables, target: float) -> dict[str, Any]:
         budget = run.config.get("rounds")
         limits = budget if isinstance(budget, Mapping) else {}
         seconds, rounds = max(seconds, limits.get("seconds") or 0.0), max(rounds, limits.get("rounds") or 0)
-    merged = scores["completed"] + (scores["arrived"] / scores["asked"] if scores["arrived"] > 0 else 0.0)
+    merged = scores["completed"] + (scores["arrived"] / scores["selected"] if scores["arrived"] > 0 else 0.0)
     return {
         "rung": rung,
         "selector": run.selector,

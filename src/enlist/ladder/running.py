@@ -23,7 +23,7 @@ from enlist.runs.scores import BASELINE
 from enlist.runs.tables import RunTables, read_run
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.header import read_table
-from enlist.simulation.jobs import Ended, How, Job, Tick
+from enlist.simulation.jobs import Job, JobResults, JobSettings, Tick
 from enlist.simulation.plans import Plan
 
 ALL = "all"
@@ -136,7 +136,9 @@ class Ladder(Plan):
             if row["rung"] in theirs and (row["selector"] == BASELINE or row["selector"] not in self.labels)
         ]
 
-    def leaderboard(self, ended: Ended, root: str | PathLike[str] | None = None, *, known: bool = True) -> Leaderboard:
+    def leaderboard(
+        self, ended: JobResults, root: str | PathLike[str] | None = None, *, known: bool = True
+    ) -> Leaderboard:
         """What came out, from memory or from the folder, and beside it what is known."""
         if not ended.finished:
             reasons = dict.fromkeys(ended.failed.values())
@@ -210,7 +212,7 @@ def ladder(
     climbed = Ladder(methods, rungs, seeds, published)
     checks.whole("jobs", jobs, minimum=1)
     with chosen(engine, jobs) as where:
-        ended = climbed.run(folder, jobs, tick, How(accept_changes=accept_changes), engine=where)
+        ended = climbed.run(folder, jobs, tick, JobSettings(accept_changes=accept_changes), engine=where)
     board = climbed.leaderboard(ended, folder, known=known)
     if folder is not None:
         board.write(folder)

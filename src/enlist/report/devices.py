@@ -32,7 +32,7 @@ def device_rows(tables: RunTables, most: int = DOTS) -> list[dict[str, Any]]:
     wanted = {
         "compute": "compute_ms",
         "bandwidth": "bandwidth_kbps",
-        "samples": "samples",
+        "samples": "num_examples",
         "latency": "expected_latency",
     }
     columns = {name: tables.clients.get(column, np.full(tables.count, np.nan)) for name, column in wanted.items()}

@@ -21,7 +21,7 @@ MOST_CLIENTS = 500
 MOST_EVENTS = 200
 LONGEST_REASON = 120
 TROUBLE = ("failed", "dropped", "late")
-COLUMNS = ("client", "asked", "completed", "late", "failed", "dropped", "last seen", "reasons")
+COLUMNS = ("client", "selected", "completed", "late", "failed", "dropped", "last seen", "reasons")
 
 
 def as_chosen(runs: Sequence[RunTables]) -> list[RunTables]:
@@ -131,13 +131,13 @@ def client_rows(run: RunTables, now: FederationState) -> list[list[str]]:
     ['0', '8', '7', '0', '0', '1', 'after 1 min 30 s', '']
     """
     table = by_client(run)
-    order = np.lexsort((-table["asked"], *(-table[name] for name in reversed(TROUBLE))))
+    order = np.lexsort((-table["selected"], *(-table[name] for name in reversed(TROUBLE))))
     return [list(COLUMNS), *(_row(table, place, now) for place in order[:MOST_CLIENTS].tolist())]
 
 
 def _row(table: Table, place: int, now: FederationState) -> list[str]:
     name, reasons = printable(table["name"][place], 60), printable(table["reasons"][place], LONGEST_REASON)
-    counts = [str(table[outcome][place]) for outcome in ("asked", "completed", "late", "failed", "dropped")]
+    counts = [str(table[outcome][place]) for outcome in ("selected", "completed", "late", "failed", "dropped")]
     return [name, *counts, _date(now, float(table["seen"][place])), reasons]
 
 

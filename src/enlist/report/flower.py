@@ -39,13 +39,13 @@ def shadow_table(run: RunTables) -> Table | None:
 def shadow_sentence(table: Table, selector: str, available: float) -> str:
     """How far the two agree, beside chance, and what became of those whom both wanted.
 
-    >>> both = {"round": [1, 1, 1], "asked": [1, 1, 0], "wanted": [1, 0, 1]}
+    >>> both = {"round": [1, 1, 1], "selected": [1, 1, 0], "wanted": [1, 0, 1]}
     >>> table = {name: np.array(column, dtype=float) for name, column in both.items()}
     >>> table |= {"outcome": np.array(["completed", "failed", ""]), "latency": np.array([4.0, np.nan, np.nan])}
     >>> shadow_sentence(table, "oort", available=8.0)
     "Of 2 requests that Flower's sampling made, oort would have made 50 % as well (25 % by chance). Of those, ..."
     """
-    asked, wanted = table["asked"] == 1, table["wanted"] == 1
+    asked, wanted = table["selected"] == 1, table["wanted"] == 1
     rounds = len(np.unique(table["round"]))
     shared = asked & wanted
     chance = wanted.sum() / rounds / available if available else math.nan
@@ -72,7 +72,7 @@ def shadow_fifths(run: RunTables, table: Table) -> list[dict[str, Any]]:
 
     >>> from enlist.runs.example import example_run
     >>> run = example_run(clients=10)
-    >>> columns = {"client": [0, 1], "asked": [1, 0], "wanted": [0, 1]}
+    >>> columns = {"client": [0, 1], "selected": [1, 0], "wanted": [0, 1]}
     >>> rows = shadow_fifths(run, {name: np.array(column, dtype=float) for name, column in columns.items()})
     >>> sum(row["share"] for row in rows if row["who"] == "random")
     1.0
@@ -87,7 +87,7 @@ def shadow_fifths(run: RunTables, table: Table) -> list[dict[str, Any]]:
     numbers = {number: row for row, number in enumerate(run.clients["client"].tolist())}
     place = np.array([fifth[numbers[number]] if number in numbers else -1 for number in table["client"].tolist()])
     found = []
-    for who, column in ((FLOWER, "asked"), (run.selector, "wanted")):
+    for who, column in ((FLOWER, "selected"), (run.selector, "wanted")):
         places = place[(table[column] == 1) & (place >= 0)]
         counts = np.bincount(places, minlength=len(FIFTHS))
         found += [

@@ -21,10 +21,14 @@ Channel = TypeVar("Channel", alt.X, alt.Y, alt.X | alt.Y)
 
 WIDTH, HEIGHT = 430, 290
 ANY = (-math.inf, math.inf)
+CROWD = 8
+"""Lines in one chart beyond which bands would hide each other: then only those that are singled out have theirs."""
 TARGET: dict[str, Any] = {"strokeDash": [5, 4], "color": "#555", "strokeWidth": 1.2}
 """The line of a target, dashed."""
 REFERENCE: dict[str, Any] = {"strokeDash": [4, 3], "color": "#999"}
 """The line of no difference, or of what else values are held against."""
+NUMBER = ".6~g"
+"""How an axis writes numbers; without the precision, Vega takes that of its steps, and 50 becomes 5e+1."""
 BLUE, ORANGE, BROWN = "#0b6e99", "#e07a1f", "#b85c0a"
 
 
@@ -82,6 +86,7 @@ def band_layers(
     tooltip: Sequence[Any] = (),
     choice: alt.Parameter | None = None,
     band: bool = True,
+    crowded: bool = False,
     **line: Any,
 ) -> list[alt.Chart]:
     """A line through `mean` for each colour of `base`, over its band from `low` to `high`.
@@ -98,6 +103,8 @@ def band_layers(
         Singles out lines; the caller adds it to one chart.
     band : bool, default True
         Whether there are bands.
+    crowded : bool, default False
+        Whether a line has its band only while it is singled out.
     **line
         Further properties of the line, such as `interpolate`.
 
@@ -114,7 +121,10 @@ def band_layers(
     )
     if not band:
         return [mean]
-    return [base.mark_area().encode(y=_of(y, "low:Q"), y2="high:Q", fillOpacity=faded(0.16, 0.02)), mean]
+    shade = faded(0.16, 0.02)
+    if crowded and choice is not None:
+        shade = alt.condition(choice, alt.value(0.16), alt.value(0.0), empty=False)
+    return [base.mark_area().encode(y=_of(y, "low:Q"), y2="high:Q", fillOpacity=shade), mean]
 
 
 def band_chart(
@@ -138,9 +148,10 @@ def band_chart(
     >>> [layer["mark"]["type"] for layer in chart.to_dict()["layer"]]
     ['area', 'line']
     """
-    choice = legend_choice(str(colour.shorthand).partition(":")[0])
+    field = str(colour.shorthand).partition(":")[0]
+    choice, crowded = legend_choice(field), len({row[field] for row in rows}) > CROWD
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(x=x, color=colour)
-    layers = band_layers(base, y, tooltip, choice, any(row["high"] > row["low"] for row in rows), **line)
+    layers = band_layers(base, y, tooltip, choice, any(row["high"] > row["low"] for row in rows), crowded, **line)
     layered: alt.LayerChart = (
         alt.LayerChart(layer=[*layers, *over]).add_params(choice).properties(title=title, width=width, height=height)
     )

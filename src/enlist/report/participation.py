@@ -21,7 +21,7 @@ PER_CELL = 4  # cells with fewer requests than that on average show luck rather 
 HEAT = ("#f4f7f9", "#c6dfe9", "#7fbad0", "#2f86a8", "#0b5675", "#062c3d")
 FIFTHS = [0, 0.2, 0.4, 0.6, 0.8, 1]
 OUTCOME_COLOURS = {"completed": "#2a9d5c", "late": "#f2b84b", "dropped": "#a3acb9", "failed": "#c8443d"}
-ORDERS = {"speed": ("expected_latency", "fastest", "slowest"), "size": ("samples", "least data", "most data")}
+ORDERS = {"speed": ("expected_latency", "fastest", "slowest"), "size": ("num_examples", "least data", "most data")}
 
 
 def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def selection_rows(runs: Sequence[RunTables], order: str = "speed") -> list[dict
     column, _, _ = ORDERS[checks.one_of("order", order, tuple(ORDERS))]
     count = min(run.count for run in runs)
     longest = max(len(run.rounds["round"]) for run in runs)
-    asked_for = sum(float(np.nansum(run.rounds["asked"])) for run in runs) / len({run.selector for run in runs})
+    asked_for = sum(float(np.nansum(run.rounds["selected"])) for run in runs) / len({run.selector for run in runs})
     bins = int(np.clip(np.sqrt(asked_for / PER_CELL), LEAST_BINS, MOST_BINS))
     down, across = min(bins, count), min(bins, longest)
     rows = []
@@ -176,7 +176,7 @@ def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     rows = []
     for name in dict.fromkeys(run.selector for run in runs):
         own = [run.rounds for run in runs if run.selector == name]
-        asked = sum(float(np.nansum(rounds["asked"])) for rounds in own)
+        asked = sum(float(np.nansum(rounds["selected"])) for rounds in own)
         start = 0.0
         for position, outcome in enumerate(OUTCOMES):
             count = sum(float(np.nansum(rounds[outcome])) for rounds in own)

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import PALETTE, Row
-from enlist.report.kit import ANY, REFERENCE, WIDTH, band_chart, domain, interval_layers, summarised
+from enlist.report.kit import ANY, NUMBER, REFERENCE, WIDTH, band_chart, domain, interval_layers, summarised
 from enlist.report.personal_choices import (
     HEIGHT,
     action_chart,
@@ -114,7 +114,7 @@ def series_chart(
         rows,
         title,
         alt.X("at:Q", title=across, scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=7)),
-        alt.Y("mean:Q", title=up, scale=scale, axis=alt.Axis(tickCount=6, format="~g")),
+        alt.Y("mean:Q", title=up, scale=scale, axis=alt.Axis(tickCount=6, format=NUMBER)),
         alt.Color("series:N", scale=colours, sort=names, legend=legend),
         [alt.Tooltip("series:N", title=" "), alt.Tooltip("at:Q", title=across, format=",.0f")]
         + [alt.Tooltip(f"{name}:Q", format=numbers) for name in ("mean", "low", "high")],
@@ -169,7 +169,7 @@ def increase_chart(runs: Sequence[PersonalTables], title: str) -> alt.LayerChart
         "mean:Q",
         title="mean increase over the target's local model",
         scale=alt.Scale(domain=domain(ends), nice=False),
-        axis=alt.Axis(tickCount=6, format="~g"),
+        axis=alt.Axis(tickCount=6, format=NUMBER),
     )
     tooltip = ["arm:N", *(alt.Tooltip(f"{name}:Q", format=".4f") for name in ("mean", "low", "high"))]
     layers = [

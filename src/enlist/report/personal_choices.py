@@ -8,7 +8,7 @@ from typing import Any
 import altair as alt
 
 from enlist.report.charts import PALETTE, Row
-from enlist.report.kit import ANY, BLUE, WIDTH, domain, tile_layer
+from enlist.report.kit import ANY, BLUE, NUMBER, WIDTH, domain, tile_layer
 from enlist.runs.personal import PersonalTables, partner_scores
 
 HEIGHT = 270
@@ -138,7 +138,7 @@ def journey_chart(
     scale = alt.Scale(domain=domain([row["test"] for row in rows], limits), nice=False, zero=False)
     base = alt.Chart(alt.InlineData(values=list(rows))).encode(
         x=alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=alt.Axis(grid=False, tickCount=7)),
-        y=alt.Y("test:Q", title=up, scale=scale, axis=alt.Axis(tickCount=6, format="~g")),
+        y=alt.Y("test:Q", title=up, scale=scale, axis=alt.Axis(tickCount=6, format=NUMBER)),
     )
     layers = [
         base.mark_line(color="#222", strokeWidth=1.6).encode(y="mean(test):Q"),

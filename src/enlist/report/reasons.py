@@ -40,7 +40,7 @@ def term_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
     size = {name: float(np.nanmean(np.abs(values))) for name, (_, values) in means.items() if len(values)}
     largest = sorted(size, key=lambda name: -size[name])[:MOST_TERMS]
     return [
-        {"term": name, "round": int(number), "mean": float(value)}
+        {"term": name.replace("_", " "), "round": int(number), "mean": float(value)}
         for name in names
         if name in largest
         for number, value in zip(*means[name], strict=True)
@@ -114,7 +114,7 @@ def _clients(runs: Sequence[RunTables]) -> Section:
     if run.folder is not None and any(name not in run.participations for name in MEANS):
         run = read_run(run.folder)  # scores do without these columns
     table = by_client(run)
-    order = np.argsort(-table["asked"], kind="stable")
+    order = np.argsort(-table["selected"], kind="stable")
     shown = order[:MOST_CLIENTS]
     rows = [[TITLES.get(name, name) for name in table]]
     rows += [[_cell(name, table[name][row]) for name in table] for row in shown.tolist()]

@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row
-from enlist.report.kit import HEIGHT, WIDTH, evenly
+from enlist.report.kit import HEIGHT, NUMBER, WIDTH, evenly
 from enlist.report.participation import OUTCOME_COLOURS
 from enlist.runs.printing import duration, time_unit
 from enlist.runs.scores import OUTCOMES
@@ -28,11 +28,11 @@ SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY
 def ending_of(row: Row) -> str:
     """What ended a round, as its row tells.
 
-    >>> some = {"asked": 5.0, "late": 0.0, "duration": 9.0, "deadline": 30.0}
+    >>> some = {"selected": 5.0, "late": 0.0, "duration": 9.0, "deadline": 30.0}
     >>> ending_of(some), ending_of(some | {"late": 2.0}), ending_of(some | {"late": 2.0, "duration": 30.0})
     ('everybody replied', 'enough replied', 'the deadline')
     """
-    if not row["asked"] > 0:
+    if not row["selected"] > 0:
         return NOBODY
     if math.isfinite(row["deadline"]) and row["duration"] >= row["deadline"] * (1.0 - 1e-6):
         return DEADLINE
@@ -55,7 +55,7 @@ def ending_rows(run: RunTables, most: int = POINTS) -> list[dict[str, Any]]:
             "round": int(table["round"][place]),
             "duration": float(took[place]),
             "deadline": float(limits[place]),
-            "asked": float(table["asked"][place]),
+            "selected": float(table["selected"][place]),
             "late": float(table["late"][place]),
         }
         rows.append({**row, "ended": STEP if run.asynchronous else ending_of(row)})
@@ -133,7 +133,7 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
         .encode(
             x=alt.X("left:Q", title="round", scale=alt.Scale(nice=False), axis=_round_axis()),
             x2="right:Q",
-            y=alt.Y("from:Q", title="clients asked", scale=alt.Scale(nice=True), axis=_up()),
+            y=alt.Y("from:Q", title="clients asked", scale=alt.Scale(nice=True), axis=_up(1)),
             y2="to:Q",
             color=alt.Color(
                 "outcome:N",
@@ -211,8 +211,9 @@ def _round_axis() -> alt.Axis:
     return alt.Axis(grid=False, tickMinStep=1, format=",d", tickCount=7)
 
 
-def _up() -> alt.Axis:
-    return alt.Axis(tickCount=6, format="~g")
+def _up(least: float | None = None) -> alt.Axis:
+    step = alt.Undefined if least is None else least
+    return alt.Axis(tickCount=6, format=NUMBER, tickMinStep=step)
 
 
 def _near(deadline: float, most: float, size: float) -> float | None:

@@ -39,10 +39,11 @@ from enlist.report.participation import (
 from enlist.report.reasons import reason_sections
 from enlist.report.sizes import size_histogram
 from enlist.report.skew import class_heatmap
+from enlist.report.timing import timing_sections
 from enlist.report.training import curve_chart, curve_rows, reach_chart, reach_rows
+from enlist.runs.comparing import comparison_rows, configured_target
 from enlist.runs.groups import grouped, ordered
 from enlist.runs.printing import comparison_table, target_name
-from enlist.runs.scores import comparison_rows, configured_target
 from enlist.runs.tables import RunTables, Table
 
 Charts = dict[str, alt.TopLevelMixin]
@@ -136,6 +137,7 @@ def run_sections(
         *shadow_sections(runs),
         *_data(started),
         *_devices(started),
+        *((section, {}) for section in timing_sections(started)),
         (made_section(started), {}),
     ]
     return rows, sections
@@ -185,7 +187,7 @@ def _learning(runs: Sequence[RunTables], rows: Sequence[Row], window: int) -> li
         reach = reach_rows(runs, target, window, by)
         charts["time-to-target"] = reach_chart(reach, f"{clock.capitalize()} to {target_name(rows[0])}", clock)
     many = max(row["seeds"] for row in rows) > 1
-    text = "Lines are means over seeds, bands their 95 % intervals. " if many else ""
+    text = f"{sentences.bands(len(rows))} " if many else ""
     if clock == "virtual time":
         text += "Virtual time is what rounds take on the simulated devices, not on this machine."
     note = ""
@@ -203,7 +205,7 @@ def _selected(runs: Sequence[RunTables]) -> tuple[Section, Charts]:
     maps: dict[str, list[dict[str, Any]]] = {}
     if all(np.isfinite(run.clients.get("expected_latency", np.array([np.nan]))).all() for run in runs):
         maps["speed"] = selection_rows(runs, "speed")
-    if any(run.clients["samples"].min() < run.clients["samples"].max() for run in runs) or not maps:
+    if any(run.clients["num_examples"].min() < run.clients["num_examples"].max() for run in runs) or not maps:
         maps["size"] = selection_rows(runs, "size")
     most = max(row["share"] for rows in maps.values() for row in rows)
     charts: Charts = {
@@ -227,7 +229,8 @@ def _outcomes(runs: Sequence[RunTables], rows: Sequence[Row]) -> tuple[Section, 
 def _data(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
     run = runs[0]
     charts: Charts = {}
-    told = run.clients["samples"][np.isfinite(run.clients["samples"])]  # of real clients it is known after a reply
+    sizes = run.clients["num_examples"]
+    told = sizes[np.isfinite(sizes)]  # of real clients it is known after a reply
     if not len(told):
         return []
     if run.classes:

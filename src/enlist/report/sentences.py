@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from enlist.report.charts import Row
+from enlist.report.kit import CROWD
 from enlist.runs.printing import duration, level, percent, plural, score, target_name, titled
 from enlist.runs.scores import BASELINE, times_completed, times_selected
 from enlist.runs.tables import RunTables
@@ -31,7 +32,7 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
         who = runs[0].name
     who = f"{plural(groups, 'configuration')}, {who}" if groups > 1 else who
     clients = _between([run.count for run in runs])
-    means = [float(np.nanmean(run.rounds["asked"])) for run in runs]
+    means = [float(np.nanmean(run.rounds["selected"])) for run in runs]
     asked = f"{np.mean(means):.3g}"
     if groups > 1 and f"{min(means):.3g}" != f"{max(means):.3g}":
         asked = f"{min(means):.3g} to {max(means):.3g}"
@@ -74,7 +75,7 @@ def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
     if alike:
         base = next(row["baseline"] for row in rows if row["baseline"])
         names = ", ".join(alike[:MANY]) + (f" and {len(alike) - MANY} more" if len(alike) > MANY else "")
-        words.append(f"These seeds do not tell apart from {base}, in any configuration: {names}.")
+        words.append(f"In no configuration do these seeds tell {base} apart from {names}.")
     return " ".join(words)
 
 
@@ -94,6 +95,15 @@ def speed(rows: Sequence[Row]) -> str:
     ranked = sorted(compared, key=lambda row: (row["speed_up_bound"] == "<=", -float(row["speed_up"])))
     shown = ranked if len(ranked) <= MANY else [*ranked[:3], ranked[-1]]
     words = [_against(row, goal) for row in shown]
+    unsure = [row for row in shown if 1.0 / row["speed_up_high"] <= 1.0 <= 1.0 / row["speed_up_low"]]
+    if len(unsure) == 1 == len(shown):
+        words.append("The interval includes 1: these seeds do not tell the two apart.")
+    elif unsure:
+        names = _and([row["selector"] for row in unsure])
+        of = f"The interval of {names} includes" if len(unsure) == 1 else f"The intervals of {names} include"
+        words.append(
+            f"{of} 1: these seeds do not tell {'it' if len(unsure) == 1 else 'them'} from {unsure[0]['baseline']}."
+        )
     if not compared:
         words += [
             f"{row['selector']} reaches {goal} after {row['rounds_to']:.3g} rounds and {duration(row['time_to'])}"
@@ -109,12 +119,11 @@ def _against(row: Row, goal: str) -> str:
     share, low, high = 1.0 / row["speed_up"], 1.0 / row["speed_up_high"], 1.0 / row["speed_up_low"]
     known, base = math.isfinite(low), row["baseline"]
     span = f" ({low:.2f} to {high:.2f} over {row['pairs']} seeds)" if known else ""
-    doubt = " The interval includes 1: these seeds do not tell the two apart." if known and low <= 1.0 <= high else ""
     if row["speed_up_bound"] == ">=":
-        return f"{row['selector']} reaches {goal} in at most {share:.2f} of {base}'s time{span}.{doubt}"
+        return f"{row['selector']} reaches {goal} in at most {share:.2f} of {base}'s time{span}."
     if row["speed_up_bound"] == "<=":
-        return f"{row['selector']} needs at least {share:.2f} of {base}'s time to {goal}{span}.{doubt}"
-    return f"{row['selector']} reaches {goal} in {share:.2f} of {base}'s time{span}.{doubt}"
+        return f"{row['selector']} needs at least {share:.2f} of {base}'s time to {goal}{span}."
+    return f"{row['selector']} reaches {goal} in {share:.2f} of {base}'s time{span}."
 
 
 def _short_of(row: Row, goal: str) -> str:
@@ -152,7 +161,7 @@ def preference(runs: Sequence[RunTables]) -> str:
     'Of all requests, the fastest fifth of the clients got 91 % under fedcs and 24 % under random. ...'
     """
     words = []
-    for column, sign in (("expected_latency", 1.0), ("samples", -1.0)):
+    for column, sign in (("expected_latency", 1.0), ("num_examples", -1.0)):
         shares: dict[str, list[float]] = {}
         for run in runs:
             values = run.clients.get(column, np.full(run.count, np.nan))
@@ -205,7 +214,7 @@ def data(tables: RunTables) -> str:
     >>> data(example_run())
     'A client holds 19 to 209 samples, half of the clients at most 106. On average 54 % of them are of one class.'
     """
-    samples = tables.clients["samples"]
+    samples = tables.clients["num_examples"]
     low, middle, high = np.nanmin(samples), np.nanmedian(samples), np.nanmax(samples)
     text = f"A client holds {low:,.0f} to {high:,.0f} samples, half of the clients at most {middle:,.0f}."
     if low == high:
@@ -273,6 +282,16 @@ def unfinished(runs: Sequence[RunTables]) -> str:
     return f"Not finished: {'; '.join(names[:MANY])}{more}." if names else ""
 
 
+def bands(methods: int) -> str:
+    """What lines and bands of so many methods are.
+
+    >>> bands(3)
+    'Lines are means over seeds, bands their 95 % intervals.'
+    """
+    crowded = " A click on a method in the legend shows its band." if methods > CROWD else ""
+    return f"Lines are means over seeds, bands their 95 % intervals.{crowded}"
+
+
 def _under(values: Mapping[str, str]) -> str:
     """'3 under oort, 5 under fedcs and 9 under random'; of many the first ones and random; of one just '3'."""
     names = list(values)
@@ -281,7 +300,11 @@ def _under(values: Mapping[str, str]) -> str:
     if len(names) > MANY:
         names = [*[name for name in names if name != BASELINE][: MANY - 1], *([BASELINE] if BASELINE in values else [])]
     words = [f"{values[name]} under {name}" for name in names]
-    return f"{', '.join(words[:-1])} and {words[-1]}"
+    return _and(words)
+
+
+def _and(words: Sequence[str]) -> str:
+    return f"{', '.join(words[:-1])} and {words[-1]}" if len(words) > 1 else words[0]
 
 
 def _between(numbers: Sequence[int]) -> str:

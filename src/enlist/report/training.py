@@ -10,7 +10,7 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row, colours
-from enlist.report.kit import ANY, WIDTH, band_chart, domain, evenly, summarised, target_layers
+from enlist.report.kit import ANY, NUMBER, WIDTH, band_chart, domain, evenly, summarised, target_layers
 from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
 from enlist.runs.scores import evaluations, time_to, total
@@ -121,9 +121,9 @@ def axis_format(by: str) -> str:
     """How an axis writes accuracies, losses or other figures.
 
     >>> axis_format("accuracy"), axis_format("loss")
-    ('.0%', '~g')
+    ('.0%', '.6~g')
     """
-    return ".0%" if by == "accuracy" else "~g"
+    return ".0%" if by == "accuracy" else NUMBER
 
 
 def limits_of(by: str) -> tuple[float, float]:

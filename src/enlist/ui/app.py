@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+import importlib
 import mimetypes
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
@@ -76,10 +77,18 @@ class Application:
         """Scripts and styles."""
         name = request.path_params["name"]
         if name == "vega.js":
-            return await self._answer(
-                request, "vega.js", "1", lambda: library().encode(), "text/javascript", "max-age=3600"
-            )
+            return _sent(request, await self._vega(), "text/javascript", "max-age=3600")
         return _static(name, request)
+
+    async def _vega(self) -> Answer:
+        return await self.answers.get("vega.js", "1", lambda: library().encode())
+
+    async def warm(self) -> None:
+        """Make ready what takes seconds at the first visit: the library of charts, and what scores ladders."""
+        await self._vega()
+        await self.watcher.refresh()
+        if any(item.kind == "ladder" for item in self.catalogue.index.items.values()):
+            await anyio.to_thread.run_sync(_import_ladder)
 
     async def runs(self, request: Request) -> Response:
         """The overview."""
@@ -226,6 +235,11 @@ def _download(body: str | bytes, name: str, kind: str) -> Response:
     return Response(body, media_type=kind, headers=headers)
 
 
+def _import_ladder() -> None:
+    with contextlib.suppress(ImportError):  # the view says what is missing
+        importlib.import_module("enlist.ladder")
+
+
 @functools.cache
 def _files() -> dict[str, tuple[bytes, str]]:
     """What the page itself is made of; read once, and nothing else is ever served from the disk."""
@@ -285,13 +299,13 @@ def create_app(
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncIterator[None]:
         schemapi.DEBUG_MODE = False  # Altair checks every part of every chart; tests do that
-        task = asyncio.create_task(application.watcher.run())
+        tasks = [asyncio.create_task(application.watcher.run()), asyncio.create_task(application.warm())]
         try:
             yield
         finally:
-            task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     app = Starlette(
         routes=application.routes(),

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from enlist.runs.columns import SCORED
 from enlist.runs.failures import FAILURE, FAILURES
-from enlist.runs.following import Following
+from enlist.runs.following import TableFollower
 from enlist.runs.tables import RunTables, Table, read_reasons, read_run
 from enlist.ui.index import Item
 from enlist.ui.status import RunSummary, summarise
@@ -22,7 +22,7 @@ ROOM = 400_000_000
 """Bytes of tables that are kept in all."""
 MOST_SUMMARIES = 10_000
 COLUMNS = (
-    *SCORED, "latency", "censored", "samples", "loss", "loss_rms", "accuracy", "accuracy_gain", "weight",
+    *SCORED, "latency", "censored", "num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "weight",
     "reason", "user",
 )  # fmt: skip
 """Columns of participations that any view looks at."""
@@ -67,7 +67,7 @@ class TableCache:
     def __init__(self, room: int = ROOM) -> None:
         self.room, self.size = room, 0
         """Bytes of tables that may be kept, and that are."""
-        self._tables: OrderedDict[tuple[str, str], tuple[Following, threading.Lock]] = OrderedDict()
+        self._tables: OrderedDict[tuple[str, str], tuple[TableFollower, threading.Lock]] = OrderedDict()
         self._sizes: dict[tuple[str, str], int] = {}
         self._summaries: OrderedDict[str, tuple[str, float, RunSummary]] = OrderedDict()
         self._lock = threading.Lock()
@@ -100,7 +100,7 @@ class TableCache:
         """A table, of which only what is new is read."""
         key = (str(path), ",".join(sorted(columns)) if columns is not None else "")
         with self._lock:
-            following, lock = self._tables.get(key) or (Following(path, columns, text), threading.Lock())
+            following, lock = self._tables.get(key) or (TableFollower(path, columns, text), threading.Lock())
             self._tables[key] = (following, lock)
             self._tables.move_to_end(key)
         with lock:

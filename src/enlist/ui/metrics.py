@@ -17,11 +17,11 @@ MOST = 1_000
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
-class Metric(NamedTuple):
+class ExportedMetric(NamedTuple):
     """A metric: its name without "enlist_", its kind, and what it means.
 
-    >>> METRICS["asked"].name
-    'asked_total'
+    >>> METRICS["selected"].name
+    'selected_total'
     """
 
     name: str
@@ -30,22 +30,22 @@ class Metric(NamedTuple):
 
 
 METRICS = {
-    "rounds": Metric("rounds_total", "counter", "Rounds that are finished."),
-    "asked": Metric("asked_total", "counter", "Clients that were asked."),
-    "completed": Metric("completed_total", "counter", "Clients that replied in time."),
-    "late": Metric("late_total", "counter", "Clients that the server did not wait for."),
-    "dropped": Metric("dropped_total", "counter", "Clients that went offline."),
-    "failed": Metric("failed_total", "counter", "Clients that failed, or sent what cannot be used."),
-    "arrived": Metric("arrived_total", "counter", "Late updates that came later."),
-    "refused": Metric("refused_total", "counter", "Replies that were refused."),
-    "doubted": Metric("doubted_total", "counter", "Claims of clients that were doubted."),
-    "online": Metric("online_clients", "gauge", "Clients online at the start of the last round."),
-    "accuracy": Metric("accuracy", "gauge", "Test accuracy of the last evaluation."),
-    "loss": Metric("loss", "gauge", "Test loss of the last evaluation, of a regression."),
-    "seconds": Metric("round_seconds", "gauge", "Duration of the last round, on the run's own clock."),
-    "progress": Metric("progress_ratio", "gauge", "Share of the rounds that is done."),
-    "written": Metric("last_write_timestamp_seconds", "gauge", "When the run was last written."),
-    "checkpoint": Metric("checkpoint_age_seconds", "gauge", "Age of the last checkpoint."),
+    "rounds": ExportedMetric("rounds_total", "counter", "Rounds that are finished."),
+    "selected": ExportedMetric("selected_total", "counter", "Clients that were asked."),
+    "completed": ExportedMetric("completed_total", "counter", "Clients that replied in time."),
+    "late": ExportedMetric("late_total", "counter", "Clients that the server did not wait for."),
+    "dropped": ExportedMetric("dropped_total", "counter", "Clients that went offline."),
+    "failed": ExportedMetric("failed_total", "counter", "Clients that failed, or sent what cannot be used."),
+    "arrived": ExportedMetric("arrived_total", "counter", "Late updates that came later."),
+    "refused": ExportedMetric("refused_total", "counter", "Replies that were refused."),
+    "doubted": ExportedMetric("doubted_total", "counter", "Claims of clients that were doubted."),
+    "online": ExportedMetric("online_clients", "gauge", "Clients online at the start of the last round."),
+    "accuracy": ExportedMetric("accuracy", "gauge", "Test accuracy of the last evaluation."),
+    "loss": ExportedMetric("loss", "gauge", "Test loss of the last evaluation, of a regression."),
+    "seconds": ExportedMetric("round_seconds", "gauge", "Duration of the last round, on the run's own clock."),
+    "progress": ExportedMetric("progress_ratio", "gauge", "Share of the rounds that is done."),
+    "written": ExportedMetric("last_write_timestamp_seconds", "gauge", "When the run was last written."),
+    "checkpoint": ExportedMetric("checkpoint_age_seconds", "gauge", "Age of the last checkpoint."),
 }
 
 
@@ -71,9 +71,9 @@ def metrics(catalogue: Catalogue, now: float | None = None) -> str:
         ]
         lines += _head(metric) + rows if rows else []
     if told:
-        lines += _head(Metric("state", "gauge", "1 for the state that a run is in."))
+        lines += _head(ExportedMetric("state", "gauge", "1 for the state that a run is in."))
         lines += [f'enlist_state{{{labels(summary)},state="{summary.status.state}"}} 1' for summary in told]
-    lines += _head(Metric("runs", "gauge", "Runs below the folders, by state."))
+    lines += _head(ExportedMetric("runs", "gauge", "Runs below the folders, by state."))
     counts = dict.fromkeys(STATES, 0)
     for summary in catalogue.summaries.values():
         counts[summary.status.state] += 1
@@ -109,7 +109,7 @@ def _escaped(text: str) -> str:
     return printable(text, 200).replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _head(metric: Metric) -> list[str]:
+def _head(metric: ExportedMetric) -> list[str]:
     return [f"# HELP enlist_{metric.name} {metric.help}", f"# TYPE enlist_{metric.name} {metric.kind}"]
 
 

@@ -18,9 +18,10 @@ from enlist._internal.text import printable
 from enlist._internal.typing import FloatArray
 from enlist.errors import EnlistError
 from enlist.runs import federation
+from enlist.runs.comparing import configured_target
 from enlist.runs.failures import failure_of
 from enlist.runs.groups import leaves
-from enlist.runs.scores import LAST, configured_target, evaluations, measure, time_to
+from enlist.runs.scores import LAST, evaluations, measure, time_to
 from enlist.runs.tables import ReadTable, RunTables, identity, read_json, read_rounds, read_table
 from enlist.ui.index import Item
 
@@ -142,7 +143,7 @@ def _of_run(item: Item, run: RunTables, read: ReadTable, since: float, now: floa
     )
 
 
-COUNTED = ("asked", "completed", "late", "dropped", "failed", "arrived")
+COUNTED = ("selected", "completed", "late", "dropped", "failed", "arrived")
 EVENTS = ("refused", "doubted")
 
 
@@ -151,7 +152,7 @@ def totals(run: RunTables, read: ReadTable = read_table) -> dict[str, float]:
 
     >>> from enlist.runs.example import example_run
     >>> found = totals(example_run())
-    >>> found["asked"], found["online"], round(found["seconds"], 1)
+    >>> found["selected"], found["online"], round(found["seconds"], 1)
     (32.0, 9.0, 12.4)
     """
     table = run.rounds
@@ -160,9 +161,19 @@ def totals(run: RunTables, read: ReadTable = read_table) -> dict[str, float]:
         found["seconds"] = float(table["end"][-1] - table["start"][-1])
         found["online"] = float(np.nan_to_num(table["available"][-1]))
     if run.federation and run.folder is not None and files.has_file(run.folder / "events.csv"):
-        kinds = read(run.folder / "events.csv", ("kind",), ("kind",)).get("kind")
-        found |= {name: float(0 if kinds is None else (kinds == name).sum()) for name in EVENTS}
+        counts = _event_totals(run.folder, read)
+        found |= {name: float(counts.get(name, 0)) for name in EVENTS}
     return found
+
+
+def _event_totals(folder: Path, read: ReadTable) -> dict[str, int]:
+    told = read(folder / "events.csv", ("kind", "text"), ("kind", "text"))
+    if not {"kind", "text"} <= told.keys():
+        return {}
+    path, reasons = folder / "participations.csv", np.empty(0, dtype=np.str_)
+    if files.has_file(path):
+        reasons = read(path, ("reason",), ("reason",)).get("reason", reasons)
+    return federation.event_totals(told["kind"].tolist(), told["text"].tolist(), [str(each) for each in reasons])
 
 
 def _personal(item: Item, read: ReadTable, since: float, now: float) -> RunSummary:

@@ -70,6 +70,7 @@ function narrowed(value) {
     if (name === 'values' || name === 'datasets') found[name] = inner;
     else if (name === 'legend' && inner && inner.orient === 'top') found[name] = {...inner, columns: 2};
     else if (name === 'tickCount' && inner > 4) found[name] = 4;
+    else if (name === 'labelAngle' && inner < 0) found[name] = -90; // slanted names of narrow columns run into each other
     else found[name] = narrowed(inner);
   }
   return found;

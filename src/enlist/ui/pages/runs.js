@@ -20,7 +20,7 @@ export function runs(main) {
   const kind = select('kind', 'Kind'), state = select('state', 'State'), group = select('group', 'Group by');
   const compare = el('a', {class: 'button', role: 'button'}, 'Compare');
   const clear = el('button', {type: 'button', onclick: () => { chosen.clear(); changed(); }}, 'Clear');
-  const said = el('p', {class: 'quiet', role: 'status'});
+  const said = el('p', {class: 'quiet', role: 'status'}, 'Loading …');
   const counts = el('div', {class: 'figures', id: 'counts'});
   const body = el('tbody', {});
   const head = el('tr', {});
@@ -168,7 +168,7 @@ export function runs(main) {
         if (opened.has(row.id)) opened.delete(row.id); else opened.add(row.id);
         show();
       }}, opened.has(row.id) ? '▾' : '▸') : null;
-    const inside = row.runs && row.kind !== 'study' ? `${row.runs} runs, ${row.methods} methods` : '';
+    const inside = row.runs && row.kind !== 'study' ? `${count(row.runs, 'run')}, ${count(row.methods, 'method')}` : '';
     const rounds = row.of ? `${row.rounds} of ${row.of}` : `${row.rounds}`;
     const left = row.state === 'running' && row.left !== null ? `, ${roughly(row.left)} left` : '';
     return el('tr', {'data-id': row.id, class: depth ? 'inner' : ''},
@@ -178,7 +178,7 @@ export function runs(main) {
       el('td', {'data-title': 'state', title: row.why || null}, chip(row.state),
         row.why && row.state !== 'finished' ? el('span', {class: 'why'}, row.why) : null),
       el('td', {'data-title': 'progress'}, bar(row.state === 'finished' ? 1 : row.progress),
-        el('span', {class: 'small'}, row.rounds ? `${rounds} rounds${left}` : '')),
+        el('span', {class: 'small'}, row.rounds ? `${rounds} ${row.rounds === 1 && !row.of ? 'round' : 'rounds'}${left}` : '')),
       el('td', {'data-title': 'method'}, row.method ? dot(row.colour) : null, row.method || inside),
       el('td', {'data-title': 'data'}, row.data),
       el('td', {'data-title': 'seed', class: 'number'}, row.seed ?? ''),
@@ -190,6 +190,10 @@ export function runs(main) {
 
   follow([], refresh);
   return refresh();
+}
+
+function count(number, name) {
+  return `${number} ${name}${number === 1 ? '' : 's'}`;
 }
 
 function short(row) {

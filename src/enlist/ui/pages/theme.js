@@ -6,6 +6,22 @@ const INK = {
   '#0b6e99': '#2f9fd0', '#5b2a86': '#a578e0', '#7b3f00': '#c07a45', '#b8336a': '#e0709f', '#c8443d': '#e8695f',
 };
 const HEAT = '#f4f7f9';
+const PAPER = 0x17, LEGIBLE = 3;
+
+function luminance(parts) {
+  const [red, green, blue] = parts.map(part => part / 255).map(part => part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+  return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+}
+
+// A colour of a method as bright as it must be to be seen on the dark page.
+function legible(colour) {
+  const known = INK[colour] ?? colour;
+  if (!/^#[0-9a-f]{6}$/i.test(known)) return known;
+  let parts = [1, 3, 5].map(place => parseInt(known.slice(place, place + 2), 16));
+  const least = LEGIBLE * (luminance([PAPER, PAPER + 5, PAPER + 11]) + 0.05) - 0.05;
+  for (let step = 0; step < 20 && luminance(parts) < least; step++) parts = parts.map(part => Math.round(part + 0.1 * (255 - part)));
+  return `#${parts.map(part => part.toString(16).padStart(2, '0')).join('')}`;
+}
 
 export function dark() {
   const chosen = document.documentElement.dataset.theme;
@@ -23,6 +39,9 @@ export function themed(value) {
   const found = {};
   for (const [name, inner] of Object.entries(value)) {
     found[name] = name === 'values' || name === 'datasets' || name === 'domain' ? inner : themed(inner);
+  }
+  if (value.type === 'nominal' && Array.isArray(value.scale?.range)) {
+    found.scale = {...found.scale, range: value.scale.range.map(each => typeof each === 'string' ? legible(each) : each)};
   }
   return found;
 }

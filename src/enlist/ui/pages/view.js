@@ -5,7 +5,7 @@ import {chart} from './charts.js';
 import {follow} from './live.js';
 
 export function view(main, path) {
-  const title = el('h1', {}, '…'), state = el('div', {class: 'state', 'aria-live': 'polite'});
+  const title = el('h1', {}, 'Loading …'), state = el('div', {class: 'state', 'aria-live': 'polite'});
   const lead = el('p', {class: 'lead'}), figures = el('dl', {class: 'figures'});
   const links = el('div', {class: 'tools'}), form = el('div', {}), parts = el('div', {id: 'parts'});
   const shown = new Map();
@@ -49,7 +49,7 @@ export function view(main, path) {
     if (now.state === 'running' && now.left !== null && now.left !== undefined) {
       found.push(el('span', {}, `about ${roughly(now.left)} left`));
     }
-    if (now.since) found.push(ago(now.since, now.state === 'stalled' ? 'since ' : 'written ', now.state === 'stalled' ? '' : ' ago'));
+    if (now.since) found.push(ago(now.since, now.state === 'stalled' ? 'for ' : 'written ', now.state === 'stalled' ? '' : ' ago'));
     if (now.why) found.push(el('span', {class: 'why'}, now.why));
     return found.filter(Boolean);
   }
@@ -69,9 +69,20 @@ export function view(main, path) {
   // What the address says can be changed here: client and round, or methods and target.
   function ask_form(content) {
     const data = content.data ?? {};
+    const typed = [...form.querySelectorAll('input:not([type=checkbox])')].filter(each => each.value !== each.defaultValue);
+    const focus = form.contains(document.activeElement) ? document.activeElement : null;
+    // A round that ends while somebody types takes nothing from under their hands.
+    if (typed.length && before.asked === location.search) { before.form = null; return; }
+    before.asked = location.search;
     if (data.rounds?.length && data.id) form.replaceChildren(question(content, data));
     else if (data.methods) form.replaceChildren(choice(data));
     else form.replaceChildren();
+    if (focus) [...form.querySelectorAll(focus.tagName)].find(each => alike(each, focus))?.focus();
+  }
+
+  function alike(one, other) {
+    return ['name', 'value', 'aria-label'].every(name => name === 'value' && one.type !== 'checkbox'
+      || one.getAttribute(name) === other.getAttribute(name));
   }
 
   function number(name, label, value, least, most) {
@@ -175,7 +186,7 @@ export function view(main, path) {
         if (now === old) return;
         old = now;
         heading.textContent = next.heading;
-        text.replaceChildren(...next.text.map(line => el('p', {}, line)),
+        text.replaceChildren(...next.text.map(line => el('p', {}, line.replace(/(\d) (?=%)/g, '$1\u00a0'))),
           ...(next.pictures.length ? [el('div', {class: 'pictures'}, ...next.pictures.map(picture))] : []));
         const place = table.contains(document.activeElement) ? [...table.querySelectorAll('a, button')].indexOf(document.activeElement) : -1;
         table.replaceChildren(...(next.table ? [tabled(next)] : []), ...(next.csv ? [save(next.csv)] : []));

@@ -14,7 +14,7 @@ from enlist.report.reasons import MOST_TERMS, term_chart
 from enlist.report.rounds import history_chart, history_rows
 from enlist.runs.printing import duration, percent
 from enlist.runs.reasons import OWN
-from enlist.runs.scores import times_selected
+from enlist.runs.scores import first_rows, times_selected
 from enlist.runs.tables import RunTables, Table
 from enlist.runs.why import row_of, why
 from enlist.ui.index import Item
@@ -25,7 +25,7 @@ from enlist.ui.views.run import number_cell, state_of
 SHOWN = 40
 """Requests that are listed, the latest first."""
 FACTS = {
-    "samples": "samples",
+    "num_examples": "samples",
     "compute_ms": "compute time per sample (ms)",
     "bandwidth_kbps": "bandwidth (kbit/s)",
     "expected_latency": "expected latency (s)",
@@ -75,7 +75,7 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
             "terms": lambda: {name: column for name, column in terms_of(run, row).items() if name != "client"},
             "client": lambda: some(run.clients, [row]),
         },
-        links=[("The run", address("federation" if run.federation else "run", item.id))],
+        links=[("The run", address("federation" if run.federation else "run", item.id, round=shown))],
         data={"id": item.id, "client": number, "round": shown, "rounds": span, "clients": run.count},
     )
 
@@ -104,7 +104,7 @@ def _term_rows(run: RunTables, row: int) -> list[dict[str, Any]]:
     table = terms_of(run, row)
     names = [name for name in table if name not in OWN and np.isfinite(table[name]).any()][:MOST_TERMS]
     return [
-        {"term": printable(name, 40), "round": int(number), "mean": float(value)}
+        {"term": printable(name, 40).replace("_", " "), "round": int(number), "mean": float(value)}
         for name in names
         for number, value in zip(table["round"], table[name], strict=True)
         if math.isfinite(value)
@@ -119,9 +119,9 @@ def _lead(run: RunTables, row: int) -> str:
 def _figures(run: RunTables, row: int) -> list[dict[str, Any]]:
     told = run.participations
     mine = run.who == row
-    first = mine if run.asynchronous else mine & (told["round"] == told["selected_in"])
+    first = mine & first_rows(run)
     asked = int(first.sum())
-    found = [figure("asked", f"{asked:,}")]
+    found = [figure("selected", f"{asked:,}")]
     for outcome in ("completed", "late", "dropped", "failed"):
         count = int((first & (told["outcome"] == outcome)).sum())
         found.append(
@@ -143,7 +143,9 @@ def _why(item: Item, run: RunTables, row: int, number: int | None) -> Part:
     except EnlistError as error:
         return Part(heading, [str(error).replace(str(run.folder), item.id)])
     table = found.rows()
-    return Part(f"Round {number}: why it was chosen, or was not", found.sentences, table if len(table) > 1 else ())
+    if len(table) > 1:
+        return Part(f"Round {number}: why it was chosen", found.sentences, table)
+    return Part(f"Round {number}: why it was not chosen", found.sentences)
 
 
 def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:
@@ -151,7 +153,7 @@ def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:
     mine = np.flatnonzero(run.who == row)[::-1]
     names = [
         name
-        for name in ("latency", "samples", "loss", "loss_rms", "accuracy", "accuracy_gain", "weight")
+        for name in ("latency", "num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "weight")
         if name in told and np.isfinite(told[name][mine]).any()
     ]
     reason = told.get("reason")

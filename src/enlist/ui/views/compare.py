@@ -176,8 +176,8 @@ def _curves(runs: Sequence[RunTables], charts: dict[str, Chart]) -> list[Part]:
         ]
     names = [name for name in charts if name.startswith(("accuracy-", "loss-"))]
     many = len({run.seed for run in runs}) > 1
-    text = ["Lines are means over seeds, bands their 95 % intervals."] if many else []
-    found = [Part("Learning", text, charts=[*names[:2], "time-to-target", *names[2:]])]
+    text = [sentences.bands(len({run.selector for run in runs}))] if many else []
+    found = [Part("Learning", text, charts=[*names, "time-to-target"])]
     if len({run.selector for run in runs}) <= MOST_METHODS:
         found += selected_parts(as_chosen(runs), charts)
     terms = [name for name in charts if name.startswith("terms-")]
@@ -208,7 +208,7 @@ def _differences(runs: Sequence[RunTables]) -> Part:
     rows = [list(shown), *(list(row) for row in zip(*shown.values(), strict=True))]
     left = len(columns) - len(shown)
     note = f"{plural(left, 'further column')} in the CSV." if left else ""
-    return Part("In what configurations differ", [], rows, "configurations", note=note)
+    return Part("How the configurations differ", [], rows, "configurations", note=note)
 
 
 def _listed(

@@ -13,7 +13,7 @@ from enlist.report.federation import COLUMNS, client_rows, shadow, standing
 from enlist.report.flower import shadow_chart, shadow_fifths, shadow_sentence, shadow_table
 from enlist.runs.checkpoints import CHECKPOINTS
 from enlist.runs.checkpoints import written as checkpoints_of
-from enlist.runs.federation import FederationState, by_client, events, starts, state
+from enlist.runs.federation import FederationState, by_client, event_totals, events, starts, state
 from enlist.runs.printing import duration, score
 from enlist.runs.scores import measure
 from enlist.runs.tables import RunTables
@@ -33,7 +33,7 @@ from enlist.ui.views.run import (
     state_of,
 )
 
-SHOWN_EVENTS = 60
+SHOWN_EVENTS, SHOWN_NODES = 30, 20
 TROUBLE = ("refused", "doubted")
 """Kinds of events that an operator counts."""
 
@@ -51,7 +51,12 @@ def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int 
         if not len(run.rounds["round"]):
             return [configuration_part([run])]
         found = [_trouble(item, run, now), _events(item, run, now), rounds_part(item, run)]
-        found += [learning_part(charts), choice_part(item, run, shown), *_shadow(run), *selected_parts([run], charts)]
+        found += [
+            learning_part(run, charts),
+            choice_part(item, run, shown),
+            *_shadow(run),
+            *selected_parts([run], charts),
+        ]
         return [*found, _starts(run), configuration_part([run])]
 
     begun = len(run.rounds["round"]) > 0
@@ -84,7 +89,7 @@ def operator_figures(item: Item, summary: RunSummary, run: RunTables) -> list[di
     if not len(run.rounds["round"]):
         return found
     last = {name: _last(run, name) for name in run.rounds}
-    found += [figure("nodes online", f"{last['available']:.0f}"), figure("asked", f"{last['asked']:.0f}")]
+    found += [figure("nodes online", f"{last['available']:.0f}"), figure("selected", f"{last['selected']:.0f}")]
     found += [figure(name, f"{last[name]:.0f}", name if last[name] else "") for name in ("completed", "late")]
     found += [figure("still busy", f"{len(busy(run)):,}", "late" if len(busy(run)) else "")]
     found += [figure("lost", f"{last['dropped']:.0f}", "dropped" if last["dropped"] else "")]
@@ -120,13 +125,12 @@ def busy(run: RunTables) -> list[int]:
 
 def event_counts(run: RunTables) -> dict[str, int]:
     """How many events of each kind there were; none if they cannot be read."""
-    counts: dict[str, int] = {}
     try:
-        for event in events(run):
-            counts[str(event["kind"])] = counts.get(str(event["kind"]), 0) + 1
+        told = events(run)
     except EnlistError:
         return {}
-    return counts
+    reasons = [str(each) for each in run.participations.get("reason", ())]
+    return event_totals([str(event["kind"]) for event in told], [str(event["text"]) for event in told], reasons)
 
 
 def checkpoint_written(folder: Path) -> float | None:
@@ -142,13 +146,16 @@ def _trouble(item: Item, run: RunTables, now: FederationState) -> Part:
     lines = client_rows(run, now)
     names = {str(name): number for name, number in zip(by_client(run)["name"], by_client(run)["client"], strict=True)}
     rows: list[list[Cell]] = [list(COLUMNS)]
-    for line in lines[1:]:
+    for line in lines[1 : SHOWN_NODES + 1]:
         number = names.get(line[0])
         here: Cell = line[0] if number is None else link(line[0], address("client", item.id, client=int(number)))
         rows.append([here, *line[1:]])
     waiting = busy(run)
-    text = [f"{len(waiting):,} of {run.count:,} nodes were late and have not replied since."] if waiting else []
+    were = "was late and has" if len(waiting) == 1 else "were late and have"
+    text = [f"{len(waiting):,} of {run.count:,} nodes {were} not replied since."] if waiting else []
     note = "Those with most trouble come first. 'late' are requests that the server did not wait for."
+    if run.count > SHOWN_NODES:
+        note = f"{SHOWN_NODES} of {run.count:,} nodes; the CSV has all. {note}"
     return Part("Nodes", text, rows, "nodes", note=note)
 
 

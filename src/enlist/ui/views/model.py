@@ -56,6 +56,8 @@ class Part:
     charts: Sequence[str] = ()
     note: str = ""
     folded: bool = False
+    name: str = ""
+    """What the CSV of its table is called, where that is not the heading."""
     pictures: Sequence[Mapping[str, str]] = ()
     """Pictures that are files: address, title and caption."""
 
@@ -130,7 +132,7 @@ class View:
 
     def _table_of(self, part: Part) -> str:
         """The table that a part offers as CSV: the one it names, or what it shows, by its heading."""
-        return part.csv or (slug(part.heading, 60) or "table" if part.table else "")
+        return part.csv or (slug(part.name or part.heading, 60) or "table" if part.table else "")
 
 
 def as_json(value: Any) -> bytes:

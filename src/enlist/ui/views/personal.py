@@ -38,7 +38,7 @@ def personal_view(item: Item, summary: RunSummary, run: PersonalTables) -> View:
         ]
 
     names = ("increases", "estimates", "rounds", "messages", "actions", "journey", "partners")
-    now = summary.status
+    now, metric = summary.status, "AUC" if run.metric == "auc" else run.metric
     return View(
         "personal",
         f"Worker {run.target}, seed {run.seed}",
@@ -46,7 +46,7 @@ def personal_view(item: Item, summary: RunSummary, run: PersonalTables) -> View:
         state=state_of(summary),
         figures=lambda: [
             figure("rounds", f"{now.rounds:,} of {now.of:,}" if now.of else f"{now.rounds:,}"),
-            figure(f"last test {run.metric}", score(summary.last, run.metric)),
+            figure(f"last test {metric}", score(summary.last, run.metric)),
         ],
         parts=parts,
         charts={name: chart(name) for name in names},

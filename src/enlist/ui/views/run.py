@@ -34,9 +34,10 @@ from enlist.report.sizes import size_histogram
 from enlist.report.skew import class_heatmap
 from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
+from enlist.runs.comparing import comparison_rows, configured_target
 from enlist.runs.groups import leaves
 from enlist.runs.printing import UNKNOWN, duration, level, percent, score, written
-from enlist.runs.scores import comparison_rows, configured_target, measure, run_scores
+from enlist.runs.scores import measure, run_scores
 from enlist.runs.tables import RunTables
 from enlist.runs.why import why
 from enlist.ui.index import Item
@@ -44,8 +45,8 @@ from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link
 
 LAST_ROUNDS = 12
-ROUND_COLUMNS = ("asked", "completed", "late", "dropped", "failed", "arrived")
-MOST_CHOSEN = 60
+ROUND_COLUMNS = ("selected", "completed", "late", "dropped", "failed", "arrived")
+MOST_CHOSEN = 30
 """Clients of a round that are listed."""
 WHOLE = 5_000_000
 """Rows that a CSV may have."""
@@ -69,7 +70,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
         found = []
         if len(run.rounds["round"]):
             found = [
-                learning_part(charts),
+                learning_part(run, charts),
                 rounds_part(item, run),
                 choice_part(item, run, shown),
                 *selected_parts([run], charts),
@@ -186,7 +187,7 @@ def _population_charts(run: RunTables) -> dict[str, Chart]:
         charts["devices"] = lambda: device_chart(device_rows(run), "Devices")
     if latency_rows(run):
         charts["latency"] = lambda: latency_chart(latency_rows(run), "How long an update takes")
-    samples = run.clients["samples"] if run.count else np.empty(0)
+    samples = run.clients["num_examples"] if run.count else np.empty(0)
     told = samples[np.isfinite(samples)]
     if run.classes and run.count:
         counts = np.stack([run.clients[name] for name in run.classes], axis=1)
@@ -202,14 +203,16 @@ def orders(runs: Sequence[RunTables]) -> list[str]:
     found = []
     if all(run.count and np.isfinite(run.clients.get("expected_latency", np.array([np.nan]))).all() for run in runs):
         found.append("speed")
-    if any(run.count and run.clients["samples"].min() < run.clients["samples"].max() for run in runs) or not found:
+    if not found or any(run.count and np.ptp(run.clients["num_examples"]) > 0 for run in runs):
         found.append("size")
     return found
 
 
-def learning_part(charts: dict[str, Chart]) -> Part:
-    """Accuracy and loss, over time and rounds."""
-    return Part("Learning", charts=[name for name in charts if name.startswith(("accuracy-", "loss-"))])
+def learning_part(run: RunTables, charts: dict[str, Chart]) -> Part:
+    """Accuracy and loss, over time and rounds, as far as they were measured."""
+    known = [by for by in ("accuracy", "loss") if np.isfinite(run.rounds[by]).any()]
+    text = () if known else ("Nothing is evaluated yet.",)
+    return Part("Learning", text, charts=[name for name in charts if name.rpartition("-")[0] in known])
 
 
 def rounds_part(item: Item, run: RunTables) -> Part:
@@ -238,7 +241,7 @@ def shown_round(run: RunTables, wanted: int | None) -> int | None:
         if wanted not in known:
             raise NotFoundError(f"round {wanted} is not in this run; it has rounds {known[0]:g} to {known[-1]:g}.")
         return wanted
-    asked = known[np.nan_to_num(run.rounds["asked"]) > 0] if len(known) else known
+    asked = known[np.nan_to_num(run.rounds["selected"]) > 0] if len(known) else known
     return int(asked[-1]) if len(asked) else int(known[-1]) if len(known) else None
 
 
@@ -288,7 +291,7 @@ def selected_parts(runs: Sequence[RunTables], charts: dict[str, Chart]) -> list[
 
 def _clients(item: Item, run: RunTables) -> Part:
     table = by_client(run)
-    order = np.argsort(-table["asked"], kind="stable")[:100].tolist()
+    order = np.argsort(-table["selected"], kind="stable")[:100].tolist()
     rows: list[list[Cell]] = [list(table)]
     for place in order:
         number = int(table["client"][place])

@@ -103,7 +103,7 @@ def _parts(item: Item, text: str) -> list[Part]:
         {"to": address("figure", f"{item.id}/{name}"), "title": title, "text": ""}
         for title, name in _pictures(item, text)
     ]
-    found = [Part(headline, table=table)] if table else [Part(headline)]
+    found = [Part(headline, table=table, name="claims")] if table else [Part(headline)]
     found += [Part("Figures", pictures=pictures)] if pictures else []
     found += [Part(heading, body, folded=True) for heading, body in _claims(text)]
     names = _tables(item.folder)
