@@ -3,16 +3,35 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
-.PHONY: demo test verify bench evidence chromium clean
+.PHONY: demo lint types tests test lowest package verify bench evidence docs chromium clean
 
 demo: $(VENV)/.demo
 	$(BIN)/enlist demo
 
-test: $(VENV)/.test chromium
+test: lint types tests
+
+lint: $(VENV)/.test
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: $(VENV)/.test
 	$(BIN)/mypy
+
+tests: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -n auto -m "not verify"
+
+# Wheel and sdist; the wheel is installed into an empty environment with EXTRAS (such as sim,flower) and tried there.
+package: $(VENV)/.test
+	$(BIN)/python -m tools.release --extras "$(EXTRAS)"
+
+# Tests with the lowest versions that pyproject.toml states, in an environment of their own; of PyTorch, with any.
+lowest: chromium
+	$(PYTHON) -m venv build/lowest
+	build/lowest/bin/python -m pip --disable-pip-version-check -q install uv
+	build/lowest/bin/uv pip compile -q --resolution lowest-direct --extra test --python build/lowest/bin/python \
+	  --no-emit-package torch pyproject.toml -o build/lowest.txt
+	build/lowest/bin/python -m pip --disable-pip-version-check -q install -c build/lowest.txt -e ".[test]"
+	build/lowest/bin/python -m pytest -n auto -m "not verify"
 
 verify: $(VENV)/.test
 	$(BIN)/python -m benchmarks.verify --output docs/verify.md
@@ -24,6 +43,12 @@ bench: $(VENV)/.test
 
 evidence: $(VENV)/.test
 	$(BIN)/python -m benchmarks.evidence --output docs
+
+# Broken links, missing docstrings and anything that would be loaded from the network fail. Open build/site/index.html.
+docs: $(VENV)/.docs
+	$(BIN)/python -m tools.site
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=.:src $(BIN)/mkdocs build --quiet --strict -f build/mkdocs.yml
+	$(BIN)/python -m tools.site --finish build/site
 
 chromium:
 	.ci/chromium
@@ -38,6 +63,10 @@ $(VENV)/.demo: pyproject.toml constraints.txt | $(BIN)/python
 $(VENV)/.test: pyproject.toml constraints.txt | $(BIN)/python
 	$(PIP) install -c constraints.txt -e ".[test]"
 	touch $@ $(VENV)/.demo
+
+$(VENV)/.docs: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) install -c constraints.txt -e ".[docs]"
+	touch $@
 
 clean:
 	rm -rf $(VENV) build dist runs .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -37,6 +37,9 @@ PICTURE = "![Speed-up over random of every method on every rung of the ladder](l
 CAPTION = """*Blue is faster than random, red slower: virtual time to 97 % of the final accuracy of random. Each
 column is a federation that is hard in its own way, see [ladder.md](ladder.md). {seeds}*"""
 PUBLISHED = "Nothing was tuned on these seeds."
+PRESETS = """A name with a colon is a preset: what a paper or its code has, where our default differs. All presets of
+the others were run on two development seeds (`enlist ladder --selectors oort:oort-code,oort,...`). Those that did
+better there than their default were run on the published seeds as well."""
 DEVELOPMENT = """These are the seeds for development: `tempo` was tuned on them, and runs on the published seeds are
 not complete."""
 OTHERS = (
@@ -72,6 +75,7 @@ def page(board: Leaderboard) -> str:
         CAPTION.format(seeds=PUBLISHED if board.published else DEVELOPMENT),
         "## What that rests on",
         _rests_on(board, pairs),
+        PRESETS if any(":" in name for name in board.contestants) else "",
         "## Where another one was faster",
         _faster(board, pairs),
         "## When to take another one all the same",
@@ -79,7 +83,7 @@ def page(board: Leaderboard) -> str:
         "`enlist compare CONFIG.toml --selectors tempo,random,...` answers it for a federation like yours, and "
         "`with_selector(..., shadow=True)` for your own, without changing whom it asks.",
     ]
-    return "\n\n".join(part.strip() for part in parts) + "\n"
+    return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
 
 def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:

@@ -13,7 +13,7 @@ import numpy as np
 
 from enlist.data import Dataset, Samples
 from enlist.runs.columns import SCORED
-from enlist.runs.scores import comparison_rows
+from enlist.runs.comparing import comparison_rows
 from enlist.runs.tables import read_run
 from enlist.simulation import Config, Population, Simulation, build, load
 from enlist.simulation.comparison import Comparison
@@ -90,7 +90,7 @@ def long_run() -> Part:
         data={"clients": 200, "partition": "iid"},
         availability="diurnal",
         failures={"crash": 0.05},
-        rounds={"rounds": 1000, "k": 10, "over_commit": 1.3, "late": "use", "deadline": 3.0},
+        rounds={"rounds": 1000, "k": 10, "over_commit": 1.3, "late": "merge", "deadline": 3.0},
         training={"batch": 10},
         evaluation={"every": 50},
     )

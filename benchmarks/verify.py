@@ -28,7 +28,7 @@ from benchmarks import chaos, flower_versions
 from benchmarks import hostile as attacks
 from benchmarks.selectors import footprint, measure
 from benchmarks.simulations import Part, learning, long_run, scale, selection
-from enlist.arena import Reward, Rules, Scenario, Summary, Tournament, World, compare, play
+from enlist.arena import BSFLReward, Rules, Scenario, Summary, Tournament, World, compare, play
 from enlist.arena.compare import Results
 from enlist.testing import population, transcript
 
@@ -46,8 +46,8 @@ def regret() -> Part:
     lines, holds = [], True
     players = ("bsfl", "bsfl:paper", "cs-ucb", "random")
     for label, reward, judged in (
-        ("normalised", Reward(), "bsfl"),
-        ("printed", Reward(normalised=False), "bsfl:paper"),
+        ("normalised", BSFLReward(), "bsfl"),
+        ("printed", BSFLReward(normalised=False), "bsfl:paper"),
     ):
         settings = Tournament(players, "slow-minority", clients=20, k=5, rounds=20_000, seeds=20, reward=reward)
         results = compare(settings, jobs=os.cpu_count() or 1)

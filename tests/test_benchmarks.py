@@ -15,6 +15,8 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from benchmarks import chaos
 from benchmarks.oort_reference import PlainOort
+from benchmarks.pages import between
+from benchmarks.scaling import MANY, PARTS, Cost, Kind, Machine, _schedule, cost, line, needed, spread
 from benchmarks.selectors import footprint, measure, posterior_error
 
 
@@ -64,3 +66,42 @@ def test_trials_of_chaos_find_nothing(name: str) -> None:
 def test_a_trial_of_chaos_can_find_something(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enlist, "load", lambda folder: 1 / 0)
     assert chaos.attempt("damaged selector state", 11).endswith("ZeroDivisionError: division by zero")
+
+
+def test_what_is_computed_goes_between_its_marks(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("before\n<!-- sums -->\nold\n<!-- /sums -->\nafter\n")
+    between(page, "sums", ["new", "lines"])
+    assert page.read_text() == "before\n<!-- sums -->\nnew\nlines\n<!-- /sums -->\nafter\n"
+    with pytest.raises(ValueError, match="must hold the marks <!-- engines -->"):
+        between(page, "engines", [])
+
+
+def test_sums_of_scaling_by_hand() -> None:
+    assert _schedule([5.0, 4.0, 3.0, 3.0], 2) == 8.0
+    assert _schedule([5.0, 1.0], 64) == 5.0
+    assert line([MANY[0], MANY[1]]) == 10**7
+    machine = Machine(cores=2, memory=1e9, network=1e6)
+    rows = list(spread(machine, "run", 4, 3.0, Cost(0.1, model=10**6, workspace=0, adding=0.5), 4, 0.25))
+    one, eight, _ = (row.strip("| ").split(" | ") for row in rows)
+    assert one == ["run", "1", "2", "6.000", "0.000", "0.000", "2.000", "0.250", "8.250", PARTS[0]]
+    # Four workers on four of eight nodes: the model goes to three, and three of four updates come from there.
+    assert eight == ["run", "8", "4", "3.000", "3.000", "3.000", "2.000", "0.250", "11.250", PARTS[0]]
+
+
+def test_nodes_for_a_comparison_by_hand() -> None:
+    machine = Machine(cores=2, memory=1e9, network=1e6)
+    kind = Kind("cifar10", "resnet18", 10, epochs=1, rounds=36, k=10, clients=500, runs=1, settings={})
+    # 100 samples a client: 36 * 10 * 100 samples of a second are ten hours, two runs a day for each of two processors.
+    rows = list(needed(machine, [(kind, Cost(1.0, model=1, workspace=1, adding=0.0))]))
+    assert rows[-1] == "| cifar10, resnet18 | 10.0 | 7 | 25 | 125 |"
+    rows = list(needed(machine, [(kind, Cost(3.0, model=1, workspace=1, adding=0.0))]))
+    assert rows[-1] == "| cifar10, resnet18 | 30.0 | – | – | – |"
+
+
+def test_the_cost_of_a_model_is_measured() -> None:
+    found = cost({"name": "mlp", "hidden": [8]}, (5,), 3, batch=4)
+    assert found.model == 4 * (5 * 8 + 8 + 8 * 3 + 3)
+    assert found.sample > 0
+    assert found.adding > 0
+    assert found.workspace > 0

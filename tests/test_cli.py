@@ -170,13 +170,13 @@ def test_without_output_the_next_free_folder_is_taken(call, tmp_path):
 
 def test_options_reach_the_run(call, tmp_path):
     options = ["--selectors", " random , cs-ucb,", "--scenario", "uneven", "--reward", "printed", "--alpha", "3"]
-    more = ["--over-commit", "1.5", "--delay", "1", "--late", "await", "--output", "deep/er"]
+    more = ["--over-commit", "1.5", "--delay", "1", "--late", "learn", "--output", "deep/er"]
     code, _, error = call("arena", *SMALL, *options, *more)
     assert code == 0, error
     settings = json.loads((tmp_path / "deep" / "er" / "settings.json").read_text(encoding="utf-8"))
     assert settings["selectors"] == ["random", "cs-ucb"]
     assert (settings["scenario"], settings["over_commit"], settings["delay"]) == ("uneven", 1.5, 1)
-    assert settings["late"] == "await"
+    assert settings["late"] == "learn"
     assert settings["reward"] == {"alpha": 3.0, "beta": 1.0, "normalised": False, "by_size": False, "capped": False}
 
 
@@ -222,7 +222,7 @@ def refused(found, *parts):
         (["--scenario", "diurnall"], ["'diurnall'", "Did you mean 'diurnal'"]),
         (["--reward", "real"], ["reward", "'real'", "normalised", "printed"]),
         (["--regret", "real"], ["regret", "'real'", "hypervolume", "pseudo"]),
-        (["--late", "maybe"], ["late", "'maybe'", "await", "drop"]),
+        (["--late", "maybe"], ["late", "'maybe'", "learn", "drop"]),
         (["-k", "0"], ["k is 0", "at least 1"]),
         (["-k", "-3"], ["k is -3"]),
         (["--clients", "0"], ["clients is 0"]),

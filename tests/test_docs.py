@@ -20,6 +20,10 @@ def blocks(page: str, language: str) -> list[str]:
     return re.findall(rf"```{language}\n(.*?)```", (ROOT / page).read_text(), flags=re.S)
 
 
+def page(name: str) -> str:
+    return (ROOT / "docs" / name).read_text(encoding="utf-8")
+
+
 def run(code: str, folder: Path, path: str = "") -> str:
     environment = {**os.environ, "PYTHONPATH": path}
     done = subprocess.run(
@@ -30,25 +34,10 @@ def run(code: str, folder: Path, path: str = "") -> str:
 
 
 def test_readme_example_runs(tmp_path: Path) -> None:
-    code = blocks("README.md", "python")[1]
-    lines = [line for line in code.splitlines() if line.strip() and not line.startswith("import")]
-    assert len(lines) <= 15
+    code = blocks("README.md", "python")[0]
     shown = run(code, tmp_path)
     assert "Tempo('tempo', clients=1000, round=30)" in shown
     assert (tmp_path / "state" / "state.json").exists()
-
-
-def test_readme_compares_a_selector_of_ones_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    code = blocks("README.md", "python")[0]
-    assert "LossPerSecond" in code
-    monkeypatch.chdir(tmp_path)
-    namespace: dict[str, Any] = {"__name__": "__main__"}
-    pages: list[Any] = []
-    write = "enlist.simulation.results.write_report"
-    monkeypatch.setattr(write, lambda runs, place, *rest, **more: pages.append(place))
-    exec(code.replace("seeds=5", "seeds=1").replace('"rounds": 30', '"rounds": 2'), namespace)
-    assert sorted(namespace["result"].labels) == ["mild Oort", "mine", "oort", "random"]
-    assert pages == [Path("report.html")]
 
 
 def test_every_block_of_the_python_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,14 +66,26 @@ def test_every_block_of_the_guide_runs(tmp_path: Path) -> None:
         run(code, tmp_path)
 
 
-def test_readme_names_the_two_commands_and_every_selector() -> None:
+def test_numbers_of_the_readme_are_those_of_the_pages_that_measure_them() -> None:
     import enlist
 
-    text = (ROOT / "README.md").read_text()
-    assert "make demo" in text
-    assert "make test" in text
-    for name in enlist.names():
-        assert f"`{name}`" in text, f"README does not list {name}"
+    text = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert f"Enlist has {len(enlist.names())} selectors" in text
+    first, second = re.findall(r"^\| \S+ \| (\S+ \[[^\]]+\]) \|", page("ladder.md"), flags=re.M)[:2]
+    assert f"`tempo` is {first} times as fast" in text
+    assert f"the next method reaches {second}" in text
+    for name, took in re.findall(r"([\d.]+) ms with `(\w+)`", text):
+        assert re.search(rf"^\| {took} \|.*\| {re.escape(name)} \(", page("benchmarks.md"), flags=re.M), took
+    kills = re.findall(r"^\| kill of .* \| (\d+) \| (\d+) \|", page("reliability.md"), flags=re.M)
+    assert f"{sum(int(count) for count, _ in kills)} kills" in text
+    assert {wrong for _, wrong in kills} == {"0"}
+
+
+def test_the_page_of_selectors_lists_every_selector() -> None:
+    import enlist
+
+    table = page("selectors.md").partition("<!-- selectors -->")[2].partition("<!-- /selectors -->")[0]
+    assert re.findall(r"^\| \[`([\w-]+)`\]", table, flags=re.M) == list(enlist.names())
 
 
 def test_a_users_selector_is_found_and_passes_the_suite(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -41,3 +42,23 @@ def test_creating_every_selector_brings_in_nothing_heavy():
 def test_importing_takes_well_under_half_a_second():
     code = "import time; start = time.perf_counter(); import enlist; print(time.perf_counter() - start)"
     assert min(fresh(code) for _ in range(5)) < 0.5
+
+
+def test_a_run_imports_neither_statistics_nor_charts_nor_data_frames(tmp_path):
+    example = Path(__file__).parents[1] / "examples" / "quickstart.toml"
+    words = ["enlist", "run", str(example), "--set", "rounds.rounds=2", "--workers", "1", "--quiet"]
+    code = f"import json, sys; sys.argv = {[*words, '--output', str(tmp_path / 'run')]!r}; import enlist.cli as c\n"
+    code += "if __name__ == '__main__':\n try: c.main()\n except SystemExit as end: assert not end.code\n"
+    code += " print(json.dumps(sorted(sys.modules)))"
+    modules = set(fresh(code))
+    assert {"torch", "scipy.special", "enlist.training.engine"} <= modules
+    needless = {"scipy.stats", "scipy.optimize", "scipy.sparse", "scipy.fft", "scipy.cluster"}
+    needless |= {"sklearn", "pandas", "pyarrow", "altair", "vl_convert", "ray", "jsonschema", "enlist.report.charts"}
+    assert modules & needless == set()
+
+
+def test_the_server_that_starts_early_imports_what_workers_need():
+    from enlist.cli.run import TRAINING
+
+    crew = pytest.importorskip("enlist.training.crew")
+    assert TRAINING == crew.PRELOAD

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 import enlist
 
 # Modules of _internal stand here without that word: they have an order among themselves.
-ORDER = ["errors", "typing", "text", "locks", "checks", "settings", "importing", "streams", "statistics", "files"]
-ORDER += ["archives", "options", "sending"]
+ORDER = ["errors", "typing", "text", "locks", "checks", "aliases", "needs", "settings", "importing", "streams"]
+ORDER += ["statistics", "files", "archives", "options", "sending"]
 ORDER += ["clients", "privacy", "records", "state", "rounds", "storage", "methods", "contract"]
 ORDER += ["bandits", "selectors", "books", "testing", "engine", "arena", "runs", "report"]
 ORDER += ["data", "devices", "training", "simulation", "ladder", "personal", "studies", "flower", "ui", "cli"]
@@ -42,3 +43,21 @@ def test_layers() -> None:
         used = imported(ast.parse(path.read_text()))
         wrong += [f"{path.relative_to(root)} imports {name}" for name in used if name in after]
     assert not wrong
+
+
+def test_the_drawing_shows_every_layer_in_its_order() -> None:
+    text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
+    drawing = text.split("```\n+--")[1].split("```")[0]
+    boxes = " ".join(line[14:-1] for line in drawing.splitlines() if line.startswith("|") and "+- " not in line)
+    named = [word for word in re.findall(r"\w+", boxes.replace("; streams alone is public", "")) if word in ORDER]
+    assert named == ORDER
+
+
+def test_no_two_classes_have_one_name() -> None:
+    root = Path(enlist.__file__).parent
+    places: dict[str, list[str]] = {}
+    for path in root.rglob("*.py"):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef):
+                places.setdefault(node.name, []).append(path.relative_to(root).as_posix())
+    assert not {name: found for name, found in places.items() if len(found) > 1}

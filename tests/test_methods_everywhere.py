@@ -18,7 +18,7 @@ import enlist
 import enlist.testing
 from enlist import Method, selectors
 from enlist._internal.sending import packed
-from enlist.arena import Reward, World, scenario
+from enlist.arena import BSFLReward, World, scenario
 from enlist.arena import Tournament as Match
 from enlist.arena import compare as play
 from enlist.arena.compare import save
@@ -94,7 +94,7 @@ PLACES: dict[str, Callable[[Any], Selector[Any, Any]]] = {
     "replace": lambda given: simulated(SMALL.replace(selector=given)),
     "with_method": lambda given: simulated(SMALL.with_method(given)),
     "Simulation": simulated_with,
-    "arena": lambda given: make(given, World(scenario("alike"), 8, 5, 1), Reward(), 1),
+    "arena": lambda given: make(given, World(scenario("alike"), 8, 5, 1), BSFLReward(), 1),
     "Flower": lambda given: Source.of(given, None, None, 0).create(CLIENTS),
 }
 

@@ -176,6 +176,7 @@ def test_growth_by_hand() -> None:
     assert tempo_regret.verdict(root) == "between"
 
 
+@pytest.mark.verify
 def test_the_whole_page_from_the_ladder_and_back(tmp_path: Path) -> None:
     """Every variant on a tiny rung; a second call runs nothing again and gives the same page."""
     config = Config(

@@ -89,7 +89,7 @@ def test_everything_at_once(tmp_path: Path) -> None:
 
 
 def test_books_are_shared_together_with_their_selector() -> None:
-    books = Books(enlist.create("cs-ucb", population(60), seed=1, max_open=THREADS * ROUNDS), late="await")
+    books = Books(enlist.create("cs-ucb", population(60), seed=1, max_open=THREADS * ROUNDS), late="learn")
 
     def work(thread: int) -> None:
         for _ in range(ROUNDS // 4):

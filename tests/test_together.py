@@ -7,12 +7,12 @@ import pytest
 
 import enlist
 from enlist import Books, Feedback, Outcome
-from enlist.arena import Match, Reward, Rules, Scenario, World
+from enlist.arena import BSFLReward, Match, Rules, Scenario, World
 from enlist.books import replay
 
 ROUNDS = 60
 CLIENTS = 24
-RULES = Rules(k=4, over_commit=1.5, delay=2, late="await")
+RULES = Rules(k=4, over_commit=1.5, delay=2, late="learn")
 WORLDS = {
     kind: Scenario(
         latency="lognormal",
@@ -45,7 +45,7 @@ class Measuring(Books):
 def start(name, kind, log=None):
     world = World(WORLDS[kind], CLIENTS, ROUNDS, seed=6)
     selector = enlist.create(name, world.clients(), seed=3, max_open=MAX_OPEN)
-    match = Match(selector, world, RULES, Reward())
+    match = Match(selector, world, RULES, BSFLReward())
     match.books = Measuring(selector, late=RULES.late, log=log)
     return match
 

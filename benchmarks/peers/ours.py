@@ -44,7 +44,7 @@ def main() -> None:
             start = time.perf_counter()
             record = simulation.step()
             spent = time.perf_counter() - start
-            samples = sum(row.get("samples", 0.0) for row in record.participations)
+            samples = sum(row.get("num_examples", 0.0) for row in record.participations)
             seconds.append(spent * COHORT * 120 / samples)  # clients of unequal size: as if the round had the mean size
         return seconds
 
