@@ -14,12 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import enlist.personal.config as personal
 from enlist._internal.archives import read_arrays
 from enlist._internal.options import Options
 from enlist.cli import main, no_memory
 from enlist.data import FromFile
 from enlist.errors import EnlistError, InputError
+from enlist.personal import PersonalConfig
 from enlist.simulation import Config, Simulation, load
 from enlist.streams import Streams
 from enlist.training.models.base import MOST_PARAMETERS, check_size
@@ -68,7 +68,7 @@ def table(path: Key, value: Any) -> Any:
     return {**extra, key: table(rest, value)} if key else [table(rest, value)] * extra
 
 
-@pytest.mark.parametrize("kind", [Config, personal.Config], ids=["simulation", "personal"])
+@pytest.mark.parametrize("kind", [Config, PersonalConfig], ids=["simulation", "personal"])
 def test_every_number_is_taken_or_refused(kind: type[Options]) -> None:
     schema = kind.model_json_schema()
     keys = list(numeric_keys(schema, schema["$defs"]))
