@@ -62,18 +62,23 @@ class MLP(ModelOptions):
 
     >>> sum(parameter.numel() for parameter in MLP(hidden=(5,)).build((3,), 2).parameters())  # 3*5 + 5 + 5*2 + 2
     32
+    >>> [type(layer).__name__ for layer in MLP(hidden=(5,), dropout=0.5).build((3,), 2)]
+    ['Flatten', 'Linear', 'ReLU', 'Dropout', 'Linear']
     """
 
     name: Literal["mlp"] = "mlp"
     hidden: tuple[Width, ...] = pydantic.Field((200,), description="Neurons of each hidden layer.")
+    dropout: float = pydantic.Field(0.0, ge=0, lt=1, description="Share of values dropped after each hidden layer.")
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Flatten, then linear layers with ReLU between them."""
+        """Flatten, then linear layers with ReLU between them, and dropout if asked for."""
         sizes = [inputs(shape), *self.hidden, outputs(classes)]
         layers: list[nn.Module] = [nn.Flatten()]
-        for left, right in itertools.pairwise(sizes):
+        for left, right in itertools.pairwise(sizes[:-1]):
             layers += [nn.Linear(left, right), nn.ReLU()]
-        return nn.Sequential(*layers[:-1])
+            if self.dropout:
+                layers.append(nn.Dropout(self.dropout))
+        return nn.Sequential(*layers, nn.Linear(sizes[-2], sizes[-1]))
 
 
 class Thesis(ModelOptions):
