@@ -1,16 +1,18 @@
 """Dense models: linear and logistic regression, the multilayer perceptron, and the network of the MAB-FL thesis.
 
-The first three are plain `nn.Sequential` modules of linear layers and ReLU, which the engine can train many at once.
+The first three are plain `nn.Sequential` modules of linear layers and ReLU, which the engine can train many at once,
+unless they have dropout.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pydantic
 from torch import nn
 
+from enlist._internal.options import GrownOptions
 from enlist.errors import InputError
 from enlist.training.models.base import ModelOptions, inputs, outputs
 
@@ -57,7 +59,7 @@ class Logistic(ModelOptions):
         return nn.Sequential(nn.Flatten(), nn.Linear(inputs(shape), classes))
 
 
-class MLP(ModelOptions):
+class MLP(ModelOptions, GrownOptions):
     """Multilayer perceptron: linear layers with ReLU between them. The default is the 2NN's width of FedAvg's paper.
 
     >>> sum(parameter.numel() for parameter in MLP(hidden=(5,)).build((3,), 2).parameters())  # 3*5 + 5 + 5*2 + 2
@@ -65,6 +67,8 @@ class MLP(ModelOptions):
     >>> [type(layer).__name__ for layer in MLP(hidden=(5,), dropout=0.5).build((3,), 2)]
     ['Flatten', 'Linear', 'ReLU', 'Dropout', 'Linear']
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     name: Literal["mlp"] = "mlp"
     hidden: tuple[Width, ...] = pydantic.Field((200,), description="Neurons of each hidden layer.")
