@@ -25,7 +25,7 @@ from enlist.flower import keys
 from enlist.flower.grid import SHORTEST_POLL
 from enlist.flower.replies.updates import Weighting, checked_weighting
 
-OWN_KEYS = (*keys.CLAIMS, "seconds", "round.accuracy", "round.loss")
+OWN_KEYS = (*keys.CLAIMS, "seconds", "battery_left", "round.accuracy", "round.loss")
 
 Policy = Callable[[int, Sequence[FloatArray]], float]
 """(number of the round, latencies of recent rounds, newest last) -> seconds. Who was late counts as the time waited."""
