@@ -118,6 +118,16 @@ def test_updates_are_measured_if_the_selector_needs_them(mode: dict[str, Any]) -
     np.testing.assert_allclose(sketches / np.array(NODES)[:, None], np.tile(sketches[0] / 11.0, (4, 1)), atol=1e-9)
 
 
+def test_the_size_of_a_sketch_is_a_setting(tmp_path: Path) -> None:
+    for rounds in (1, 2):  # the second start continues the first
+        wrapped = run(FakeGrid(NODES, behaving(train)), rounds, "divfl", k=2, sketch=100, folder=tmp_path / "run")
+    assert wrapped.selector.state.values.shape == (4, 100)
+    assert (wrapped.selector.state.values != 0).any()
+    assert '"sketch": 100' in (tmp_path / "run" / "config.json").read_text()
+    with pytest.raises(InputError, match="sketch is 0"):
+        run(FakeGrid(NODES, behaving(train)), 1, "divfl", k=2, sketch=0)
+
+
 def uneven(message: Message) -> FakeReply:
     """Of 12 nodes two are slower than a round, one fails, and one is lost."""
     node = node_of(message)

@@ -19,7 +19,7 @@ from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
 from enlist.flower.nodes import NodeTable, matching, other_classes, without_ids
-from enlist.flower.replies.reply import MEASURED, REASON, SKETCH_NUMBERS, Introduction, Reply
+from enlist.flower.replies.reply import MEASURED, REASON, Introduction, Reply
 from enlist.flower.replies.trust import COLUMNS, WINDOW, Claims, resting
 from enlist.flower.selector import FunctionSelector, SelectorSource
 from enlist.flower.terms import RECENT_ROUNDS
@@ -325,7 +325,8 @@ class FlowerFederation:
         if "update_norm" in self.source.needs:
             columns["update_norm"] = np.array([reply.update_norm for reply in done])
         if "update" in self.source.needs:
-            unknown = np.full(SKETCH_NUMBERS, np.nan)  # of a late reply whose model is no longer kept
+            known = next((reply.sketch for reply in done if reply.sketch is not None), np.zeros(1))
+            unknown = np.full_like(known, np.nan)  # of a late reply whose model is no longer kept
             columns["update"] = np.stack([unknown if reply.sketch is None else reply.sketch for reply in done])
         return clients, columns
 

@@ -38,9 +38,6 @@ LONGEST_NAME = 200
 MEASURED = frozenset({"update", "update_norm"})
 """Columns of `Feedback` that the server computes from updates, if the selector needs them."""
 
-SKETCH_NUMBERS = 64
-"""Numbers of the sketch of an update, as in the simulator."""
-
 
 @dataclasses.dataclass(eq=False)
 class Instruction:
