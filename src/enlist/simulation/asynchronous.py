@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from enlist.errors import InputError
 from enlist.records import Outcome, Selection
+from enlist.runs.reasons import reasons_of
 from enlist.simulation.protocols import AsynchronousProtocol, Versions
 from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.round.evaluating import evaluate
@@ -82,7 +83,7 @@ class Asynchronous:
         row = step.row(measured, self.clients.model_bytes, joules)
         state.memory = self.versions.kept({event.round for event in state.queue})
         selection = step.selection()
-        reasons = selection.terms if config.evaluation.reasons else None
+        reasons = reasons_of(selection) if config.evaluation.reasons else None
         return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
 
     def _gather(self, step: ServerStep) -> None:
