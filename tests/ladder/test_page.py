@@ -55,7 +55,7 @@ def test_the_oracle_is_the_ceiling_and_no_contestant() -> None:
 
 def test_the_page_explains_itself() -> None:
     text = oracle_board().markdown()
-    assert "Seeds 0 to 4 are\nthere to develop" in text
+    assert "Seeds 0 to 4 are for\ndevelopment" in text
     assert "| silos | Few. | fashion-mnist | 12 | 4 | 70.0 % | oort, 2.00 |" in text
     assert "| users |  | fashion-mnist | natural |" in text
     assert "| oort | 2.00 | 2.00 |" in text
