@@ -209,7 +209,7 @@ def test_fresh_losses_are_claims_too() -> None:
     for tables in ([], [FalseReport(clients=CLIENTS, factor=7.0)]):
         with Simulation(config(**settings).model_copy(update={"hostile": tuple(tables)})) as simulation:
             simulation.state.round = 1
-            found.append(simulation.clients.claimed("loss", simulation._losses(np.arange(10)), np.arange(10), 1))
+            found.append(simulation.clients.claimed("loss", simulation.updates.losses(np.arange(10)), np.arange(10), 1))
     factors = np.where(np.isin(np.arange(10), CLIENTS), 7.0, 1.0)
     np.testing.assert_allclose(found[1], factors * found[0])
 
