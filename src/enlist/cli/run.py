@@ -32,7 +32,7 @@ EngineName = Annotated[
         "'ray?gpus=0.25'; see docs/scaling.md.",
     ),
 ]
-TRAINING = "enlist.training.crew"
+TRAINING = "enlist.training.local_workers"
 """What training workers import; importing it here would import PyTorch."""
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 LEGEND: Legend = (
