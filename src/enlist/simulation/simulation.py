@@ -32,6 +32,7 @@ from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import BestModel, Evaluator
+from enlist.simulation.loop import do_rounds
 from enlist.simulation.oracle import Omniscient, SimulatedTruth
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import Arrivals, Merge, PendingClient, Protocol, RoundContext, protocol
@@ -161,12 +162,7 @@ class Simulation:
         try:
             self.driver.check_log()
             with one_thread(), one_core():
-                for callback in self.callbacks:
-                    callback.on_start(self)
-                while not self.finished and not self.stopping:
-                    record = self.step()
-                    for callback in self.callbacks:
-                        callback.on_round(self, record)
+                do_rounds(self, self.callbacks)
                 result = self.result()
                 self.trainer.catch_up()
                 for callback in self.callbacks:
