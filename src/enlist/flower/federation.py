@@ -178,9 +178,8 @@ class FlowerFederation:
         assert self.books is not None
         here = self.nodes.positions(online)
         left_alone = self._left_alone(here, busy, k if step is None else max(k, step[1]))
-        alone = step is not None
         selection = self.books.ask(
-            here, k, now=now, deadline=deadline, busy=left_alone, enough=enough, asynchronous=alone
+            here, k, now=now, deadline=deadline, busy=left_alone, enough=enough, asynchronous=step is not None
         )
         if step is not None and self.step == step[0] and self.asked:
             self.asked[-1] = np.concatenate([self.asked[-1], selection.clients])
@@ -308,9 +307,8 @@ class FlowerFederation:
         latency = np.array([reply.latency for reply in done])
         self.claims.note("latency", clients, latency)
         slowed = np.minimum(self.claims.cut("latency", latency, self.quantile), deadline)
-        columns = {"latency": np.where(latency <= deadline, slowed, latency)}
-        if np.isnan(latency).any():  # nobody has measured it
-            columns = {}
+        unmeasured = np.isnan(latency).any()
+        columns = {} if unmeasured else {"latency": np.where(latency <= deadline, slowed, latency)}
         for name in COLUMNS:
             values = np.array([reply.claims.get(name, math.nan) for reply in done])
             if np.isnan(values).all() and name not in self.source.needs:
@@ -338,7 +336,6 @@ class FlowerFederation:
                 f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round {number} "
                 f"carries it; {keys.way_to_send(need)}."
             )
-
         for need in sorted(self.source.needs & MEASURED - self.seen):
             if all(math.isnan(reply.update_norm) for reply in done):
                 raise MissingColumnError(
