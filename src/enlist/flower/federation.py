@@ -19,7 +19,7 @@ from enlist.contract import Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import keys
 from enlist.flower.nodes import NodeTable, matching, other_classes, without_ids
-from enlist.flower.replies.reply import MEASURED, REASON, SKETCH_NUMBERS, Introduction, Reply
+from enlist.flower.replies.reply import MEASURED, REASON, Introduction, Reply
 from enlist.flower.replies.trust import COLUMNS, WINDOW, Claims, resting
 from enlist.flower.selector import FunctionSelector, SelectorSource
 from enlist.flower.terms import RECENT_ROUNDS
@@ -103,6 +103,10 @@ class FlowerFederation:
             self.books.log = log
 
     @property
+    def _context(self) -> dict[str, FloatArray] | None:
+        return self.claims.context(self.source.needs)
+
+    @property
     def wanted(self) -> set[str]:
         """Columns of `Clients` that the selector cannot do without."""
         return {need.removeprefix("clients.") for need in self.source.needs if need.startswith("clients.")}
@@ -178,9 +182,8 @@ class FlowerFederation:
         assert self.books is not None
         here = self.nodes.positions(online)
         left_alone = self._left_alone(here, busy, k if step is None else max(k, step[1]))
-        selection = self.books.ask(
-            here, k, now=now, deadline=deadline, busy=left_alone, enough=enough, asynchronous=step is not None
-        )
+        terms: dict[str, Any] = {"deadline": deadline, "enough": enough, "asynchronous": step is not None}
+        selection = self.books.ask(here, k, now=now, busy=left_alone, context=self._context, **terms)
         if step is not None and self.step == step[0] and self.asked:
             self.asked[-1] = np.concatenate([self.asked[-1], selection.clients])
         else:
@@ -204,13 +207,15 @@ class FlowerFederation:
         assert self.books is not None
         self.asked = [*self.asked, wanted][-WINDOW:]
         here = self.nodes.positions(nodes)
-        return self.books.ask(here, len(here), now=now, deadline=deadline, busy=np.zeros(0, dtype=np.int64))
+        nobody = np.zeros(0, dtype=np.int64)
+        return self.books.ask(here, len(here), now=now, deadline=deadline, busy=nobody, context=self._context)
 
     def would_choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> IntArray:
         """Whom the selector would choose, without any trace of having been asked."""
         here = self.nodes.positions(online)
         twin = copy.deepcopy(self.selector)
-        return twin.ask(here, k, now=now, deadline=deadline, busy=self._left_alone(here, busy, k)).clients
+        left_alone = self._left_alone(here, busy, k)
+        return twin.ask(here, k, now=now, deadline=deadline, busy=left_alone, context=self._context).clients
 
     def settle(
         self,
@@ -309,6 +314,7 @@ class FlowerFederation:
         slowed = np.minimum(self.claims.cut("latency", latency, self.quantile), deadline)
         unmeasured = np.isnan(latency).any()
         columns = {} if unmeasured else {"latency": np.where(latency <= deadline, slowed, latency)}
+        self.claims.note("battery_left", clients, np.array([reply.battery_left for reply in done]))
         for name in COLUMNS:
             values = np.array([reply.claims.get(name, math.nan) for reply in done])
             if np.isnan(values).all() and name not in self.source.needs:
@@ -318,7 +324,8 @@ class FlowerFederation:
         if "update_norm" in self.source.needs:
             columns["update_norm"] = np.array([reply.update_norm for reply in done])
         if "update" in self.source.needs:
-            unknown = np.full(SKETCH_NUMBERS, np.nan)  # of a late reply whose model is no longer kept
+            known = next((reply.sketch for reply in done if reply.sketch is not None), np.zeros(1))
+            unknown = np.full_like(known, np.nan)  # of a late reply whose model is no longer kept
             columns["update"] = np.stack([unknown if reply.sketch is None else reply.sketch for reply in done])
         return clients, columns
 
@@ -390,7 +397,8 @@ class FlowerFederation:
         own = {name.removeprefix("nodes/"): value for name, value in arrays.items() if name.startswith("nodes/")}
         self.nodes = NodeTable.restored(own)
         self.claims = Claims.create(len(self.nodes.order))
-        self.claims.restore({name.removeprefix("claims/"): value for name, value in arrays.items()})
+        saved = {name.removeprefix("claims/"): value for name, value in arrays.items()}
+        self.claims.restore(dict(self.claims.leaves()) | saved)  # a claim that an older version did not know is unknown
         self.recent, self.asked = (
             np.split(arrays[name], np.cumsum(header[name])[:-1]) if header[name] else [] for name in ("recent", "asked")
         )

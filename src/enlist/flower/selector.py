@@ -204,6 +204,11 @@ def _check_measured(name: str, needs: frozenset[str]) -> None:
             f"selector '{name}' needs contribution, what each update does for the loss on the server's data, and here "
             "nobody measures it; choose another selector, or simulate the federation: enlist.simulation does."
         )
+    for need in sorted(need for need in needs if need.startswith("context.") and need != "context.battery"):
+        raise MissingColumnError(
+            f"selector '{name}' needs {need} with every ask, and of what changes Flower's clients tell only the "
+            "battery (client.reply(..., battery_left=...)); choose another selector, or simulate the federation."
+        )
 
 
 def _probed(

@@ -10,6 +10,7 @@ import math
 
 from enlist.errors import InputError
 from enlist.records import Outcome, Selection
+from enlist.runs.reasons import reasons_of
 from enlist.simulation.evaluation import Evaluator
 from enlist.simulation.protocols import AsynchronousProtocol, Versions
 from enlist.simulation.round.clock import Event, Kind
@@ -81,7 +82,7 @@ class Asynchronous:
         row = step.row(measured, self.clients.model_bytes, joules)
         state.memory = self.versions.kept({event.round for event in state.queue})
         selection = step.selection()
-        reasons = selection.terms if config.evaluation.reasons else None
+        reasons = reasons_of(selection) if config.evaluation.reasons else None
         return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
 
     def _gather(self, step: ServerStep) -> None:

@@ -27,6 +27,7 @@ from enlist.engine import Engine, one_core
 from enlist.records import Outcome, Selection
 from enlist.runs.checkpoints import snapshot
 from enlist.runs.folder import Saves
+from enlist.runs.reasons import reasons_of
 from enlist.selectors import AnyMethod
 from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.callbacks import Callback, Checkpoint
@@ -244,7 +245,7 @@ class Simulation:
         models = (len(picked) + looked_at, len(received.reports) + len(received.late))
         row = rows.round(start, int(available.sum()), measured, self.clients.model_bytes, *models)
         participations = rows.asked(merge.weights) + rows.arrived(merge.late_weights)
-        reasons = picked.terms if self.config.evaluation.reasons else None
+        reasons = reasons_of(picked) if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
 
     def result(self) -> dict[str, Any]:

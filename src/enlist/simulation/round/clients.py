@@ -62,6 +62,11 @@ class SimulatedClients:
         """Seconds that each client is expected to take, (N,)."""
         return self.population.devices.expected(self.population.work, self.model_bytes).total
 
+    def bandwidth(self, round: int, now: float) -> FloatArray:
+        """Bytes per second that each client can receive on average, less where it has become slower, (N,)."""
+        usual = np.minimum(125.0 * self.population.devices.bandwidth, checks.MOST)  # of kbit/s; infinite if it is free
+        return usual / self.drift.slowness(np.arange(len(self)), round, now) if self.drift else usual
+
     def online(self, round: int, now: float, members: int) -> BoolArray:
         """Who of the members is online and has not left, (members,)."""
         online = self.population.availability.online(now)[:members].copy()

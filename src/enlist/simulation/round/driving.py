@@ -153,11 +153,15 @@ class Driver:
         return self.clients.schedule(picked, self.state.memory.asked_in(picked.round), left)
 
     def _context(self) -> dict[str, FloatArray] | None:
-        """What is left in the batteries, for a selector that goes by it."""
-        batteries = self.state.batteries
-        if batteries is None or not self.state.selector.needs & {"clients.battery", "context.battery"}:
-            return None
-        return {"battery": batteries.at(self.state.now)[: self.state.members]}
+        """What changes from round to round, of that what the selector goes by."""
+        state, needs, found = self.state, self.state.selector.needs, {}
+        if state.batteries is not None and needs & {"clients.battery", "context.battery"}:
+            found["battery"] = state.batteries.at(state.now)
+        if state.batteries is not None and "context.charging" in needs:
+            found["charging"] = state.batteries.charging(state.now).astype(float)
+        if "context.bandwidth" in needs:
+            found["bandwidth"] = self.clients.bandwidth(state.round, state.now)
+        return {name: values[: state.members] for name, values in found.items()} or None
 
     def _window(self) -> float:
         """Seconds that a round is expected to take."""

@@ -43,7 +43,8 @@ class Updates:
     ) -> None:
         self.clients, self.trainer, self.protocol, self.state = clients, trainer, protocol, state
         needs = state.selector.needs
-        self.sketch = Sketch(self.server.layout.size, clients.streams) if "update" in needs else None
+        numbers = clients.config.server.sketch
+        self.sketch = Sketch(self.server.layout.size, clients.streams, numbers) if "update" in needs else None
         self.described = bool(needs & {"update", "update_norm"})
         self.contributions = Contributions(trainer, state, clients.streams) if "contribution" in needs else None
 
