@@ -83,7 +83,7 @@ class RoundContext:
         Running mean of the durations of rounds; NaN before the first has ended.
     expected : array of shape (N,)
         Seconds that each client is expected to take.
-    under_way : sequence of UnderWay
+    under_way : sequence of PendingClient
         Clients of earlier rounds that have not replied.
     joined : array
         Clients that joined in this round.
