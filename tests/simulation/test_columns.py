@@ -111,8 +111,8 @@ def test_half_the_work_takes_half_the_time_and_half_the_steps():
         with Simulation(config, kind) as simulation:
             rows[kind] = simulation.step().participations
             asked = simulation.selector.ask(k=3)
-            share = [simulation.clients.share(asked, client) for client in range(3)]
-            steps[kind] = [task.steps for task in simulation.clients.tasks(np.arange(3), asked, share, [0] * 3)]
+            share = [simulation.clients.share(asked, 1, client) for client in range(3)]
+            steps[kind] = [task.steps for task in simulation.clients.tasks(np.arange(3), asked, 1, share, [0] * 3)]
     for place, share in ((0, 1.0), (1, 0.5), (2, 1.0)):
         assert rows[Halving][place]["compute"] == pytest.approx(share * rows[Weighing][place]["compute"])
     assert steps[Halving][0] == steps[Weighing][0]

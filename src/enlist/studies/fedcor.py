@@ -16,7 +16,7 @@ from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET
 from enlist.studies.parts import Parts
 from enlist.studies.results import Results
 from enlist.studies.rules import Contrast
-from enlist.studies.study import Experiment, Figure, Scale, Study, Table, possible
+from enlist.studies.study import Experiment, Figure, Scale, Study
 
 CLIENTS, K = 100, 5
 PARTITIONS: dict[str, dict[str, Any]] = {
@@ -73,20 +73,7 @@ def figures(results: Results) -> Sequence[Figure]:
     >>> figures(Results({}))
     []
     """
-    makers = [
-        lambda found: GRID.curves(found, "accuracy", "Test accuracy"),
-        lambda found: GRID.curves(found, "loss", "Test loss"),
-    ]
-    return possible(makers, results)
-
-
-def tables(results: Results) -> Sequence[Table]:
-    """The table of methods, if all experiments are there.
-
-    >>> tables(Results({}))
-    []
-    """
-    return possible([GRID.table], results)
+    return GRID.figures(results)
 
 
 def fastest(place: str) -> Contrast:
@@ -146,7 +133,7 @@ STUDY = Study(
     },
     experiments=experiments,
     figures=figures,
-    tables=tables,
+    tables=GRID.tables,
     claims=(
         claim(
             "fastest",

@@ -170,7 +170,7 @@ class GridTraining:
         if first is None or self.looked:
             return
         self.looked = True
-        for lacking in self.federation.lacking(first):
+        for lacking in self.federation.needs.lacking(first):
             text = (
                 "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
             )
