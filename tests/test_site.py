@@ -125,7 +125,7 @@ def test_code_of_the_first_pages_runs(page: str, tmp_path: Path, monkeypatch: py
     """As it stands there, only shorter: one seed, few rounds."""
     text = (site.DOCS / f"{page}.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("enlist.simulation.results.write_report", lambda runs, place, *rest, **more: place)
+    monkeypatch.setattr("enlist.report.runs.write_report", lambda runs, place, *rest, **more: place)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     codes = re.findall(r"```python\n(.*?)```", text, flags=re.S)
     assert codes or page == "first-comparison"

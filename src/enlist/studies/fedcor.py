@@ -10,8 +10,8 @@ from typing import Any
 
 from enlist.studies.claims import Claim
 from enlist.studies.further import replicated
-from enlist.studies.grids import Grid, dataset
-from enlist.studies.margins import POINT, TENTH, Margin
+from enlist.studies.grids import FIRST, Grid, dataset
+from enlist.studies.margins import POINT, Margin, nearly
 from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET
 from enlist.studies.parts import Parts
 from enlist.studies.results import Results
@@ -35,6 +35,7 @@ WEIGHT_DECAY, DROPOUT = 1e-4, 0.5
 """Defaults of the authors' public code (`--reg`, and the network's dropout), which their commands leave alone."""
 LEAST, MOST = 1.34, 1.99
 """What the abstract says of Fashion-MNIST: convergence rates better by 34 % to 99 % than the best of the others."""
+CLOSE = nearly(LEAST - 1.0, "34 %")
 MARGINAL = Margin(LEAST - 1.0, "less than the least improvement that the paper reports of its own method, 34 %")
 
 
@@ -91,13 +92,13 @@ def tables(results: Results) -> Sequence[Table]:
 def fastest(place: str) -> Contrast:
     """FedCor needs the fewest rounds to random's target."""
     own, *others = (GRID.arm(place, method) for method in ("fedcor", *RIVALS))
-    return Contrast("leads", ROUNDS_TO_TARGET, own, others, TENTH, baseline=others[0], claimed=LEAST)
+    return Contrast("leads", ROUNDS_TO_TARGET, own, others, CLOSE, baseline=others[0], claimed=LEAST)
 
 
-def against_random(place: str, method: str = "fedcor", claimed: float | None = LEAST) -> Contrast:
-    """A method needs fewer rounds than random selection."""
-    own, base = (GRID.arm(place, each) for each in (method, "random"))
-    return Contrast("greater", ROUNDS_TO_TARGET, own, [base], TENTH, claimed=claimed)
+def against_random(place: str) -> Contrast:
+    """FedCor needs fewer rounds than random selection."""
+    own, base = (GRID.arm(place, each) for each in ("fedcor", "random"))
+    return Contrast("greater", ROUNDS_TO_TARGET, own, [base], CLOSE, claimed=LEAST)
 
 
 def like_random(place: str, method: str) -> Contrast:
@@ -124,7 +125,8 @@ STUDY = Study(
     about="100 equal clients hold samples of few classes (two shards, one shard, or Dirichlet 0.2); 5 are asked in a "
     "round. FedCor learns how the losses of clients change together, and asks those that tell most of all. Clients, "
     "data, model, batch, epochs, learning rate and weight decay are those of the authors' public commands; the number "
-    "of rounds is ours, the paper's tables are not at hand, and the claims are those of its abstract.",
+    "of rounds is ours, the paper's tables are not at hand, and the claims are those of its abstract. "
+    f"Seeds begin at {FIRST}: nothing was chosen on them.",
     scales={
         "smoke": Scale(
             "smoke", 2, {"dataset": "digits", "rounds": 20, "every": 2, "lr": 0.05, "seconds": 0.5}, "a check"

@@ -58,7 +58,7 @@ class Measure:
         >>> FINAL_ACCURACY.shown(0.02), ROUNDS_TO_TARGET.shown(1.1)
         ('2 points', '1.1 times')
         """
-        one = number * self.scale == 1.0 and len(self.unit) > 2  # "1 point", but "1 ms"
+        one = abs(number * self.scale) == 1.0 and len(self.unit) > 2  # "1 point", but "1 ms"
         unit = "times" if self.ratio else self.unit.removesuffix("s") if one else self.unit
         return f"{number * self.scale:g} {unit}".rstrip()
 

@@ -20,7 +20,7 @@ NO_VERDICT = "no verdict"
 
 JOINING = (
     "A claim of several parts is reproduced if all of them are, not reproduced if none is even partly, and partly "
-    "otherwise."
+    "otherwise; parts that are not testable here do not count."
 )
 
 

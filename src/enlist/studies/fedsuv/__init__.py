@@ -2,7 +2,7 @@
 
 settings.py      what the paper prints, methods, tasks, regimes, scales
 experiments.py   what is run; process.py the paper's selection process and the bounds of its theorems
-rules.py         the numbers that claims compare, and two odd rules
+rules.py         the numbers that claims compare, and one odd rule
 claims.py        what the paper says, each with its rule
 figures.py       pictures and tables
 """
