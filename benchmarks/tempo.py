@@ -337,11 +337,11 @@ def what_follows(found: Mapping[str, Change], labels: Sequence[str], kind: str) 
     known = [found[label] for label in labels if label in found]
     said = []
     ranked = sorted(known, key=lambda one: one.overall.mean)
-    for effect, verb in (("costs", "costs"), ("gains", "would gain")):
+    for effect, verb, there in (("costs", "costs", "most"), ("gains", "would gain", "least")):
         members = [one for one in ranked if one.effect == effect]
         if members:
             shown = [
-                f"“{one.label}” {verb} {abs(100.0 * (one.overall.mean - 1.0)):.1f} % (most on {one.worst}, "
+                f"“{one.label}” {verb} {abs(100.0 * (one.overall.mean - 1.0)):.1f} % ({there} on {one.worst}, "
                 f"{percent(one.speed[one.worst])})"
                 for one in members
             ]
