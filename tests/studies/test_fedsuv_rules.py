@@ -33,8 +33,8 @@ from enlist.studies.fedsuv.rules import (
 )
 from enlist.studies.fedsuv.settings import AVERAGING, FEDSUV, RIVALS, TASKS, YOGI
 from enlist.studies.measures import ROUNDS_TO_TARGET, Measure
-from enlist.studies.results import Results
 from enlist.studies.parts import Largest
+from enlist.studies.results import Results
 from enlist.studies.rules import Arm, Contrast
 
 sys.path.insert(0, str(Path(__file__).parent))

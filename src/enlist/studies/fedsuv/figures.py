@@ -85,10 +85,10 @@ def _curve(results: Results, key: str, axis: str) -> Rows:
     known = np.unique(np.append(known[:: max(len(known) // POINTS, 1)], known[-1]))
     label = LABELS[key.rpartition("/")[2]]
     if axis == "round":
-        return along((known + 1).astype(np.float64), accuracy[:, known], label)
+        return along((known + 1).astype(np.float64), accuracy[:, known], label, share=True)
     hours = np.linspace(end[:, known[0]].max(), end[:, known[-1]].min(), POINTS)
     values = [np.interp(hours, own[known], curve[known]) for own, curve in zip(end, accuracy, strict=True)]
-    return along(hours, np.array(values), label)
+    return along(hours, np.array(values), label, share=True)
 
 
 def _panels(results: Results, methods: Sequence[str], axis: str, words: str) -> list[Panel]:
@@ -126,7 +126,7 @@ def _in_time(results: Results) -> Figure:
 def _smoothed(values: FloatArray, label: str) -> Rows:
     window = min(SMOOTH, values.shape[1])
     smooth = np.array([np.convolve(row, np.ones(window) / window, mode="valid") for row in values])
-    return along(np.arange(window, values.shape[1] + 1.0), smooth, label)
+    return along(np.arange(window, values.shape[1] + 1.0), smooth, label, share=True)
 
 
 def _summary(name: str, found: Summary, series: str = "") -> dict[str, Any]:
@@ -171,7 +171,7 @@ def _coverage(results: Results) -> Figure:
     for noise in NOISES:
         covered, rows = results[f"process/{noise:g}/{FEDSUV}"].column("covered"), []
         for place, name in enumerate(("validity", "utility", "both")):
-            rows += along(np.arange(1.0, covered.shape[1] + 1), covered[:, :, place], name)
+            rows += along(np.arange(1.0, covered.shape[1] + 1), covered[:, :, place], name, share=True)
         panels.append(Panel(f"noise {noise:g} on features", rows, "round", "share of clients"))
     title = "Clients whose truth lies in their intervals (Theorem 5.3)"
     colours = {"validity": "#0b6e99", "utility": "#e07a1f", "both": BOUND}
