@@ -103,11 +103,13 @@ def _panels(results: Results, methods: Sequence[str], axis: str, words: str) -> 
 
 
 def _convergence(results: Results, axis: str) -> Figure:
-    """Figs. 5 and 7 to 10; over virtual time, too."""
+    """What Figs. 5 and 7 to 10 show of the paper's five tasks, of those that were run; over virtual time, too."""
     words, name = ("round", "rounds") if axis == "round" else ("virtual hours", "virtual time")
-    title = f"Test accuracy over {name} (Figs. 5 and 7 to 10)"
+    own = {task for task, _ in _places(results)}
+    title = f"Test accuracy over {name} ({'' if own >= set(PRINTED) else 'after '}Figs. 5 and 7 to 10)"
+    others = "" if own >= set(PRINTED) else ' The figures show five tasks, which the scale "paper" runs.'
     chart = side_by_side(_panels(results, FIVE, axis, words), title, COLOURS, 2, 400, 230)
-    return Figure(f"05-convergence-{axis}", title, chart, OVER_SEEDS, highlight=axis == "round")
+    return Figure(f"05-convergence-{axis}", title, chart, f"{OVER_SEEDS}{others}", highlight=axis == "round")
 
 
 def _in_time(results: Results) -> Figure:
