@@ -133,7 +133,7 @@ def with_selector(
             raise InputError(
                 f"over_commit is {over_commit} and overcommit, its former spelling, {overcommit}; give one."
             )
-        aliases.say("overcommit=", "over_commit=")
+        aliases.warn("overcommit=", "over_commit=")
         over_commit = overcommit
     terms = Terms(
         k=k,

@@ -240,16 +240,12 @@ class UpdateMonitor:
 
 
 class RoundCounts(dict[str, int]):
-    """Counts of a round, by name; `asked` is the former spelling of `selected`.
-
-    >>> RoundCounts(selected=5)["asked"]
-    5
-    """
+    """Counts of a round, by name; `asked` is the former name of `selected`, and warns."""
 
     def __missing__(self, name: str) -> int:
         if name != "asked":
             raise KeyError(name)
-        aliases.say("counts['asked'] of a RoundResult", "counts['selected']")
+        aliases.warn("counts['asked'] of a RoundResult", "counts['selected']")
         return self["selected"]
 
 
