@@ -99,6 +99,9 @@ def test_every_extra_is_documented_and_tried() -> None:
     text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     assert [extra for extra in extras if f"`{extra}`" not in text] == []
     assert release.extras_of("ray,ui") == ["", "cli", "sim", "ui", "ray"]
+    (together,) = release.combinations("all")
+    assert {*together.split(",")} == extras
+    assert release.combinations("each") == ["", *sorted(extras, key=[*release.TRIALS].index), together]
 
 
 def test_continuous_integration_calls_the_makefile() -> None:
@@ -116,6 +119,7 @@ def test_continuous_integration_calls_the_makefile() -> None:
     assert set(called) <= targets
     assert {"lint", "types", "tests", "lowest", "docs", "package", "verify"} <= set(called)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"", "all"} < set(jobs["package"]["strategy"]["matrix"]["extras"])
     versions = [line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert jobs["tests"]["strategy"]["matrix"]["python"] == versions
 
