@@ -77,7 +77,7 @@ def test_the_version_is_the_same_everywhere() -> None:
     assert newest is not None
     assert newest[1] == enlist.__version__
     released = None if newest[2] == "unreleased" else newest[2]
-    assert cited.get("date-released", None) == (released and datetime.date.fromisoformat(released))
+    assert cited.get("date-released") == (released and datetime.date.fromisoformat(released))
 
 
 def test_names_in_the_changelog_can_be_imported() -> None:

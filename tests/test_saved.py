@@ -14,7 +14,7 @@ import pytest
 
 import enlist
 from enlist import studies
-from enlist.errors import EnlistError, InputError
+from enlist.errors import EnlistError
 from enlist.flower import replay
 from enlist.personal.after import every_target
 from enlist.personal.config import load as load_personal

@@ -48,7 +48,7 @@ def formerly(folder: Path) -> None:
 
 
 def test_the_former_words_are_the_same_federation_with_a_warning_each(tmp_path: Path) -> None:
-    with pytest.warns(DeprecationWarning) as warned:
+    with pytest.warns(DeprecationWarning, match="is deprecated") as warned:
         run(federation(), 4, "cs-ucb", folder=tmp_path / "former", **FORMER)
     run(federation(), 4, "cs-ucb", folder=tmp_path / "present", **PRESENT)
     for table in ("rounds.csv", "participations.csv", "config.json"):
@@ -65,7 +65,7 @@ def test_both_spellings_at_once_are_refused() -> None:
 
 
 def test_a_former_value_is_checked_like_a_present_one() -> None:
-    with pytest.warns(DeprecationWarning), pytest.raises(InputError, match=r"over_commit is 0\.5"):
+    with pytest.warns(DeprecationWarning, match="overcommit"), pytest.raises(InputError, match=r"over_commit is 0\.5"):
         selecting(federation(), overcommit=0.5)
 
 

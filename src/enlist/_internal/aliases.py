@@ -13,7 +13,7 @@ from enlist._internal import checks
 
 LOGGER = logging.getLogger("enlist")
 GOES_IN = "0.4"
-"""The version in which what is deprecated since 0.2 goes. docs/stability.md promises one minor version between the two."""
+"""The version in which names that 0.2 deprecates go; docs/stability.md promises one minor version in between."""
 
 LATE = ("drop", "learn", "merge")
 """What is done with replies that come too late: nothing; the selector learns from them; the model does, too."""
