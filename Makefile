@@ -48,11 +48,12 @@ bench: $(VENV)/.test
 evidence: $(VENV)/.test
 	$(BIN)/python -m benchmarks.evidence --output docs
 
-# Broken links, missing docstrings and anything that would be loaded from the network fail. Open build/site/index.html.
-docs: $(VENV)/.docs
+# Broken links, missing docstrings, anything that would be loaded from the network and a search that finds nothing fail. Open build/site/index.html.
+docs: $(VENV)/.docs chromium
 	$(BIN)/python -m tools.site
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=.:src $(BIN)/mkdocs build --quiet --strict -f build/mkdocs.yml
 	$(BIN)/python -m tools.site --finish build/site
+	$(BIN)/python -m tools.browse build/site
 
 chromium:
 	.ci/chromium

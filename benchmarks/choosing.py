@@ -85,7 +85,7 @@ def page(board: Leaderboard) -> str:
         "## When to take another one all the same",
         table(OTHERS),
         "`enlist compare CONFIG.toml --selectors tempo,random,...` answers it for a federation like yours, and "
-        "`with_selector(..., shadow=True)` for your own, without changing whom it asks.",
+        "`with_selector(..., shadow=True)` for your own, without changing whom it selects.",
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 

@@ -32,7 +32,7 @@ enlist ladder --selectors mine:LossPerSecond --published the same seeds as here,
 enlist ladder --selectors all --alone                    everybody, from scratch: takes an hour or more
 ```
 
-A selector of one's own is a class with two methods, here in `mine.py`:
+A selector of your own is a class with two methods, here in `mine.py`:
 
 ```python
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ import enlist
 
 @dataclass
 class Seen(enlist.State):
-    worth: np.ndarray = enlist.column(1e9)                        # who was never asked comes first
+    worth: np.ndarray = enlist.column(1e9)                        # clients that were never selected come first
 
 class LossPerSecond(enlist.Selector):
     State = Seen
@@ -55,7 +55,7 @@ class LossPerSecond(enlist.Selector):
         self.state.worth[told.clients] = np.nan_to_num(worth)     # NaN where a client was lost
 ```
 
-[write-a-selector.md](write-a-selector.md) goes on from there, and [simulation.md](simulation.md#the-ladder) has every
+[write-a-selector.md](write-a-selector.md) continues from there, and [simulation.md](simulation.md#the-ladder) has every
 option. To bring a selector into this table, run it on the published seeds, merge its folder with
 `python -m benchmarks.ladder FOLDER`, which also writes this page, and open a pull request."""
 BUDGET = """The budget of a rung is virtual time and rounds. If a run that never gets to the target counted with its own
