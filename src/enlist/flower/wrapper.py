@@ -90,8 +90,8 @@ def with_selector(
                 the selector needs to know more of them, or if one of them may be a client that is known already
     keys        the app's own keys in the MetricRecord for what Enlist looks for, as {"loss_rms": "train_loss"}
     clip        claims are cut at this quantile of what other clients claim; None believes everything that can be true
-    most_often  no client gets more than this many times an even share of the requests of the last 20 rounds, whatever it
-                claims; None sets no limit
+    most_often  no client gets more than this many times an even share of the requests of the last 20 rounds,
+                whatever it claims; None sets no limit
     folder      where tables and checkpoints are written; a run that is there already is continued. It lies outside the
                 app's own folder, which Flower sends to every node
     resume      True insists that `folder` holds a run, False that it does not

@@ -22,7 +22,7 @@ it takes to become as accurate as random selection becomes in the end. A speed-u
 SEEDS = """This is version {version} of rungs and seeds. The seeds here, {seeds}, are {kind}. Seeds {development} are
 there to develop and tune with, seeds {published} for publication: nothing is tuned on them."""
 RUN = """`enlist ladder` runs it. Results of many methods come with the package, so only what you name is run, and
-random, by which everybody is measured; the others stand beside it, marked.
+random, the baseline; the known results are shown beside them, marked.
 
 ```
 pip install "enlist[sim]"
