@@ -148,11 +148,7 @@ LONGEST_QUOTE = 80
 
 
 class NoUpdateError(EnlistError, RuntimeError):
-    """The model has not been updated for as many rounds as were agreed.
-
-    >>> issubclass(NoUpdateError, EnlistError)
-    True
-    """
+    """The model has not been updated for as many rounds as were agreed."""
 
 
 class UpdateMonitor:
