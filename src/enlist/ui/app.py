@@ -143,6 +143,9 @@ class Application:
         await self.watcher.refresh()
         id, _, name = request.path_params["path"].rpartition("/")
         item = self.catalogue.item(id, ("study",))
+        if request.query_params.get("kind") == "svg":  # which could hold scripts: it is kept, never shown
+            drawing = await anyio.to_thread.run_sync(picture, item, name, "svg")
+            return _download(drawing, f"{name}.svg", "image/svg+xml")
         content = await anyio.to_thread.run_sync(picture, item, name)
         return Response(
             content, media_type="image/png", headers={"Content-Security-Policy": "default-src 'none'; sandbox"}

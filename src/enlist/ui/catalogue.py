@@ -14,6 +14,7 @@ from enlist._internal.text import printable
 from enlist.report.charts import NEUTRAL, many_colours
 from enlist.runs.failures import failures_of
 from enlist.ui.cache import ROOM, TableCache, version
+from enlist.ui.groups import FILES, GroupStatus, standing
 from enlist.ui.index import GROUPS, MOST_ITEMS, RUNS, Index, Item, segment
 from enlist.ui.status import RunSummary
 from enlist.ui.views.model import NotFoundError
@@ -43,6 +44,10 @@ class Catalogue:
         self.roots, self.tables = list(roots), TableCache(room)
         self.index = Index({})
         self.summaries: dict[str, RunSummary] = {}
+        self.members: dict[str, list[RunSummary]] = {}
+        """Ids of what holds runs -> all runs below it."""
+        self.groups: dict[str, GroupStatus] = {}
+        """How what holds runs stands."""
         self.failures: dict[str, str] = {}
         """Ids of runs that failed -> why, as the comparisons that they belong to say."""
         self.versions: dict[str, str] = {}
@@ -79,25 +84,50 @@ class Catalogue:
                 summary = self._judged(self.tables.summary(item, written))
                 summaries[item.id] = summary
                 versions[item.id] = f"{written}-{summary.status.state}"
-            versions |= self._of_groups(versions)
+            members = self._members(summaries)
+            groups = self._standing(members, whole)
+            versions |= self._of_groups(versions, members, groups)
             changed = {id for id, found in versions.items() if self.versions.get(id) != found}
             changed |= self.versions.keys() - versions.keys()
             self.summaries, self.versions = summaries, versions
+            self.members, self.groups = members, groups
             self._colour(summaries)
             self.number += bool(changed)
             self._refreshed = time.monotonic()
             return changed
 
-    def _of_groups(self, runs: dict[str, str]) -> dict[str, str]:
-        """Versions of what holds runs: they change when a run does, and when their own files do."""
-        inside: dict[str, list[str]] = {}
-        for id, found in runs.items():
-            parent = self.index.items[id].parent
-            while parent is not None:
-                inside.setdefault(parent, []).append(f"{id} {found}")
+    def _members(self, summaries: dict[str, RunSummary]) -> dict[str, list[RunSummary]]:
+        found: dict[str, list[RunSummary]] = {}
+        for summary in summaries.values():
+            parent = summary.item.parent
+            while parent is not None and parent in self.index.items:
+                found.setdefault(parent, []).append(summary)
                 parent = self.index.items[parent].parent
-        groups = [item for item in self.index.items.values() if item.kind not in RUNS]
-        return {item.id: _digest([version(item), *inside.get(item.id, [])]) for item in groups}
+        return found
+
+    def _standing(self, members: dict[str, list[RunSummary]], whole: bool) -> dict[str, GroupStatus]:
+        """How groups stand. Studies are looked at with new folders: their experiments are counted."""
+        items = [item for item in self.index.items.values() if item.kind not in RUNS]
+        inside: dict[str, list[Item]] = {}
+        for item in items:
+            inside.setdefault(item.parent or "", []).append(item)
+        found = {}
+        for item in items:
+            known = self.groups.get(item.id) if item.kind == "study" and not whole else None
+            lost = list(self.missing([item]).values())
+            found[item.id] = known or standing(item, inside.get(item.id, []), members.get(item.id, []), lost)
+        return found
+
+    def _of_groups(
+        self, runs: dict[str, str], members: dict[str, list[RunSummary]], groups: dict[str, GroupStatus]
+    ) -> dict[str, str]:
+        """Versions of what holds runs: they change when a run does, when their own files do, and when they stall."""
+        found = {}
+        for id, now in groups.items():
+            own = [f"{version(self.index.items[id], FILES)} {now.state} {now.done} {now.failed}"]
+            inside = [f"{summary.item.id} {runs[summary.item.id]}" for summary in members.get(id, ())]
+            found[id] = _digest([*own, *inside])
+        return found
 
     def _colour(self, summaries: dict[str, RunSummary]) -> None:
         for summary in summaries.values():

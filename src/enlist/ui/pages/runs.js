@@ -170,6 +170,8 @@ export function runs(main) {
       }}, opened.has(row.id) ? '▾' : '▸') : null;
     const inside = row.runs && row.kind !== 'study' ? `${count(row.runs, 'run')}, ${count(row.methods, 'method')}` : '';
     const rounds = row.of ? `${row.rounds} of ${row.of}` : `${row.rounds}`;
+    const work = row.planned ? `${row.done} of ${count(row.planned, row.kind === 'study' ? 'experiment' : 'run')}`
+      : row.rounds ? `${rounds} ${row.rounds === 1 && !row.of ? 'round' : 'rounds'}` : '';
     const left = row.state === 'running' && row.left !== null ? `, ${roughly(row.left)} left` : '';
     return el('tr', {'data-id': row.id, class: depth ? 'inner' : ''},
       el('td', {class: 'pick'}, box),
@@ -178,7 +180,7 @@ export function runs(main) {
       el('td', {'data-title': 'state', title: row.why || null}, chip(row.state),
         row.why && row.state !== 'finished' ? el('span', {class: 'why'}, row.why) : null),
       el('td', {'data-title': 'progress'}, bar(row.state === 'finished' ? 1 : row.progress),
-        el('span', {class: 'small'}, row.rounds ? `${rounds} ${row.rounds === 1 && !row.of ? 'round' : 'rounds'}${left}` : '')),
+        el('span', {class: 'small'}, work ? `${work}${left}` : '')),
       el('td', {'data-title': 'method'}, row.method ? dot(row.colour) : null, row.method || inside),
       el('td', {'data-title': 'data'}, row.data),
       el('td', {'data-title': 'seed', class: 'number'}, row.seed ?? ''),

@@ -66,7 +66,7 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
         "client",
         f"{name} of {run.name}",
         _lead(run, row),
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: _figures(run, row),
         parts=lambda: [_why(item, run, row, shown), _history(item, run, row, list(charts)), _facts(run, row)],
         charts=charts,

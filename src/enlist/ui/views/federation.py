@@ -64,7 +64,7 @@ def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int 
         "federation",
         f"{item.name}: {run.selector}",
         " ".join(part for part in (standing(run, now), shadow(run)) if part) if begun else "No round is finished yet.",
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: operator_figures(item, summary, run),
         parts=parts,
         charts=charts,

@@ -41,7 +41,7 @@ from enlist.runs.scores import measure, run_scores
 from enlist.runs.tables import RunTables
 from enlist.runs.why import why
 from enlist.ui.index import Item
-from enlist.ui.status import RunSummary
+from enlist.ui.status import RunSummary, Status
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link
 
 LAST_ROUNDS = 12
@@ -82,7 +82,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
         "run",
         run.name,
         _lead(summary, run),
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: run_figures(summary, run),
         parts=parts,
         charts=charts,
@@ -100,9 +100,8 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
     )
 
 
-def state_of(summary: RunSummary) -> dict[str, Any]:
-    """How a run stands, for the page: what changes with the clock is computed there."""
-    now = summary.status
+def state_of(now: Status) -> dict[str, Any]:
+    """How something stands, for the page: what changes with the clock is computed there."""
     found = {"state": now.state, "since": now.since, "why": now.why, "rounds": now.rounds, "of": now.of}
     return found | {"progress": now.progress, "left": now.left}
 
