@@ -256,3 +256,19 @@ def test_viewers_of_a_study_hear_of_its_experiments(tmp_path):
 def test_a_study_of_an_earlier_version_has_stalled():
     row = rows_of(SAVED)["0.1/study"]
     assert (row["kind"], row["state"]) == ("study", "stalled")
+
+
+def test_accuracies_are_sorted_by_what_is_shown(tmp_path):
+    # The last evaluation and the mean of the last three put these in opposite orders.
+    for name, ends in (("rises", (0.2, 0.2, 0.9)), ("falls", (0.9, 0.9, 0.8))):
+        run = example_run(name, rounds=6)
+        values = run.rounds["accuracy"].copy()
+        values[1::2] = ends
+        run.rounds["accuracy"] = values
+        write_run(run, tmp_path / "lab" / name)
+    with Server(tmp_path / "lab") as client:
+        found = client.get("/data/runs?sort=last&down=1").json()["rows"]
+        assert [(row["method"], row["last"]) for row in found] == [("rises", 0.9), ("falls", 0.8)]
+        assert found[0]["final"] < found[1]["final"]
+        script = client.get("/pages/runs.js").text
+        assert "['last', 'accuracy']" in script

@@ -5,7 +5,7 @@ import {follow} from './live.js';
 
 const COLUMNS = [
   ['name', 'run'], ['state', 'state'], ['progress', 'progress'], ['method', 'method'], ['data', 'data'],
-  ['seed', 'seed'], ['final', 'accuracy'], ['time_to', 'time to target'], ['since', 'written'],
+  ['seed', 'seed'], ['last', 'accuracy'], ['time_to', 'time to target'], ['since', 'written'],
 ];
 const MANY = 25;
 

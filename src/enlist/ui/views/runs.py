@@ -24,7 +24,7 @@ MOST = 600
 """Rows that are sent at once."""
 MOST_KEYS = 200
 """Keys that the page offers to group by."""
-SORTS = ("name", "kind", "state", "method", "seed", "data", "progress", "final", "time_to", "since")
+SORTS = ("name", "kind", "state", "method", "seed", "data", "progress", "last", "final", "time_to", "since")
 
 
 @dataclasses.dataclass(frozen=True)
