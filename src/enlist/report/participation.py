@@ -12,7 +12,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist.report.charts import Row
 from enlist.report.kit import HEIGHT, WIDTH
-from enlist.report.training import names_of, selector_colour
+from enlist.report.training import names_of, selector_lines
 from enlist.runs.scores import OUTCOMES, requests, times_completed
 from enlist.runs.tables import RunTables
 
@@ -308,5 +308,5 @@ def _ranked(rows: Sequence[Row], along: str) -> alt.Chart:
         x=alt.X(
             "rank:Q", title=along, scale=alt.Scale(nice=False), axis=alt.Axis(format="%", grid=False, values=FIFTHS)
         ),
-        color=selector_colour(names),
+        **selector_lines(names),
     )

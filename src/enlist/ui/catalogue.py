@@ -1,4 +1,4 @@
-"""The catalogue: what was found, the status of each run, versions by which changes are seen, one colour per method."""
+"""The catalogue: what was found, the status of each run, versions by which changes are seen, one look per method."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ import hashlib
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from enlist._internal.text import printable
-from enlist.report.charts import NEUTRAL, many_colours
+from enlist.report.charts import NEUTRAL, Look
 from enlist.runs.failures import failures_of
 from enlist.ui.cache import ROOM, TableCache, version
 from enlist.ui.groups import FILES, GroupStatus, standing
@@ -24,7 +24,7 @@ SCAN = 3.0
 INTERVAL = 0.4
 """Seconds between looks at runs that are not finished."""
 MOST_METHODS = 500
-"""Methods that have a colour of their own; the rest are coloured chart by chart."""
+"""Methods that have a look on all pages; the rest have one chart by chart."""
 
 
 class Catalogue:
@@ -36,8 +36,8 @@ class Catalogue:
     ...     _ = write_run(example_run("oort", seed=2), Path(place) / "mine")
     ...     catalogue = Catalogue([Path(place)])
     ...     changed = catalogue.refresh()
-    >>> [summary.method for summary in catalogue.summaries.values()], catalogue.colours
-    (['oort'], {'oort': '#0b6e99'})
+    >>> [summary.method for summary in catalogue.summaries.values()], catalogue.looks
+    (['oort'], {'oort': Look(colour='#0b6e99', dash=0)})
     """
 
     def __init__(self, roots: Sequence[Path], room: int = ROOM) -> None:
@@ -53,8 +53,9 @@ class Catalogue:
         self.versions: dict[str, str] = {}
         self.number = 0
         """Of the last change."""
-        self.colours: dict[str, str] = {}
-        self._palette = itertools.cycle(many_colours())
+        self.looks: dict[str, Look] = {}
+        """How each method looks in all charts."""
+        self._looks = map(Look.of, itertools.count())
         self._scanned = self._refreshed = -1e9
         self._lock = threading.Lock()
 
@@ -91,7 +92,7 @@ class Catalogue:
             changed |= self.versions.keys() - versions.keys()
             self.summaries, self.versions = summaries, versions
             self.members, self.groups = members, groups
-            self._colour(summaries)
+            self._look([each.method for each in summaries.values() if each.item.kind != "personal"])
             self.number += bool(changed)
             self._refreshed = time.monotonic()
             return changed
@@ -129,16 +130,18 @@ class Catalogue:
             found[id] = _digest([*own, *inside])
         return found
 
-    def _colour(self, summaries: dict[str, RunSummary]) -> None:
-        for summary in summaries.values():
-            name = summary.method
-            if (
-                name
-                and name not in self.colours
-                and summary.item.kind != "personal"
-                and len(self.colours) < MOST_METHODS
-            ):
-                self.colours[name] = NEUTRAL.get(name) or next(self._palette)
+    def look(self, methods: Iterable[str]) -> Mapping[str, Look]:
+        """Give these methods a look, as those of runs have one; returns the looks of all."""
+        with self._lock:
+            self._look(methods)
+            return self.looks
+
+    def _look(self, methods: Iterable[str]) -> None:
+        found = dict(self.looks)  # others may be reading it
+        for name in methods:
+            if name and name not in found and len(found) < MOST_METHODS:
+                found[name] = Look(NEUTRAL[name]) if name in NEUTRAL else next(self._looks)
+        self.looks = found
 
     def item(self, id: str, kinds: Sequence[str] = ()) -> Item:
         """The item of an id, which must be of one of these kinds."""

@@ -202,7 +202,7 @@ def _standing(catalogue: Catalogue, asked: ViewRequest, lost: Sequence[tuple[Ite
 
 
 def _ladder(catalogue: Catalogue, item: Item) -> View:
-    return ladder_view(item, *_rungs(catalogue, item), catalogue.groups.get(item.id))
+    return ladder_view(item, *_rungs(catalogue, item), catalogue.groups.get(item.id), catalogue.look)
 
 
 def _rungs(catalogue: Catalogue, item: Item) -> tuple[list[Item], dict[str, list[tuple[RunSummary, RunTables | None]]]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
+
 from enlist.errors import EnlistError, MissingExtraError
+from enlist.report.charts import Look, coloured, looks
 from enlist.report.page import page_text
 from enlist.runs.tables import RunTables
 from enlist.ui.groups import GroupStatus, comparison_status
@@ -17,28 +20,32 @@ from enlist.ui.views.run import state_of
 if TYPE_CHECKING:
     from enlist.ladder.leaderboard import Leaderboard
 
+LookUp = Callable[[Sequence[str]], Mapping[str, Look]]
+
 
 def ladder_view(
     item: Item,
     rungs: Sequence[Item],
     runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]],
     now: GroupStatus | None = None,
+    look: LookUp = lambda methods: dict(zip(methods, looks(methods), strict=True)),
 ) -> View:
     """A ladder; `runs` are those of each rung, by the rung's id, and have tables once they are finished.
 
-    `now` is how it stands; by default it is found out from the runs.
+    `now` is how it stands; by default it is found out from the runs. `look` gives methods the look that they have on
+    other pages.
     """
     board, trouble = leaderboard(item, rungs, runs)
     summaries = [summary for each in runs.values() for summary, _ in each]
     now = now or comparison_status(item, rungs, summaries)
     charts: dict[str, Chart] = {}
     if board is not None:
-        from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+        from enlist.ladder.charts import heat_map, rank_chart
 
         charts = {
             "heat-map": lambda: heat_map(board),
             "ranks": lambda: rank_chart(board),
-            "profile": lambda: profile_chart(board),
+            "profile": lambda: _as_elsewhere(board, look),
         }
     return View(
         "ladder",
@@ -59,6 +66,15 @@ def ladder_view(
         },
         data={"id": item.id},
     )
+
+
+def _as_elsewhere(board: Leaderboard, look: LookUp) -> alt.LayerChart:
+    """The profile, in which methods look as on other pages, though their names carry marks here."""
+    from enlist.ladder.charts import profile_chart
+
+    known = look(board.labels)
+    with coloured({board.name(label): known[label] for label in board.labels if label in known}):
+        return profile_chart(board)
 
 
 def ladder_report(

@@ -11,6 +11,7 @@ from typing import Any
 
 from enlist._internal.text import printable
 from enlist.errors import InputError
+from enlist.report.charts import Look
 from enlist.runs.printing import written
 from enlist.ui.catalogue import Catalogue
 from enlist.ui.groups import GroupStatus
@@ -108,7 +109,7 @@ def all_rows(catalogue: Catalogue, group: str = "") -> list[Row]:
     for item in catalogue.index.items.values():
         found, group_now = catalogue.summaries.get(item.id), catalogue.groups.get(item.id)
         if found is not None:
-            rows.append(_run_row(found, catalogue.colours.get(found.method, ""), group))
+            rows.append(_run_row(found, catalogue.looks.get(found.method), group))
         elif group_now is not None:
             rows.append(_group_row(item, catalogue.members.get(item.id, []), group_now))
     return rows
@@ -119,7 +120,7 @@ def _base(item: Item) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=2 * MOST_ITEMS)
-def _run_row(summary: RunSummary, colour: str, group: str) -> _RunRow:
+def _run_row(summary: RunSummary, look: Look | None, group: str) -> _RunRow:
     """A summary is never changed, so its row is made once."""
     now = summary.status
     value = summary.values.get(group) if group else None
@@ -128,7 +129,8 @@ def _run_row(summary: RunSummary, colour: str, group: str) -> _RunRow:
             **_base(summary.item),
             "parent": summary.item.parent,
             "method": printable(summary.method, 80),
-            "colour": colour,
+            "colour": look.colour if look else "",
+            "dash": look.dash if look else 0,
             "seed": summary.seed,
             "data": printable(summary.data, 60),
             "state": now.state,
