@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import socket
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -197,7 +198,8 @@ def test_a_cluster_that_is_not_there_is_one_sentence(monkeypatch: pytest.MonkeyP
         raise ConnectionError("ray client connection timeout")
 
     monkeypatch.setattr(ray, "init", refused)
-    with pytest.raises(
-        InputError, match=r"no Ray cluster at ray://nowhere:10001 that can be used \(ray client connection"
-    ):
-        RayEngine("ray://nowhere:10001")
+    with socket.create_server(("127.0.0.1", 0)) as server:  # somebody listens, who is no Ray
+        address = f"ray://127.0.0.1:{server.getsockname()[1]}"
+        said = rf"no Ray cluster at {address} that can be used \(ray client connection timeout\); the port must be that"
+        with pytest.raises(InputError, match=said):
+            RayEngine(address)

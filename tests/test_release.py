@@ -100,6 +100,8 @@ def test_continuous_integration_calls_the_makefile() -> None:
     assert set(called) <= targets
     assert {"lint", "types", "tests", "lowest", "docs", "package", "verify"} <= set(called)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    packaged = {extra for extras in jobs["package"]["strategy"]["matrix"]["extras"] for extra in extras.split(",")}
+    assert packaged - {""} == set(project["optional-dependencies"]) - {"test", "docs"}
     versions = [line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert jobs["tests"]["strategy"]["matrix"]["python"] == versions
 
