@@ -114,7 +114,12 @@ class RayEngine(Engine):
                     address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment or None
                 )
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            if given.startswith("ray://"):
+            if "Starting Ray client server failed" in str(error):  # gRPC's handlers of fork now and then end it there
+                advice = (
+                    "its head answers, but could not start a process for this client. Type the command again; if it "
+                    "happens often, start the head with GRPC_ENABLE_FORK_SUPPORT=false."
+                )
+            elif given.startswith("ray://"):
                 advice = (
                     "the port must be that of `ray start --head --ray-client-server-port`, 10001 unless given. On a "
                     "node of the cluster use --engine ray, with RAY_ADDRESS=host:6379."
