@@ -135,7 +135,7 @@ def killed_at_a_random_moment(
 
     def started(least: int) -> subprocess.Popen[str]:
         words = ["run", str(place / "config.json"), "--output", str(place / "run")]
-        words += ["--resume"] if (place / "run").is_dir() else []  # a kill may come before there is a folder
+        words += ["--resume"] if (place / "run" / "config.json").is_file() else []  # else it was killed before
         return _enlist([*words, "--workers", str(luck.randint(least, 2)), *more], place)
 
     for _ in range(luck.randint(1, 3)):
@@ -150,6 +150,7 @@ def killed_at_a_file_event(luck: random.Random, place: Path, workers: int = 0) -
     at = luck.randint(1, 160)
     child = os.fork()
     if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # processes that lose their parent say so
         _die_at(at, str(place))
         with contextlib.suppress(BaseException):
             run_in(place / "run", values, workers)

@@ -100,7 +100,7 @@ def cluster() -> Iterator[float]:
     import ray
 
     start = time.perf_counter()
-    ray.init(num_cpus=max(AT_ONCE), include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=max(AT_ONCE), include_dashboard=False, log_to_driver=False)
     try:
         yield time.perf_counter() - start
     finally:

@@ -39,7 +39,8 @@ STATUSES = ("running", "finished")
 
 @pytest.fixture(scope="module")
 def engine() -> Iterator[RayEngine]:
-    ray.init(num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)  # Ray takes our word for a GPU
+    # A cluster of its own, whatever else runs on this machine; Ray takes our word for a GPU.
+    ray.init("local", num_cpus=2, num_gpus=1, include_dashboard=False, log_to_driver=False)
     try:
         with RayEngine() as made:
             yield made
