@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +9,6 @@ import pytest
 
 import enlist
 import enlist.testing
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks import chaos
 from benchmarks.oort_reference import PlainOort
 from benchmarks.pages import between

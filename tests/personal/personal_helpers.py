@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,7 @@ from enlist.personal.tables import PERSONAL_TABLES
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Recorder
 from enlist.streams import Streams
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import Kill
+from tests.simulation.simulation_helpers import Kill
 
 torch.set_num_threads(1)  # as the library does
 TABLES = ("rounds.csv", "arms.csv", "clients.csv")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from enlist.personal import PersonalConfig, Personalisation, after, complete, lo
 from enlist.personal.after import every_target, fine_tuning, fixed, personalise
 from enlist.personal.priors import learned
 from enlist.simulation import Callback
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Kill, config, run, task
+from tests.personal.personal_helpers import Kill, config, run, task
 
 FOUR = [1.0, 0.95, 0.3, -0.5]
 EVERYTHING = {"retrain": True, "fine_tune": 4, "grow": 2}

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Assassin, Kill, Memory, assert_same, config, continue_run, task
-
 from enlist.personal.after import personalise
+from tests.personal.personal_helpers import Assassin, Kill, Memory, assert_same, config, continue_run, task
 
 LIKENESS = [1.0, 0.95, 0.9, -0.2, 0.92, 0.95, 0.9, -0.6, 0.1, 0.9, -0.3, 0.2]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 from enlist.errors import EnlistError, InputError
 from enlist.simulation.comparison import Comparison, remember
 from enlist.simulation.jobs import run_in
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import config, contents
+from tests.simulation.simulation_helpers import config, contents
 
 SETTINGS = config(
     devices={"kind": "phones"},

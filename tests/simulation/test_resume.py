@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -15,9 +14,16 @@ import pytest
 from enlist.engine import context
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Config, Recorder, Simulation
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import SAVING, Kill, assert_same, break_at, config, continue_run, every_selector, run_child
+from tests.simulation.simulation_helpers import (
+    SAVING,
+    Kill,
+    assert_same,
+    break_at,
+    config,
+    continue_run,
+    every_selector,
+    run_child,
+)
 
 KILLS = (
     *SAVING,

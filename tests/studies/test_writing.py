@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -17,9 +16,7 @@ from enlist.studies.running import Reproduction
 from enlist.studies.study import Table
 from enlist.studies.verdicts import table_cells, tally, verdict_rows, verdict_text
 from enlist.studies.writing import csv_text, publish, write
-
-sys.path.insert(0, str(Path(__file__).parent))
-from study_helpers import TRACED, at
+from tests.studies.study_helpers import TRACED, at
 
 COMMAND = "enlist reproduce coins --scale smoke --seeds 3"
 

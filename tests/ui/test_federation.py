@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from ui_helpers import Server
+
+from tests.ui.ui_helpers import Server
 
 pytest.importorskip("flwr")
-sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
-
-from flower_helpers import behaving, reply, run
 
 from enlist.flower.fake import FakeGrid, FakeReply
+from tests.flower.flower_helpers import behaving, reply, run
 
 ROUNDS = 6
 
