@@ -6,6 +6,10 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("enlist", deadline=None)  # a busy machine is no bug
+settings.load_profile("enlist")
 
 if TYPE_CHECKING:
     from tests.browser import Browser

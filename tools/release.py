@@ -66,7 +66,7 @@ TRIALS: dict[str, list[list[str]]] = {
     "sim": [["enlist", "demo"]],
     "flower": [["python", "-c", FLOWER]],
     "ui": [["python", "-c", "import enlist.ui"], ["enlist", "ui", "--help"]],
-    "ray": [["python", "-c", "import ray, enlist.engine"]],
+    "ray": [["python", "-c", "import ray, grpc, enlist.engine.ray"]],
     "parquet": [["python", "-c", "import pyarrow, enlist.data"]],
     "tensorboard": [["python", "-c", "import tensorboard, enlist.simulation"]],
     "mlflow": [["python", "-c", "import mlflow, enlist.simulation"]],

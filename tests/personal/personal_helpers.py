@@ -17,7 +17,6 @@ from enlist.personal.tables import PERSONAL_TABLES
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Recorder
 from enlist.streams import Streams
-from tests.simulation.simulation_helpers import Kill
 
 torch.set_num_threads(1)  # as the library does
 TABLES = ("rounds.csv", "arms.csv", "clients.csv")
@@ -95,17 +94,6 @@ def run(settings: PersonalConfig, workers: Workers, **arguments: Any) -> tuple[P
     personalisation = Personalisation(settings, workers=workers, callbacks=(memory,), **arguments)
     personalisation.run()
     return personalisation, memory
-
-
-class Assassin(Callback):
-    """Ends the run after a round."""
-
-    def __init__(self, round: int) -> None:
-        self.round = round
-
-    def on_round(self, simulation: Any, record: Any) -> None:
-        if record.row["round"] == self.round:
-            raise Kill
 
 
 def continue_run(

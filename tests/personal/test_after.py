@@ -18,7 +18,8 @@ from enlist.personal import PersonalConfig, Personalisation, after, complete, lo
 from enlist.personal.after import every_target, fine_tuning, fixed, personalise
 from enlist.personal.priors import learned
 from enlist.simulation import Callback
-from tests.personal.personal_helpers import Kill, config, run, task
+from tests.personal.personal_helpers import config, run, task
+from tests.simulation.simulation_helpers import Kill
 
 FOUR = [1.0, 0.95, 0.3, -0.5]
 EVERYTHING = {"retrain": True, "fine_tune": 4, "grow": 2}

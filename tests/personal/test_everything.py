@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from enlist.personal.after import personalise
-from tests.personal.personal_helpers import Assassin, Kill, Memory, assert_same, config, continue_run, task
+from tests.personal.personal_helpers import Memory, assert_same, config, continue_run, task
+from tests.simulation.simulation_helpers import Assassin, Kill
 
 LIKENESS = [1.0, 0.95, 0.9, -0.2, 0.92, 0.95, 0.9, -0.6, 0.1, 0.9, -0.3, 0.2]
 

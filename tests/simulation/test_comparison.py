@@ -98,7 +98,7 @@ def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
     flag = tmp_path / "flag"
     settings = SETTINGS.model_dump(mode="json")
     options = {"flag": str(flag), "always": times > 1}
-    settings["model"] = {"name": "python", "factory": "simulation_helpers:Deadly", "options": options}
+    settings["model"] = {"name": "python", "factory": "tests.simulation.simulation_helpers:Deadly", "options": options}
     comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort"), seeds=1)
     flag.write_text("random")
     ticks = Ticks()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from enlist.report.charts import DARK, NEUTRAL
 from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
 from enlist.runs.printing import comparison_table
@@ -141,6 +142,34 @@ def test_nothing_is_cut_off_on_a_phone_in_the_dark(browser, server, view):
     visit = browser.visit(f"{server.base_url}{view}", look, width=390, height=844, wait=False, dark=True)
     assert visit.quiet, visit
     assert visit.found == [0, "rgb(23, 28, 34)", 0]
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_method_has_one_colour_in_overview_and_charts(browser, server, dark):
+    def overview(page):
+        until(page, "() => document.querySelectorAll('table.runs tbody tr .spark').length > 4")
+        return page.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll('table.runs tbody tr')].filter(row =>
+              row.querySelector('.dot [fill]') && row.querySelector('.spark')).map(row =>
+              [row.querySelector('[data-title=method]').textContent,
+               [row.querySelector('.dot [fill]').getAttribute('fill'),
+                row.querySelector('.spark').firstChild.getAttribute('stroke')]]))"""
+        )
+
+    def lines(page):
+        until(page, "() => document.querySelector('[data-chart=accuracy-rounds] .mark-line path')")
+        return page.evaluate(
+            """() => [...document.querySelectorAll('[data-chart=accuracy-rounds] .mark-line path')].map(e =>
+              e.getAttribute('stroke'))"""
+        )
+
+    shown = browser.visit(f"{server.base_url}/", overview, wait=False, dark=dark).found
+    assert shown["random"] == [DARK[NEUTRAL["random"]] if dark else NEUTRAL["random"]] * 2
+    for dot, spark in shown.values():
+        assert dot == spark
+        assert dot in (DARK.values() if dark else DARK.keys())
+    drawn = browser.visit(f"{server.base_url}/compare?of=all/compared", lines, wait=False, dark=dark).found
+    assert set(drawn) == {shown["oort"][0], shown["random"][0]}
 
 
 def test_numbers_on_the_page_are_those_of_the_tables(browser, server, folders):

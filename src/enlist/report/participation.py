@@ -12,7 +12,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist.report.charts import Row
 from enlist.report.kit import HEIGHT, WIDTH
-from enlist.report.training import names_of, selector_colour
+from enlist.report.training import names_of, selector_lines
 from enlist.runs.scores import OUTCOMES, requests, times_completed
 from enlist.runs.tables import RunTables
 
@@ -90,6 +90,17 @@ def _range(name: str, count: int, bins: int) -> str:
     return f"{low} == {high} ? {low} : {low} + ' – ' + {high}"
 
 
+def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The cells of each client of a selector in one row, as lists: a fifth of the bytes."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["selector"], row["client"])
+        line = found.setdefault(key, {"selector": key[0], "client": key[1], "round": [], "share": []})
+        line["round"].append(row["round"])
+        line["share"].append(row["share"])
+    return list(found.values())
+
+
 def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most: float | None = None) -> alt.FacetChart:
     """A heat map of client x round for each selector, all on one scale of colours from 0 to `most`, or to the largest.
 
@@ -104,10 +115,11 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
     step = next(step for step in _steps() if rounds / step <= 6)
     columns = min(len(names), 3)
     width, height = (272, 230) if columns > 1 else (352, 256)
-    cells = [{name: row[name] for name in ("selector", "client", "round", "share")} for row in rows]
+    cells = _lines(rows)
     most = most or max(row["share"] for row in rows) or 1.0
     heat = (
         alt.Chart(alt.InlineData(values=cells))
+        .transform_flatten(["round", "share"])
         .transform_calculate(
             right="datum.round + 1",
             bottom="datum.client + 1",
@@ -308,5 +320,5 @@ def _ranked(rows: Sequence[Row], along: str) -> alt.Chart:
         x=alt.X(
             "rank:Q", title=along, scale=alt.Scale(nice=False), axis=alt.Axis(format="%", grid=False, values=FIFTHS)
         ),
-        color=selector_colour(names),
+        **selector_lines(names),
     )

@@ -5,7 +5,7 @@
 
 In tests:
 
-    from live import fake_federation, flower_simulation
+    from tests.flower.deployment.live import fake_federation, flower_simulation
 
     with fake_federation(tmp_path / "run", rounds=40, seconds=0.5) as folder:      # rounds.csv grows until it is left
         ...

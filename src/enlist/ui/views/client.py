@@ -24,6 +24,11 @@ from enlist.ui.views.run import number_cell, state_of
 
 SHOWN = 40
 """Requests that are listed, the latest first."""
+LIMIT = (
+    "A run keeps the terms of those who were chosen, and how many were available, but neither who these were nor the "
+    "scores of those who were passed over. What is said here follows from that."
+)
+"""What is not known of a client that was not chosen."""
 FACTS = {
     "num_examples": "samples",
     "compute_ms": "compute time per sample (ms)",
@@ -66,7 +71,7 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
         "client",
         f"{name} of {run.name}",
         _lead(run, row),
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: _figures(run, row),
         parts=lambda: [_why(item, run, row, shown), _history(item, run, row, list(charts)), _facts(run, row)],
         charts=charts,
@@ -145,7 +150,7 @@ def _why(item: Item, run: RunTables, row: int, number: int | None) -> Part:
     table = found.rows()
     if len(table) > 1:
         return Part(f"Round {number}: why it was chosen", found.sentences, table)
-    return Part(f"Round {number}: why it was not chosen", found.sentences)
+    return Part(f"Round {number}: why it was not chosen", found.sentences, note=LIMIT)
 
 
 def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:

@@ -41,7 +41,7 @@ from enlist.runs.scores import measure, run_scores
 from enlist.runs.tables import RunTables
 from enlist.runs.why import why
 from enlist.ui.index import Item
-from enlist.ui.status import RunSummary
+from enlist.ui.status import RunSummary, Status
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link
 
 LAST_ROUNDS = 12
@@ -82,7 +82,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
         "run",
         run.name,
         _lead(summary, run),
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: run_figures(summary, run),
         parts=parts,
         charts=charts,
@@ -100,9 +100,8 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
     )
 
 
-def state_of(summary: RunSummary) -> dict[str, Any]:
-    """How a run stands, for the page: what changes with the clock is computed there."""
-    now = summary.status
+def state_of(now: Status) -> dict[str, Any]:
+    """How something stands, for the page: what changes with the clock is computed there."""
     found = {"state": now.state, "since": now.since, "why": now.why, "rounds": now.rounds, "of": now.of}
     return found | {"progress": now.progress, "left": now.left}
 
@@ -221,13 +220,16 @@ def rounds_part(item: Item, run: RunTables) -> Part:
     ends = ending_rows(run, most=WHOLE)
     names = [name for name in ROUND_COLUMNS if name in table]
     by = measure([run])
-    rows: list[list[Cell]] = [["round", "duration", "ended by", *names, by]]
+    limited = any(math.isfinite(row["deadline"]) for row in ends)
+    rows: list[list[Cell]] = [["round", "duration", *(["deadline"] if limited else []), "ended by", *names, by]]
     for place in range(len(ends) - 1, max(len(ends) - 1 - LAST_ROUNDS, -1), -1):
         counts = [f"{np.nan_to_num(table[name][place]):.0f}" for name in names]
         number = ends[place]["round"]
         here = link(number, address(item.kind, item.id, round=number))
         value = score(float(table[by][place]), by)
-        rows.append([here, duration(ends[place]["duration"]), ends[place]["ended"], *counts, value])
+        limit = ends[place]["deadline"]
+        limits = [duration(limit) if math.isfinite(limit) else "none"] if limited else []
+        rows.append([here, duration(ends[place]["duration"]), *limits, ends[place]["ended"], *counts, value])
     told = [sum(row["ended"] == name for row in ends) for name in ENDINGS]
     by_what = "; ".join(f"{name}: {count:,}" for name, count in zip(ENDINGS, told, strict=True) if count)
     text = f"What ended rounds: {by_what}." if ends else ""
