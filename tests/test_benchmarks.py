@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -13,15 +12,11 @@ import pytest
 
 import enlist
 import enlist.testing
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks import chaos, engines
 from benchmarks.oort_reference import PlainOort
 from benchmarks.pages import between
 from benchmarks.scaling import MANY, PARTS, Cost, Kind, Machine, _schedule, cost, line, needed, spread, trained
 from benchmarks.selectors import footprint, measure, posterior_error
-
 from enlist.simulation import Config
 
 

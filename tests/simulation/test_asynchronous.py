@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,7 @@ from enlist.simulation.protocols import ASYNCHRONOUS, Async, AsynchronousProtoco
 from enlist.simulation.round.clock import Event, Queue
 from enlist.simulation.sections import RoundsSection
 from enlist.simulation.setup import make_selector
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import (
+from tests.simulation.simulation_helpers import (
     Kill,
     Memory,
     Remembering,
