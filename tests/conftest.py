@@ -8,8 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import settings
 
 sys.path.insert(0, str(Path(__file__).parent))
+
+settings.register_profile("enlist", deadline=None)  # a busy machine is no bug
+settings.load_profile("enlist")
 
 if TYPE_CHECKING:
     from browser import Browser

@@ -52,6 +52,10 @@ def test_every_selector_has_a_page_with_all_its_parts(sources: Path) -> None:
             assert f"| `{setting}` |" in text, f"{name}: {setting}"
         for preset in kind.presets:
             assert f"Preset `{preset}`" in text, f"{name}: {preset}"
+        paper = re.search(r"^\* \*\*Paper:\*\* (.*)$", text, flags=re.M)
+        assert paper is not None, name
+        assert name == "tempo" or re.search(r", .*\b20\d\d\b", paper[1]), f"{name}: authors, title and year"
+        assert "paper\n\n(" not in text, f"{name}: a section begins within brackets"
 
 
 def test_the_page_of_a_selector_quotes_the_measurements(sources: Path) -> None:
@@ -125,7 +129,7 @@ def test_code_of_the_first_pages_runs(page: str, tmp_path: Path, monkeypatch: py
     """As it stands there, only shorter: one seed, few rounds."""
     text = (site.DOCS / f"{page}.md").read_text(encoding="utf-8")
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("enlist.simulation.results.write_report", lambda runs, place, *rest, **more: place)
+    monkeypatch.setattr("enlist.report.runs.write_report", lambda runs, place, *rest, **more: place)
     namespace: dict[str, Any] = {"__name__": "__main__"}
     codes = re.findall(r"```python\n(.*?)```", text, flags=re.S)
     assert codes or page == "first-comparison"

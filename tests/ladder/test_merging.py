@@ -110,7 +110,7 @@ def test_the_page_is_written_and_checked(tmp_path: Path, capsys: pytest.CaptureF
     rows = [row(name, seed=seed, seconds=100.0 / fast + seed) for name, fast in TIMES for seed in PUBLISHED]
     assert benchmark.main([str(folder(tmp_path / "a", *rows)), *places]) == 0
     pictures = re.findall(r"\]\((ladder/.*?\.png)\)", (tmp_path / "docs" / "ladder.md").read_text())
-    assert len(pictures) == 3
+    assert len(pictures) == 4
     for picture in pictures:
         content = (tmp_path / "docs" / picture).read_bytes()
         assert content.startswith(b"\x89PNG")

@@ -168,7 +168,7 @@ def test_a_notebook_shows_a_run_and_escapes_its_label() -> None:
 
 def test_a_run_writes_its_page(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Pages have tests of their own."""
-    monkeypatch.setattr("enlist.simulation.results.write_report", lambda *arguments: arguments)
+    monkeypatch.setattr("enlist.report.runs.write_report", lambda *arguments: arguments)
     assert run.report("page.html") == ([run.tables], Path("page.html"), "oort+penalty=1.0, seed 3")
 
 

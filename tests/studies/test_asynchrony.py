@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -13,10 +11,10 @@ from enlist.studies.asynchrony import METHODS, PER_STEP, STUDY
 from enlist.studies.claims import NOT, REPRODUCED
 from enlist.studies.results import Output, Replicates, Results
 
-SPEED = {"synchronous": 1.0, "buffered": 2.0, "async": 1.5}
+SPEED = {"synchronous": 1.0, "buffered": 2.5, "async": 1.0}
 
 
-def results(selection=1.5, rounds=40):
+def results(selection=1.8, rounds=40):
     """Curves that rise to the same end, faster under some protocols and, by `selection`, with learned selectors."""
     groups = {}
     for protocol in PER_STEP:
@@ -52,8 +50,18 @@ def test_claims_by_curves_that_are_as_the_papers_say():
 
 def test_rules_say_what_they_ask():
     words = {claim.key: claim.rule.words() for claim in STUDY.claims}
-    assert "buffered random's, geometric mean: interval above 1, mean at least 1.1 times" in words["fedasync"]
-    assert "interval above -1 points" in words["accuracy"]
+    assert (
+        "async random over buffered random, geometric mean: interval above 1, mean at least 2 times"
+        in words["fedasync"]
+    )
+    assert "mean at least 1.52 times" in words["pisces"], "four fifths of the paper's 1.9"
+    assert "mean at least 1.1 times" in words["selection"]
+    assert "interval above -1 point" in words["accuracy"]
+    assert "-1 points" not in words["accuracy"]
+
+
+def test_seeds_are_not_those_on_which_anything_is_chosen():
+    assert {each.seed for each in STUDY.experiments(STUDY.scale("laptop"))} == set(range(1200, 1210))
 
 
 def test_figures_and_tables_of_what_there_is():
@@ -61,8 +69,4 @@ def test_figures_and_tables_of_what_there_is():
     [table] = STUDY.tables(results())
     assert len(table.rows) == len(PER_STEP) * len(METHODS)
     hours = {(row["protocol"], row["selector"]): row["hours to the target"] for row in table.rows}
-    assert hours["synchronous", "random"] / hours["buffered", "random"] == pytest.approx(2.0)
-
-
-def test_it_is_written_in_three_hundred_lines():
-    assert len(Path(asynchrony.__file__).read_text().splitlines()) <= 300
+    assert hours["synchronous", "random"] / hours["buffered", "random"] == pytest.approx(2.5)

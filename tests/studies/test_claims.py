@@ -100,6 +100,16 @@ def test_parts_of_a_claim() -> None:
     assert together({"a": good, "b": bad}).kind == together({"a": half, "b": bad}).kind == PARTLY
 
 
+@pytest.mark.parametrize("kind", [REPRODUCED, PARTLY, NOT])
+def test_parts_that_are_not_testable_do_not_count_and_are_named(kind: str) -> None:
+    verdict = together({"a": Verdict(kind, "1", "so"), "b": Verdict(UNTESTABLE, "2", "too few seeds")})
+    assert verdict.kind == kind
+    assert verdict.why == "a: so; b (does not count: not testable here): too few seeds"
+    assert verdict.brief == "a: 1; b (does not count: not testable here): 2"
+    none = together({name: Verdict(UNTESTABLE, "2", "too few seeds") for name in "ab"})
+    assert (none.kind, none.why) == (UNTESTABLE, "a, b: too few seeds")
+
+
 @given(st.floats(-1, 1), st.floats(0, 1), st.floats(0.001, 0.5))
 def test_rules_never_contradict_each_other(mean: float, half: float, margin: float) -> None:
     summary = Summary(mean, mean - half, mean + half)

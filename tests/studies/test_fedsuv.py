@@ -240,6 +240,18 @@ def test_every_claim_is_judged_and_what_is_looked_at_is_read() -> None:
         assert reading.endswith("."), claim.key
 
 
+def test_what_follows_a_claim_is_about_what_it_claims() -> None:
+    readings = {claim.key: claim.further.reading(example_results()) for claim in STUDY.claims}
+    causes = {claim.key: claim.further.cause for claim in STUDY.claims}
+    assert readings["accuracy-averaging"].count(" points") == len(REGIMES)
+    assert "times" in readings["rounds-averaging"]
+    assert "times" in readings["gain"]
+    for claim in ("rounds-yogi", "accuracy-yogi"):
+        assert causes[claim] == "YoGi: the same against random selection with averaging"
+        assert readings[claim].startswith("averaging: small-steps: ")
+    assert "points" in readings["accuracy-yogi"]
+
+
 def test_every_figure_and_table_is_made() -> None:
     drawn = figures(example_results())
     names = [figure.name for figure in drawn]

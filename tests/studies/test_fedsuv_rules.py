@@ -24,7 +24,6 @@ from enlist.studies.fedsuv.rules import (
     STAY,
     VALUED,
     WRONGLY,
-    LargestRatio,
     OverWorst,
     all_covered,
     all_eliminated,
@@ -34,6 +33,7 @@ from enlist.studies.fedsuv.rules import (
 )
 from enlist.studies.fedsuv.settings import AVERAGING, FEDSUV, RIVALS, TASKS, YOGI
 from enlist.studies.measures import ROUNDS_TO_TARGET, Measure
+from enlist.studies.parts import Largest
 from enlist.studies.results import Results
 from enlist.studies.rules import Arm, Contrast
 
@@ -149,13 +149,13 @@ def test_the_largest_speed_up_counts_and_bounds_prove_nothing() -> None:
     same = [rising("two/random", 5, 5), rising("two/fedsuv", 5, 5)]
     results = Results({each.key: each for each in (slow, fast, *same)})
     parts = {name: speed(name) for name in ("one", "two", "missing")}
-    verdict = LargestRatio(parts, 2.83)(results)
+    verdict = Largest(parts, 2.83)(results)
     assert verdict[:2] == (PARTLY, "1.80 [1.80, 1.80] times (one, of 2 settings)")
-    assert LargestRatio(parts, 1.7)(results).kind == REPRODUCED
+    assert Largest(parts, 1.7)(results).kind == REPRODUCED
     stuck = changed(results, rising("one/fedsuv", 1, None))
-    assert LargestRatio({"one": speed("one")}, 1.7)(stuck).kind == NOT
+    assert Largest({"one": speed("one")}, 1.7)(stuck).kind == NOT
     with pytest.raises(UnknownNameError):
-        LargestRatio({"missing": speed("missing")}, 1.7)(results)
+        Largest({"missing": speed("missing")}, 1.7)(results)
 
 
 def test_the_printed_algorithm_decides_and_others_stand_beside_it() -> None:

@@ -16,6 +16,7 @@ from enlist.studies.measures import (
     FINAL_ACCURACY,
     FINAL_LOSS,
     ROUNDS_TO_TARGET,
+    SECONDS_TO_TARGET,
     Measure,
     Value,
     final_accuracy,
@@ -89,11 +90,28 @@ def test_alike_and_no_worse():
     assert Contrast("no worse", NUMBER, OURS, [BASE], 0.2)(results(ours=[0.1, 0.2], base=[1.0, 1.0])).kind == NOT
 
 
+def test_a_lead_is_told_as_the_ratio_that_it_is():
+    ratio = dataclasses.replace(NUMBER, ratio=True)
+    found = results(ours=[2.2, 2.2, 2.2], base=[2.0, 2.0, 2.0], other=[1.0, 1.0, 1.0])
+    lead = Contrast("leads", ratio, OURS, [BASE, OTHER], 0.05)(found)
+    assert lead.ours == "1st of 3; 1.10 [1.10, 1.10] times against random"
+    assert lead.why == "it comes first, and its lead over the next is certain and at least 1.05 times"
+    behind = Contrast("leads", ratio, OTHER, [BASE, OURS], 0.05)(found)
+    assert behind.why == "certainly better, on average by 1.05 times or more: random, ours"
+
+
+def test_a_small_ratio_is_told_with_all_that_it_has():
+    small = Contrast("greater", dataclasses.replace(NUMBER, ratio=True), OURS, [BASE], 0.005, spread=0.02)
+    verdict = small(results(ours=[1.0, 1.02, 1.0], base=[1.0, 1.0, 1.0]))
+    assert verdict.kind == UNTESTABLE
+    assert verdict.why.endswith("and 1.005 times is what matters")
+
+
 def test_the_best_of_several_needs_its_margin():
     found = results(ours=[3.0, 3.1, 3.2], base=[2.9, 3.0, 3.1], other=[1.0, 1.1, 1.2])
     rule = Contrast("leads", NUMBER, OURS, [BASE, OTHER], 0.05)
     assert rule(found).kind == REPRODUCED
-    assert rule(found).ours == "1st of 3; +0.100 [+0.100, +0.100] against random"
+    assert rule(found).ours == "1st of 3; +0.10 [+0.10, +0.10] against random"
     small = dataclasses.replace(rule, margin=0.2)(found)
     assert (small.kind, small.why.partition(";")[0]) == (
         PARTLY,
@@ -144,7 +162,7 @@ def test_the_sentence_has_the_margin_that_decides(margin):
     assert rule.words().endswith(f"ours − random: interval above 0, mean at least {100 * margin:g} points")
     ratio = Contrast("greater", ROUNDS_TO_TARGET, OURS, [BASE], margin)
     assert ratio.words().endswith(
-        f"random's over ours's, geometric mean: interval above 1, mean at least {1 + margin:g} times"
+        f"random over ours, geometric mean: interval above 1, mean at least {1 + margin:g} times"
     )
     assert Contrast("no worse", EVENNESS, OURS, [BASE], margin).words().endswith(f"interval above -{margin:g}")
 
@@ -267,7 +285,7 @@ def test_parts_of_which_none_can_be_tested():
     assert weak(found).kind == UNTESTABLE
     assert Parts({"one": weak, "two": weak})(found).kind == UNTESTABLE
     sure = Limit("at least", NUMBER, BASE, 1.0)
-    assert Parts({"one": weak, "two": sure})(found).kind == PARTLY
+    assert Parts({"one": weak, "two": sure})(found).kind == REPRODUCED, "a part without power does not count"
 
 
 def test_first_place_without_power_is_no_test():
@@ -312,3 +330,14 @@ def test_spreads_are_found_by_claim_and_part():
     rule = with_spreads(Parts({"a": plain, "b": AsPrinted(plain, [])}), {"claim/a": 0.1, "claim/b": 0.2}, "claim")
     assert [each.spread for each in simple_rules(rule).values()] == [0.1, 0.2]
     assert with_spreads(Untestable("no"), {}, "claim") == Untestable("no")
+
+
+def test_of_a_run_with_few_evaluations_the_mean_of_all_has_to_reach_the_target():
+    """Twelve rounds, evaluated every third: four evaluations, where the window is of five."""
+    accuracy = np.full(12, np.nan)
+    accuracy[2::3] = [0.6, 0.9, 1.0, 1.0]
+    run = Output({}, {"accuracy": accuracy, "end": 10.0 * np.arange(1, 13)}, 1.0)
+    low = Output({}, {"accuracy": np.full(12, 0.9), "end": np.arange(12.0)}, 1.0)
+    assert ROUNDS_TO_TARGET.of(run, low) == Value(12.0)  # the mean, 0.875, is nine tenths of 0.9 or more
+    assert SECONDS_TO_TARGET.of(run, low) == Value(120.0)
+    assert ROUNDS_TO_TARGET.of(run, run) == Value(12.0, open=True)

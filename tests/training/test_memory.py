@@ -92,9 +92,10 @@ if sys.argv[1] == "files":
     memory._anonymous = lambda size: None
 def found(workers):
     torch.manual_seed(1)
-    data = Placed.of(Samples(np.random.default_rng(0).normal(size=(40, 300)), np.arange(40) % 2), shared=workers > 0)
-    job = Job(nn.Linear(300, 2), 2, LocalTraining(lr=0.1), {"train": data}, seed=1)
-    tasks = [Task(client, 4 * client, 4 * client + 4, 2, 1, 0, 0) for client in range(10)]
+    samples = Samples(np.random.default_rng(0).normal(size=(40, 300)), np.arange(40) % 2)
+    data = SharedSamples.of(samples, shared=workers > 0)
+    job = TrainingSetup(nn.Linear(300, 2), 2, LocalTraining(lr=0.1), {"train": data}, seed=1)
+    tasks = [TrainingTask(client, 4 * client, 4 * client + 4, 2, 1, 0, 0) for client in range(10)]
     with Trainer(job, workers) as trainer:
         trainer.put(0, Vectors.zeros(trainer.layout))
         return torch.stack([update.parameters.clone() for _, update in trainer.train(tasks)])

@@ -232,10 +232,10 @@ def test_one_can_ask_why(browser, server):
         page.get_by_role("button", name="Ask").click()
         until(page, "() => document.body.innerText.includes('Client 19 was')")
         page.get_by_role("button", name="The next round").click()
-        until(page, "() => document.body.innerText.includes('Round 6: bsfl asked')")
+        until(page, "() => document.body.innerText.includes('Round 6: bsfl selected')")
         later = page.url
         page.go_back()
-        until(page, "() => document.body.innerText.includes('Round 5: bsfl asked')")
+        until(page, "() => document.body.innerText.includes('Round 5: bsfl selected')")
         return later
 
     visit = browser.visit(f"{server.base_url}/run/all/single", look, wait=False)

@@ -160,7 +160,7 @@ def test_numbers_are_those_of_the_tables(page, folders):
 
 def test_why_a_client_was_chosen_or_was_not(page):
     text = page.get("/data/client/all/single?client=19&round=5").json()["parts"][0]["text"]
-    assert text[0].startswith("Round 5: bsfl asked")
+    assert text[0].startswith("Round 5: bsfl selected")
     assert "Client 19 was not chosen" in text[1]
     assert page.get("/data/client/all/single?client=999").status_code == 404
     assert "0 to 29" in page.get("/data/client/all/single?client=999").json()["error"]
@@ -260,6 +260,17 @@ def test_the_dashboard_asks_for_metrics_that_exist():
     asked = set(re.findall(r"enlist_[a-z_]+", json.dumps(json.loads(text)["panels"])))
     assert len(asked) > 8
     assert asked <= {*names(), "enlist_runs", "enlist_state"}
+
+
+def test_the_former_name_of_a_metric_is_told_with_the_same_value(tmp_path):
+    federation(tmp_path / "lab" / "clinic")
+    catalogue = Catalogue([tmp_path / "lab"])
+    catalogue.refresh()
+    lines = metrics(catalogue).splitlines()
+    [now] = [line for line in lines if line.startswith("enlist_selected_total{")]
+    [former] = [line for line in lines if line.startswith("enlist_asked_total{")]
+    assert former == now.replace("selected", "asked", 1)
+    assert "# HELP enlist_asked_total The former name of enlist_selected_total." in lines
 
 
 def test_labels_of_metrics_are_escaped(tmp_path):

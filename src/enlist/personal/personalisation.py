@@ -31,6 +31,7 @@ from enlist.personal.tables import PersonalRecord, PersonalRow, arm_rows
 from enlist.personal.workers import Workers
 from enlist.runs.folder import Saves
 from enlist.simulation.callbacks import Callback, Checkpoint
+from enlist.simulation.loop import do_rounds
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.workers import one_thread
@@ -52,7 +53,7 @@ class Personalisation:
     """One run of a configuration.
 
     workers      take the place of those that the configuration describes: many runs may share them
-    callbacks    what goes along: progress, run folder
+    callbacks    observers, such as progress and the run folder
     model        the model to begin with instead of the initial one; there is no pre-training then
     priors       what earlier runs, of this target or others, have learned: arms and estimates of their rewards
 
@@ -122,12 +123,7 @@ class Personalisation:
         """Run to the end, or until `stopping` is set; returns what result.json holds."""
         try:
             with one_thread():
-                for callback in self.callbacks:
-                    callback.on_start(self)
-                while not self.finished and not self.stopping:
-                    record = self.step()
-                    for callback in self.callbacks:
-                        callback.on_round(self, record)
+                do_rounds(self, self.callbacks)
                 result = self.result()
                 for callback in self.callbacks:
                     callback.on_finish(self, result)
@@ -363,7 +359,7 @@ class Personalisation:
 
 
 PersonalCallback = Callback[Personalisation, PersonalRecord]
-"""What goes along with a personalisation."""
+"""Observers of a personalisation."""
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

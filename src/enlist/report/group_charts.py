@@ -25,7 +25,7 @@ WIDTHS = {1: 430, 2: 400, 3: 270, 4: 200}
 """Panels in a row -> width of one."""
 HEIGHT = 180
 APART = 4.0
-"""If the longest group lasts so many times as long as the shortest, each panel has a time axis of its own."""
+"""If the longest group lasts this many times as long as the shortest, each panel has a time axis of its own."""
 
 
 def measured(rows: Sequence[Row]) -> str:

@@ -105,7 +105,7 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
     """A heat map of client x round for each selector, all on one scale of colours from 0 to `most`, or to the largest.
 
     >>> from enlist.runs.example import example_run
-    >>> type(selection_chart(selection_rows([example_run()]), "Who was asked")).__name__
+    >>> type(selection_chart(selection_rows([example_run()]), "Who was selected")).__name__
     'FacetChart'
     """
     _, first, last = ORDERS[checks.one_of("order", order, tuple(ORDERS))]
@@ -156,13 +156,13 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
             color=alt.Color(
                 "share:Q",
                 scale=alt.Scale(range=list(HEAT), domain=[0, most], type="sqrt"),
-                legend=alt.Legend(title=["asked in", "so many", "of the rounds"], format="~%", gradientLength=150),
+                legend=alt.Legend(title=["selected in", "this share", "of rounds"], format="~%", gradientLength=150),
             ),
             tooltip=[
                 "selector:N",
                 alt.Tooltip("clients:N", title=f"clients ({first} first)"),
                 "rounds:N",
-                alt.Tooltip("share:Q", title="asked in", format=".1%"),
+                alt.Tooltip("share:Q", title="selected in", format=".1%"),
             ],
         )
         .properties(width=across * max(width // across, 1), height=down * max(height // down, 1))
@@ -179,7 +179,7 @@ def _steps() -> Iterator[int]:
 
 
 def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
-    """What became of those who were asked: shares per selector, over all its rounds and seeds.
+    """Outcomes of selected clients: shares per selector, over all its rounds and seeds.
 
     >>> from enlist.runs.example import example_run
     >>> [(row["outcome"], row["share"]) for row in outcome_rows([example_run()])]
@@ -216,7 +216,7 @@ def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     bars = base.mark_bar(height=26, stroke="white", strokeWidth=1).encode(
         x=alt.X(
             "from:Q",
-            title="share of those who were asked",
+            title="share of selected clients",
             scale=scale,
             axis=alt.Axis(format="%", grid=False, values=FIFTHS),
         ),
@@ -230,7 +230,7 @@ def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
             "selector:N",
             "outcome:N",
             alt.Tooltip("share:Q", format=".1%"),
-            alt.Tooltip("count:Q", title="clients asked", format=",.0f"),
+            alt.Tooltip("count:Q", title="clients selected", format=",.0f"),
         ],
     )
     written = (

@@ -11,7 +11,16 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from enlist._internal.aliases import FORMER_COLUMNS, FORMER_KEYS, FORMER_LATE, FORMER_NAMES
+from enlist._internal.aliases import (
+    FORMER_COLUMNS,
+    FORMER_COUNTS,
+    FORMER_KEYS,
+    FORMER_LATE,
+    FORMER_METRICS,
+    FORMER_NAMES,
+    GOES_IN,
+    GONE,
+)
 from enlist.simulation.config import Config
 
 Schema = Mapping[str, Any]
@@ -72,11 +81,15 @@ run leaves in its folder is a valid configuration too.
 This page is made from the code: `python -m enlist.simulation.schema > docs/configuration.md`.
 """
 
-FORMER = """\
+FORMER = f"""\
 ## Former spellings
 
-These words have another spelling since version 0.1. The old ones are still read, with a notice; folders that hold them
-are read and continued as they are, and go on with the words they began with.
+These names and words of version 0.1 are deprecated. They work until version {GOES_IN}, with a notice that names the new
+one. Columns are different: folders that hold former columns are read and continued under their own header, for good.
+"""
+
+HELPERS = """\
+What was never documented has moved without an alias:
 """
 
 BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
@@ -101,8 +114,8 @@ def markdown() -> str:
 def former_words() -> str:
     """The old spellings that are still read, each with the one of today.
 
-    >>> former_words().splitlines()[-1]
-    '| `enlist.personal` | class `Config` | `PersonalConfig` |'
+    >>> former_words().splitlines()[9]
+    '| `with_selector` | `overcommit=` | `over_commit=` |'
     """
     rows = [("`rounds.late`", f'`"{former}"`', f'`"{FORMER_LATE[former]}"`') for former in ("use",)]
     rows += [("`with_selector`", f"`{former}=`", f"`{now}=`") for former, now in FORMER_KEYS.items()]
@@ -121,9 +134,11 @@ def former_words() -> str:
         for module, names in FORMER_NAMES.items()
         for former, now in names.items()
     ]
-    return "\n".join(
-        [FORMER, "| where | before | now |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows), ""]
-    )
+    rows += [("`RoundResult.counts`", f'`"{former}"`', f'`"{now}"`') for former, now in FORMER_COUNTS.items()]
+    rows += [("`/metrics`", f"`enlist_{former}`", f"`enlist_{now}`") for former, now in FORMER_METRICS.items()]
+    table = ["| where | before | now |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    gone = ["| before | now |", "|---|---|", *(f"| `{former}` | `{now}` |" for former, now in GONE.items())]
+    return "\n".join([FORMER, *table, "", HELPERS, *gone, ""])
 
 
 def page(schema: Schema, introduction: str) -> str:

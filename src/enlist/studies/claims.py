@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 REPRODUCED, PARTLY, NOT, UNTESTABLE = "reproduced", "partly", "not reproduced", "not testable here"
 KINDS = (REPRODUCED, PARTLY, NOT, UNTESTABLE)
+DOES_NOT_COUNT = f"does not count: {UNTESTABLE}"
+"""What is said of a part that is not testable, beside others that are."""
 
 
 class Verdict(NamedTuple):
@@ -51,7 +53,7 @@ class ClaimRule(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class FollowUp:
-    """One more experiment for a claim that did not come out as said, on the cause that is suspected.
+    """A further experiment on the suspected cause, for a claim that was not reproduced.
 
     cause         what may explain it
     experiments   what is run to see (may be empty, if what was run already can tell)
@@ -239,11 +241,20 @@ def no_worse(difference: Summary, margin: float, digits: int = 3) -> Verdict:
     return Verdict(NOT, ours, f"the mean lies below {limit}")
 
 
-def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summary], margin: float) -> Verdict:
+def leads(
+    name: str,
+    means: Mapping[str, float],
+    differences: Mapping[str, Summary],
+    margin: float,
+    told: Mapping[str, str] | None = None,
+    limit: str = "",
+) -> Verdict:
     """The claim is that `name` is the best of several.
 
     means         mean of each, `name` among them
     differences   rival -> `name` − rival, paired, with its interval
+    told          rival -> the difference in words, where it is not to be told as it is (a ratio, judged as a logarithm)
+    limit         the margin in words
 
     reproduced       it has the highest mean, and its lead over the nearest rival is certain (the interval is above 0)
                      and one that matters: at least `margin` on average
@@ -260,18 +271,17 @@ def leads(name: str, means: Mapping[str, float], differences: Mapping[str, Summa
     rival = max(differences, key=lambda other: means[other])
     lead = differences[rival]
     place = 1 + sum(means[other] > means[name] for other in differences)
-    ours = f"{_ordinal(place)} of {len(means)}; {shown(lead, sign=True)} against {rival}"
+    ours = f"{_ordinal(place)} of {len(means)}; {told[rival] if told else shown(lead, sign=True)} against {rival}"
+    limit = limit or f"{margin:.3g}"
     better = [other for other, gap in differences.items() if gap.mean <= -margin and _bounds(gap)[1] < 0]
     if better:
-        return Verdict(NOT, ours, f"certainly better, by {margin:g} or more on average: {', '.join(better)}")
+        return Verdict(NOT, ours, f"certainly better, on average by {limit} or more: {', '.join(better)}")
     certain = _bounds(lead)[0] > 0
     if place == 1 and certain and lead.mean >= margin:
-        return Verdict(
-            REPRODUCED, ours, f"it comes first, and its lead over the next is certain and at least {margin:g}"
-        )
-    small = f"its lead is certain, but below {margin:g}" if certain else "its lead may be luck"
+        return Verdict(REPRODUCED, ours, f"it comes first, and its lead over the next is certain and at least {limit}")
+    small = f"its lead is certain, but below {limit}" if certain else "its lead may be luck"
     reason = f"it comes first, but {small}" if place == 1 else "others come first"
-    return Verdict(PARTLY, ours, f"{reason}; none is certainly better by {margin:g} or more on average")
+    return Verdict(PARTLY, ours, f"{reason}; none is certainly better, on average by {limit} or more")
 
 
 def counted(share: Summary, least: float, unit: str = "", digits: int = 2, trials: int | None = None) -> Verdict:
@@ -311,20 +321,26 @@ def trials_for(least: float) -> int:
 
 
 def together(verdicts: Mapping[str, Verdict]) -> Verdict:
-    """One verdict on a claim of several parts: reproduced if all are, not reproduced if none is even partly.
+    """One verdict on a claim of several parts. Parts that are not testable do not count, and are named.
 
-    It is partly reproduced otherwise, and not testable if no part is.
+    reproduced          all parts that count are
+    not reproduced      none of them is even partly
+    partly              anything else
+    not testable here   no part counts
 
     >>> good, bad = Verdict(REPRODUCED, "1", "fine"), Verdict(NOT, "0", "wrong")
     >>> together({"first": good, "second": bad}).kind, together({"first": good, "second": bad}).ours
     ('partly', 'first: 1; second: 0')
+    >>> together({"first": good, "second": Verdict(UNTESTABLE, "2", "too few seeds")})[:3:2]
+    ('reproduced', 'first: fine; second (does not count: not testable here): too few seeds')
     """
-    kinds = {verdict.kind for verdict in verdicts.values()}
-    tested = kinds - {UNTESTABLE}
-    kind = kinds.pop() if len(kinds) == 1 else NOT if tested == {NOT} else PARTLY
+    counts = {verdict.kind for verdict in verdicts.values()} - {UNTESTABLE}
+    kind = counts.pop() if len(counts) == 1 else PARTLY if counts else UNTESTABLE
+    names = {name: f"{name} ({DOES_NOT_COUNT})" if each.kind == UNTESTABLE else name for name, each in verdicts.items()}
+    named = {names[name] if kind != UNTESTABLE else name: verdict for name, verdict in verdicts.items()}
     ours = "; ".join(f"{name}: {verdict.ours}" for name, verdict in verdicts.items())
-    brief = "; ".join(f"{name}: {verdict.brief or verdict.ours}" for name, verdict in verdicts.items())
-    return Verdict(kind, ours, _reasons(verdicts), brief)
+    brief = "; ".join(f"{name}: {verdict.brief or verdict.ours}" for name, verdict in named.items())
+    return Verdict(kind, ours, _reasons(named), brief)
 
 
 def as_printed(verdicts: Mapping[str, Verdict]) -> Verdict:

@@ -17,9 +17,11 @@ from enlist.studies.measures import ROUNDS_TO_TARGET, final_accuracy
 from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.rules import Arm
-from enlist.studies.study import Experiment, Figure, Scale, Table
+from enlist.studies.study import Experiment, Figure, Scale, Table, possible
 
 BASELINE = "random"
+FIRST = 1200
+"""First seed of such studies: neither settings, rules nor selectors were chosen on it or on those that follow."""
 
 
 def dataset(name: str) -> dict[str, Any]:
@@ -73,7 +75,7 @@ class Grid:
                 simulation,
                 scale.settings["seconds"],
             )
-            for seed in range(scale.seeds)
+            for seed in range(FIRST, FIRST + scale.seeds)
             for place in self.places
             for method, selector in self.methods.items()
         ]
@@ -86,10 +88,23 @@ class Grid:
             for method, label in self.labels.items():
                 values = results[f"{place}/{method}"].column(name)
                 known = np.flatnonzero(np.isfinite(values).any(axis=0))
-                rows += along((known + 1).astype(np.float64), values[:, known], label)
+                rows += along((known + 1).astype(np.float64), values[:, known], label, share=name == "accuracy")
             panels.append(Panel(heading, rows, "round", title.lower()))
         caption = "Mean over populations with its 95 % interval."
         return Figure(name, title, side_by_side(panels, title, self.colours), caption, highlight=True)
+
+    def figures(self, results: Results, printed: str = "") -> list[Figure]:
+        """Test accuracy and loss over rounds, as far as they can be drawn; `printed` is where the paper shows them."""
+        behind = f" ({printed})" if printed else ""
+        makers = [
+            lambda found: self.curves(found, "accuracy", f"Test accuracy{behind}"),
+            lambda found: self.curves(found, "loss", f"Test loss{behind}"),
+        ]
+        return possible(makers, results)
+
+    def tables(self, results: Results) -> list[Table]:
+        """The table of methods, if all experiments are there."""
+        return possible([self.table], results)
 
     def table(self, results: Results) -> Table:
         """Each method in each place: final accuracy, and rounds to the target that the baseline sets."""

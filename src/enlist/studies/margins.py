@@ -28,6 +28,17 @@ TENTH = Margin(0.1, "one in ten")
 HALF = Margin(0.5, "most of them, more than half")
 NINE_TENTHS = Margin(0.9, "nine in ten: nearly all")
 ANY = Margin(0.0, "any difference, if it is certain")
+NEAR = 0.8
+"""Part of a paper's number that counts as about as much."""
+
+
+def nearly(number: float, name: str = "") -> Margin:
+    """Four fifths of a number that the paper prints; `name` is how it prints it.
+
+    >>> nearly(3.0), nearly(0.1, "10 points").because
+    (2.4, "four fifths of the paper's 10 points")
+    """
+    return Margin(float(f"{NEAR * number:.3g}"), f"four fifths of the paper's {name or format(number, 'g')}")
 
 
 def reasons(rule: object) -> list[str]:

@@ -58,7 +58,7 @@ class Measure:
         >>> FINAL_ACCURACY.shown(0.02), ROUNDS_TO_TARGET.shown(1.1)
         ('2 points', '1.1 times')
         """
-        one = number * self.scale == 1.0 and len(self.unit) > 2  # "1 point", but "1 ms"
+        one = abs(number * self.scale) == 1.0 and len(self.unit) > 2  # "1 point", but "1 ms"
         unit = "times" if self.ratio else self.unit.removesuffix("s") if one else self.unit
         return f"{number * self.scale:g} {unit}".rstrip()
 
@@ -96,6 +96,8 @@ def final(output: Output, name: str) -> float:
 def to_target(share: float, window: int, what: str) -> Callable[[Output, Output], Value]:
     """Rounds or virtual seconds until the mean of `window` evaluations is `share` of the baseline's final accuracy.
 
+    Of a run with fewer evaluations, it is the mean of all.
+
     >>> curve = {"accuracy": np.linspace(0.1, 1.0, 10), "end": np.arange(10.0)}
     >>> slow, fast = Output({}, curve, 1.0), Output({}, curve | {"accuracy": np.linspace(0.5, 1.0, 10)}, 1.0)
     >>> measure = to_target(0.7, 1, "rounds")
@@ -104,8 +106,9 @@ def to_target(share: float, window: int, what: str) -> Callable[[Output, Output]
     """
 
     def measured(output: Output, base: Output) -> Value:
-        ends = np.asarray(output["end"], dtype=float)
-        found = time_to(evaluated(output), share * final_accuracy(base), min(window, len(ends)))
+        ends, curve = (np.asarray(output[name], dtype=float) for name in ("end", "accuracy"))
+        evaluations = int((~np.isnan(curve)).sum())
+        found = time_to(evaluated(output), share * final_accuracy(base), max(min(window, evaluations), 1))
         spent = found or Reached(len(ends), float(ends[-1]))
         return Value(float(getattr(spent, what)), found is None)
 

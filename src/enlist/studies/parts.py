@@ -2,17 +2,20 @@
 
 AsPrinted(rule, [our_default])               the printed algorithm decides, others stand beside it
 Parts({"accuracy": rule, "time": other})     reproduced if all are
-Everywhere({"mild": rule, "strong": same})   the same rule, wherever its experiments were run
+AllSettings({"mild": rule, "strong": same})  the same rule, wherever its experiments were run
+Largest({"mild": rule, "strong": same}, 2.4) the largest of them: what "up to three times" is
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, cast
 
 from enlist.errors import InputError, UnknownNameError
-from enlist.studies.claims import ClaimRule, Verdict, as_printed, together
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, ClaimRule, Verdict, as_printed, shown, together
+from enlist.studies.measures import Measure
 from enlist.studies.results import Results
 from enlist.studies.rules import Arm, Contrast
 
@@ -59,7 +62,7 @@ class AsPrinted:
 
 @dataclasses.dataclass(frozen=True)
 class Parts:
-    """A claim of several parts: reproduced if all of them are, not reproduced if none is even partly.
+    """A claim of several parts: reproduced if all that are testable are, not reproduced if none is even partly.
 
     >>> from enlist.studies.measures import EVENNESS
     >>> rule = Contrast("alike", EVENNESS, Arm("a", "A"), [Arm("b", "B")], 0.05)
@@ -91,7 +94,7 @@ class AllSettings:
     def words(self) -> str:
         said = list(dict.fromkeys(rule.words() for rule in self.parts.values()))
         if len(said) > 1:
-            raise InputError(f"Everywhere has rules that differ: {said}; use Parts.")
+            raise InputError(f"AllSettings has rules that differ: {said}; use Parts.")
         return f"wherever it was run, {said[0]}"
 
     def __call__(self, results: Results) -> Verdict:
@@ -104,6 +107,61 @@ class AllSettings:
         if not found and missing is not None:
             raise missing
         return together(found)
+
+
+@dataclasses.dataclass(frozen=True)
+class Largest:
+    """The largest of the same difference or ratio in several settings: what "up to three times" is.
+
+    parts   comparisons of one measure with one rival each; those that were not run are left out
+    least   how large it must be
+
+    reproduced       it is at least `least` on average, and its interval lies above 0 (a ratio: above 1)
+    partly           it is certainly above 0, but smaller
+    not reproduced   it may be 0 wherever it was run; or runs that never got there make it a bound from above
+
+    >>> from enlist.studies.measures import ROUNDS_TO_TARGET
+    >>> rules = {f"d = {d}": Contrast("greater", ROUNDS_TO_TARGET, Arm(f"d={d}", f"d = {d}"), [Arm("r", "random")], 0.1)
+    ...          for d in (6, 9)}
+    >>> Largest(rules, 2.4).words().partition(", the ")[2]
+    'largest of random over d = 6 or d = 9 (where it was run of: d = 6; d = 9), geometric mean: interval above 1, ...'
+    """
+
+    parts: Mapping[str, Contrast]
+    least: float
+
+    @property
+    def measure(self) -> Measure:
+        """What all parts measure."""
+        return next(iter(self.parts.values())).measure
+
+    def words(self) -> str:
+        own = " or ".join(dict.fromkeys(rule.of.name for rule in self.parts.values()))
+        rivals = " or ".join(dict.fromkeys(arm.name for rule in self.parts.values() for arm in rule.against))
+        first, second = (rivals, own) if self.measure.less else (own, rivals)
+        sign, mean, zero = ("over", ", geometric mean", 1) if self.measure.ratio else ("−", "", 0)
+        return (
+            f"{self.measure.name}, the largest of {first} {sign} {second} "
+            f"(where it was run of: {'; '.join(self.parts)}){mean}: interval above {zero}, "
+            f"mean at least {self.measure.shown(self.least)}"
+        )
+
+    def __call__(self, results: Results) -> Verdict:
+        there = {name: rule for name, rule in self.parts.items() if rule.of.key in results} or self.parts
+        found = {name: rule.compare(results, rule.of, rule.against[0]) for name, rule in there.items()}
+        name = max(found, key=lambda each: (not found[each].flattered, found[each].summary.mean))
+        largest, measure, zero = found[name], self.measure, float(self.measure.ratio)
+        number = largest.shown(measure.digits) if measure.ratio else shown(largest.summary, measure.digits, sign=True)
+        unit = "" if measure.ratio else f" {measure.unit}".rstrip()
+        ours = f"{number}{unit} ({name}, of {len(found)} settings)"
+        limit = measure.shown(self.least)
+        if largest.flattered or not largest.summary.low > zero:
+            high = math.log(largest.summary.high) if measure.ratio else largest.summary.high / measure.scale
+            why = f"in no setting is it certainly above {zero:g}"
+            return there[name].with_power(Verdict(NOT, ours, why), largest.seeds, high)
+        if largest.summary.mean >= (1.0 if measure.ratio else measure.scale) * self.least:
+            return Verdict(REPRODUCED, ours, f"the interval lies above {zero:g}, and the mean reaches {limit}")
+        return Verdict(PARTLY, ours, f"it is certainly above {zero:g}, but the mean stays below {limit}")
 
 
 def arms_of(rule: object) -> list[Arm]:
@@ -140,7 +198,7 @@ def simple_rules(rule: object, name: str = "") -> dict[str, Contrast]:
         return {name: rule}
     if isinstance(rule, AsPrinted):
         return simple_rules(rule.rule, name)
-    if isinstance(rule, Parts | AllSettings):
+    if isinstance(rule, Parts | AllSettings | Largest):
         return {
             key: one for part, each in rule.parts.items() for key, one in simple_rules(each, f"{name}/{part}").items()
         }
@@ -159,7 +217,7 @@ def with_spreads(rule: ClaimRule, spreads: Mapping[str, float], name: str) -> Cl
         return dataclasses.replace(rule, spread=spreads.get(name, rule.spread))
     if isinstance(rule, AsPrinted):
         return dataclasses.replace(rule, rule=cast(About, with_spreads(rule.rule, spreads, name)))
-    if isinstance(rule, Parts | AllSettings):
+    if isinstance(rule, Parts | AllSettings | Largest):
         parts = {part: with_spreads(each, spreads, f"{name}/{part}") for part, each in rule.parts.items()}
-        return dataclasses.replace(rule, parts=parts)
+        return cast(ClaimRule, dataclasses.replace(cast(Any, rule), parts=parts))
     return rule

@@ -78,7 +78,7 @@ class Contrast:
     >>> print(Contrast("greater", FINAL_ACCURACY, ucb, [random], 0.02).words())
     mean test accuracy over the last tenth of the evaluations, UCB − random: interval above 0, mean at least 2 points
     >>> print(Contrast("greater", ROUNDS_TO_TARGET, ucb, [random], 0.1).words().partition(", ")[2])
-    random's over UCB's, geometric mean: interval above 1, mean at least 1.1 times
+    random over UCB, geometric mean: interval above 1, mean at least 1.1 times
     >>> print(Contrast("greater", FINAL_ACCURACY, ucb, [], 0.5).words().partition(", ")[2])
     UCB: interval above 0, mean at least 50 points
     """
@@ -102,7 +102,7 @@ class Contrast:
         if not self.against:
             return f"{self.measure.name}, {self.of.name}{', geometric mean' * self.measure.ratio}: {asked}"
         if self.measure.ratio:
-            return f"{self.measure.name}, {first}'s over {second}'s, geometric mean: {asked}"
+            return f"{self.measure.name}, {first} over {second}, geometric mean: {asked}"
         return f"{self.measure.name}, {first} − {second}: {asked}"
 
     def _asked(self) -> str:
@@ -179,13 +179,13 @@ class Contrast:
         high = compared.summary.high
         if not math.isnan(high):
             high = math.log(high) if self.measure.ratio else high / self.measure.scale
-        return self._with_power(verdict, compared.seeds, high)
+        return self.with_power(verdict, compared.seeds, high)
 
-    def _with_power(self, verdict: Verdict, seeds: int, high: float) -> Verdict:
+    def with_power(self, verdict: Verdict, seeds: int, high: float) -> Verdict:
         """An unclear verdict of seeds that could not have shown what is claimed is no test.
 
         It is unclear if it is "partly"; and, of something that should be greater, also if it is "not reproduced" though
-        the interval contains what is claimed.
+        the interval, which ends at `high` (of a ratio the logarithm), contains what is claimed.
         """
         if seeds < 2:
             return verdict._replace(kind=UNTESTABLE, why="a single experiment has no interval")
@@ -208,17 +208,24 @@ class Contrast:
         return math.inf if self.spread is None else smallest_difference(self.spread, seeds)
 
     def _effect(self, size: float) -> str:
-        return self.measure.shown(round(math.exp(size), 2) if self.measure.ratio else float(f"{size:.2g}"))
+        rounded = float(f"{math.expm1(size) if self.measure.ratio else size:.2g}")
+        return self.measure.shown(1.0 + rounded if self.measure.ratio else rounded)
 
     def _leads(self, results: Results) -> Verdict:
         shared = results.common([key for arm in (self.of, *self.against, self.baseline) if arm for key in arm.keys])
-        found = {arm.name: self.compare(shared, self.of, arm).summary for arm in self.against}
+        compared = {arm.name: self.compare(shared, self.of, arm) for arm in self.against}
+        found, told = {name: each.summary for name, each in compared.items()}, {}
+        margin, digits = self.measure.scale * self.margin, self.measure.digits
         if self.measure.ratio:
+            told = {name: each.shown(digits) for name, each in compared.items()}
             found = {name: Summary(*(math.log(each) for each in dataclasses.astuple(s))) for name, s in found.items()}
+            margin = math.log1p(self.margin)
+        else:
+            told = {n: f"{shown(each, digits, sign=True)} {self.measure.unit}".rstrip() for n, each in found.items()}
         means = {self.of.name: 0.0} | {name: -lead.mean for name, lead in found.items()}
-        margin = math.log1p(self.margin) if self.measure.ratio else self.measure.scale * self.margin
-        verdict = leads(self.of.name, means, found, margin)
-        return self._with_power(verdict, len(shared.outputs(self.of.keys)), math.nan)
+        limit = self.measure.shown(1.0 + self.margin if self.measure.ratio else self.margin)
+        verdict = leads(self.of.name, means, found, margin, told, limit)
+        return self.with_power(verdict, len(shared.outputs(self.of.keys)), math.nan)
 
 
 class PairedDifference(NamedTuple):

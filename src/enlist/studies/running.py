@@ -7,6 +7,7 @@ is replaced twice, and begins its experiment anew.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import sys
@@ -17,6 +18,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from enlist import storage
 from enlist._internal import checks, files
 from enlist.engine import Engine, keep_freed_memory, local, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
@@ -27,6 +29,8 @@ from enlist.studies.results import EXPERIMENTS, Output, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study
 
 ADVICE = "what is finished is kept: continue with --resume, and if memory is short with fewer --jobs"
+RULES = "rules.json"
+"""File of the rules that a study began with."""
 Tick = Callable[[Experiment, str], None]
 """Called with an experiment and its state: "kept" (from an earlier run), "finished" or "failed"."""
 
@@ -52,6 +56,7 @@ class Reproduction:
         self.judged: list[JudgedClaim] = []
         self._noted = time.monotonic()
         self._read(self.experiments)
+        self._note_rules()
 
     @classmethod
     def open(
@@ -138,6 +143,20 @@ class Reproduction:
         """Seconds that all calls of `run` in this folder have taken together."""
         rows = files.read(self.root / "wall.csv").decode(errors="replace").splitlines()[1:]
         return math.fsum(_seconds([*row.split(","), ""][1]) for row in rows)
+
+    def rules_at_start(self) -> dict[str, str] | None:
+        """The rules that the study had before its first experiment; None if nobody noted them."""
+        if not files.has_file(self.root / RULES):
+            return None
+        try:
+            return {str(key): str(said) for key, said in json.loads(files.read(self.root / RULES)).items()}
+        except (ValueError, AttributeError, RecursionError):
+            raise InputError(f"{self.root / RULES} is damaged; name a new folder for the study.") from None
+
+    def _note_rules(self) -> None:
+        """Note the rules before there is a result, so that it can be seen later whether they were changed."""
+        if not self.outputs and not files.has_file(self.root / RULES):
+            storage.replace(self.root / RULES, (json.dumps(self.study.rules(), indent=1) + "\n").encode())
 
     def _note_wall(self) -> None:
         """Note the time since the last note; after every experiment, so that a kill loses little of it."""

@@ -1,4 +1,11 @@
-"""The study of BSFL. Read settings, experiments, claims (with the few odd rules), figures."""
+"""The study of BSFL: bandits for short rounds and even participation, in the arena, in trainings, and its annealing.
+
+settings.py      populations, methods, alpha, scales
+experiments.py   what is run; annealing.py the paper's two ways of searching a set
+rules.py         the few odd rules; measures.py the numbers that claims compare
+claims.py        what the paper says, each with its rule
+figures.py       pictures, and tables.py tables
+"""
 
 from __future__ import annotations
 
@@ -25,5 +32,16 @@ STUDY = Study(
     tables=tables,
     claims=CLAIMS,
     extras=EXTRAS,
+    paper={
+        "data": "synthetic data for linear regression; Fashion-MNIST and CIFAR-10",
+        "clients": "20 (regression and regret); 500 (images); 8 and 500 (annealing)",
+        "partition": "iid with as many images of each class; non-iid with other amounts and classes for each client",
+        "network": "linear regression; a CNN with max-pooling, dense layers and dropout, of sizes that are not named",
+        "local training": "not named",
+        "clients per round": "5 of 20; 25 of 500; 4 of 8 (Fig. 3)",
+        "rounds": "not named; everybody trains for the same time",
+        "methods": "iid: BSFL, CS-UCB, random; non-iid: BSFL, CS-UCB-Q, random by size; alpha and beta are not named",
+        "seeds": "not named; thousands of runs (annealing)",
+    },
     preload="enlist.simulation.comparison",
 )

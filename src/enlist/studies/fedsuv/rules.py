@@ -1,15 +1,15 @@
-"""The numbers that claims compare, and the two rules that are no plain comparison."""
+"""The numbers that claims compare, and the one rule that is no plain comparison."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from enlist._internal.typing import FloatArray
-from enlist.studies.claims import NOT, PARTLY, REPRODUCED, Verdict
+from enlist.studies.claims import Verdict
 from enlist.studies.fedsuv.process import DIAGONAL
 from enlist.studies.fedsuv.settings import LOW
 from enlist.studies.measures import FINAL_ACCURACY, Measure, Value, final_accuracy
@@ -123,7 +123,7 @@ class OverWorst:
     """A ratio to the worst of several, by its mean: what the paper's gains in accuracy are.
 
     >>> OverWorst(ACCURACY_RATIO, Arm("a", "A"), [Arm("b", "B"), Arm("c", "C")], 0.026).words().partition(", ")[2]
-    "A's over that of the worst of B and C, geometric mean: interval above 1, mean at least 1.026 times"
+    'A over the worst of B and C, geometric mean: interval above 1, mean at least 1.026 times'
     """
 
     measure: Measure
@@ -134,7 +134,7 @@ class OverWorst:
     def words(self) -> str:
         names = " and ".join(arm.name for arm in self.against)
         asked = f"interval above 1, mean at least {self.measure.shown(1.0 + self.margin)}"
-        return f"{self.measure.name}, {self.of.name}'s over that of the worst of {names}, geometric mean: {asked}"
+        return f"{self.measure.name}, {self.of.name} over the worst of {names}, geometric mean: {asked}"
 
     def __call__(self, results: Results) -> Verdict:
         def mean(arm: Arm) -> float:
@@ -144,41 +144,3 @@ class OverWorst:
         worst = min(self.against, key=mean)
         verdict = Contrast("greater", self.measure, self.of, [worst], self.margin)(results)
         return verdict._replace(ours=f"{verdict.ours} against {worst.name}")
-
-
-@dataclasses.dataclass(frozen=True)
-class LargestRatio:
-    """The largest of the same ratio in several settings: what "up to 3.54 times" is. Settings not run are left out.
-
-    reproduced       it is at least `least` on average, with an interval above 1
-    partly           it is certainly above 1, but smaller
-    not reproduced   it may be 1 wherever it was run; or runs that never got there make it a bound from above
-
-    >>> from enlist.studies.measures import ROUNDS_TO_TARGET
-    >>> rule = Contrast("greater", ROUNDS_TO_TARGET, Arm("a/x", "A"), [Arm("a/b", "random")], 0.05)
-    >>> LargestRatio({"tight": rule}, 2.83).words()[-89:]
-    "largest of random's over A's, geometric means: interval above 1, mean at least 2.83 times"
-    """
-
-    parts: Mapping[str, Contrast]
-    least: float
-
-    def words(self) -> str:
-        rule = next(iter(self.parts.values()))
-        (rival,) = rule.against
-        return (
-            f"{rule.measure.name}, in {', '.join(self.parts)} where they were run: largest of {rival.name}'s over "
-            f"{rule.of.name}'s, geometric means: interval above 1, mean at least {self.least:g} times"
-        )
-
-    def __call__(self, results: Results) -> Verdict:
-        there = {name: rule for name, rule in self.parts.items() if rule.of.key in results}
-        found = {n: r.compare(results, r.of, r.against[0]) for n, r in (there or self.parts).items()}
-        name = max(found, key=lambda each: (not found[each].flattered, found[each].summary.mean))
-        largest = found[name]
-        ours = f"{largest.shown(2)} ({name}, of {len(found)} settings)"
-        if largest.flattered or not largest.summary.low > 1.0:
-            return Verdict(NOT, ours, "in no setting it is certainly above 1")
-        if largest.summary.mean >= self.least:
-            return Verdict(REPRODUCED, ours, f"the interval lies above 1, and the mean reaches {self.least:g}")
-        return Verdict(PARTLY, ours, f"it is certainly above 1, but the mean stays below {self.least:g}")

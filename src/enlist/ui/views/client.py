@@ -171,7 +171,7 @@ def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:
         cells: list[Cell] = [link(asked, address("client", item.id, client=number, round=asked))]
         cells += [str(told["outcome"][place]), *(_cell(told[name][place]) for name in names)]
         rows.append(cells + ([str(reason[place])] if worded and reason is not None else []))
-    text = ["It was never asked."] if not len(mine) else []
+    text = ["It was never selected."] if not len(mine) else []
     note = f"The latest {SHOWN} of {len(mine):,}." if len(mine) > SHOWN else ""
     return Part("History", text, rows if len(mine) else (), "history" if len(mine) else "", charts, note)
 

@@ -199,7 +199,7 @@ def _shadow_chart(run: RunTables) -> Chart:
     def made() -> Any:
         table = shadow_table(run)
         rows = shadow_fifths(run, table) if table is not None else []
-        return shadow_chart(rows, "Who is asked, and who would be") if rows else None
+        return shadow_chart(rows, "Who is selected, and who would be") if rows else None
 
     return made
 

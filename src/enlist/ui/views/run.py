@@ -151,7 +151,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
         return made
 
     def heat(order: str) -> Chart:
-        return lambda: selection_chart(selection_rows(runs, order), f"Who was asked, by {ORDER_NAMES[order]}", order)
+        return lambda: selection_chart(selection_rows(runs, order), f"Who was selected, by {ORDER_NAMES[order]}", order)
 
     def terms(name: str) -> Chart:
         def made() -> Any:
@@ -167,7 +167,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
     charts |= {
         "updates": lambda: activity_chart(evenness_rows(runs), "Updates per client"),
         "evenness": lambda: lorenz_chart(evenness_rows(runs), "How evenly clients took part"),
-        "outcomes": lambda: outcome_chart(outcome_rows(runs), "What became of those who were asked"),
+        "outcomes": lambda: outcome_chart(outcome_rows(runs), "Outcomes of selected clients"),
         "availability": lambda: availability_chart(availability_rows(runs), "Who was there", clock),
     }
     names = dict.fromkeys(run.selector for run in runs if run.reasons)
@@ -175,7 +175,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
     if len(runs) == 1:
         charts |= {
             "durations": lambda: ending_chart(ending_rows(first), "How long rounds took, and what ended them"),
-            "round-outcomes": lambda: round_outcome_chart(round_outcome_rows(first), "Outcomes of those asked"),
+            "round-outcomes": lambda: round_outcome_chart(round_outcome_rows(first), "Outcomes by round"),
         }
     return charts | _population_charts(first)
 
@@ -255,9 +255,9 @@ def span(run: RunTables) -> list[int]:
 
 def choice_part(item: Item, run: RunTables, number: int | None) -> Part:
     """Whom a round asked, with the terms of the choice and sentences."""
-    heading = f"Whom round {number} asked, and why"
+    heading = f"Whom round {number} selected, and why"
     if number is None:
-        return Part("Whom it asked, and why", ["No round is finished yet."])
+        return Part("Whom it selected, and why", ["No round is finished yet."])
     try:
         found = why(run, number)
     except EnlistError as error:
@@ -299,7 +299,7 @@ def _clients(item: Item, run: RunTables) -> Part:
         number = int(table["client"][place])
         cells = [_cell(table[name][place]) for name in table if name != "client"]
         rows.append([link(number, address("client", item.id, client=number)), *cells])
-    note = f"The 100 of {run.count:,} clients that were asked most often." if run.count > 100 else ""
+    note = f"The 100 of {run.count:,} clients that were selected most often." if run.count > 100 else ""
     return Part("Clients", table=rows, csv="clients", note=note, folded=True)
 
 
