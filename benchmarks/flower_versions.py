@@ -1,9 +1,10 @@
 """The Flower adapter under the oldest and the newest flwr that it allows:  python -m benchmarks.flower_versions
 
-Each version gets a virtual environment of its own, in front of the packages of this one, so that PyTorch and the like
-need not be installed again. In it run the tests of the adapter, but for those that start a SuperLink by its command
-line, which differs between versions; and a simulation of Flower's own with real nodes, selection and a folder, four
-rounds and then four steps in buffered mode. Versions in between, and the simulation alone, which is quicker:
+The newest is the one that pip can install beside what else is required; the table names it. Each version gets a virtual
+environment of its own, in front of the packages of this one, so that PyTorch and the like need not be installed again.
+In it run the tests of the adapter, but for those that start a SuperLink by its command line, which differs between
+versions; and a simulation of Flower's own with real nodes, selection and a folder, four rounds and then four steps in
+buffered mode. Versions in between, and the simulation alone, which is quicker:
 
     python -m benchmarks.flower_versions --simulations "==1.27.*" "==1.33.*"
 """

@@ -6,6 +6,7 @@ import csv
 import importlib
 import json
 import logging
+import pkgutil
 import shutil
 from pathlib import Path
 
@@ -157,3 +158,10 @@ def test_former_names_of_classes_still_work(
     assert former not in found.__all__
     with pytest.raises(AttributeError, match="has no attribute 'Nobody'"):
         found.Nobody  # noqa: B018
+
+
+@pytest.mark.parametrize(("former", "now"), aliases.GONE.items())
+def test_what_has_moved_is_where_the_map_says(former: str, now: str) -> None:
+    assert pkgutil.resolve_name(now) is not None
+    with pytest.raises((ImportError, AttributeError)):
+        pkgutil.resolve_name(former)

@@ -13,9 +13,9 @@ import pytest
 from enlist import studies
 
 SCRIPT = Path(sys.executable).parent / "enlist"
-FIGURES = {"darts": 12, "bsfl": 13, "fedsuv": 10}
+FIGURES = {"darts": 12, "bsfl": 13, "fedsuv": 10, "fedcor": 2, "asynchrony": 1}
 """How many figures each has at least."""
-LONG = ("darts", "bsfl")
+LONG = ("darts", "bsfl", "fedcor", "asynchrony")
 """They take longer than others: `make verify` runs them."""
 
 

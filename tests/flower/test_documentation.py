@@ -183,9 +183,9 @@ def test_the_walk_of_a_round_names_what_there_is() -> None:
 
 
 def test_the_folder_tells_what_its_modules_are_for() -> None:
-    """Every module stands in the package's docstring, and there are as few as a reader can take in."""
+    """Every module stands in the package's docstring, wherever it lies; docs/design.md says how many, and why."""
     folder = ROOT / "src" / "enlist" / "flower"
     modules = [path for path in folder.rglob("*.py") if path.stem != "__init__"]
     assert not [path.stem for path in modules if not re.search(rf"\b{path.stem}\b", enlist.flower.__doc__ or "")]
-    assert len({path.relative_to(folder).parts[0] for path in modules}) <= 17
-    assert {path.stem for path in modules if len(path.read_text().splitlines()) > 410} == set()
+    assert f"has {len(modules)} modules" in (ROOT / "docs" / "design.md").read_text()
+    assert {path.stem for path in modules if len(path.read_text().splitlines()) > 400} == set()

@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from flwr.app import Message
+from flwr.app import Message, MetricRecord, RecordDict
 from flwr.serverapp.strategy import FedAvg
 from typer.testing import CliRunner
 
 from enlist.cli.app import app
 from enlist.flower.fake import FakeGrid, FakeReply
-from enlist.report.federation import client_rows, shadow, standing
+from enlist.report.federation import client_rows, evaluations, shadow, standing
 from enlist.runs import read_run
 from enlist.runs.federation import by_client, events, starts, state
 from enlist.runs.scores import run_scores
@@ -140,6 +140,21 @@ def test_late_updates_that_were_merged_are_counted_and_no_others(late: str, tmp_
     assert ("Late updates that were merged afterwards" in page) == (late == "merge")
     seen = run_scores(tables)["coverage"]
     assert seen == pytest.approx(0.8 if late == "merge" else 0.7), "the slow one is merged late or never"
+
+
+def test_evaluations_that_failed_are_told(tmp_path: Path) -> None:
+    def evaluating(message: Message) -> FakeReply:
+        if message.metadata.message_type != "evaluate":
+            return train(message)
+        metrics = MetricRecord({"accuracy": 0.5, "num-examples": 10})
+        lost = {13: FakeReply(error=(1, "CUDA out of memory")), 14: FakeReply(seconds=None)}
+        return lost.get(node_of(message), FakeReply(content=RecordDict({"metrics": metrics})))
+
+    strategy = FedAvg(fraction_evaluate=1.0, min_available_nodes=5)
+    run(FakeGrid(range(11, 16), evaluating), strategy=strategy, k=5, folder=tmp_path / "run", deadline=20.0)
+    said = "5 times: 3 of these evaluations were used, 1 failed or could not be true, 1 did not come in time."
+    assert evaluations(read_run(tmp_path / "run")) == f"Clients were asked to evaluate the model {said}"
+    assert said in report(tmp_path / "run")[1]
 
 
 def test_nothing_to_be_reached_is_invented(tmp_path: Path) -> None:

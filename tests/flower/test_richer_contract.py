@@ -12,10 +12,13 @@ import pytest
 from flwr.app import ArrayRecord, Message
 from flwr.serverapp.strategy import FedAvg, FedMedian
 
+from enlist import selectors
 from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import InputError, MissingColumnError
 from enlist.flower import client
 from enlist.flower.fake import FakeGrid, FakeReply
+from enlist.flower.federation import FlowerFederation
+from enlist.flower.selector import SelectorSource
 
 sys.path.insert(0, str(Path(__file__).parent))
 from flower_helpers import behaving, node_of, reply, run, values
@@ -115,6 +118,16 @@ def test_updates_are_measured_if_the_selector_needs_them(mode: dict[str, Any]) -
     np.testing.assert_allclose(sketches / np.array(NODES)[:, None], np.tile(sketches[0] / 11.0, (4, 1)), atol=1e-9)
 
 
+def test_the_size_of_a_sketch_is_a_setting(tmp_path: Path) -> None:
+    for rounds in (1, 2):  # the second start continues the first
+        wrapped = run(FakeGrid(NODES, behaving(train)), rounds, "divfl", k=2, sketch=100, folder=tmp_path / "run")
+    assert wrapped.selector.state.values.shape == (4, 100)
+    assert (wrapped.selector.state.values != 0).any()
+    assert '"sketch": 100' in (tmp_path / "run" / "config.json").read_text()
+    with pytest.raises(InputError, match="sketch is 0"):
+        run(FakeGrid(NODES, behaving(train)), 1, "divfl", k=2, sketch=0)
+
+
 def uneven(message: Message) -> FakeReply:
     """Of 12 nodes two are slower than a round, one fails, and one is lost."""
     node = node_of(message)
@@ -192,6 +205,61 @@ def test_a_node_that_counts_other_labels_is_refused(tmp_path: Path) -> None:
     wrapped = run(FakeGrid(NODES, answer), 1, Labelled, k=4, folder=tmp_path / "run", min_nodes=1)
     assert len(wrapped.selector.clients) == 3
     assert "it counts 2 labels, not 3" in (tmp_path / "run" / "events.csv").read_text()
+
+
+def drained(message: Message) -> FakeReply:
+    """Spends 100 joules times its node's number; only the odd ones say what is left to them."""
+    node = node_of(message)
+    left = {"battery_left": 900.0 if node == 11 else 100.0} if node % 2 else {}
+    claims = {"client_id": f"phone-{node}", "loss_rms": 1.0, "energy": 100.0 * (node - 10), **left}
+    return FakeReply(1.0, reply(message, float(node), **claims))
+
+
+@pytest.mark.parametrize("mode", [{}, {"mode": "buffered", "concurrency": 4, "buffer": 4}])
+def test_energy_and_what_is_left_come_with_replies(mode: dict[str, Any], tmp_path: Path) -> None:
+    """EAFL on Flower; a run that is continued knows the batteries of before."""
+    asked: list[dict[str, Any]] = []
+
+    class Asked(selectors.get("eafl")):  # type: ignore[misc]
+        name = "asked"
+
+        def validate(self, request: Request) -> None:
+            asked.append({name: column.copy() for name, column in request.context.items()})
+
+    for rounds in (2, 3):
+        grid = FakeGrid(NODES, behaving(drained, battery=1000.0))
+        wrapped = run(grid, rounds, Asked, k=4, folder=tmp_path / "run", most_often=None, **mode)
+    np.testing.assert_array_equal(asked[0]["battery"], [np.nan] * 4)
+    np.testing.assert_array_equal(asked[-1]["battery"], [900.0, np.nan, 100.0, np.nan])
+    np.testing.assert_array_equal(wrapped.selector.state.spent, [100.0, 200.0, 300.0, 400.0])
+    np.testing.assert_array_equal(wrapped.selector.state.battery, [700.0, 400.0, 100.0, 0.0])
+
+
+def test_without_energy_the_way_to_send_it_is_named() -> None:
+    def silent(message: Message) -> FakeReply:
+        return FakeReply(1.0, reply(message, 1.0, loss_rms=1.0))
+
+    with pytest.raises(MissingColumnError, match=r"needs energy, .*reply\(\.\.\., energy=\.\.\.\)"):
+        run(FakeGrid(NODES, behaving(silent, battery=1000.0)), 1, "eafl", k=4)
+
+
+def test_what_flower_cannot_tell_with_every_ask_is_refused_at_once() -> None:
+    class Charging(Labelled):
+        name = "charging"
+        needs = frozenset({"context.charging"})
+
+    with pytest.raises(MissingColumnError, match=r"needs context\.charging with every ask"):
+        run(FakeGrid(NODES, behaving(train)), 1, Charging, k=3)
+
+
+def test_a_checkpoint_of_before_energy_was_told_is_read() -> None:
+    federation = FlowerFederation(SelectorSource.of("random", None, None, seed=1))
+    federation.enrol([11, 12], {})
+    header, arrays = federation.state()
+    for name in ("claims/energy", "claims/battery_left"):
+        del arrays[name]
+    federation.restore(header, arrays, None)
+    np.testing.assert_array_equal(federation.claims.energy, [np.nan, np.nan])
 
 
 def test_plain_strategies_are_left_as_they_are() -> None:

@@ -19,8 +19,7 @@ from enlist.runs import RunFolder
 from enlist.simulation import Callback, Recorder
 from enlist.streams import Streams
 
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import Kill
+sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))  # for what the tests of both share
 
 torch.set_num_threads(1)  # as the library does
 TABLES = ("rounds.csv", "arms.csv", "clients.csv")
@@ -98,17 +97,6 @@ def run(settings: PersonalConfig, workers: Workers, **arguments: Any) -> tuple[P
     personalisation = Personalisation(settings, workers=workers, callbacks=(memory,), **arguments)
     personalisation.run()
     return personalisation, memory
-
-
-class Assassin(Callback):
-    """Ends the run after a round."""
-
-    def __init__(self, round: int) -> None:
-        self.round = round
-
-    def on_round(self, simulation: Any, record: Any) -> None:
-        if record.row["round"] == self.round:
-            raise Kill
 
 
 def continue_run(

@@ -21,7 +21,8 @@ from enlist.personal.priors import learned
 from enlist.simulation import Callback
 
 sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Kill, config, run, task
+from personal_helpers import config, run, task
+from simulation_helpers import Kill
 
 FOUR = [1.0, 0.95, 0.3, -0.5]
 EVERYTHING = {"retrain": True, "fine_tune": 4, "grow": 2}

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Assassin, Kill, Memory, assert_same, config, continue_run, task
+from personal_helpers import Memory, assert_same, config, continue_run, task
+from simulation_helpers import Assassin, Kill
 
 from enlist.personal.after import personalise
 

@@ -8,7 +8,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -23,13 +23,11 @@ from enlist.runs import RunFolder
 from enlist.simulation import Recorder, RoundRecord
 
 sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Assassin, Kill, assert_same, config, continue_run, run_child, task
-from simulation_helpers import break_at
+from personal_helpers import assert_same, config, continue_run, run_child, task
+from simulation_helpers import KILLS, Assassin, Kill, break_at, kill_at
 
 SAVING = ("decision", "rule", "model", "tensors", "state", "sync", "rename", "after rename")
-KILLS = (
-    *SAVING, "before the tables", "between the tables", "a torn row", "before saving", "removing", "after the round",
-)  # fmt: skip
+EVERYWHERE = (*SAVING, *KILLS)
 FOUR = [1.0, 0.9, 0.3, -0.5]
 RULES: dict[str, Any] = {
     "ucb": {"rule": "ucb", "explore": {"probability": 0.3}},
@@ -98,49 +96,15 @@ def break_decision(step: str, patch: pytest.MonkeyPatch, number: int) -> None:
 def killed(
     path: Path, settings: PersonalConfig, workers: Any, kind: str, number: int, patch: pytest.MonkeyPatch
 ) -> None:
-    """Run until killed in one of the ways of KILLS, in round or at checkpoint `number` of this run."""
+    """Run until killed in one of the ways of EVERYWHERE, in round or at checkpoint `number` of this run."""
     first: list[Any] = []
     last: list[Any] = []
     if kind in ("decision", "rule"):
         break_decision(kind, patch, number)
     elif kind in SAVING:
         break_at(kind, Kill(), patch, number)
-    elif kind == "before the tables":
-        first = [Assassin(number)]
-    elif kind == "after the round":
-        last = [Assassin(number)]
-    elif kind in ("between the tables", "a torn row"):
-        append = RunFolder.append
-
-        def cut(self: RunFolder, table: str, rows: Any) -> None:
-            if table == "rounds.csv" and rows[0]["round"] == number:
-                if kind == "a torn row":
-                    self.tables[table].opened().write("8,w0+")
-                    self.tables[table].flush()
-                raise Kill
-            append(self, table, rows)
-
-        patch.setattr(RunFolder, "append", cut)
-    elif kind == "before saving":
-        save = Recorder.checkpoint
-
-        def never(self: Recorder, simulation: Any) -> Callable[[], None]:
-            if simulation.round == number:
-                raise Kill
-            return save(self, simulation)
-
-        patch.setattr(Recorder, "checkpoint", never)
     else:
-        remove = shutil.rmtree
-
-        def half(path: Path, *others: Any, **named: Any) -> None:
-            if Path(path).suffix != ".partial" and Path(path).is_dir():
-                for file in list(Path(path).rglob("*.safetensors")):
-                    file.unlink()
-                raise Kill
-            remove(path, *others, **named)
-
-        patch.setattr(shutil, "rmtree", half)
+        first, last = kill_at(kind, number, patch)
     with pytest.raises(Kill):
         continue_run(path, settings, workers, *last, first=first)
     patch.undo()
@@ -158,7 +122,7 @@ def test_every_kind_of_run_resumes_bit_by_bit(
     assert_same(path, undisturbed(settings))
 
 
-@pytest.mark.parametrize("kind", KILLS)
+@pytest.mark.parametrize("kind", EVERYWHERE)
 def test_a_kill_at_any_step_changes_nothing(
     kind: str, tmp_path: Path, workers: Any, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

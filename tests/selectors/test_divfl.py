@@ -83,8 +83,8 @@ def test_late_and_old_sketches():
     selector.tell(second, Feedback(update=[[2.0], [2.0]]))
     selector.tell(first, Feedback(clients=[0], outcome=[Outcome.ARRIVED], update=[[1.0]]))
     assert selector.state.values[0, 0] == 2.0
-    with pytest.raises(InputError, match="sketches of 65 numbers came; at most 64"):
-        Sketches.create(2).note(np.array([0]), np.ones((1, 65)), 1)
+    with pytest.raises(InputError, match="sketches of 4097 numbers came; at most 4096"):
+        Sketches.create(2).note(np.array([0]), np.ones((1, 4097)), 1)
 
 
 def test_an_absurd_sketch_does_not_drown_the_others():

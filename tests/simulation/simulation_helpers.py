@@ -5,7 +5,8 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, ClassVar
@@ -105,6 +106,64 @@ def break_at(step: str, failure: BaseException, patch: Any, number: int = 1) -> 
         patch.setattr(folder, "_sync", failing(sync, lambda path: path.name == "checkpoints"))
     else:
         raise ValueError(step)
+
+
+KILLS = ("before the tables", "between the tables", "a torn row", "before saving", "removing", "after the round")
+"""Where else a run may be killed."""
+
+
+class Assassin(Callback):
+    """Ends the run after a round."""
+
+    def __init__(self, round: int) -> None:
+        self.round = round
+
+    def on_round(self, simulation: Any, record: Any) -> None:
+        if record.row["round"] == self.round:
+            raise Kill
+
+
+def kill_at(kind: str, number: int, patch: Any) -> tuple[list[Callback], list[Callback]]:
+    """Arrange for a kill at one of KILLS, in round `number`: callbacks to come before the recorder, and after it."""
+    if kind == "before the tables":
+        return [Assassin(number)], []
+    if kind == "after the round":
+        return [], [Assassin(number)]
+    if kind in ("between the tables", "a torn row"):
+        append = RunFolder.append
+
+        def cut(self: RunFolder, table: str, rows: Any) -> None:
+            if table == "rounds.csv" and rows[0]["round"] == number:
+                if kind == "a torn row":
+                    self.tables[table].opened().write("8,17.2")
+                    self.tables[table].flush()
+                raise Kill
+            append(self, table, rows)
+
+        patch.setattr(RunFolder, "append", cut)
+    elif kind == "before saving":
+        save = Recorder.checkpoint
+
+        def never(self: Recorder, simulation: Any) -> Callable[[], None]:
+            if simulation.round == number:
+                raise Kill
+            return save(self, simulation)
+
+        patch.setattr(Recorder, "checkpoint", never)
+    elif kind == "removing":
+        remove = shutil.rmtree
+
+        def half(path: Path, *others: Any, **named: Any) -> None:
+            if Path(path).suffix != ".partial" and Path(path).is_dir():
+                for file in list(Path(path).rglob("*.safetensors")):
+                    file.unlink()
+                raise Kill
+            remove(path, *others, **named)
+
+        patch.setattr(shutil, "rmtree", half)
+    else:
+        raise ValueError(kind)
+    return [], []
 
 
 def continue_run(

@@ -111,8 +111,8 @@ def test_half_the_work_takes_half_the_time_and_half_the_steps():
         with Simulation(config, kind) as simulation:
             rows[kind] = simulation.step().participations
             asked = simulation.selector.ask(k=3)
-            share = [simulation.clients.share(asked, client) for client in range(3)]
-            steps[kind] = [task.steps for task in simulation.clients.tasks(np.arange(3), asked, share, [0] * 3)]
+            share = [simulation.clients.share(asked, 1, client) for client in range(3)]
+            steps[kind] = [task.steps for task in simulation.clients.tasks(np.arange(3), asked, 1, share, [0] * 3)]
     for place, share in ((0, 1.0), (1, 0.5), (2, 1.0)):
         assert rows[Halving][place]["compute"] == pytest.approx(share * rows[Weighing][place]["compute"])
     assert steps[Halving][0] == steps[Weighing][0]
@@ -146,3 +146,21 @@ def test_sketches_keep_inner_products_within_the_stated_error():
         errors.append((sketch.of(x) @ sketch.of(y) - float(x @ y)) / float(x.norm() * y.norm()))
     assert abs(np.mean(errors)) < 3 * np.std(errors) / np.sqrt(len(errors))  # no bias
     assert np.std(errors) < np.sqrt(2 / 64)
+
+
+def test_the_size_of_a_sketch_is_a_setting(tmp_path):
+    """Longer sketches than the default are kept by selectors, saved, and gone on with; joining clients get as many."""
+    joins = {"joins": [{"round": 4, "clients": 2}]}
+    rounds = {"rounds": 5, "k": 3}
+    settings = Config(**SMALL | {"rounds": rounds}, selector="divfl", server={"sketch": 100}, membership=joins)
+    simulate(settings, folder=tmp_path / "whole")
+    for rounds in (2, 5):
+        again = simulate(settings.replace(f"rounds.rounds={rounds}"), folder=tmp_path / "cut", resume=rounds > 2)
+    for name in ("rounds.csv", "participations.csv"):
+        assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+    assert again.config.server.sketch == 100
+    with Simulation(settings) as simulation:
+        for _ in range(5):
+            simulation.step()
+        assert simulation.selector.state.values.shape == (8, 100)
+    assert "sketch" not in Config().model_dump()["server"]  # runs of before it was a setting can be continued

@@ -11,12 +11,12 @@ import pytest
 
 from enlist.errors import InputError
 from enlist.runs.tables import read_table
-from enlist.simulation import Callback, Config, Simulation, build
+from enlist.simulation import Config, build
 from enlist.simulation.drift import DataDrift, Drift, SpeedDrift
 from enlist.streams import Streams
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, config, continue_run, run
+from simulation_helpers import Assassin, Kill, assert_same, config, continue_run, run
 
 EVERYBODY = np.arange(10)
 SKEWED = {"partition": {"kind": "dirichlet", "alpha": 0.3, "min_size": 2}}
@@ -94,15 +94,6 @@ def test_a_configuration_without_drift_is_written_as_before() -> None:
     assert "drift" not in Config().model_dump(mode="json")
     kept = Config.parse(config(drift=[SLOWER]).model_dump(mode="json"), "file")
     assert kept.drift == (SpeedDrift(**SLOWER),)
-
-
-class Assassin(Callback):
-    def __init__(self, round: int) -> None:
-        self.round = round
-
-    def on_round(self, simulation: Simulation, record: Any) -> None:
-        if record.row["round"] == self.round:
-            raise Kill
 
 
 @pytest.mark.parametrize("protocol", ["synchronous", "safa"])

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from enlist.devices import BatteryLevels, Energy, Latency, Power
+from enlist.errors import InputError
 from enlist.runs.printing import comparison_table
 from enlist.simulation import Config, Simulation, compare, simulate
 
@@ -101,6 +102,45 @@ def test_it_is_the_same_after_a_stop(tmp_path, workers):
         simulate(shorter, "oort", folder=tmp_path / "cut", workers=workers, resume=stop > 2)
     for name in ("rounds.csv", "participations.csv"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "cut" / name).read_bytes()
+
+
+class Contextual(Remembering):
+    """Goes by everything that a simulation can tell with an ask."""
+
+    name = "contextual"
+    needs = frozenset({"context.battery", "context.charging", "context.bandwidth"})
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "buffered"])
+def test_battery_charging_and_bandwidth_come_with_every_ask(monkeypatch, protocol):
+    Contextual.register(monkeypatch)
+    rounds = {"rounds": 3, "k": 2, "protocol": protocol}
+    energy = {"battery": 100.0, "charged": 1.0, "charge_watts": 0.01}
+    slower = [{"kind": "speed", "share": 1.0, "factor": 0.25, "from_round": 3}]
+    chosen = config(data={"clients": 4}, selector="contextual", rounds=rounds, energy=energy, drift=slower)
+    simulation, _ = run(chosen)
+    first, *_, last = [each.context for each in Contextual.asked]
+    assert first["battery"].tolist() == [100.0] * 4
+    assert first["charging"].tolist() == [0.0] * 4
+    np.testing.assert_allclose(first["bandwidth"], 1000 / 8 * simulation.population.devices.bandwidth)
+    assert last["charging"].tolist() == (last["battery"] < 100).astype(float).tolist()
+    assert last["charging"].any()
+    np.testing.assert_allclose(last["bandwidth"], first["bandwidth"] / 4)
+
+
+@pytest.mark.parametrize(
+    ("needs", "message"),
+    [
+        ({"context.battery"}, "needs context.battery, and clients have no batteries; set energy.battery"),
+        ({"context.charging"}, "needs context.charging, and clients have no batteries; set energy.battery"),
+        ({"context.mood"}, "needs context.mood; a simulation knows context.battery, context.charging, context.bandw"),
+    ],
+)
+def test_context_that_nobody_knows_is_refused_at_once(monkeypatch, needs, message):
+    Contextual.register(monkeypatch)
+    monkeypatch.setattr(Contextual, "needs", frozenset(needs))
+    with pytest.raises(InputError, match=message):
+        Simulation(config(data={"clients": 4}, selector="contextual"))
 
 
 def asynchronous(**energy):

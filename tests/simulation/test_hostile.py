@@ -28,7 +28,7 @@ from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, TrainingTask
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Callback, Kill, Remembering, assert_same, config, continue_run, model, run, scripted
+from simulation_helpers import Assassin, Kill, Remembering, assert_same, config, continue_run, model, run, scripted
 
 FLIP = {"kind": "sign-flip", "share": 0.3, "factor": 10.0}
 CLIENTS = [1, 4, 6]
@@ -209,7 +209,7 @@ def test_fresh_losses_are_claims_too() -> None:
     for tables in ([], [FalseReport(clients=CLIENTS, factor=7.0)]):
         with Simulation(config(**settings).model_copy(update={"hostile": tuple(tables)})) as simulation:
             simulation.state.round = 1
-            found.append(simulation.clients.claimed("loss", simulation._losses(np.arange(10)), np.arange(10), 1))
+            found.append(simulation.clients.claimed("loss", simulation.updates.losses(np.arange(10)), np.arange(10), 1))
     factors = np.where(np.isin(np.arange(10), CLIENTS), 7.0, 1.0)
     np.testing.assert_allclose(found[1], factors * found[0])
 
@@ -413,17 +413,6 @@ def world(protocol: str) -> Config:
         evaluation={"every": 3},
         hostile=ALL_KINDS,
     )
-
-
-class Assassin(Callback):
-    """Ends the run after a round."""
-
-    def __init__(self, round: int) -> None:
-        self.round = round
-
-    def on_round(self, simulation: Simulation, record: Any) -> None:
-        if record.row["round"] == self.round:
-            raise Kill
 
 
 @pytest.mark.parametrize("protocol", ["refl", "safa"])

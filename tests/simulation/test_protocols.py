@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import math
+import re
 import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
@@ -17,6 +19,7 @@ from enlist._internal.typing import IntArray
 from enlist.runs.folder import RunFolder
 from enlist.simulation import Config, Simulation
 from enlist.simulation import protocols as package
+from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.protocols import (
     PROTOCOLS,
     Arrivals,
@@ -31,6 +34,7 @@ from enlist.simulation.protocols import (
     protocol,
 )
 from enlist.simulation.protocols.safa import OWN
+from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.server import LateUpdate
 from enlist.simulation.sections import RoundsSection
 from enlist.training.flat import Layout, Vectors
@@ -66,6 +70,23 @@ def test_protocols_are_siblings() -> None:
 @pytest.mark.parametrize("path", sorted(Path(package.__file__).parent.glob("*.py")), ids=lambda path: path.stem)
 def test_a_protocol_never_sees_the_simulation(path: Path) -> None:
     assert "simulation.simulation" not in path.read_text()
+
+
+def test_asynchronous_steps_get_parts_and_not_the_simulation() -> None:
+    asked = inspect.signature(Asynchronous.__init__).parameters
+    assert list(asked) == ["self", "protocol", "driver", "updates", "evaluator"]
+    source = Path(inspect.getfile(Asynchronous)).read_text()
+    assert "simulation.simulation" not in source
+    assert not re.findall(r"(?<!self)\._(?!replace\b)\w+", source)
+
+
+@pytest.mark.parametrize("protocol", ["synchronous", "buffered"])
+def test_nobody_reaches_into_the_clients_of_a_run(protocol: str) -> None:
+    with Simulation(Config(data={"clients": 6}, rounds={"protocol": protocol, "k": 2})) as simulation:
+        alone = SimulatedClients(simulation.config, simulation.population, simulation.clients.streams)
+        simulation.step()
+        assert vars(simulation.clients).keys() == vars(alone).keys()
+        assert not [name for name, value in vars(simulation.clients).items() if inspect.isfunction(value)]
 
 
 def test_over_commitment_asks_more_than_it_waits_for() -> None:

@@ -49,6 +49,25 @@ def test_the_record_of_a_round_holds_together() -> None:
     assert np.isfinite(records[-1].row["end"])
 
 
+@pytest.mark.parametrize("protocol", ["synchronous", "buffered"])
+def test_probabilities_of_a_weighted_sampler_are_kept(protocol: str) -> None:
+    """Privacy accounting needs them: as in a real federation, they stand beside the terms."""
+    settings = config(
+        selector={"name": "clustered"}, data={"clients": 20}, rounds={"k": 4, "rounds": 3, "protocol": protocol}
+    )
+    with Simulation(settings) as simulation:
+        records = [simulation.step() for _ in range(3)]
+    for record in records:
+        assert record.reasons is not None
+        assert list(record.reasons) == ["share", "probability"]
+        drawn = record.selection.probabilities
+        assert drawn is not None
+        np.testing.assert_array_equal(record.reasons["probability"], drawn)
+        assert ((drawn > 0) & (drawn <= 1)).all()
+        rows = record.tables()["reasons.csv"]
+        assert [float(row["probability"]) for row in rows] == pytest.approx(drawn.tolist(), rel=1e-5)
+
+
 LATE: dict[str, Any] = {
     "selector": {"name": "oort"},
     "devices": {"kind": "phones"},

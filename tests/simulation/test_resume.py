@@ -6,28 +6,30 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enlist.engine import context
-from enlist.runs import RunFolder
-from enlist.simulation import Callback, Config, Recorder, Simulation
+from enlist.simulation import Callback, Config
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import SAVING, Kill, assert_same, break_at, config, continue_run, every_selector, run_child
-
-KILLS = (
-    *SAVING,
-    "before the tables",
-    "between the tables",
-    "a torn row",
-    "before saving",
-    "removing",
-    "after the round",
+from simulation_helpers import (
+    KILLS,
+    SAVING,
+    Kill,
+    assert_same,
+    break_at,
+    config,
+    continue_run,
+    every_selector,
+    kill_at,
+    run_child,
 )
+
+EVERYWHERE = (*SAVING, *KILLS)
 
 
 def world(selector: str = "random", **rounds: Any) -> Config:
@@ -49,59 +51,14 @@ def world(selector: str = "random", **rounds: Any) -> Config:
     )  # fmt: skip
 
 
-class Assassin(Callback):
-    """Ends the run after a round."""
-
-    def __init__(self, round: int) -> None:
-        self.round = round
-
-    def on_round(self, simulation: Simulation, record: Any) -> None:
-        if record.row["round"] == self.round:
-            raise Kill
-
-
 def killed(path: Path, settings: Config, kind: str, number: int, patch: pytest.MonkeyPatch, **arguments: Any) -> None:
-    """Run until killed in one of the ways of KILLS, in round or at checkpoint `number` of this run."""
+    """Run until killed in one of the ways of EVERYWHERE, in round or at checkpoint `number` of this run."""
     first: list[Callback] = []
     last: list[Callback] = []
     if kind in SAVING:
         break_at(kind, Kill(), patch, number)
-    elif kind == "before the tables":
-        first = [Assassin(number)]
-    elif kind == "after the round":
-        last = [Assassin(number)]
-    elif kind in ("between the tables", "a torn row"):
-        append = RunFolder.append
-
-        def cut(self: RunFolder, table: str, rows: Any) -> None:
-            if table == "rounds.csv" and rows[0]["round"] == number:
-                if kind == "a torn row":
-                    self.tables[table].opened().write("8,17.2")
-                    self.tables[table].flush()
-                raise Kill
-            append(self, table, rows)
-
-        patch.setattr(RunFolder, "append", cut)
-    elif kind == "before saving":
-        save = Recorder.checkpoint
-
-        def never(self: Recorder, simulation: Simulation) -> Callable[[], None]:
-            if simulation.round == number:
-                raise Kill
-            return save(self, simulation)
-
-        patch.setattr(Recorder, "checkpoint", never)
     else:
-        remove = shutil.rmtree
-
-        def half(path: Path, *others: Any, **named: Any) -> None:
-            if Path(path).suffix != ".partial" and Path(path).is_dir():
-                for file in list(Path(path).rglob("*.safetensors")):
-                    file.unlink()
-                raise Kill
-            remove(path, *others, **named)
-
-        patch.setattr(shutil, "rmtree", half)
+        first, last = kill_at(kind, number, patch)
     with pytest.raises(Kill):
         continue_run(path, settings, *last, first=first, **arguments)
     patch.undo()
@@ -128,7 +85,7 @@ def test_every_selector_resumes_bit_by_bit(
 ) -> None:
     settings, path = world(selector), tmp_path / "run"
     turn = every_selector().index(selector)
-    killed(path, settings, KILLS[turn % len(KILLS)], 2 + turn % 3, monkeypatch)
+    killed(path, settings, EVERYWHERE[turn % len(EVERYWHERE)], 2 + turn % 3, monkeypatch)
     killed(path, settings, "after the round", 6, monkeypatch, workers=1 + turn % 2)
     continue_run(path, settings)
     assert_same(path, undisturbed(settings))
@@ -137,7 +94,7 @@ def test_every_selector_resumes_bit_by_bit(
         assert f",{outcome}," in text, "the world is to hold all kinds of outcome"
 
 
-@pytest.mark.parametrize("kind", KILLS)
+@pytest.mark.parametrize("kind", EVERYWHERE)
 def test_a_kill_at_any_step_changes_nothing(
     kind: str, tmp_path: Path, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

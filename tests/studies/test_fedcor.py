@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from enlist.selectors import method
+from enlist.selectors.fedcor import FedCorSettings
 from enlist.simulation import Config
 from enlist.simulation.population import build
 from enlist.studies import fedcor
@@ -41,7 +42,15 @@ def test_clients_are_equal_and_hold_as_many_shards_as_the_authors_give_them(plac
     assert np.ptp(population.sizes) <= classes
     assert method(experiment.settings["selector"]).settings == method("fedcor:paper").settings
     rounds, training = (experiment.settings["config"][part] for part in ("rounds", "training"))
-    assert (rounds["k"], training["batch"], training["epochs"]) == (5, 64, 3)
+    assert (rounds["k"], training["batch"], training["epochs"], training["weight_decay"]) == (5, 64, 3, 1e-4)
+    assert experiment.settings["config"]["model"] == {"name": "mlp", "hidden": [64, 30], "dropout": 0.5}
+
+
+def test_the_page_says_what_the_authors_ran() -> None:
+    own = FedCorSettings(**method("fedcor:paper").settings)
+    assert f"discount {own.discount}, memory {own.memory}" in STUDY.paper["methods"]
+    assert f"with {own.warm_up} random rounds, a fit every {own.interval} rounds" in STUDY.paper["methods"]
+    assert f"weight_decay {fedcor.WEIGHT_DECAY:.4f}" in STUDY.paper["local training"]
 
 
 def test_claims_by_curves_that_are_as_the_paper_says() -> None:

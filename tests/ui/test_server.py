@@ -262,6 +262,17 @@ def test_the_dashboard_asks_for_metrics_that_exist():
     assert asked <= {*names(), "enlist_runs", "enlist_state"}
 
 
+def test_the_former_name_of_a_metric_is_told_with_the_same_value(tmp_path):
+    federation(tmp_path / "lab" / "clinic")
+    catalogue = Catalogue([tmp_path / "lab"])
+    catalogue.refresh()
+    lines = metrics(catalogue).splitlines()
+    [now] = [line for line in lines if line.startswith("enlist_selected_total{")]
+    [former] = [line for line in lines if line.startswith("enlist_asked_total{")]
+    assert former == now.replace("selected", "asked", 1)
+    assert "# HELP enlist_asked_total The former name of enlist_selected_total." in lines
+
+
 def test_labels_of_metrics_are_escaped(tmp_path):
     federation(tmp_path / "lab" / "clinic")
     config = json.loads((tmp_path / "lab" / "clinic" / "config.json").read_text())

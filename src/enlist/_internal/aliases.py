@@ -39,8 +39,25 @@ FORMER_NAMES: Mapping[str, Mapping[str, str]] = {
         "Percentile": "PercentileOptions",
     },
     "enlist.personal": {"Config": "PersonalConfig"},
+    "enlist.flower.fake": {"Answer": "FakeReply"},
 }
 """Public names of modules."""
+FORMER_METRICS = {"asked_total": "selected_total"}
+"""Names at /metrics, without "enlist_"; both are told."""
+FORMER_COUNTS = {"asked": "selected"}
+"""Counts of a `RoundResult`, which `on_round` gets."""
+GONE: Mapping[str, str] = {
+    **{
+        f"enlist.{name}": f"enlist._internal.{name}"
+        for name in (
+            "archives", "checks", "files", "importing", "locks", "options", "settings", "statistics", "text", "typing",
+        )
+    },
+    "enlist.processes": "enlist.engine",
+    "enlist.unpickle": "enlist.data.unpickle",
+    "enlist.training.local.Report.samples": "enlist.training.local.Report.num_examples",
+}  # fmt: skip
+"""What was never documented, under its old name, and where it is now."""
 
 
 def late(given: str, allowed: Iterable[str] = LATE, owner: str = "late") -> str:

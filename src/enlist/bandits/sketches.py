@@ -11,15 +11,17 @@ from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits.credible import largest_credible
 from enlist.errors import InputError
 from enlist.rounds import Observation
-from enlist.state import State, column
+from enlist.state import Scalar, State, column
 
-NUMBERS = 64
-"""Numbers of a sketch that are kept; shorter ones are filled up with zeros, which changes no distance."""
+NUMBERS, MOST_NUMBERS = 64, 4096
+"""Numbers of a sketch that are kept, unless there are more in one; shorter ones are filled up with zeros, which changes
+no distance. And the most."""
 
 
 @dataclasses.dataclass
 class Sketches(State):
-    """The last sketch of each client, and the round it was asked in (0: never heard of); 260 bytes per client.
+    """The last sketch of each client, and the round it was asked in (0: never heard of); 260 bytes per client, or four
+    for each number if sketches have more than 64.
 
     >>> sketches = Sketches.create(3)
     >>> sketches.note(np.array([2]), np.array([[3.0, 4.0]]), 7)
@@ -44,12 +46,32 @@ class Sketches(State):
     def note(self, clients: IntArray, update: FloatArray, number: int) -> None:
         """Take in sketches of updates asked for in round `number`, unless later ones are known."""
         width = update.shape[1]
-        if width > NUMBERS:
-            raise InputError(f"sketches of {width} numbers came; at most {NUMBERS} are kept, so make shorter ones.")
+        if width > MOST_NUMBERS:
+            raise InputError(
+                f"sketches of {width} numbers came; at most {MOST_NUMBERS} are kept, so make shorter ones."
+            )
+        self._widen(width)
         good = ~np.isnan(update).any(axis=1) & (self.measured[clients] <= number)
         self.values[clients[good], :width] = update[good]
         self.values[clients[good], width:] = 0.0
         self.measured[clients[good]] = number
+
+    def _widen(self, width: int) -> None:
+        more = width - self.values.shape[1]
+        if more > 0:
+            self.values = np.pad(self.values, ((0, 0), (0, more)))
+
+    def grow(self, more: int) -> None:
+        """Append `more` unknown clients."""
+        self.values = np.pad(self.values, ((0, more), (0, 0)))
+        self.measured = np.pad(self.measured, (0, more))
+
+    def restore(self, saved: dict[str, AnyArray | Scalar], prefix: str = "") -> None:
+        """Fill this state from what `leaves` gave, however long the sketches were."""
+        values = saved.get(f"{prefix}values")
+        if isinstance(values, np.ndarray) and values.ndim == 2:
+            self._widen(min(values.shape[1], MOST_NUMBERS))
+        super().restore(saved, prefix)
 
     def lengths(self, clients: IntArray) -> FloatArray:
         """How long the sketches of these clients are."""

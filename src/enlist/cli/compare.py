@@ -13,7 +13,20 @@ from rich.console import Console
 from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, cores, needs_sim, numbered, open_console, say, say_where, warn
 from enlist.cli.report import WIDTH
-from enlist.cli.run import AcceptChanges, Changes, ConfigFile, EngineName, Quiet, Trust, chosen_device, trackers
+from enlist.cli.run import (
+    AcceptChanges,
+    Changes,
+    ConfigFile,
+    Device,
+    EngineName,
+    MLflow,
+    Quiet,
+    TensorBoard,
+    Trust,
+    Wandb,
+    chosen_device,
+    trackers,
+)
 from enlist.cli.tables import show_table
 from enlist.engine.choosing import LOCAL
 from enlist.runs.printing import plural
@@ -25,6 +38,13 @@ Selectors = Annotated[
     ),
 ]
 
+FirstSeed = Annotated[int, typer.Option(help="The first seed.")]
+Jobs = Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")]
+Target = Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")]
+Baseline = Annotated[
+    str | None, typer.Option(help="The method that speed-ups are over, by its label; random if not given.")
+]
+Workers = Annotated[int, typer.Option(help="Processes that train each run; 0 for the one of the run.")]
 Shard = Annotated[
     str | None,
     typer.Option(help="Run a part only, such as 3/16, the third of sixteen, into the same folder; for job arrays."),
@@ -40,25 +60,23 @@ def compare(
     config: ConfigFile,
     selectors: Selectors = "random,oort,bsfl,fedsuv",
     seeds: Annotated[int, typer.Option(help="Runs per method; every method meets the same populations.")] = 5,
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
+    first_seed: FirstSeed = 0,
     protocols: Annotated[
         str,
         typer.Option(help="Run every method under each of these: synchronous,buffered,async. The file's if not given."),
     ] = "",
-    jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
+    jobs: Jobs = 0,
     changes: Changes = None,
-    target: Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The method that speed-ups are over, by its label; random if not given.")
-    ] = None,
+    target: Target = None,
+    baseline: Baseline = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder; if it holds this comparison already, only missing runs are run.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that train each run; 0 for the one of the run.")] = 0,
-    device: Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")] = "cpu",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
-    mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
-    wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    workers: Workers = 0,
+    device: Device = "cpu",
+    tensorboard: TensorBoard = False,
+    mlflow: MLflow = False,
+    wandb: Wandb = False,
     engine: EngineName = LOCAL,
     shard: Shard = None,
     quiet: Quiet = False,

@@ -32,8 +32,12 @@ EngineName = Annotated[
         "'ray?gpus=0.25'; see docs/scaling.md.",
     ),
 ]
-TRAINING = "enlist.training.crew"
+TRAINING = "enlist.training.local_workers"
 """What training workers import; importing it here would import PyTorch."""
+Device = Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")]
+MLflow = Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")]
+Wandb = Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")]
 Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
 LEGEND: Legend = (
     (("final",), "final: mean of the last three evaluations"),
@@ -52,10 +56,10 @@ def run(
     workers: Annotated[
         int | None, typer.Option(help="Processes that train; 0 for this one. One per core if not given.")
     ] = None,
-    device: Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")] = "auto",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
-    mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
-    wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    device: Device = "auto",
+    tensorboard: TensorBoard = False,
+    mlflow: MLflow = False,
+    wandb: Wandb = False,
     log: Annotated[
         Path | None,
         typer.Option(help="A file for all that the selector is asked and told; see 'Replaying' in docs/simulation.md."),

@@ -9,10 +9,34 @@ from typing import Annotated
 import typer
 
 from enlist._internal import checks, files
-from enlist.cli.compare import Selectors, Shard, elsewhere, finish_shard, sharded, with_view
+from enlist.cli.compare import (
+    Baseline,
+    FirstSeed,
+    Jobs,
+    Selectors,
+    Shard,
+    Target,
+    Workers,
+    elsewhere,
+    finish_shard,
+    sharded,
+    with_view,
+)
 from enlist.cli.console import needs_sim, numbered, open_console, say, say_where
 from enlist.cli.report import WIDTH
-from enlist.cli.run import AcceptChanges, ConfigFile, EngineName, Quiet, Trust, chosen_device, trackers
+from enlist.cli.run import (
+    AcceptChanges,
+    ConfigFile,
+    Device,
+    EngineName,
+    MLflow,
+    Quiet,
+    TensorBoard,
+    Trust,
+    Wandb,
+    chosen_device,
+    trackers,
+)
 from enlist.cli.tables import show_table
 from enlist.engine.choosing import LOCAL
 from enlist.errors import InputError
@@ -32,20 +56,18 @@ def sweep(
     ] = None,
     selectors: Selectors = "random,oort,bsfl,fedsuv",
     seeds: Annotated[int, typer.Option(help="Runs per point and method.")] = 5,
-    first_seed: Annotated[int, typer.Option(help="The first seed.")] = 0,
-    jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
-    target: Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="The method that speed-ups are over, by its label; random if not given.")
-    ] = None,
+    first_seed: FirstSeed = 0,
+    jobs: Jobs = 0,
+    target: Target = None,
+    baseline: Baseline = None,
     output: Annotated[
         Path | None, typer.Option(help="Folder; if it holds this sweep already, only missing runs are run.")
     ] = None,
-    workers: Annotated[int, typer.Option(help="Processes that train each run; 0 for the one of the run.")] = 0,
-    device: Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")] = "cpu",
-    tensorboard: Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")] = False,
-    mlflow: Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")] = False,
-    wandb: Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")] = False,
+    workers: Workers = 0,
+    device: Device = "cpu",
+    tensorboard: TensorBoard = False,
+    mlflow: MLflow = False,
+    wandb: Wandb = False,
     engine: EngineName = LOCAL,
     shard: Shard = None,
     quiet: Quiet = False,

@@ -9,7 +9,7 @@ import numpy as np
 import pydantic
 
 from enlist._internal.options import Options
-from enlist._internal.typing import AnyArray, FloatArray, IntArray
+from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.devices.devices import TRAINING, Devices, Latency
 from enlist.devices.draws import mean_one
 from enlist.streams import Streams
@@ -145,6 +145,10 @@ class BatteryLevels:
         """What is left to each at this time, charging meanwhile."""
         idle = np.maximum(now - self.since, 0.0)
         return np.asarray(np.minimum(self.left + self.charge_watts * idle, self.full))
+
+    def charging(self, now: float) -> BoolArray:
+        """Whose battery is charged at this time: all that are not full, if any is."""
+        return np.asarray((self.at(now) < self.full) & (self.charge_watts > 0))
 
     def spend(self, clients: IntArray, joules: FloatArray, now: float) -> None:
         """These clients spend so much in what they begin now."""

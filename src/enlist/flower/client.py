@@ -59,6 +59,8 @@ def reply(
     loss_rms: float | None = None,
     accuracy: float | None = None,
     accuracy_gain: float | None = None,
+    energy: float | None = None,
+    battery_left: float | None = None,
     seconds: float | None = None,
     metrics: Mapping[str, Any] | None = None,
     weighted_by_key: str = "num-examples",
@@ -72,6 +74,8 @@ def reply(
     losses         loss of every sample in the first local epoch, before each step: gives loss and loss_rms
     accuracy       accuracy in [0, 1] of the model that was sent, on this client's data
     accuracy_gain  accuracy after training minus before
+    energy         joules that the client spent in the round, for selectors that save energy
+    battery_left   joules that are left in its battery now
     seconds        how long training took
     metrics        more for the MetricRecord; Flower wants the same keys there from every client
 
@@ -87,10 +91,11 @@ def reply(
         "loss_rms": loss_rms,
         "accuracy": accuracy,
         "accuracy_gain": accuracy_gain,
+        "energy": energy,
         "num_examples": num_examples,
     }
     extra = _identity(context, client_id) | {keys.CLAIMS[name]: value for name, value in claims.items()}
-    extra[keys.SECONDS] = seconds
+    extra |= {keys.SECONDS: seconds, keys.BATTERY_LEFT: battery_left}
     counted = int(num_examples) if float(num_examples).is_integer() else float(num_examples)
     records: dict[str, ArrayRecord | MetricRecord | ConfigRecord] = {
         "arrays": as_arrays(arrays),

@@ -16,6 +16,7 @@ import numpy as np
 from flwr.app import ConfigRecord, Error, Message, MetricRecord, RecordDict
 from flwr.serverapp import Grid
 
+from enlist._internal import aliases
 from enlist.flower.client import as_arrays
 
 SUPERLINK = 1
@@ -206,3 +207,7 @@ def _become_a_server() -> None:
     identity = getattr(sys.modules[Message.__module__], "TaskIdentity", None)
     if identity is not None:
         identity.run_id, identity.node_id, identity.task_id = 1, SUPERLINK, 1
+
+
+__all__ = ["SUPERLINK", "FakeClock", "FakeGrid", "FakeReply", "instruction", "model_reply"]
+__getattr__ = aliases.former_names(__name__)

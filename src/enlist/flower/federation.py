@@ -16,12 +16,11 @@ from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.books import Books
 from enlist.clients import Clients
 from enlist.contract import Selector
-from enlist.errors import InputError, MissingColumnError
-from enlist.flower import keys
+from enlist.errors import InputError
 from enlist.flower.nodes import NodeTable, matching, other_classes, without_ids
-from enlist.flower.replies.reply import MEASURED, REASON, SKETCH_NUMBERS, Introduction, Reply
+from enlist.flower.replies.reply import REASON, Introduction, Reply
 from enlist.flower.replies.trust import COLUMNS, WINDOW, Claims, resting
-from enlist.flower.selector import FunctionSelector, SelectorSource
+from enlist.flower.selector import FunctionSelector, Needs, SelectorSource
 from enlist.flower.terms import RECENT_ROUNDS
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 
@@ -67,7 +66,7 @@ class FlowerFederation:
         self.claims = Claims.create(0)
         self.recent: list[FloatArray] = []
         self.events: list[tuple[str, int, str]] = []
-        self.seen: set[str] = set()
+        self.needs = Needs(source.name, source.needs)
         self.books: Books | None = None
         known = clients if source.given is None else source.given.clients
         if clients is not None and source.given is not None:
@@ -101,6 +100,10 @@ class FlowerFederation:
         self.log = log
         if self.books is not None:
             self.books.log = log
+
+    @property
+    def _context(self) -> dict[str, FloatArray] | None:
+        return self.claims.context(self.source.needs)
 
     @property
     def wanted(self) -> set[str]:
@@ -178,10 +181,8 @@ class FlowerFederation:
         assert self.books is not None
         here = self.nodes.positions(online)
         left_alone = self._left_alone(here, busy, k if step is None else max(k, step[1]))
-        alone = step is not None
-        selection = self.books.ask(
-            here, k, now=now, deadline=deadline, busy=left_alone, enough=enough, asynchronous=alone
-        )
+        terms: dict[str, Any] = {"deadline": deadline, "enough": enough, "asynchronous": step is not None}
+        selection = self.books.ask(here, k, now=now, busy=left_alone, context=self._context, **terms)
         if step is not None and self.step == step[0] and self.asked:
             self.asked[-1] = np.concatenate([self.asked[-1], selection.clients])
         else:
@@ -205,13 +206,15 @@ class FlowerFederation:
         assert self.books is not None
         self.asked = [*self.asked, wanted][-WINDOW:]
         here = self.nodes.positions(nodes)
-        return self.books.ask(here, len(here), now=now, deadline=deadline, busy=np.zeros(0, dtype=np.int64))
+        nobody = np.zeros(0, dtype=np.int64)
+        return self.books.ask(here, len(here), now=now, deadline=deadline, busy=nobody, context=self._context)
 
     def would_choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> IntArray:
         """Whom the selector would choose, without any trace of having been asked."""
         here = self.nodes.positions(online)
         twin = copy.deepcopy(self.selector)
-        return twin.ask(here, k, now=now, deadline=deadline, busy=self._left_alone(here, busy, k)).clients
+        left_alone = self._left_alone(here, busy, k)
+        return twin.ask(here, k, now=now, deadline=deadline, busy=left_alone, context=self._context).clients
 
     def settle(
         self,
@@ -226,13 +229,13 @@ class FlowerFederation:
         done = [reply for reply in replies if reply.completed]
         if done:
             clients, columns = self._believed(done, selection.deadline)
-            self._check_needs(done, selection.round)
+            self.needs.check_replies(done, selection.round)
             self.books.reply(selection, clients, Outcome.COMPLETED, **columns)
         for outcome in (Outcome.DROPPED, Outcome.FAILED):
             lost = [reply.client for reply in replies if reply.outcome == outcome]
             if lost:
                 self.books.reply(selection, np.array(lost), outcome)
-        self._check_round(metrics, selection.round)
+        self.needs.check_round(metrics, selection.round)
         self.books.close(selection, waited=waited, round=metrics)
         times = [reply.latency for reply in done if not math.isnan(reply.latency)]
         times += [waited] * (len(selection) - len(replies))
@@ -247,8 +250,8 @@ class FlowerFederation:
         for picked, reply in entries:
             by_selection.setdefault(picked.round, (picked, []))[1].append(reply)
         if done := [reply for _, reply in entries if reply.completed]:
-            self._check_needs(done, step)
-        self._check_round(metrics, step)
+            self.needs.check_replies(done, step)
+        self.needs.check_round(metrics, step)
         for _, (picked, replies) in sorted(by_selection.items()):
             self._tell(picked, replies, step, metrics)
         self._identify([reply for _, reply in entries], online)
@@ -308,9 +311,9 @@ class FlowerFederation:
         latency = np.array([reply.latency for reply in done])
         self.claims.note("latency", clients, latency)
         slowed = np.minimum(self.claims.cut("latency", latency, self.quantile), deadline)
-        columns = {"latency": np.where(latency <= deadline, slowed, latency)}
-        if np.isnan(latency).any():  # nobody has measured it
-            columns = {}
+        unmeasured = np.isnan(latency).any()
+        columns = {} if unmeasured else {"latency": np.where(latency <= deadline, slowed, latency)}
+        self.claims.note("battery_left", clients, np.array([reply.battery_left for reply in done]))
         for name in COLUMNS:
             values = np.array([reply.claims.get(name, math.nan) for reply in done])
             if np.isnan(values).all() and name not in self.source.needs:
@@ -320,45 +323,10 @@ class FlowerFederation:
         if "update_norm" in self.source.needs:
             columns["update_norm"] = np.array([reply.update_norm for reply in done])
         if "update" in self.source.needs:
-            unknown = np.full(SKETCH_NUMBERS, np.nan)  # of a late reply whose model is no longer kept
+            known = next((reply.sketch for reply in done if reply.sketch is not None), np.zeros(1))
+            unknown = np.full_like(known, np.nan)  # of a late reply whose model is no longer kept
             columns["update"] = np.stack([unknown if reply.sketch is None else reply.sketch for reply in done])
         return clients, columns
-
-    def lacking(self, reply: Reply) -> list[str]:
-        """What a reply lacks of what the selector needs and nobody has sent yet, each with the way to send it."""
-        unseen = sorted(self.source.needs & set(COLUMNS) - self.seen)
-        return [f"{need}; {keys.way_to_send(need)}" for need in unseen if need not in reply.claims]
-
-    def _check_needs(self, done: Sequence[Reply], number: int) -> None:
-        for need in sorted(self.source.needs & set(COLUMNS) - self.seen):
-            if any(need in reply.claims for reply in done):
-                self.seen.add(need)
-                continue
-            raise MissingColumnError(
-                f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round {number} "
-                f"carries it; {keys.way_to_send(need)}."
-            )
-
-        for need in sorted(self.source.needs & MEASURED - self.seen):
-            if all(math.isnan(reply.update_norm) for reply in done):
-                raise MissingColumnError(
-                    f"selector '{self.source.name}' needs {need}, and none of the {len(done)} replies of round "
-                    f"{number} holds the arrays that were sent, so that there is no update to measure; reply with the "
-                    "whole model, or choose a selector that does without."
-                )
-            self.seen.add(need)
-
-    def _check_round(self, metrics: RoundMetrics | None, number: int) -> None:
-        for need in sorted(need for need in self.source.needs if need.startswith("round.")):
-            name = need.removeprefix("round.")
-            if getattr(metrics, name, None) is not None:
-                self.seen.add(need)
-            elif need not in self.seen:
-                raise MissingColumnError(
-                    f"selector '{self.source.name}' needs the {name} after every round, and the evaluation of round "
-                    f"{number} gave none; return MetricRecord({{'{name}': ...}}) from evaluate_fn, or from the "
-                    f"clients' evaluation, or name the app's key: with_selector(..., keys={{'round.{name}': '...'}})."
-                )
 
     def _identify(self, replies: Sequence[Reply], online: set[int]) -> None:
         for reply in replies:
@@ -382,7 +350,7 @@ class FlowerFederation:
         """Everything but the selector: for JSON, and arrays."""
         arrays: dict[str, AnyArray] = {f"claims/{path}": np.asarray(value) for path, value in self.claims.leaves()}
         arrays |= {f"nodes/{name}": values for name, values in self.nodes.state().items()}
-        header: dict[str, Any] = {"seen": sorted(self.seen)}
+        header: dict[str, Any] = {"seen": sorted(self.needs.seen)}
         for name, rounds in (("recent", self.recent), ("asked", self.asked)):
             arrays[name] = np.concatenate(rounds) if rounds else np.zeros(0)
             header[name] = [len(each) for each in rounds]
@@ -393,11 +361,12 @@ class FlowerFederation:
         own = {name.removeprefix("nodes/"): value for name, value in arrays.items() if name.startswith("nodes/")}
         self.nodes = NodeTable.restored(own)
         self.claims = Claims.create(len(self.nodes.order))
-        self.claims.restore({name.removeprefix("claims/"): value for name, value in arrays.items()})
+        saved = {name.removeprefix("claims/"): value for name, value in arrays.items()}
+        self.claims.restore(dict(self.claims.leaves()) | saved)  # a claim that an older version did not know is unknown
         self.recent, self.asked = (
             np.split(arrays[name], np.cumsum(header[name])[:-1]) if header[name] else [] for name in ("recent", "asked")
         )
-        self.seen = set(header["seen"])
+        self.needs.seen = set(header["seen"])
         self.books = None
         if folder is not None:
             self._begin(self.source.load(folder))

@@ -10,6 +10,8 @@ PARTITION_ID = "partition-id"
 FEATURES = "features"
 FEATURE_NAMES = "feature-names"
 SECONDS = "seconds"
+BATTERY_LEFT = "battery-left"
+"""In a reply: the joules that are left to the client now; selectors see them as `context.battery`."""
 WORK = "work"
 """In a message to a node: the share of its local work that it is asked to do."""
 LABEL_COUNTS = "label-counts"
@@ -26,6 +28,7 @@ CLAIMS = {
     "loss_rms": "loss-rms",
     "accuracy": "accuracy",
     "accuracy_gain": "accuracy-gain",
+    "energy": "energy",
 }
 """Column of `Feedback` -> key of the reply."""
 

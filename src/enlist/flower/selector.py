@@ -1,10 +1,11 @@
-"""What `with_selector` takes: a method in any form, a configured selector, or a function."""
+"""What `with_selector` takes: a method in any form, a configured selector, or a function; and what that needs."""
 
 from __future__ import annotations
 
 import dataclasses
 import itertools
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
@@ -18,7 +19,10 @@ from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.clients import Clients
 from enlist.contract import Choice, Observation, Request, Selector
 from enlist.errors import EnlistError, InputError, MissingColumnError, UnknownNameError
+from enlist.flower import keys
+from enlist.flower.replies.reply import MEASURED, Reply
 from enlist.methods import Method
+from enlist.records import RoundMetrics
 from enlist.selectors import AnyMethod
 from enlist.state import State, column
 
@@ -198,11 +202,66 @@ class SelectorSource:
         return {**found, "source": source_digest(self.kind)} if own else found
 
 
+@dataclasses.dataclass
+class Needs:
+    """What a selector needs to be told, and what of it somebody has told already.
+
+    >>> needs = Needs("oort", frozenset({"loss_rms", "latency"}))
+    >>> [text.partition(";")[0] for text in needs.lacking(Reply(11, 1, 2.5, client=0))]
+    ['loss_rms']
+    """
+
+    name: str
+    needs: frozenset[str]
+    seen: set[str] = dataclasses.field(default_factory=set)
+
+    def lacking(self, reply: Reply) -> list[str]:
+        """What a reply lacks of what the selector needs and nobody has sent yet, each with the way to send it."""
+        unseen = sorted(self.needs & set(keys.CLAIMS) - self.seen)
+        return [f"{need}; {keys.way_to_send(need)}" for need in unseen if need not in reply.claims]
+
+    def check_replies(self, done: Sequence[Reply], number: int) -> None:
+        """Refuse to go on if no reply of a round has what is needed."""
+        for need in sorted(self.needs & set(keys.CLAIMS) - self.seen):
+            if not any(need in reply.claims for reply in done):
+                raise MissingColumnError(
+                    f"selector '{self.name}' needs {need}, and none of the {len(done)} replies of round {number} "
+                    f"carries it; {keys.way_to_send(need)}."
+                )
+            self.seen.add(need)
+        for need in sorted(self.needs & MEASURED - self.seen):
+            if all(math.isnan(reply.update_norm) for reply in done):
+                raise MissingColumnError(
+                    f"selector '{self.name}' needs {need}, and none of the {len(done)} replies of round {number} holds "
+                    "the arrays that were sent, so that there is no update to measure; reply with the whole model, or "
+                    "choose a selector that does without."
+                )
+            self.seen.add(need)
+
+    def check_round(self, metrics: RoundMetrics | None, number: int) -> None:
+        """Refuse to go on if the first evaluation of the server's has not what is needed."""
+        for need in sorted(need for need in self.needs if need.startswith("round.")):
+            name = need.removeprefix("round.")
+            if getattr(metrics, name, None) is not None:
+                self.seen.add(need)
+            elif need not in self.seen:
+                raise MissingColumnError(
+                    f"selector '{self.name}' needs the {name} after every round, and the evaluation of round {number} "
+                    f"gave none; return MetricRecord({{'{name}': ...}}) from evaluate_fn, or from the clients' "
+                    f"evaluation, or name the app's key: with_selector(..., keys={{'round.{name}': '...'}})."
+                )
+
+
 def _check_measured(name: str, needs: frozenset[str]) -> None:
     if "contribution" in needs:
         raise MissingColumnError(
             f"selector '{name}' needs contribution, what each update does for the loss on the server's data, and here "
             "nobody measures it; choose another selector, or simulate the federation: enlist.simulation does."
+        )
+    for need in sorted(need for need in needs if need.startswith("context.") and need != "context.battery"):
+        raise MissingColumnError(
+            f"selector '{name}' needs {need} with every ask, and of what changes Flower's clients tell only the "
+            "battery (client.reply(..., battery_left=...)); choose another selector, or simulate the federation."
         )
 
 

@@ -20,12 +20,13 @@ import numpy as np
 from enlist._internal import aliases, checks
 from enlist._internal.text import function_name
 from enlist._internal.typing import FloatArray
+from enlist.bandits.sketches import MOST_NUMBERS, NUMBERS
 from enlist.errors import InputError, unknown
 from enlist.flower import keys
 from enlist.flower.grid import SHORTEST_POLL
 from enlist.flower.replies.updates import Weighting, checked_weighting
 
-OWN_KEYS = (*keys.CLAIMS, "seconds", "round.accuracy", "round.loss")
+OWN_KEYS = (*keys.CLAIMS, "seconds", "battery_left", "round.accuracy", "round.loss")
 
 Policy = Callable[[int, Sequence[FloatArray]], float]
 """(number of the round, latencies of recent rounds, newest last) -> seconds. Who was late counts as the time waited."""
@@ -177,6 +178,7 @@ class Terms:
     buffer: int | None = None
     max_staleness: int | None = None
     secure_aggregation: bool = False
+    sketch: int = NUMBERS
 
     def __post_init__(self) -> None:
         put = object.__setattr__
@@ -207,6 +209,7 @@ class Terms:
         if self.folder is not None:
             put(self, "folder", Path(self.folder).expanduser())
         checks.whole("save_every", self.save_every, minimum=1)
+        checks.whole("sketch", self.sketch, minimum=1, maximum=MOST_NUMBERS)
         put(self, "poll", checks.finite("poll", self.poll, SHORTEST_POLL, 60.0))
         if self.on_round is not None and not callable(self.on_round):
             raise InputError(f"on_round is {self.on_round!r}; pass a function of one RoundResult, or leave it out.")
@@ -296,6 +299,7 @@ class Terms:
             "shadow": self.shadow,
             "clip": self.clip,
             "most_often": self.most_often,
+            **({} if self.sketch == NUMBERS else {"sketch": self.sketch}),
         }
 
     def own(self, name: str, usual: tuple[str, ...]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from typing import Any, cast
 from flwr.serverapp.strategy import Strategy
 
 from enlist._internal import aliases
+from enlist.bandits.sketches import NUMBERS
 from enlist.clients import Clients
 from enlist.contract import Selector
 from enlist.errors import InputError
@@ -57,6 +58,7 @@ def with_selector(
     buffer: int | None = None,
     max_staleness: int | None = None,
     secure_aggregation: bool = False,
+    sketch: int = NUMBERS,
     overcommit: float | None = None,
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
@@ -114,6 +116,8 @@ def with_selector(
     secure_aggregation
                 refuse, before anything runs, a selector that needs values of single clients; under SecAgg+ of the old
                 API it is refused anyway, with the first results
+    sketch      numbers of the sketch of an update, for selectors that need one: inner products of sketches are those of
+                updates up to sqrt(2 / sketch) of their lengths
     overcommit  the former spelling of `over_commit`
 
     >>> import numpy as np
@@ -163,6 +167,7 @@ def with_selector(
         buffer=buffer,
         max_staleness=max_staleness,
         secure_aggregation=secure_aggregation,
+        sketch=sketch,
     )
     old = hasattr(strategy, "configure_fit") and not strategies.is_strategy(strategy) and not isinstance(strategy, type)
     if old:

@@ -31,6 +31,7 @@ from enlist.personal.tables import PersonalRecord, PersonalRow, arm_rows
 from enlist.personal.workers import Workers
 from enlist.runs.folder import Saves
 from enlist.simulation.callbacks import Callback, Checkpoint
+from enlist.simulation.loop import do_rounds
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.workers import one_thread
@@ -122,12 +123,7 @@ class Personalisation:
         """Run to the end, or until `stopping` is set; returns what result.json holds."""
         try:
             with one_thread():
-                for callback in self.callbacks:
-                    callback.on_start(self)
-                while not self.finished and not self.stopping:
-                    record = self.step()
-                    for callback in self.callbacks:
-                        callback.on_round(self, record)
+                do_rounds(self, self.callbacks)
                 result = self.result()
                 for callback in self.callbacks:
                     callback.on_finish(self, result)

@@ -66,7 +66,7 @@ def federation_sections(runs: Sequence[RunTables]) -> list[Section]:
 
 def _section(run: RunTables, heading: str) -> Section:
     now, told = state(run), events(run)
-    text = " ".join(part for part in (standing(run, now), shadow(run)) if part)
+    text = " ".join(part for part in (standing(run, now), shadow(run), evaluations(run)) if part)
     note = (
         "Those with most trouble come first; a click on a heading sorts by it. 'late' are requests that the server did "
         "not wait for, 'failed' replies that were errors or unusable, 'dropped' nodes that were lost."
@@ -120,6 +120,24 @@ def shadow(run: RunTables) -> str:
     return (
         f"In {plural(watched, 'round')} of {len(run.rounds['round'])} {run.selector} only watched (shadow mode): what "
         f"was reached in them is due to {FLOWER}."
+    )
+
+
+def evaluations(run: RunTables) -> str:
+    """What became of the evaluations that clients were asked for.
+
+    >>> from enlist.runs.example import example_run
+    >>> evaluations(example_run())
+    ''
+    """
+    selected, completed, failed = (
+        int(np.nansum(run.rounds.get(f"evaluate_{name}", np.zeros(0)))) for name in ("selected", "completed", "failed")
+    )
+    if not selected:
+        return ""
+    return (
+        f"Clients were asked to evaluate the model {selected:,} times: {completed:,} of these evaluations were used, "
+        f"{failed:,} failed or could not be true, {selected - completed - failed:,} did not come in time."
     )
 
 

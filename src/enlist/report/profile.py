@@ -11,6 +11,7 @@ import altair as alt
 
 from enlist._internal.typing import FloatArray
 from enlist.report.charts import Row
+from enlist.report.kit import interval_layers
 
 if TYPE_CHECKING:
     from enlist.simulation.profile import Profile
@@ -58,24 +59,23 @@ def _spread_chart(rows: Sequence[Row], name: str, scale: float, axis: str, title
     values = [
         {
             "batch": row["batch"],
-            "value": row[name] * scale,
+            "mean": row[name] * scale,
             "std": row[f"{name}_std"] * scale,
             "low": max(row[name] - row[f"{name}_std"], 0.0) * scale,
             "high": (row[name] + row[f"{name}_std"]) * scale,
         }
         for row in rows
     ]
-    base = alt.Chart(alt.InlineData(values=values)).encode(x=_batch_axis())
-    up = alt.Y("low:Q", title=axis, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=6))
+    base = alt.Chart(alt.InlineData(values=values)).encode(x=_batch_axis(), color=alt.value(COLOURS[0]))
+    up = alt.Y("mean:Q", title=axis, scale=alt.Scale(zero=True), axis=alt.Axis(tickCount=6))
     tooltip = [
         "batch:O",
-        alt.Tooltip("value:Q", title=axis, format=".4~g"),
+        alt.Tooltip("mean:Q", title=axis, format=".4~g"),
         alt.Tooltip("std:Q", title="standard deviation", format=".3~g"),
     ]
-    band = base.mark_rule(strokeWidth=9, opacity=0.22, color=COLOURS[0]).encode(y=up, y2="high:Q")
-    line = base.mark_line(strokeWidth=2, color=COLOURS[0]).encode(y="value:Q")
-    dots = base.mark_circle(size=90, opacity=1, color=COLOURS[0]).encode(y="value:Q", tooltip=tooltip)
-    layered: alt.LayerChart = (band + line + dots).properties(title=title, width=WIDTH, height=HEIGHT)
+    interval, dots = interval_layers(base, up, tooltip)
+    line = base.mark_line(strokeWidth=2).encode(y="mean:Q")
+    layered: alt.LayerChart = (interval + line + dots).properties(title=title, width=WIDTH, height=HEIGHT)
     return layered
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from enlist._internal.typing import AnyArray
+from enlist.records import Selection
 from enlist.runs.columns import TABLES
 
 OWN = TABLES["reasons.csv"]
@@ -35,6 +36,18 @@ def reason_rows(round: int, clients: Sequence[int], terms: Mapping[str, AnyArray
         for client, *cells in zip(clients, *columns, strict=True)
         if names
     ]
+
+
+def reasons_of(selection: Selection) -> dict[str, AnyArray]:
+    """Why clients were chosen: the terms of their scores and, where they were drawn, with which probability.
+
+    >>> import enlist
+    >>> selector = enlist.create("clustered", enlist.Clients(num_examples=[30, 10, 10, 10]), seed=1)
+    >>> {name: values.round(2).tolist() for name, values in reasons_of(selector.ask(k=2)).items()}
+    {'share': [0.5, 0.17], 'probability': [1.0, 0.33]}
+    """
+    drawn = selection.probabilities
+    return {**selection.terms, **({} if drawn is None else {"probability": drawn})}
 
 
 def reason_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, AnyArray]:

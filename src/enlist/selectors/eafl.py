@@ -51,8 +51,8 @@ class EAFL(Oort):
     """Oort whose clients are exploited by  f U_i + (1 - f) B_i.
 
     U_i is Oort's score, scaled to [0, 1]; B_i the share of its battery that client i would have left after the round:
-    what is left now less what its last round took. What is left now comes with each ask (context.battery); without it
-    a client's battery counts as full, less what it has spent.
+    what is left now less what its last round took. What is left now comes with each ask (context.battery); of whom it
+    does not tell, the battery counts as full, less what it has spent.
 
     Reference: Arouj and Abdelmoniem, Towards Energy-Aware Federated Learning on Battery-Powered Clients, FedEdge 2022.
     Needs loss_rms, latency, energy and clients.battery; context.battery helps. O(n) per round; 40 bytes of state per
@@ -94,14 +94,13 @@ class EAFL(Oort):
         """The share of its battery that each available client would have left after the round."""
         assert self.clients.battery is not None
         full = np.maximum(self.clients.battery, 1e-12)
+        reckoned = np.where(np.isnan(self.state.battery), full, self.state.battery)
         now = request.context.get("battery")
-        if now is None:
-            now = np.where(np.isnan(self.state.battery), full, self.state.battery)
+        now = reckoned if now is None else np.where(np.isnan(now), reckoned, now)
         known = credible(self.state.spent[~np.isnan(self.state.spent)])
         usual = float(known.mean()) if len(known) else 0.0
         cost = np.where(np.isnan(self.state.spent), usual, self.state.spent)
-        left = np.where(np.isnan(now), 0.0, now) - cost
-        return np.asarray(np.clip(request.of(left / full), 0.0, 1.0))
+        return np.asarray(np.clip(request.of((now - cost) / full), 0.0, 1.0))
 
     def learn(self, told: Observation) -> FloatArray | None:
         self._spend(told)

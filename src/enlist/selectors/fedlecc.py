@@ -8,11 +8,10 @@ import numpy as np
 
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray
-from enlist.bandits import hellinger
-from enlist.bandits.clusters import joined, totals
-from enlist.contract import Choice, Observation, Request, Selector
+from enlist.bandits.clusters import totals
+from enlist.contract import Choice, Request
 from enlist.methods import WithSettings
-from enlist.selectors.haccs import LabelClusters
+from enlist.selectors.haccs import LabelClustered
 
 
 @dataclasses.dataclass(frozen=True)
@@ -38,7 +37,7 @@ class FedLECCSettings:
         checks.finite("distance", self.distance, 0.0, 1.0)
 
 
-class FedLECC(Selector[FedLECCSettings, LabelClusters]):
+class FedLECC(LabelClustered[FedLECCSettings]):
     """From the J clusters with the highest mean loss, the k/J clients with the highest loss each.
 
     Clients are in one cluster if their label distributions are less than `distance` apart (Hellinger), or linked by
@@ -66,16 +65,6 @@ class FedLECC(Selector[FedLECCSettings, LabelClusters]):
     needs = frozenset({"clients.label_counts", "loss"})
     Settings = FedLECCSettings
     with_ = WithSettings(FedLECCSettings)
-    State = LabelClusters
-
-    def initial_state(self) -> LabelClusters:
-        assert self.clients.label_counts is not None
-        return LabelClusters.of(self.clients.label_counts, self.settings.distance, self.seed)
-
-    def joined(self, before: int) -> None:
-        assert self.clients.label_counts is not None
-        rows = hellinger(self.clients.label_counts)
-        self.state.cluster = joined(rows, self.state.cluster[:before], self.settings.distance)
 
     def choose(self, request: Request) -> Choice:
         loss = self.state.filled(request)[0]
@@ -92,12 +81,6 @@ class FedLECC(Selector[FedLECCSettings, LabelClusters]):
         turn = np.where(rank < places, here, here + len(mean))
         chosen = order[np.argsort(turn, kind="stable")[: request.k]]
         return request.pick(chosen, loss=loss, cluster=cluster, cluster_loss=mean[place])
-
-    def learn(self, told: Observation) -> None:
-        self.state.learn(told)
-
-    def amend(self, told: Observation) -> None:
-        self.state.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:
         return {"loss": self.state.loss}

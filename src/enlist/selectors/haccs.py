@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Protocol, TypeVar
 
 import numpy as np
 
@@ -91,7 +92,47 @@ class LabelClusters(State):
         return found[0], found[1]
 
 
-class HACCS(Selector[HACCSSettings, LabelClusters]):
+class WithDistance(Protocol):
+    """Settings that say how far apart the labels of clients in one cluster may be.
+
+    >>> HACCSSettings().distance
+    0.25
+    """
+
+    @property
+    def distance(self) -> float:
+        """Hellinger distance."""
+
+
+DistanceT = TypeVar("DistanceT", bound=WithDistance)
+
+
+class LabelClustered(Selector[DistanceT, LabelClusters]):
+    """Base of selectors that choose by clusters of clients with like labels.
+
+    >>> LabelClustered.State.__name__
+    'LabelClusters'
+    """
+
+    State = LabelClusters
+
+    def initial_state(self) -> LabelClusters:
+        assert self.clients.label_counts is not None
+        return LabelClusters.of(self.clients.label_counts, self.settings.distance, self.seed)
+
+    def joined(self, before: int) -> None:
+        assert self.clients.label_counts is not None
+        rows = hellinger(self.clients.label_counts)
+        self.state.cluster = joined(rows, self.state.cluster[:before], self.settings.distance)
+
+    def learn(self, told: Observation) -> None:
+        self.state.learn(told)
+
+    def amend(self, told: Observation) -> None:
+        self.state.learn(told)
+
+
+class HACCS(LabelClustered[HACCSSettings]):
     """Clusters get places in proportion to  rho (1 - T_c / max T) + (1 - rho) L_c / sum L;  the fastest of each come.
 
     Clients are in one cluster if their label distributions are less than `distance` apart (Hellinger), or linked by
@@ -123,16 +164,6 @@ class HACCS(Selector[HACCSSettings, LabelClusters]):
     needs = frozenset({"clients.label_counts", "loss", "latency"})
     Settings = HACCSSettings
     with_ = WithSettings(HACCSSettings)
-    State = LabelClusters
-
-    def initial_state(self) -> LabelClusters:
-        assert self.clients.label_counts is not None
-        return LabelClusters.of(self.clients.label_counts, self.settings.distance, self.seed)
-
-    def joined(self, before: int) -> None:
-        assert self.clients.label_counts is not None
-        rows = hellinger(self.clients.label_counts)
-        self.state.cluster = joined(rows, self.state.cluster[:before], self.settings.distance)
 
     def choose(self, request: Request) -> Choice:
         loss, latency = self.state.filled(request)
@@ -160,12 +191,6 @@ class HACCS(Selector[HACCSSettings, LabelClusters]):
             drawn = self.rng.multinomial(missing, left / left.sum())
             counts = np.minimum(counts + drawn, size)
         return np.asarray(counts)
-
-    def learn(self, told: Observation) -> None:
-        self.state.learn(told)
-
-    def amend(self, told: Observation) -> None:
-        self.state.learn(told)
 
     def summary(self) -> dict[str, FloatArray]:
         return {"loss": self.state.loss, "latency": self.state.latency}

@@ -7,24 +7,21 @@ protocols/asynchronous.py; state, clients, updates and driver are those of the s
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 from enlist.errors import InputError
 from enlist.records import Outcome, Selection
+from enlist.runs.reasons import reasons_of
+from enlist.simulation.evaluation import Evaluator
 from enlist.simulation.protocols import AsynchronousProtocol, Versions
 from enlist.simulation.round.clock import Event, Kind
-from enlist.simulation.round.evaluating import evaluate
+from enlist.simulation.round.driving import Driver
+from enlist.simulation.round.evaluating import evaluate, finished
 from enlist.simulation.round.rows import RoundRecord
 from enlist.simulation.round.steps import EndedParticipation, ServerStep, at_work, events
-from enlist.simulation.round.updates import weights
-from enlist.simulation.round.waiting import IDLE, Schedule
+from enlist.simulation.round.updates import Updates, weights
+from enlist.simulation.round.waiting import IDLE, PATIENCE, Schedule
 from enlist.training.flat import Vectors
 
-if TYPE_CHECKING:
-    from enlist.simulation.simulation import Simulation
-
-PATIENCE = 30 * 86400.0
-"""Virtual seconds in which nobody is at work or can be asked, after which a run gives up."""
 LOSSES = 10
 """A step ends without a full buffer once so many times as many clients as work at once were lost in it."""
 VERSION_BYTES = 8 * 2**30
@@ -33,7 +30,11 @@ OUTCOMES = {Kind.ERROR: Outcome.FAILED, Kind.LOST: Outcome.DROPPED, Kind.DEADLIN
 
 
 class Asynchronous:
-    """The steps of a simulation whose protocol is asynchronous.
+    """The steps of a run whose protocol is asynchronous.
+
+    driver      who asks and tells the selector; its clients and its state are those of the run
+    updates     who trains clients
+    evaluator   who measures the model
 
     >>> from enlist.simulation import Config, Simulation
     >>> config = Config(data={"clients": 9}, rounds={"protocol": "buffered", "concurrency": 5, "buffer": 2})
@@ -43,12 +44,11 @@ class Asynchronous:
     [(6, 2), (2, 2), (2, 2)]
     """
 
-    def __init__(self, simulation: Simulation, protocol: AsynchronousProtocol) -> None:
-        self.simulation, self.protocol = simulation, protocol
-        self.state, self.clients, self.driver = simulation.state, simulation.clients, simulation.driver
+    def __init__(self, protocol: AsynchronousProtocol, driver: Driver, updates: Updates, evaluator: Evaluator) -> None:
+        self.protocol, self.driver, self.updates, self.evaluator = protocol, driver, updates, evaluator
+        self.state, self.clients = driver.state, driver.clients
         self.schedules: dict[int, tuple[Selection, Schedule]] = {}
         """Of selections with clients at work; not part of the state, as they can be computed again."""
-        self.clients.round_of = lambda number: self.versions.sent[number] + 1
 
     @property
     def versions(self) -> Versions:
@@ -58,7 +58,7 @@ class Asynchronous:
 
     def step(self) -> RoundRecord:
         """One step: fill places and wait until the buffer is full, train, merge, evaluate, tell, and write down."""
-        simulation, state, driver, config = self.simulation, self.state, self.driver, self.simulation.config
+        state, driver, config = self.state, self.driver, self.clients.config
         state.round += 1
         driver.join()
         online = self.clients.online(state.round, state.now, state.members)
@@ -72,17 +72,17 @@ class Asynchronous:
 
         self._forget_old()
         state.models.put(state.round, state.server.model)
-        measured = evaluate(state, config, simulation.trainer, simulation.evaluator, last=simulation.finished)
+        measured = evaluate(state, config, self.updates.trainer, self.evaluator, last=finished(state, config))
         learning = driver.tell_step(step, measured)
 
-        users, joules = simulation.population.users, config.energy is not None
+        users, joules = self.clients.population.users, config.energy is not None
         participations = [
-            entry.row(step.number, self.clients.round_of(entry.asked.round), users, joules) for entry in step.ended
+            entry.row(step.number, self.versions.asked_in(entry.asked.round), users, joules) for entry in step.ended
         ]
         row = step.row(measured, self.clients.model_bytes, joules)
         state.memory = self.versions.kept({event.round for event in state.queue})
         selection = step.selection()
-        reasons = selection.terms if config.evaluation.reasons else None
+        reasons = reasons_of(selection) if config.evaluation.reasons else None
         return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
 
     def _gather(self, step: ServerStep) -> None:
@@ -111,7 +111,7 @@ class Asynchronous:
         online, busy = self.clients.online(state.round, state.now, state.members), at_work(state.queue, state.members)
         free = int((online & ~busy).sum())
         if free:
-            picked, looked_at, choosing = self.driver.ask(online, places, places, self.simulation._losses, busy)
+            picked, looked_at, choosing = self.driver.ask(online, places, places, self.updates.losses, busy)
             step.asked.append(picked)
             step.looked_at += looked_at
             step.choosing += choosing
@@ -123,7 +123,7 @@ class Asynchronous:
                 return math.inf
             if len(picked) < free:  # the selector wants nobody else now
                 return state.now + IDLE
-        coming = self.simulation.population.availability.next_online(state.now)
+        coming = self.clients.population.availability.next_online(state.now)
         return coming if coming > state.now else state.now + IDLE
 
     def _take(self, event: Event, step: ServerStep) -> None:
@@ -149,20 +149,20 @@ class Asynchronous:
 
     def _train(self, step: ServerStep) -> None:
         """Train those whose updates are in the buffer, in client order, and change the model."""
-        simulation, server = self.simulation, self.state.server
+        server = self.state.server
         buffer = sorted(step.updates, key=lambda entry: (entry.client, entry.asked.round))
-        tasks = simulation.updates.tasks([(entry.asked, entry.client, entry.share) for entry in buffer])
+        tasks = self.updates.tasks([(entry.asked, entry.client, entry.share) for entry in buffer])
         if self.protocol.averages:
             factors = {_sender(entry): self.protocol.counts(entry.staleness) for entry in buffer}
             given = _given(buffer)
-            reports = simulation.updates.averaged(tasks, given, factors)
+            reports = self.updates.averaged(tasks, given, factors)
             for entry in buffer:
                 entry.report = reports[_sender(entry)]
                 weight = given.get(_sender(entry), server.aggregator.weight(entry.report.num_examples))
                 entry.weight = math.nan if weight is None else factors[_sender(entry)] * weight
             server.finish()
             return
-        found, models = simulation.updates.kept(tasks)
+        found, models = self.updates.kept(tasks)
         for entry in buffer:
             entry.report, entry.weight = found[entry.client], self.protocol.counts(entry.staleness)
             if entry.client in models:

@@ -295,17 +295,17 @@ class HostileClients:
         tasks: Sequence[TrainingTask],
         train: Train,
         layout: Layout | None = None,
-        round_of: Callable[[int], int] = int,
+        asked_in: Callable[[int], int] = int,
     ) -> Iterator[tuple[Report, Vectors]]:
         """What the server gets from the clients of these tasks, in their order; valid until the next is taken.
 
-        `round_of` tells in which round a selection was made, by its number.
+        `asked_in` tells the round of a selection from its number.
         """
-        plotted = self._plotted(tasks, train, round_of)
+        plotted = self._plotted(tasks, train, asked_in)
         others = train([task for task in tasks if (task.client, task.round) not in plotted])
         for task in tasks:
             report, update = plotted.get((task.client, task.round)) or next(others)
-            tables = [] if report.error else self.of(task.client, round_of(task.round))
+            tables = [] if report.error else self.of(task.client, asked_in(task.round))
             if tables:
                 update = update.clone()  # the trainer's memory is used again, and not all of it is overwritten
             for table in tables:
@@ -319,14 +319,14 @@ class HostileClients:
             yield report, update
 
     def _plotted(
-        self, tasks: Sequence[TrainingTask], train: Train, round_of: Callable[[int], int]
+        self, tasks: Sequence[TrainingTask], train: Train, asked_in: Callable[[int], int]
     ) -> dict[tuple[int, int], tuple[Report, Vectors]]:
         """What colluding clients send; they train first, because they must know each other's updates."""
         found: dict[tuple[int, int], tuple[Report, Vectors]] = {}
         for number, table in enumerate(self.tables):
             if not isinstance(table, Collude):
                 continue
-            mine = [task for task in tasks if number in self._numbers(task.client, round_of(task.round))]
+            mine = [task for task in tasks if number in self._numbers(task.client, asked_in(task.round))]
             mine = [task for task in mine if (task.client, task.round) not in found]
             answers = [(report, update.clone()) for report, update in train(mine)]
             good = [update.parameters for report, update in answers if not report.error]

@@ -11,7 +11,15 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from enlist._internal.aliases import FORMER_COLUMNS, FORMER_KEYS, FORMER_LATE, FORMER_NAMES
+from enlist._internal.aliases import (
+    FORMER_COLUMNS,
+    FORMER_COUNTS,
+    FORMER_KEYS,
+    FORMER_LATE,
+    FORMER_METRICS,
+    FORMER_NAMES,
+    GONE,
+)
 from enlist.simulation.config import Config
 
 Schema = Mapping[str, Any]
@@ -79,6 +87,10 @@ These words have another spelling since version 0.1. The old ones are still read
 are read and continued as they are, and go on with the words they began with.
 """
 
+HELPERS = """\
+What was never documented has moved without an alias:
+"""
+
 BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))
 TYPES = {
     "integer": ("whole number", "whole numbers"),
@@ -101,8 +113,8 @@ def markdown() -> str:
 def former_words() -> str:
     """The old spellings that are still read, each with the one of today.
 
-    >>> former_words().splitlines()[-1]
-    '| `enlist.personal` | class `Config` | `PersonalConfig` |'
+    >>> former_words().splitlines()[9]
+    '| `with_selector` | `overcommit=` | `over_commit=` |'
     """
     rows = [("`rounds.late`", f'`"{former}"`', f'`"{FORMER_LATE[former]}"`') for former in ("use",)]
     rows += [("`with_selector`", f"`{former}=`", f"`{now}=`") for former, now in FORMER_KEYS.items()]
@@ -121,9 +133,11 @@ def former_words() -> str:
         for module, names in FORMER_NAMES.items()
         for former, now in names.items()
     ]
-    return "\n".join(
-        [FORMER, "| where | before | now |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows), ""]
-    )
+    rows += [("`RoundResult.counts`", f'`"{former}"`', f'`"{now}"`') for former, now in FORMER_COUNTS.items()]
+    rows += [("`/metrics`", f"`enlist_{former}`", f"`enlist_{now}`") for former, now in FORMER_METRICS.items()]
+    table = ["| where | before | now |", "|---|---|---|", *(f"| {' | '.join(row)} |" for row in rows)]
+    gone = ["| before | now |", "|---|---|", *(f"| `{former}` | `{now}` |" for former, now in GONE.items())]
+    return "\n".join([FORMER, *table, "", HELPERS, *gone, ""])
 
 
 def page(schema: Schema, introduction: str) -> str:

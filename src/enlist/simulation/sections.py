@@ -14,6 +14,7 @@ from enlist._internal import aliases
 from enlist._internal.options import GrownOptions, Options
 from enlist._internal.settings import build_settings
 from enlist._internal.text import function_name
+from enlist.bandits.sketches import MOST_NUMBERS, NUMBERS
 from enlist.clients import MOST_CLIENTS
 from enlist.data import AnyDataset, AnyPartition, Digits, Dirichlet, FromMemory, LabelNoise
 from enlist.devices import (
@@ -188,7 +189,7 @@ class ServerSection(GrownOptions):
     'fedavg'
     """
 
-    LATER: ClassVar[frozenset[str]] = frozenset({"norm_bound", "distrust", "exclude"})
+    LATER: ClassVar[frozenset[str]] = frozenset({"norm_bound", "distrust", "exclude", "sketch"})
 
     optimiser: AnyServer = pydantic.Field(FedAvg(), description="How the mean update changes the model.")
     aggregation: AnyAggregation = pydantic.Field(Mean(), description="How updates become one.")
@@ -210,6 +211,13 @@ class ServerSection(GrownOptions):
         ge=0,
         description="Rounds for which a client is not asked after its second refused or distrusted update in a row, "
         "twice as long the next time; 0 asks everybody again.",
+    )
+    sketch: int = pydantic.Field(
+        NUMBERS,
+        ge=1,
+        le=MOST_NUMBERS,
+        description="Numbers of the sketch of an update, for selectors that need one. Inner products of sketches are "
+        "those of updates up to sqrt(2 / sketch) of their lengths.",
     )
 
     @pydantic.field_validator("optimiser", "aggregation", mode="before")

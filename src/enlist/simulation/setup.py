@@ -22,6 +22,9 @@ from enlist.streams import Streams
 from enlist.training.engine import SharedSamples, TrainingSetup
 from enlist.training.precision import check_precision
 
+CONTEXT = ("context.battery", "context.charging", "context.bandwidth")
+"""What changes from ask to ask, of that what a simulation knows."""
+
 
 def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
     """The selector of a configuration, which knows the clients that are there from the start.
@@ -106,10 +109,26 @@ def check(config: Config, selector: Selector[Any, Any], classes: int, parts: Map
             f"selector '{config.selector.name}' learns from {what}, and data.validation is 0; "
             "set it, for example to 0.1."
         )
+    _check_context(config, selector.needs)
     check_watch(config.evaluation, parts)
     target = config.evaluation.target
     if classes and target is not None and target >= 1:
         raise InputError(f"evaluation.target is {target}; an accuracy lies between 0 and 1, for example 0.8.")
+
+
+def _check_context(config: Config, needs: frozenset[str]) -> None:
+    """Refuse a selector that goes by what changes from ask to ask, if nobody here knows it."""
+    without = config.energy is None or config.energy.battery is None
+    for need in sorted(need for need in needs if need.startswith("context.")):
+        if need in ("context.battery", "context.charging") and without:
+            raise InputError(
+                f"selector '{config.selector.name}' needs {need}, and clients have no batteries; set energy.battery, "
+                f"for example to {PHONE:g} (a phone's)."
+            )
+        if need not in CONTEXT:
+            raise InputError(
+                f"selector '{config.selector.name}' needs {need}; a simulation knows {', '.join(CONTEXT)} only."
+            )
 
 
 def make_job(

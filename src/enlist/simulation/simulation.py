@@ -27,34 +27,33 @@ from enlist.engine import Engine, one_core
 from enlist.records import Outcome, Selection
 from enlist.runs.checkpoints import snapshot
 from enlist.runs.folder import Saves
+from enlist.runs.reasons import reasons_of
 from enlist.selectors import AnyMethod
 from enlist.simulation.asynchronous import Asynchronous
 from enlist.simulation.callbacks import Callback, Checkpoint
 from enlist.simulation.config import Config
 from enlist.simulation.evaluation import BestModel, Evaluator
+from enlist.simulation.loop import do_rounds
 from enlist.simulation.oracle import Omniscient, SimulatedTruth
 from enlist.simulation.population import Population, build
 from enlist.simulation.protocols import Arrivals, Merge, PendingClient, Protocol, RoundContext, protocol
 from enlist.simulation.round.clients import SimulatedClients
 from enlist.simulation.round.clock import Event, Kind
 from enlist.simulation.round.driving import Driver
-from enlist.simulation.round.evaluating import evaluate, take_back
+from enlist.simulation.round.evaluating import at_end, evaluate, finished, take_back
 from enlist.simulation.round.exclusion import Exclusion
 from enlist.simulation.round.models import Models
 from enlist.simulation.round.rows import RoundRecord, Rows
 from enlist.simulation.round.server import LateUpdate, Server
 from enlist.simulation.round.state import RunState, Saved
 from enlist.simulation.round.updates import Updates, weights
-from enlist.simulation.round.waiting import IDLE, Schedule, WaitResult, wait
+from enlist.simulation.round.waiting import IDLE, PATIENCE, Schedule, WaitResult, wait
 from enlist.simulation.setup import check, make_job, make_selector, placed
 from enlist.streams import Streams
 from enlist.training.engine import SharedSamples
 from enlist.training.flat import FlatModule, Vectors
 from enlist.training.models import initialise
 from enlist.training.workers import Trainer, one_thread
-
-PATIENCE = 30 * 86400.0
-"""Virtual seconds without any client that can be asked, after which a run gives up."""
 
 
 class Simulation:
@@ -118,7 +117,9 @@ class Simulation:
         self.evaluator = Evaluator(config.evaluation, self.trainer, self.population.held_out)
         self.updates = Updates(self.clients, self.trainer, rule, self.state)
         self.driver = Driver(self.clients, self.state, None if log is None else Path(log))
-        self._rule = rule if isinstance(rule, Protocol) else Asynchronous(self, rule)
+        self._rule = (
+            rule if isinstance(rule, Protocol) else Asynchronous(rule, self.driver, self.updates, self.evaluator)
+        )
         self._tell_truth()
         slot = self.state.models.put(0, self.server.model)
         try:  # what metrics of the user's cannot do is said now
@@ -162,12 +163,7 @@ class Simulation:
         try:
             self.driver.check_log()
             with one_thread(), one_core():
-                for callback in self.callbacks:
-                    callback.on_start(self)
-                while not self.finished and not self.stopping:
-                    record = self.step()
-                    for callback in self.callbacks:
-                        callback.on_round(self, record)
+                do_rounds(self, self.callbacks)
                 result = self.result()
                 self.trainer.catch_up()
                 for callback in self.callbacks:
@@ -203,14 +199,7 @@ class Simulation:
     @property
     def finished(self) -> bool:
         """Whether the last round, the end of the virtual time, or the target has been reached."""
-        at_target = self.config.evaluation.stop_at_target and self.state.reached_in > 0
-        return self._at_end or at_target or self.state.watch.exhausted
-
-    @property
-    def _at_end(self) -> bool:
-        rounds, state = self.config.rounds, self.state
-        out_of_time = rounds.seconds is not None and state.now >= rounds.seconds
-        return state.round >= rounds.rounds or out_of_time or state.abandoned
+        return finished(self.state, self.config)
 
     def step(self) -> RoundRecord:
         """One round; of an asynchronous run, one step of the server."""
@@ -231,7 +220,7 @@ class Simulation:
         context = self._context(joined)
 
         wanted = protocol.wanted(context)
-        picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self._losses)
+        picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self.updates.losses)
         schedule = driver.schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
 
@@ -256,7 +245,7 @@ class Simulation:
         models = (len(picked) + looked_at, len(received.reports) + len(received.late))
         row = rows.round(start, int(available.sum()), measured, self.clients.model_bytes, *models)
         participations = rows.asked(merge.weights) + rows.arrived(merge.late_weights)
-        reasons = picked.terms if self.config.evaluation.reasons else None
+        reasons = reasons_of(picked) if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
 
     def result(self) -> dict[str, Any]:
@@ -295,7 +284,7 @@ class Simulation:
 
     def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> list[str]:
         """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv."""
-        return [] if self._at_end else take_back(self.state, self.config, rows)
+        return [] if at_end(self.state, self.config) else take_back(self.state, self.config, rows)
 
     def _tell_truth(self) -> None:
         if isinstance(self.selector, Omniscient):
@@ -331,12 +320,6 @@ class Simulation:
         ]
         known = (state.round, state.now, state.members, state.length, self.expected)
         return RoundContext(*known, under_way, joined, state.memory)
-
-    def _losses(self, clients: IntArray) -> list[float]:
-        """Mean losses of the present model on the samples of some clients."""
-        spans = self.clients.spans(clients, self.state.round, self.state.now)
-        answers = self.trainer.spans(self.state.models.slot(self.state.round - 1), "train", spans)
-        return [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
 
     def _train(
         self, picked: Selection, schedule: Schedule, waited: WaitResult, taken: IntArray, before: Sequence[LateUpdate]

@@ -198,24 +198,16 @@ def points(rows: Sequence[Row], title: str, look: ChartStyle, over: Sequence[Row
         x=alt.X("at:Q", title=look.x, scale=alt.Scale(nice=False, padding=4), axis=_axis(rows, look)),
         color=look.colour(names, "circle") if len(names) > 1 else alt.value(PALETTE[0]),
     )
-    layers = []
-    if any("low" in row for row in over):
-        layers.append(
-            base.transform_filter("datum.part == 'over'")
-            .mark_area(opacity=1, fillOpacity=0.2)
-            .encode(y=alt.Y("low:Q", title=look.y, scale=scale), y2="high:Q")
-        )
-    layers.append(
+    layers = [
         base.transform_filter("datum.part == 'point'")
         .mark_circle(size=14, opacity=1, fillOpacity=0.55)
         .encode(y=alt.Y("value:Q", title=look.y, scale=scale, axis=alt.Axis(tickCount=5)))
-    )
+    ]
     if over:
-        layers.append(
-            base.transform_filter("datum.part == 'over'")
-            .mark_line(color="#333", strokeWidth=1.4)
-            .encode(y=alt.Y("mean:Q", title=look.y, scale=scale), color=alt.value("#333"))
-        )
+        mean = alt.Y("mean:Q", title=look.y, scale=scale)
+        banded = any("low" in row for row in over)
+        *band, line = band_layers(base.transform_filter("datum.part == 'over'"), mean, band=banded, strokeWidth=1.4)
+        layers = [*band, *layers, line.encode(color=alt.value("#333"))]
     return _panels(layers, marked, title, look)
 
 

@@ -17,7 +17,7 @@ from enlist.studies.measures import ROUNDS_TO_TARGET, final_accuracy
 from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.results import Results
 from enlist.studies.rules import Arm
-from enlist.studies.study import Experiment, Figure, Scale, Table
+from enlist.studies.study import Experiment, Figure, Scale, Table, possible
 
 BASELINE = "random"
 FIRST = 1200
@@ -92,6 +92,19 @@ class Grid:
             panels.append(Panel(heading, rows, "round", title.lower()))
         caption = "Mean over populations with its 95 % interval."
         return Figure(name, title, side_by_side(panels, title, self.colours), caption, highlight=True)
+
+    def figures(self, results: Results, printed: str = "") -> list[Figure]:
+        """Test accuracy and loss over rounds, as far as they can be drawn; `printed` is where the paper shows them."""
+        behind = f" ({printed})" if printed else ""
+        makers = [
+            lambda found: self.curves(found, "accuracy", f"Test accuracy{behind}"),
+            lambda found: self.curves(found, "loss", f"Test loss{behind}"),
+        ]
+        return possible(makers, results)
+
+    def tables(self, results: Results) -> list[Table]:
+        """The table of methods, if all experiments are there."""
+        return possible([self.table], results)
 
     def table(self, results: Results) -> Table:
         """Each method in each place: final accuracy, and rounds to the target that the baseline sets."""

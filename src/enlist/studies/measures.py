@@ -94,6 +94,8 @@ def final(output: Output, name: str) -> float:
 def to_target(share: float, window: int, what: str) -> Callable[[Output, Output], Value]:
     """Rounds or virtual seconds until the mean of `window` evaluations is `share` of the baseline's final accuracy.
 
+    Of a run with fewer evaluations, it is the mean of all.
+
     >>> curve = {"accuracy": np.linspace(0.1, 1.0, 10), "end": np.arange(10.0)}
     >>> slow, fast = Output({}, curve, 1.0), Output({}, curve | {"accuracy": np.linspace(0.5, 1.0, 10)}, 1.0)
     >>> measure = to_target(0.7, 1, "rounds")
@@ -102,8 +104,9 @@ def to_target(share: float, window: int, what: str) -> Callable[[Output, Output]
     """
 
     def measured(output: Output, base: Output) -> Value:
-        ends = np.asarray(output["end"], dtype=float)
-        found = time_to(evaluated(output), share * final_accuracy(base), min(window, len(ends)))
+        ends, curve = (np.asarray(output[name], dtype=float) for name in ("end", "accuracy"))
+        evaluations = int((~np.isnan(curve)).sum())
+        found = time_to(evaluated(output), share * final_accuracy(base), max(min(window, evaluations), 1))
         spent = found or Reached(len(ends), float(ends[-1]))
         return Value(float(getattr(spent, what)), found is None)
 

@@ -16,7 +16,7 @@ from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET, Measure
 from enlist.studies.parts import Largest, Parts
 from enlist.studies.results import Results
 from enlist.studies.rules import Contrast
-from enlist.studies.study import Experiment, Figure, Scale, Study, Table, possible
+from enlist.studies.study import Experiment, Figure, Scale, Study
 
 SKEWS = {"mild": 2.0, "strong": 0.3}
 """Dirichlet's alpha of each client's labels."""
@@ -63,20 +63,7 @@ def figures(results: Results) -> Sequence[Figure]:
     >>> figures(Results({}))
     []
     """
-    makers = [
-        lambda found: GRID.curves(found, "accuracy", "Test accuracy (Fig. 4)"),
-        lambda found: GRID.curves(found, "loss", "Test loss (Fig. 4)"),
-    ]
-    return possible(makers, results)
-
-
-def tables(results: Results) -> Sequence[Table]:
-    """The table of methods, if all experiments are there.
-
-    >>> tables(Results({}))
-    []
-    """
-    return possible([GRID.table], results)
+    return GRID.figures(results, "Fig. 4")
 
 
 def up_to(measure: Measure, claimed: float, least: float) -> Largest:
@@ -135,7 +122,7 @@ STUDY = Study(
     },
     experiments=experiments,
     figures=figures,
-    tables=tables,
+    tables=GRID.tables,
     claims=(
         claim(
             "faster",

@@ -5,7 +5,8 @@
         enlist.testing.run(check, MySelector)
 
 A selector is given as a class, or as the name of a registered one. No test framework is needed: a check that fails
-raises `AssertionError` with a sentence that says what was broken.
+raises `AssertionError` with a sentence that says what was broken. Clients and replies carry every column, and asks the
+context that the selector needs.
 """
 
 from __future__ import annotations
@@ -26,7 +27,8 @@ from enlist.errors import InputError, TellError
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics
 from enlist.selectors import get
 from enlist.testing.extremes import one_absurd_client
-from enlist.testing.world import SelectorType, available, feedback, population, transcript
+from enlist.testing.selections import replaced_as_they_finish, weights_probabilities_and_work
+from enlist.testing.world import SelectorType, ask, available, feedback, population, transcript
 
 __all__ = ["CHECKS", "SelectorType", "feedback", "population", "run", "run_all", "transcript"]
 
@@ -40,7 +42,7 @@ def distinct_and_available(kind: SelectorType) -> None:
     for number in range(1, 40):
         mask = available(30, number, 5)
         k = number % 9
-        picked = selector.ask(mask, k, now=float(number), deadline=10.0)
+        picked = ask(selector, mask, k, now=float(number), deadline=10.0)
         clients = picked.clients
         assert (np.diff(clients) > 0).all(), f"round {number}: clients {clients} are not distinct and ascending"
         assert mask[clients].all(), f"round {number}: clients {clients[~mask[clients]]} are not available"
@@ -57,7 +59,7 @@ def more_wanted_than_available(kind: SelectorType) -> None:
     >>> more_wanted_than_available(get("random"))
     """
     selector = kind(population(10), seed=1)
-    picked = selector.ask([2, 5, 7], 10, deadline=10.0)
+    picked = ask(selector, [2, 5, 7], 10, deadline=10.0)
     assert set(picked.clients) <= {2, 5, 7}, f"chose {picked.clients} of 2, 5, 7"
     if not kind.may_choose_fewer:
         assert picked.clients.tolist() == [2, 5, 7], f"chose {picked.clients}, not all of 2, 5, 7"
@@ -73,12 +75,12 @@ def enough_is_any_part_of_k(kind: SelectorType) -> None:
     selector = kind(population(20), seed=6)
     for number in range(1, 25):
         k = 1 + number % 7
-        picked = selector.ask(k=k, now=float(number), deadline=10.0, enough=1 + number % k)
+        picked = ask(selector, k=k, now=float(number), deadline=10.0, enough=1 + number % k)
         assert len(picked) == k or (kind.may_choose_fewer and len(picked) <= k), f"chose {len(picked)} of {k}"
         selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
     for wrong in (0, 4, -1, 2.5):
         try:
-            selector.ask(k=3, deadline=10.0, enough=wrong)  # type: ignore[arg-type]
+            ask(selector, k=3, deadline=10.0, enough=wrong)
         except InputError:
             continue
         raise AssertionError(f"enough={wrong} was taken for k=3")
@@ -91,10 +93,10 @@ def nobody_available(kind: SelectorType) -> None:
     """
     selector = kind(population(10), seed=1)
     for online, k in (([], 3), (None, 0), (np.zeros(10, bool), 2)):
-        picked = selector.ask(online, k, deadline=10.0)
+        picked = ask(selector, online, k, deadline=10.0)
         assert len(picked) == 0, f"chose {picked.clients} of nobody"
         selector.tell(picked, Feedback(), RoundMetrics(accuracy=0.4))
-    assert len(selector.ask(k=3, deadline=10.0)) > 0, "chose nobody after empty rounds"
+    assert len(ask(selector, k=3, deadline=10.0)) > 0, "chose nobody after empty rounds"
 
 
 def reproducible(kind: SelectorType) -> None:
@@ -156,7 +158,7 @@ def missing_values(kind: SelectorType) -> None:
     """
     selector = kind(population(12), seed=2)
     for number in range(1, 25):
-        picked = selector.ask(k=4, deadline=10.0, now=float(number))
+        picked = ask(selector, k=4, deadline=10.0, now=float(number))
         nothing = np.full(len(picked), np.nan)
         empty: dict[str, Any] = dict.fromkeys(FEEDBACK_COLUMNS, nothing) | {"update": np.full((len(picked), 4), np.nan)}
         selector.tell(picked, Feedback(latency=np.ones(len(picked)), **empty), RoundMetrics(accuracy=0.5))
@@ -173,7 +175,7 @@ def only_failures(kind: SelectorType) -> None:
     """
     selector = kind(population(12), seed=2)
     for number in range(1, 60):
-        picked = selector.ask(k=3, deadline=10.0, now=float(number))
+        picked = ask(selector, k=3, deadline=10.0, now=float(number))
         assert kind.may_choose_fewer or len(picked) == 3, f"round {number}: chose {len(picked)} of 3"
         lost = Feedback(outcome=np.full(len(picked), Outcome.DROPPED), latency=np.full(len(picked), np.nan))
         selector.tell(picked, lost, RoundMetrics(accuracy=0.5))
@@ -189,9 +191,9 @@ def never_told(kind: SelectorType) -> None:
     >>> never_told(get("random"))
     """
     selector = kind(population(12), seed=2, max_open=5)
-    first = selector.ask(k=3, deadline=10.0)
+    first = ask(selector, k=3, deadline=10.0)
     for _ in range(20):
-        selector.ask(k=3, deadline=10.0)
+        ask(selector, k=3, deadline=10.0)
         assert len(selector.openings) <= 5, f"{len(selector.openings)} selections are open, max_open is 5"
     try:
         selector.tell(first, feedback(first), RoundMetrics(accuracy=0.5))
@@ -211,7 +213,7 @@ def join_and_leave(kind: SelectorType) -> None:
     new = selector.join(population(10, first_id=100))
     assert new.tolist() == list(range(15, 25)), f"new positions are {new}"
     assert (selector.counts.selected[:15] == before).all(), "joining changed what was counted"
-    picked = selector.ask(new, 3, deadline=10.0, now=500.0)
+    picked = ask(selector, new, 3, deadline=10.0, now=500.0)
     assert set(picked.clients) <= set(new), "chose a client that was not available"
     selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
     transcript(selector, 12)
@@ -233,7 +235,7 @@ def explained(kind: SelectorType) -> None:
     """
     selector = kind(population(30), seed=4)
     transcript(selector, 12)
-    picked = selector.ask(k=4, deadline=10.0, now=900.0)
+    picked = ask(selector, k=4, deadline=10.0, now=900.0)
     for name, values in selector.explain(picked).items():
         assert len(values) == len(picked), f"term '{name}' has {len(values)} values for {len(picked)} clients"
     text = repr(selector)
@@ -284,6 +286,8 @@ CHECKS: dict[str, Callable[[SelectorType], None]] = {
         never_told,
         join_and_leave,
         explained,
+        weights_probabilities_and_work,
+        replaced_as_they_finish,
         memory_constant,
         hundred_thousand_clients,
     )

@@ -12,7 +12,7 @@ from enlist._internal.typing import AnyArray
 from enlist.clients import CLIENT_COLUMNS, Clients
 from enlist.contract import Selector
 from enlist.records import FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
-from enlist.testing.world import SelectorType, feedback, population
+from enlist.testing.world import SelectorType, context, feedback, population
 
 ABSURD = 7
 """The position of the client that reports nonsense."""
@@ -33,6 +33,7 @@ def one_absurd_client(kind: SelectorType) -> None:
     clients = population(CLIENTS)
     needs = kind(clients).needs
     columns = [name for name in ("latency", *FEEDBACK_COLUMNS, "update") if name in needs]
+    columns += sorted(name for name in needs if name.startswith("context."))
     rounds = {name.removeprefix("round.") for name in needs if name.startswith("round.")}
     usual = _endure(kind, clients, 1.0, set(), set(), least=0)
     for value in EXTREMES:
@@ -50,7 +51,7 @@ def _endure(kind: SelectorType, clients: Clients, value: float, spoiled: set[str
     with warnings.catch_warnings():
         warnings.simplefilter("error", RuntimeWarning)
         for number in range(1, ROUNDS + 1):
-            picked = selector.ask(k=K, now=10.0 * number)
+            picked = selector.ask(k=K, now=10.0 * number, **_told(selector, number, value, spoiled))
             asked = len(picked)
             assert asked == K or (kind.may_choose_fewer and asked), f"{said}: round {number} selects {asked} of {K}"
             absurd = bool((picked.clients == ABSURD).any())
@@ -66,6 +67,15 @@ def _endure(kind: SelectorType, clients: Clients, value: float, spoiled: set[str
     return different
 
 
+def _told(selector: Selector[Any, Any], number: int, value: float, spoiled: set[str]) -> dict[str, Any]:
+    """The context of an ask, if there is any."""
+    told = context(selector, number) or {}
+    for name in told:
+        if f"context.{name}" in spoiled:
+            told[name][ABSURD] = value
+    return {"context": told} if told else {}
+
+
 def _reply(picked: Selection, value: float, spoiled: set[str]) -> Feedback:
     reply = feedback(picked)
     columns: dict[str, Any] = {
@@ -74,7 +84,7 @@ def _reply(picked: Selection, value: float, spoiled: set[str]) -> Feedback:
     where = np.flatnonzero(picked.clients == ABSURD)
     columns["outcome"][where], columns["censored"][where] = Outcome.COMPLETED, False
     columns["latency"][where] = 5.0
-    for name in spoiled:
+    for name in spoiled & columns.keys():
         columns[name][where] = abs(value) if name in NEVER_NEGATIVE else value
     return Feedback(**columns)
 

@@ -6,7 +6,9 @@ import math
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from enlist._internal import needs
 from enlist._internal.typing import BoolArray, FloatArray
 from enlist.clients import Clients
 from enlist.contract import Selector
@@ -35,6 +37,39 @@ def population(count: int, seed: int = 0, first_id: int = 0) -> Clients:
         energy_per_byte=rng.uniform(1e-7, 1e-6, count),
         battery=rng.uniform(5e3, 5e4, count),
     )
+
+
+def context(selector: Selector[Any, Any], number: int, seed: int = 0) -> dict[str, FloatArray] | None:
+    """What changes from ask to ask, if the selector needs it: one number per client and name, some of them NaN.
+
+    >>> import enlist
+    >>> context(enlist.create("random", population(3)), number=1) is None
+    True
+    """
+    rng, count = np.random.default_rng((seed, 55, number)), len(selector.clients)
+    found = {}
+    for name in needs.fields(selector.needs, "context"):
+        values = rng.uniform(size=count)
+        if name == "battery" and selector.clients.battery is not None:
+            values *= selector.clients.battery
+        elif name == "charging":
+            values = np.round(values)
+        elif name == "bandwidth":
+            values *= 1e6
+        values[rng.uniform(size=count) < 0.1] = np.nan
+        found[name] = values
+    return found or None
+
+
+def ask(selector: Selector[Any, Any], available: ArrayLike | None = None, k: int = 1, **terms: Any) -> Selection:
+    """Ask a selector, with the context that it needs.
+
+    >>> import enlist
+    >>> len(ask(enlist.create("random", population(3)), k=2))
+    2
+    """
+    told = context(selector, selector.round + 1)
+    return selector.ask(available, k, **terms, **({} if told is None else {"context": told}))
 
 
 def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feedback:
@@ -92,7 +127,7 @@ def transcript(
     for _ in range(rounds):
         number = selector.round + 1
         mask = available(len(selector.clients), number, seed)
-        picked = selector.ask(mask, k, now=10.0 * number, deadline=10.0)
+        picked = ask(selector, mask, k, now=10.0 * number, deadline=10.0)
         chosen.append(picked.clients.tolist())
         report = feedback(picked, seed, troubled)
         metrics = RoundMetrics(accuracy=0.3 + 0.001 * number + 0.01 * math.sin(number), loss=1.0, duration=9.0)

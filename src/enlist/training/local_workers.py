@@ -5,6 +5,7 @@ Models and updates lie in shared memory; only a few numbers per client pass thro
 
 from __future__ import annotations
 
+import abc
 import logging
 import time
 from collections.abc import Sequence
@@ -54,7 +55,61 @@ def answered(engine: ModuleTrainer, models: Vectors, updates: Vectors, request: 
     return engine.evaluate(models[slot], part, start, stop)
 
 
-class LocalWorkers:
+class WorkerGroup(abc.ABC):
+    """What workers of this machine and of others have in common: who is hired, and who takes the place of the dead.
+
+    >>> sorted(WorkerGroup.__abstractmethods__)
+    ['attach', 'changed', 'close', 'hired', 'run']
+    """
+
+    def __init__(self, models: Vectors, updates: Vectors) -> None:
+        self.models, self.updates = models, updates
+        self.workers: list[Actor] = []
+        self.meanwhile = IdleTasks()
+        self.busy = 0.0
+        """Seconds that all workers together were busy with the requests of the last `run`."""
+
+    def hire(self, count: int) -> None:
+        """Begin with so many workers, or with none if one of them cannot be had."""
+        try:
+            for _ in range(count):
+                self.workers.append(self.hired())
+        except BaseException:
+            self.close()
+            raise
+
+    def replaced(self, worker: Actor, hopeless: bool = False) -> Actor:
+        """End a dead worker and hire another one in its place, if that is of use."""
+        if worker.hopeless or hopeless:
+            raise worker.died(ADVICE)
+        worker.end()
+        LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
+        place = self.workers.index(worker)
+        self.workers[place] = self.hired()
+        return self.workers[place]
+
+    @abc.abstractmethod
+    def hired(self) -> Actor:
+        """A new worker."""
+
+    @abc.abstractmethod
+    def changed(self, slot: int) -> None:
+        """A model was put into a slot."""
+
+    @abc.abstractmethod
+    def attach(self, models: Vectors, updates: Vectors) -> None:
+        """Take larger places for models and updates."""
+
+    @abc.abstractmethod
+    def run(self, requests: Sequence[Request]) -> list[Any]:
+        """Answers in the order of the requests."""
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """End the workers."""
+
+
+class LocalWorkers(WorkerGroup):
     """Workers of this machine that answer requests.
 
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
@@ -71,18 +126,9 @@ class LocalWorkers:
     """
 
     def __init__(self, job: TrainingSetup, count: int, models: Vectors, updates: Vectors) -> None:
-        self.job, self.models, self.updates = job, models, updates
-        self.engine, self.turns = local(), Tickets(PRELOAD)
-        self.workers: list[Actor] = []
-        self.meanwhile = IdleTasks()
-        self.busy = 0.0
-        """Seconds that all workers together were busy with the requests of the last `run`."""
-        try:
-            for _ in range(count):
-                self.workers.append(self._hired())
-        except BaseException:
-            self.close()
-            raise
+        super().__init__(models, updates)
+        self.job, self.engine, self.turns = job, local(), Tickets(PRELOAD)
+        self.hire(count)
 
     def changed(self, slot: int) -> None:
         """A model was put into a slot: workers see it there."""
@@ -99,7 +145,8 @@ class LocalWorkers:
         missing = list(range(len(requests)))
         self.busy = 0.0
         for _ in range(REPLACED + 1):
-            self._replace_the_dead()
+            for worker in [each for each in self.workers if each.dead]:  # to ask the system would take its time
+                self.replaced(worker)
             for place, answer in self._shared_out([requests[number] for number in missing]):
                 answers[missing[place]] = answer
             missing = [number for number in missing if number not in answers]
@@ -144,19 +191,10 @@ class LocalWorkers:
             raise trouble
         return found
 
-    def _hired(self) -> Actor:
+    def hired(self) -> Actor:
+        """A process that shares models and updates with this one."""
         given = (self.job, self.models, self.updates, self.turns)
         return self.engine.actor("a training worker", SharingWorker, *given, preload=PRELOAD)
-
-    def _replace_the_dead(self) -> None:
-        for place, worker in enumerate(self.workers):
-            if not worker.dead:  # asking the system whether it is alive would take its time in every round
-                continue
-            if worker.hopeless:
-                raise worker.died(ADVICE)
-            worker.end()
-            LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
-            self.workers[place] = self._hired()
 
 
 class SharingWorker:

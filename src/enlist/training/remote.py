@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import logging
 import pickle
 import time
 from collections.abc import Sequence
@@ -23,18 +22,16 @@ from enlist.errors import EnlistError
 from enlist.training.engine import ModuleTrainer as TrainingEngine
 from enlist.training.engine import SharedSamples, TrainingSetup
 from enlist.training.flat import Vectors
-from enlist.training.idle import IdleTasks
-from enlist.training.local_workers import ADVICE, Request, answered
+from enlist.training.local_workers import Request, WorkerGroup, answered
 
 AHEAD = 2
 """Requests that a worker has at hand, so that it need not wait for the next one."""
 STARTING = -1
 """Counts workers that were lost before they had begun."""
-LOGGER = logging.getLogger("enlist")
 Arrays = tuple[AnyArray, ...]
 
 
-class RemoteWorkers:
+class RemoteWorkers(WorkerGroup):
     """Workers of an engine's cluster that answer requests.
 
     A worker that is lost is replaced, and what it was doing is done again; a request that is lost three times is an
@@ -56,23 +53,15 @@ class RemoteWorkers:
     """
 
     def __init__(self, job: TrainingSetup, count: int, engine: Engine, models: Vectors, updates: Vectors) -> None:
-        self.engine, self.models, self.updates = engine, models, updates
+        super().__init__(models, updates)
+        self.engine = engine
         self.content = pickle.dumps(dataclasses.replace(job, data={}))
         self.parts = tuple((name, placed.channels_last) for name, placed in job.data.items())
         self.data = [engine.put(array) for placed in job.data.values() for array in placed.sent()[:2]]
         self.versions: collections.Counter[int] = collections.Counter()
         self.placed: dict[int, Any] = {}
-        self.workers: list[Actor] = []
         self.starting: set[Actor] = set()
-        self.meanwhile = IdleTasks()
-        self.busy = 0.0
-        """Seconds that all workers together were busy with the requests of the last `run`."""
-        try:
-            for _ in range(count):
-                self.workers.append(self._hired())
-        except BaseException:
-            self.close()
-            raise
+        self.hire(count)
 
     def changed(self, slot: int) -> None:
         """A model was put into a slot."""
@@ -105,7 +94,8 @@ class RemoteWorkers:
                 if worker.dead:
                     lost.update(list(given[worker])[:1] or [STARTING])
                     waiting.extendleft(reversed(given.pop(worker)))
-                    given[self._replaced(worker, lost)] = collections.deque()
+                    self.starting.discard(worker)
+                    given[self.replaced(worker, max(lost.values()) > REPLACED)] = collections.deque()
                     continue
                 if worker in self.starting:
                     self.starting.remove(worker)
@@ -149,21 +139,12 @@ class RemoteWorkers:
                 place.copy_(torch.tensor(array[row]))
         return found
 
-    def _hired(self) -> Actor:
+    def hired(self) -> Actor:
+        """An actor of the cluster, which gets work when it has said that it lives."""
         worker = self.engine.actor("a training worker", RemoteWorker, self.content, self.parts, *self.data)
         self.engine.ask([worker], "lives")
         self.starting.add(worker)
         return worker
-
-    def _replaced(self, worker: Actor, lost: collections.Counter[int]) -> Actor:
-        if worker.hopeless or max(lost.values(), default=0) > REPLACED:
-            raise worker.died(ADVICE)
-        worker.end()
-        self.starting.discard(worker)
-        LOGGER.warning("%s; another one takes its place and trains its clients again.", worker.fate())
-        place = self.workers.index(worker)
-        self.workers[place] = self._hired()
-        return self.workers[place]
 
     def _forget(self, given: dict[Actor, collections.deque[int]]) -> None:
         """Take the answers to all that was asked, so that nobody takes them for answers to something else."""

@@ -7,10 +7,8 @@ import torch
 from torch import Tensor
 
 from enlist._internal.typing import FloatArray
+from enlist.bandits.sketches import NUMBERS
 from enlist.streams import Streams
-
-NUMBERS = 64
-"""Numbers of a sketch."""
 
 
 class Sketch:

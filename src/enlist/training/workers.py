@@ -24,7 +24,7 @@ from enlist.training.engine import EVALUATION_BATCH, ModuleTrainer, TrainingSetu
 from enlist.training.flat import Layout, Vectors
 from enlist.training.idle import Errand
 from enlist.training.local import Report, TrainingTask
-from enlist.training.local_workers import LocalWorkers, Request, answered
+from enlist.training.local_workers import LocalWorkers, Request, WorkerGroup, answered
 from enlist.training.remote import RemoteWorkers
 from enlist.training.times import TimeSpent
 
@@ -80,7 +80,7 @@ class Trainer:
         self.slots = [self.updates[0]]
         self.engine = ModuleTrainer(job) if workers == 0 else None
         self._spent = TimeSpent()
-        self.crew: LocalWorkers | RemoteWorkers | None = None
+        self.crew: WorkerGroup | None = None
         if workers and remote is not None:
             self.crew = RemoteWorkers(job, workers, remote, self.models, self.updates)
         elif workers:

@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
+from enlist._internal.aliases import FORMER_METRICS
 from enlist._internal.text import printable
 from enlist.ui.catalogue import Catalogue
 from enlist.ui.status import STATES, RunSummary
@@ -14,6 +15,7 @@ from enlist.ui.views.federation import checkpoint_written
 
 MOST = 1_000
 """Runs that are told of."""
+FORMER = {now: former for former, now in FORMER_METRICS.items()}
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -70,6 +72,9 @@ def metrics(catalogue: Catalogue, now: float | None = None) -> str:
             if math.isfinite(found.get(key, math.nan))
         ]
         lines += _head(metric) + rows if rows else []
+        if rows and metric.name in FORMER:
+            former = ExportedMetric(FORMER[metric.name], metric.kind, f"The former name of enlist_{metric.name}.")
+            lines += _head(former) + [row.replace(metric.name, former.name, 1) for row in rows]
     if told:
         lines += _head(ExportedMetric("state", "gauge", "1 for the state that a run is in."))
         lines += [f'enlist_state{{{labels(summary)},state="{summary.status.state}"}} 1' for summary in told]

@@ -38,9 +38,6 @@ LONGEST_NAME = 200
 MEASURED = frozenset({"update", "update_norm"})
 """Columns of `Feedback` that the server computes from updates, if the selector needs them."""
 
-SKETCH_NUMBERS = 64
-"""Numbers of the sketch of an update, as in the simulator."""
-
 
 @dataclasses.dataclass(eq=False)
 class Instruction:
@@ -85,7 +82,8 @@ class Reply:
     client    position of the node's client in the selector; -1 if the selector does not know it
     outcome   COMPLETED, FAILED or DROPPED; `reason` says why it is not completed
     name      what the client calls itself
-    claims    what it says of itself, by column of `Feedback`; `seconds` how long it says that training took
+    claims    what it says of itself, by column of `Feedback`; `seconds` how long it says that training took, and
+              `battery_left` the joules that it has left
     doubts    claims that cannot be true and count as not made
     records   its records by kind; `shapes` are those of its arrays
     weight    what it counts in the average; NaN if that was never decided
@@ -108,6 +106,7 @@ class Reply:
     name: str | None = None
     claims: Mapping[str, float] = dataclasses.field(default_factory=dict)
     seconds: float = math.nan
+    battery_left: float = math.nan
     doubts: tuple[str, ...] = ()
     records: ReplyRecords = ReplyRecords({}, {}, {})
     shapes: Shapes = dataclasses.field(default_factory=dict)
@@ -145,7 +144,8 @@ class Reply:
     def end(self, outcome: Outcome, reason: str) -> None:
         """It has come to nothing: what it claims does not count."""
         self.outcome, self.reason = outcome, reason
-        self.name, self.claims, self.seconds, self.doubts = None, {}, math.nan, ()
+        self.name, self.claims, self.doubts = None, {}, ()
+        self.seconds = self.battery_left = math.nan
 
     def refuse(self, fault: str) -> None:
         """It cannot be used."""
@@ -170,7 +170,7 @@ class Reply:
         own = own or {}
         claims: dict[str, float] = {}
         doubts: list[str] = []
-        for name, key in (*keys.CLAIMS.items(), ("seconds", keys.SECONDS)):
+        for name, key in (*keys.CLAIMS.items(), ("seconds", keys.SECONDS), ("battery_left", keys.BATTERY_LEFT)):
             value = _found(extra, metrics, key, own.get(name))
             if value is None:
                 continue
@@ -185,6 +185,7 @@ class Reply:
         if identity is not None and name_told is None:
             doubts.append(f"{keys.CLIENT_ID} is {identity!r:.40}")
         self.seconds = claims.pop("seconds", math.nan)
+        self.battery_left = claims.pop("battery_left", math.nan)
         self.name, self.claims, self.doubts = name_told, claims, tuple(doubts)
 
     def examine(

@@ -31,6 +31,8 @@ RANGES = {
     "loss_rms": (0.0, 1e9),
     "accuracy": (0.0, 1.0),
     "accuracy_gain": (-1.0, 1.0),
+    "energy": (0.0, 1e12),
+    "battery_left": (0.0, 1e12),
     "seconds": (0.0, 1e7),
 }
 """What can be true at all; a claim outside counts as not made."""
@@ -57,7 +59,9 @@ class Claims(State):
     loss_rms: FloatArray = column(np.nan)
     accuracy: FloatArray = column(np.nan)
     accuracy_gain: FloatArray = column(np.nan)
+    energy: FloatArray = column(np.nan)
     latency: FloatArray = column(np.nan)
+    battery_left: FloatArray = column(np.nan)
 
     def note(self, name: str, clients: IntArray, values: FloatArray) -> None:
         """Remember what these clients claim; NaN is no claim."""
@@ -80,6 +84,10 @@ class Claims(State):
             return values
         low, high = self.limits(name, quantile)
         return np.clip(values, low, np.inf if name == "latency" else high)
+
+    def context(self, needs: frozenset[str]) -> dict[str, FloatArray] | None:
+        """What a selector with these needs is told with every ask: the joules that clients last said they have left."""
+        return {"battery": self.battery_left} if needs & {"clients.battery", "context.battery"} else None
 
     def heaviest(self, quantile: float | None) -> float:
         """The largest number of examples with which a reply is weighed."""

@@ -17,9 +17,10 @@ from numpy.typing import ArrayLike
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray, FloatArray
 from enlist.bandits import staleness
+from enlist.bandits.sketches import NUMBERS
 from enlist.errors import InputError
 from enlist.flower.replies.arrays import Shapes, averageable, misshapen, outliers
-from enlist.flower.replies.reply import MEASURED, SKETCH_NUMBERS, Reply
+from enlist.flower.replies.reply import MEASURED, Reply
 from enlist.streams import Streams
 
 Model = Mapping[str, AnyArray]
@@ -261,8 +262,8 @@ class UpdateMeasures:
     (5.0, True)
     """
 
-    def __init__(self, needs: frozenset[str], seed: int) -> None:
-        self.wanted, self.seed = needs & MEASURED, seed
+    def __init__(self, needs: frozenset[str], seed: int, numbers: int = NUMBERS) -> None:
+        self.wanted, self.seed, self.numbers = needs & MEASURED, seed, numbers
         self.places: AnyArray = np.zeros(0)
         self.signs: AnyArray = np.zeros(0)
 
@@ -278,9 +279,9 @@ class UpdateMeasures:
     def _sketch(self, update: FloatArray) -> FloatArray:
         if len(self.places) != len(update):
             generator = Streams(self.seed).generator("sketch")
-            self.places = generator.integers(SKETCH_NUMBERS, size=len(update), dtype=np.int32)
+            self.places = generator.integers(self.numbers, size=len(update), dtype=np.int32)
             self.signs = generator.integers(2, size=len(update), dtype=np.int8) * 2 - 1
-        return np.bincount(self.places, weights=update * self.signs, minlength=SKETCH_NUMBERS).astype(float)
+        return np.bincount(self.places, weights=update * self.signs, minlength=self.numbers).astype(float)
 
 
 def weighted_messages(

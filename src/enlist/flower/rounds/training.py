@@ -55,7 +55,7 @@ class GridTraining:
         self.strategy, self.terms, self.federation, self.node_manager = strategy, terms, federation, node_manager
         self.clock, self.timeout = clock, timeout
         self.messenger = Messenger(clock, terms.poll)
-        self.measures = UpdateMeasures(federation.source.needs, federation.source.seed)
+        self.measures = UpdateMeasures(federation.source.needs, federation.source.seed, terms.sketch)
         self.late = LateReplies(terms.late == "merge" or (terms.late == "learn" and bool(self.measures.wanted)))
         self.current: Round | None = None
         self.forms: list[Shapes] = []
@@ -170,7 +170,7 @@ class GridTraining:
         if first is None or self.looked:
             return
         self.looked = True
-        for lacking in self.federation.lacking(first):
+        for lacking in self.federation.needs.lacking(first):
             text = (
                 "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
             )

@@ -16,7 +16,7 @@ from enlist.flower.replies.reply import Reply
 from enlist.flower.rounds.round import Round
 from enlist.records import Outcome, RoundMetrics
 from enlist.runs.columns import TABLES
-from enlist.runs.reasons import reason_rows
+from enlist.runs.reasons import reason_rows, reasons_of
 
 if TYPE_CHECKING:
     from enlist.flower.federation import FlowerFederation
@@ -164,9 +164,7 @@ def reasons(current: Round, federation: FlowerFederation) -> list[Row]:
         _client(reported[client], federation) if client in reported else federation.nodes.order[client]
         for client in current.selection.clients.tolist()
     ]
-    drawn = current.selection.probabilities
-    terms = {**current.selection.terms, **({} if drawn is None else {"probability": drawn})}
-    return reason_rows(current.number, clients, terms)
+    return reason_rows(current.number, clients, reasons_of(current.selection))
 
 
 def _client(reply: Reply, federation: FlowerFederation) -> int:

@@ -27,8 +27,9 @@ class Versions(Memory):
 
     A version is the step of the server that left it; 0 is the first model.
 
-    >>> Versions({}).asked(7, version=3).asked(9, version=4).kept({9}).sent
-    {9: 4}
+    >>> versions = Versions({}).asked(7, version=3).asked(9, version=4).kept({9})
+    >>> versions.sent, versions.asked_in(9)
+    ({9: 4}, 5)
     """
 
     sent: Mapping[int, int]
@@ -36,6 +37,10 @@ class Versions(Memory):
     def asked(self, number: int, version: int) -> Versions:
         """With a selection whose clients were sent a version."""
         return Versions({**self.sent, number: version})
+
+    def asked_in(self, number: int) -> int:
+        """The step in which a selection was made: the one after that which left the version it was sent."""
+        return self.sent[number] + 1
 
     def kept(self, numbers: Collection[int]) -> Versions:
         """Of these selections alone."""

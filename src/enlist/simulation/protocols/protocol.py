@@ -54,6 +54,10 @@ class Memory:
     ({}, {})
     """
 
+    def asked_in(self, number: int) -> int:
+        """The round in which a selection was made: its own number, unless several are made in one round."""
+        return number
+
     def state(self) -> tuple[dict[str, AnyArray], dict[str, Tensor]]:
         """What a checkpoint holds: arrays and tensors by name."""
         return {}, {}
@@ -79,7 +83,7 @@ class RoundContext:
         Running mean of the durations of rounds; NaN before the first has ended.
     expected : array of shape (N,)
         Seconds that each client is expected to take.
-    under_way : sequence of UnderWay
+    under_way : sequence of PendingClient
         Clients of earlier rounds that have not replied.
     joined : array
         Clients that joined in this round.
@@ -115,7 +119,7 @@ class Arrivals:
         Of clients that were asked in this round and replied in time; one with an error was refused.
     taken : array
         Those whose updates the protocol takes.
-    late : sequence of Late
+    late : sequence of LateUpdate
         Updates of earlier rounds, those that came before the round began included.
     models : mapping of int to Vectors
         Models of clients whose updates came in during the round, if the protocol does not average updates: first of

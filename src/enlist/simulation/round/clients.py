@@ -31,7 +31,8 @@ class SimulatedClients:
     """What clients do, whatever the server and the selector decide.
 
     model_bytes   size of the model that is sent both ways
-    round_of      the round in which a selection was made: its own number, unless several are made in one round
+
+    Of a selection is said in which round it was made: that is not its number if several are made in one round.
 
     >>> from enlist.simulation.population import build
     >>> config = Config(data={"clients": 6})
@@ -42,7 +43,6 @@ class SimulatedClients:
 
     def __init__(self, config: Config, population: Population, streams: Streams, model_bytes: int = 0) -> None:
         self.config, self.population, self.streams, self.model_bytes = config, population, streams, model_bytes
-        self.round_of: Callable[[int], int] = int
         count = len(population)
         self.hostility = HostileClients(config.hostile, count, streams)
         self.drift = Drift(config.drift, count, streams)
@@ -62,6 +62,11 @@ class SimulatedClients:
         """Seconds that each client is expected to take, (N,)."""
         return self.population.devices.expected(self.population.work, self.model_bytes).total
 
+    def bandwidth(self, round: int, now: float) -> FloatArray:
+        """Bytes per second that each client can receive on average, less where it has become slower, (N,)."""
+        usual = np.minimum(125.0 * self.population.devices.bandwidth, checks.MOST)  # of kbit/s; infinite if it is free
+        return usual / self.drift.slowness(np.arange(len(self)), round, now) if self.drift else usual
+
     def online(self, round: int, now: float, members: int) -> BoolArray:
         """Who of the members is online and has not left, (members,)."""
         online = self.population.availability.online(now)[:members].copy()
@@ -80,10 +85,10 @@ class SimulatedClients:
         guess, wrong = generator.uniform(size=len(truth)), generator.uniform(size=len(truth)) >= accuracy
         return np.where(wrong, guess, truth)
 
-    def schedule(self, picked: Selection, left: FloatArray | None = None) -> Schedule:
+    def schedule(self, picked: Selection, asked_in: int, left: FloatArray | None = None) -> Schedule:
         """The future of the selected clients, which nobody is told; `left` are the joules in everybody's battery."""
-        clients, latency = picked.clients, self._latency(picked)
-        share = self._share(picked, latency)
+        clients, latency = picked.clients, self._latency(picked, asked_in)
+        share = self._share(picked, asked_in, latency)
         online_until = self.population.availability.until(clients, picked.now)
         worked = Latency(latency.download, share * latency.compute, latency.upload)
         if self.power is not None and left is not None:
@@ -103,21 +108,21 @@ class SimulatedClients:
             schedule.energy = self.power.joules(clients, worked, schedule.times - picked.now)
         return schedule
 
-    def spent(self, asked: Selection, client: int) -> float:
+    def spent(self, asked: Selection, asked_in: int, client: int) -> float:
         """The joules that a client of a selection needs, if they are counted; NaN otherwise."""
-        energy = self.schedule(asked).energy
+        energy = self.schedule(asked, asked_in).energy
         return math.nan if energy is None else float(energy[np.searchsorted(asked.clients, client)])
 
-    def share(self, asked: Selection, client: int) -> float:
+    def share(self, asked: Selection, asked_in: int, client: int) -> float:
         """The share of its work that a client of a selection does."""
         position = int(np.searchsorted(asked.clients, client))
-        return float(self._share(asked, self._latency(asked))[position])
+        return float(self._share(asked, asked_in, self._latency(asked, asked_in))[position])
 
     def tasks(
-        self, clients: IntArray, asked: Selection, shares: Sequence[float], model_slots: Sequence[int]
+        self, clients: IntArray, asked: Selection, asked_in: int, shares: Sequence[float], model_slots: Sequence[int]
     ) -> list[TrainingTask]:
         """What clients of a selection train, each from the model in a slot."""
-        spans = self.spans(clients, self.round_of(asked.round), asked.now)
+        spans = self.spans(clients, asked_in, asked.now)
         whole, number = self.config.training.steps_for, asked.round
         return [
             TrainingTask(client, start, stop, max(1, round_half(share * whole(stop - start))), number, slot, 0)
@@ -134,9 +139,14 @@ class SimulatedClients:
         held = self.drift.shards(clients, round, now)
         return self.claimed("num_examples", self.population.sizes[held], clients, round)
 
-    def sent(self, tasks: Sequence[TrainingTask], train: Train, layout: Layout) -> Iterator[tuple[Report, Vectors]]:
-        """What the server gets from the clients of these tasks; an update is valid until the next one is taken."""
-        sent = self.hostility.sent(tasks, train, layout, self.round_of) if self.hostility else train(tasks)
+    def sent(
+        self, tasks: Sequence[TrainingTask], train: Train, layout: Layout, asked_in: Callable[[int], int]
+    ) -> Iterator[tuple[Report, Vectors]]:
+        """What the server gets from the clients of these tasks; an update is valid until the next one is taken.
+
+        `asked_in` tells the round of a selection from its number.
+        """
+        sent = self.hostility.sent(tasks, train, layout, asked_in) if self.hostility else train(tasks)
         return ((self.reported(task, report), update) for task, (report, update) in zip(tasks, sent, strict=True))
 
     def reported(self, task: TrainingTask, report: Report) -> Report:
@@ -154,8 +164,8 @@ class SimulatedClients:
         """What clients that were asked in this round say of a value."""
         return self.hostility.told(about, truth, clients, round) if self.hostility else truth
 
-    def _latency(self, asked: Selection) -> Latency:
-        when = (asked.clients, self.round_of(asked.round), asked.now)
+    def _latency(self, asked: Selection, asked_in: int) -> Latency:
+        when = (asked.clients, asked_in, asked.now)
         work = self.population.work[self.drift.shards(*when)]
         latency = self.population.devices.latency(asked.round, asked.clients, work, self.model_bytes)
         if not self.drift:
@@ -163,7 +173,7 @@ class SimulatedClients:
         slow = self.drift.slowness(*when)
         return Latency(slow * latency.download, slow * latency.compute, slow * latency.upload)
 
-    def _share(self, asked: Selection, latency: Latency) -> FloatArray:
+    def _share(self, asked: Selection, asked_in: int, latency: Latency) -> FloatArray:
         """The share of its work that each client does.
 
         Less than all if the selector asks for less, and where that meets the deadline (FedProx).
@@ -172,7 +182,7 @@ class SimulatedClients:
         work = np.ones(len(asked)) if asked.work is None else asked.work
         if training.partial >= 1 or math.isinf(asked.deadline):
             return work
-        held = self.drift.shards(asked.clients, self.round_of(asked.round), asked.now)
+        held = self.drift.shards(asked.clients, asked_in, asked.now)
         steps = np.array([training.steps_for(size) for size in self.population.sizes[held].tolist()])
         left = (asked.deadline - (latency.download + latency.upload)) / np.maximum(latency.compute, 1e-12)
         possible = np.floor(steps * np.clip(left, 0.0, work))

@@ -140,7 +140,8 @@ class Driver:
     def schedule(self, picked: Selection) -> Schedule:
         """What will become of clients that were just asked, and what their batteries have to give for it."""
         batteries = self.state.batteries
-        schedule = self.clients.schedule(picked, None if batteries is None else batteries.at(picked.now))
+        left = None if batteries is None else batteries.at(picked.now)
+        schedule = self.clients.schedule(picked, self.state.memory.asked_in(picked.round), left)
         if batteries is not None and schedule.energy is not None:
             batteries.spend(picked.clients, schedule.energy, picked.now)
         return schedule
@@ -148,14 +149,19 @@ class Driver:
     def scheduled(self, picked: Selection) -> Schedule:
         """The same again, of those who are still at work: since they were asked, their batteries gave nothing else."""
         batteries = self.state.batteries
-        return self.clients.schedule(picked, None if batteries is None else batteries.before)
+        left = None if batteries is None else batteries.before
+        return self.clients.schedule(picked, self.state.memory.asked_in(picked.round), left)
 
     def _context(self) -> dict[str, FloatArray] | None:
-        """What is left in the batteries, for a selector that goes by it."""
-        batteries = self.state.batteries
-        if batteries is None or not self.state.selector.needs & {"clients.battery", "context.battery"}:
-            return None
-        return {"battery": batteries.at(self.state.now)[: self.state.members]}
+        """What changes from round to round, of that what the selector goes by."""
+        state, needs, found = self.state, self.state.selector.needs, {}
+        if state.batteries is not None and needs & {"clients.battery", "context.battery"}:
+            found["battery"] = state.batteries.at(state.now)
+        if state.batteries is not None and "context.charging" in needs:
+            found["charging"] = state.batteries.charging(state.now).astype(float)
+        if "context.bandwidth" in needs:
+            found["bandwidth"] = self.clients.bandwidth(state.round, state.now)
+        return {name: values[: state.members] for name, values in found.items()} or None
 
     def _window(self) -> float:
         """Seconds that a round is expected to take."""
@@ -171,7 +177,7 @@ class Driver:
             return
         values = _reported([report])
         if self.clients.power is not None:
-            values["energy"] = np.array([self.clients.spent(asked, late.client)])
+            values["energy"] = np.array([self.clients.spent(asked, late.round, late.client)])
         latency = self.clients.claimed("latency", np.array([late.latency]), client, late.round)
         self.books.arrived(asked, late.client, rounds_late=late.lateness, latency=latency, **values)
 
@@ -230,7 +236,7 @@ class Driver:
         outcome = np.array([entry.outcome for entry in ended], dtype=np.int8)
         completed = outcome == Outcome.COMPLETED
         truth = np.array([entry.latency for entry in ended], dtype=float)
-        latency = self.clients.claimed("latency", truth, clients, self.clients.round_of(asked.round))
+        latency = self.clients.claimed("latency", truth, clients, self.state.memory.asked_in(asked.round))
         overdue = completed & (latency > asked.deadline)
         outcome[overdue] = Outcome.LATE
         replied = [entry.report if good else NOTHING for entry, good in zip(ended, completed, strict=True)]

@@ -17,6 +17,19 @@ Rows = Callable[[], Sequence[Mapping[str, str]]]
 """Reads rounds.csv."""
 
 
+def finished(state: RunState, config: Config) -> bool:
+    """Whether the last round, the end of the virtual time, or the target has been reached, or patience has run out."""
+    at_target = config.evaluation.stop_at_target and state.reached_in > 0
+    return at_end(state, config) or at_target or state.watch.exhausted
+
+
+def at_end(state: RunState, config: Config) -> bool:
+    """Whether no round can follow, whatever the evaluations say."""
+    rounds = config.rounds
+    out_of_time = rounds.seconds is not None and state.now >= rounds.seconds
+    return state.round >= rounds.rounds or out_of_time or state.abandoned
+
+
 def evaluate(state: RunState, config: Config, trainer: Trainer, evaluator: Evaluator, last: bool) -> dict[str, float]:
     """Measure the present model if it is time, or if this round is the last; returns columns of rounds.csv.
 

@@ -37,8 +37,8 @@ class RoundRecord:
     participations : sequence of Participation
         Its rows of participations.csv: clients that were asked, then late updates of earlier rounds.
     reasons : mapping of str to array, optional
-        Why these clients: the terms that `Selector.explain` shows, aligned with `selection.clients`; empty if there was
-        nothing to choose by, None if they are not kept.
+        Why these clients: the terms that `Selector.explain` shows, and the probability of those that were drawn,
+        aligned with `selection.clients`; empty if there was nothing to choose by, None if they are not kept.
     selecting : float
         Seconds of the processor that the selector took, to choose and to learn.
     spent : Spent

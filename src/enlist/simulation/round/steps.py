@@ -175,11 +175,15 @@ class ServerStep:
         return iter(sorted(found, key=lambda pair: pair[0].round))
 
     def selection(self) -> Selection:
-        """All who were asked, as one selection; its terms are NaN for clients that were chosen by other ones."""
+        """All who were asked, as one selection; terms and probabilities are NaN for clients chosen without them."""
         names = dict.fromkeys(name for picked in self.asked for name in picked.terms)
         terms = {name: np.concatenate([_term(picked, name) for picked in self.asked]) for name in names}
         everybody = [np.zeros(0, dtype=np.int64), *(picked.clients for picked in self.asked)]
-        return Selection(self.number, np.concatenate(everybody), self.deadline, self.start, terms)
+        drawn = [np.full(len(one), np.nan) if one.probabilities is None else one.probabilities for one in self.asked]
+        known = any(picked.probabilities is not None for picked in self.asked)
+        probabilities = np.concatenate(drawn) if known else None
+        clients = np.concatenate(everybody)
+        return Selection(self.number, clients, self.deadline, self.start, terms, probabilities=probabilities)
 
     def row(self, measured: Mapping[str, float], model_bytes: int, joules: bool = False) -> RoundRow:
         """The row of rounds.csv; joules are those of participations that ended in this step."""

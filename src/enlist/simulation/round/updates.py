@@ -9,6 +9,7 @@ from typing import TypeVar
 import numpy as np
 import torch
 
+from enlist._internal.typing import IntArray
 from enlist.records import Outcome, Selection
 from enlist.simulation.protocols import AsynchronousProtocol, Protocol
 from enlist.simulation.round.clients import SimulatedClients
@@ -32,7 +33,7 @@ class Updates:
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8})) as simulation:
     ...     asked = simulation.selector.ask(k=2)
-    ...     tasks = simulation.clients.tasks(asked.clients, asked, [1.0, 1.0], [0, 0])
+    ...     tasks = simulation.clients.tasks(asked.clients, asked, 1, [1.0, 1.0], [0, 0])
     ...     [report.error for report in simulation.updates.averaged(tasks).values()]
     ['', '']
     """
@@ -42,7 +43,8 @@ class Updates:
     ) -> None:
         self.clients, self.trainer, self.protocol, self.state = clients, trainer, protocol, state
         needs = state.selector.needs
-        self.sketch = Sketch(self.server.layout.size, clients.streams) if "update" in needs else None
+        numbers = clients.config.server.sketch
+        self.sketch = Sketch(self.server.layout.size, clients.streams, numbers) if "update" in needs else None
         self.described = bool(needs & {"update", "update_norm"})
         self.contributions = Contributions(trainer, state, clients.streams) if "contribution" in needs else None
 
@@ -50,6 +52,12 @@ class Updates:
     def server(self) -> Server:
         """Who judges updates and adds them up."""
         return self.state.server
+
+    def losses(self, clients: IntArray) -> list[float]:
+        """Mean losses of the present model on the samples of some clients."""
+        spans = self.clients.spans(clients, self.state.round, self.state.now)
+        answers = self.trainer.spans(self.state.models.slot(self.state.round - 1), "train", spans)
+        return [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
 
     def trained(
         self, picked: Selection, schedule: Schedule, waited: WaitResult
@@ -61,7 +69,8 @@ class Updates:
         replied = np.flatnonzero(waited.outcome == Outcome.COMPLETED)
         clients = picked.clients[replied]
         slots = [self._slot(client, picked.round) for client in clients.tolist()]
-        tasks = self.clients.tasks(clients, picked, schedule.share[replied].tolist(), slots)
+        asked_in = self.state.memory.asked_in(picked.round)
+        tasks = self.clients.tasks(clients, picked, asked_in, schedule.share[replied].tolist(), slots)
         models: dict[int, Vectors] = {}
         if self.protocol.averages:
             given = {(client, picked.round): weight for client, weight in weights(picked).items()}
@@ -77,9 +86,10 @@ class Updates:
         """Train clients of earlier rounds from the models they were sent; `asked` are the selections by round."""
         tasks = []
         for event in events:
-            share = self.clients.share(asked[event.round], event.client)
+            when = (asked[event.round], self.state.memory.asked_in(event.round))
+            share = self.clients.share(*when, event.client)
             slot = self._slot(event.client, event.round)
-            tasks += self.clients.tasks(np.array([event.client]), asked[event.round], [share], [slot])
+            tasks += self.clients.tasks(np.array([event.client]), *when, [share], [slot])
         answers = self.server.examined_late(self._sent(tasks))
         for event, task, (report, update) in zip(events, tasks, answers, strict=True):
             model = None if self.protocol.averages or report.error else self._model(task, update)
@@ -92,11 +102,11 @@ class Updates:
 
     def tasks(self, asked: Sequence[tuple[Selection, int, float]]) -> list[TrainingTask]:
         """What clients of several selections train: (selection, client, share of its work) each."""
-        return [
-            task
-            for picked, client, share in asked
-            for task in self.clients.tasks(np.array([client]), picked, [share], [self._slot(client, picked.round)])
-        ]
+        tasks = []
+        for picked, client, share in asked:
+            asked_in, slot = self.state.memory.asked_in(picked.round), self._slot(client, picked.round)
+            tasks += self.clients.tasks(np.array([client]), picked, asked_in, [share], [slot])
+        return tasks
 
     def _slot(self, client: int, asked_in: int) -> int:
         """Where the model lies that a client of a round starts from."""
@@ -190,7 +200,7 @@ class Updates:
         return report._replace(update_norm=length(update.parameters), sketch=sketch)
 
     def _sent(self, tasks: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
-        return self.clients.sent(tasks, self.trainer.train, self.server.layout)
+        return self.clients.sent(tasks, self.trainer.train, self.server.layout, self.state.memory.asked_in)
 
 
 def _sender(task: TrainingTask) -> Sender:

@@ -21,6 +21,8 @@ REPLY, LOST, DEADLINE = Kind.REPLY, Kind.LOST, Kind.DEADLINE
 OUTCOMES = {Kind.REPLY: int(Outcome.COMPLETED), Kind.ERROR: int(Outcome.FAILED), Kind.LOST: int(Outcome.DROPPED)}
 IDLE = 60.0
 """Virtual seconds that pass in a round for which nobody was selected."""
+PATIENCE = 30 * 86400.0
+"""Virtual seconds in which nobody is at work or can be asked, after which a run gives up."""
 
 
 @dataclasses.dataclass(eq=False)

@@ -1,16 +1,18 @@
 """Dense models: linear and logistic regression, the multilayer perceptron, and the network of the MAB-FL thesis.
 
-The first three are plain `nn.Sequential` modules of linear layers and ReLU, which the engine can train many at once.
+The first three are plain `nn.Sequential` modules of linear layers and ReLU, which the engine can train many at once,
+unless they have dropout.
 """
 
 from __future__ import annotations
 
 import itertools
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import pydantic
 from torch import nn
 
+from enlist._internal.options import GrownOptions
 from enlist.errors import InputError
 from enlist.training.models.base import ModelOptions, inputs, outputs
 
@@ -57,23 +59,30 @@ class Logistic(ModelOptions):
         return nn.Sequential(nn.Flatten(), nn.Linear(inputs(shape), classes))
 
 
-class MLP(ModelOptions):
+class MLP(ModelOptions, GrownOptions):
     """Multilayer perceptron: linear layers with ReLU between them. The default is the 2NN's width of FedAvg's paper.
 
     >>> sum(parameter.numel() for parameter in MLP(hidden=(5,)).build((3,), 2).parameters())  # 3*5 + 5 + 5*2 + 2
     32
+    >>> [type(layer).__name__ for layer in MLP(hidden=(5,), dropout=0.5).build((3,), 2)]
+    ['Flatten', 'Linear', 'ReLU', 'Dropout', 'Linear']
     """
+
+    LATER: ClassVar[frozenset[str]] = frozenset({"dropout"})
 
     name: Literal["mlp"] = "mlp"
     hidden: tuple[Width, ...] = pydantic.Field((200,), description="Neurons of each hidden layer.")
+    dropout: float = pydantic.Field(0.0, ge=0, lt=1, description="Share of values dropped after each hidden layer.")
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """Flatten, then linear layers with ReLU between them."""
+        """Flatten, then linear layers with ReLU between them, and dropout if asked for."""
         sizes = [inputs(shape), *self.hidden, outputs(classes)]
         layers: list[nn.Module] = [nn.Flatten()]
-        for left, right in itertools.pairwise(sizes):
+        for left, right in itertools.pairwise(sizes[:-1]):
             layers += [nn.Linear(left, right), nn.ReLU()]
-        return nn.Sequential(*layers[:-1])
+            if self.dropout:
+                layers.append(nn.Dropout(self.dropout))
+        return nn.Sequential(*layers, nn.Linear(sizes[-2], sizes[-1]))
 
 
 class Thesis(ModelOptions):
