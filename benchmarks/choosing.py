@@ -30,8 +30,12 @@ that. It uses losses if replies carry them, and what is known of devices if that
 and you can leave them alone.
 
 ```python
-selector = enlist.create("tempo", clients, seed=7)
-strategy = with_selector(FedAdam(), k=20)                # Flower: it is the default
+import enlist
+from enlist.flower import with_selector
+from flwr.serverapp.strategy import FedAdam
+
+selector = enlist.create("tempo", enlist.Clients(count=1000), seed=7)
+strategy = with_selector(FedAdam(), k=20)                # Flower: tempo is the default
 ```
 """
 PICTURE = "![Speed-up over random of every method on every rung of the ladder](ladder/heat-map.png)"

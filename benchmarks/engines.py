@@ -45,7 +45,7 @@ def jobs(runs: int, folder: Path) -> list[Job]:
     """Short runs of the bundled digits: two methods, as many seeds as it takes."""
     config = Config(
         data={"clients": 20},
-        rounds={"rounds": 20, "k": 4, "over_commit": 1.4, "deadline": 40.0, "late": "use"},
+        rounds={"rounds": 20, "k": 4, "over_commit": 1.4, "deadline": 40.0, "late": "merge"},
         training={"steps": 5},
         evaluation={"every": 5},
     )
@@ -100,7 +100,7 @@ def cluster() -> Iterator[float]:
     import ray
 
     start = time.perf_counter()
-    ray.init(num_cpus=max(AT_ONCE), include_dashboard=False, log_to_driver=False)
+    ray.init("local", num_cpus=max(AT_ONCE), include_dashboard=False, log_to_driver=False)
     try:
         yield time.perf_counter() - start
     finally:

@@ -47,10 +47,6 @@ def ran(config: Config) -> None:
     assert 0.0 < result["accuracy"] < 1.0
 
 
-def test_there_are_examples() -> None:
-    assert {"quickstart.toml", "fashion-500.toml", "activity.toml"} <= {path.name for path in EXAMPLES}
-
-
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
 def test_every_example_runs(path: Path, place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(path.parent)  # an example's own modules lie beside it

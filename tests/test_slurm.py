@@ -24,7 +24,7 @@ rounds = 6
 k = 4
 over_commit = 1.4
 deadline = 40.0
-late = "use"
+late = "merge"
 [training]
 steps = 3
 """

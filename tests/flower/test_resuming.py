@@ -58,7 +58,7 @@ def federation(folder: Path, rounds: int, grid: FakeGrid | None = None, **terms:
 
 
 def decisions(folder: Path) -> list[str]:
-    """Who was asked in each round, and what became of it."""
+    """Who was selected in each round, and what became of it."""
     rows = (folder / "participations.csv").read_text().splitlines()[1:]
     return [",".join(row.split(",")[:4]) for row in rows]
 

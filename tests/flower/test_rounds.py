@@ -37,7 +37,7 @@ def asked(grid: FakeGrid, number: int | None = None) -> list[int]:
 
 
 def rounds_asked(grid: FakeGrid) -> list[list[int]]:
-    """Who was asked, push by push (the config of a message is shared by all, so it cannot tell)."""
+    """Who was selected, push by push (the config of a message is shared by all, so it cannot tell)."""
     found: dict[str, list[int]] = {}
     for message in grid.sent:
         if message.metadata.message_type == "train":

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -87,7 +85,3 @@ def test_figures_and_tables_of_what_there_is():
     [table] = STUDY.tables(results())
     assert len(table.rows) == 8
     assert table.rows[0]["rounds to the target"] == pytest.approx(37.5, abs=1.0)
-
-
-def test_it_is_written_in_three_hundred_lines():
-    assert len(Path(power_of_choice.__file__).read_text().splitlines()) <= 300

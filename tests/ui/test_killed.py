@@ -111,7 +111,7 @@ def test_a_run_that_is_killed_and_resumed_with_other_workers_is_followed(browser
         shown = dict(zip(rounds[0], row, strict=True))
         assert {name: shown[name] for name in COUNTED} == {name: f"{table[name][place]:.0f}" for name in COUNTED}
     choice = next(part for part in why["parts"] if "and why" in part["heading"])
-    assert f"Round {ROUNDS // 2}: oort asked " in choice["text"][0]
+    assert f"Round {ROUNDS // 2}: oort selected " in choice["text"][0]
     whole = started(terms, tmp_path / "whole", 0, 0.0)
     assert whole.wait(3 * SECONDS) == 0
     assert_same(folder, tmp_path / "whole")

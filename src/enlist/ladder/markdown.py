@@ -23,7 +23,7 @@ SEEDS = """This is version {version} of rungs and seeds. The seeds here are {see
 development and tuning, seeds {published} for publication: nothing is tuned on them, and a version of a method runs on
 them once."""
 RUN = """`enlist ladder` runs it. Results of many methods come with the package, so only what you name is run, and
-random, by which everybody is measured; the others stand beside it, marked.
+random, the baseline; the known results are shown beside them, marked.
 
 ```
 pip install "enlist[sim]"
@@ -33,7 +33,7 @@ enlist ladder --selectors mine:LossPerSecond --published the same seeds as here,
 enlist ladder --selectors all --alone                    everybody, from scratch: takes an hour or more
 ```
 
-A selector of one's own is a class with two methods, here in `mine.py`:
+A selector of your own is a class with two methods, here in `mine.py`:
 
 ```python
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ import enlist
 
 @dataclass
 class Seen(enlist.State):
-    worth: np.ndarray = enlist.column(1e9)                        # who was never asked comes first
+    worth: np.ndarray = enlist.column(1e9)                        # clients that were never selected come first
 
 class LossPerSecond(enlist.Selector):
     State = Seen
@@ -56,7 +56,7 @@ class LossPerSecond(enlist.Selector):
         self.state.worth[told.clients] = np.nan_to_num(worth)     # NaN where a client was lost
 ```
 
-[write-a-selector.md](write-a-selector.md) goes on from there, and [simulation.md](simulation.md#the-ladder) has every
+[write-a-selector.md](write-a-selector.md) continues from there, and [simulation.md](simulation.md#the-ladder) has every
 option. To bring a selector into this table, run it on the published seeds, merge its folder with
 `python -m benchmarks.ladder FOLDER`, which also writes this page, and open a pull request."""
 BUDGET = """The budget of a rung is virtual time and rounds. If a run that never gets to the target counted with its own
