@@ -45,6 +45,8 @@ PUBLISHED = "Nothing was tuned on these seeds."
 PRESETS = """A name with a colon is a preset: what a paper or its code has, where our default differs. Presets were run
 on two development seeds (`enlist ladder --selectors oort:oort-code,oort,... --seeds 2`). Where one did better there
 than the default, the best of them was run on the published seeds as well."""
+WORK = """`pyramidfl` also decides how much each client trains: slow clients do as little as half of the local work. No
+other method here does that, so part of its speed comes from shorter training, not from a better choice."""
 DEVELOPMENT = """These are the seeds for development: `tempo` was tuned on them, and runs on the published seeds are
 not complete."""
 OTHERS = (
@@ -83,6 +85,7 @@ def page(board: Leaderboard) -> str:
         PRESETS if any(":" in name for name in board.contestants) else "",
         "## Where another one was faster",
         _faster(board, pairs),
+        WORK if "pyramidfl" in board.contestants else "",
         "## When to take another one all the same",
         _others(board),
         "`enlist compare CONFIG.toml --selectors tempo,random,...` answers it for a federation like yours, and "
