@@ -13,15 +13,11 @@ import pytest
 
 import enlist
 import enlist.testing
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks import chaos, engines
 from benchmarks.oort_reference import PlainOort
 from benchmarks.pages import between
 from benchmarks.scaling import MANY, PARTS, Cost, Kind, Machine, _schedule, cost, line, needed, spread, trained
 from benchmarks.selectors import footprint, measure, posterior_error
-
 from enlist.simulation import Config
 
 
