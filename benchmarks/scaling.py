@@ -347,7 +347,9 @@ def main() -> None:
     lines = [
         f"`python -m benchmarks.scaling`: nodes of {machine.cores} processors, {options.memory:g} GB and "
         f"{options.network:g} Gbit/s, if not said otherwise. Seconds are",
-        "processor time of one thread here, and without evaluation.",
+        f"processor time of one thread here, and without evaluation. Batches above {LARGEST_BATCH} are taken to cost "
+        f"as much per sample as {LARGEST_BATCH};",
+        "BSFL's runs end after a virtual time, and have as many rounds as one of its own selector.",
     ]
     server_of_few = people(FEW)[3]
     priced: dict[str, Cost] = {}
