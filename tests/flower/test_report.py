@@ -142,7 +142,7 @@ def test_late_updates_that_were_merged_are_counted_and_no_others(late: str, tmp_
 def test_evaluations_that_failed_are_told(tmp_path: Path) -> None:
     def evaluating(message: Message) -> FakeReply:
         if message.metadata.message_type != "evaluate":
-            return train(message)
+            return behaving()(message)
         metrics = MetricRecord({"accuracy": 0.5, "num-examples": 10})
         lost = {13: FakeReply(error=(1, "CUDA out of memory")), 14: FakeReply(seconds=None)}
         return lost.get(node_of(message), FakeReply(content=RecordDict({"metrics": metrics})))
