@@ -28,7 +28,7 @@ from tests.flower.test_resuming import decisions, federation
 
 SAVED = Path(__file__).parent / "saved"
 RELEASES = sorted(path.name for path in SAVED.iterdir() if (path / "run").is_dir())
-REFUSED = {("0.1", "study"): "holds a run with shares = "}
+REFUSED = {("0.1", "study"): "holds study 'mabfl' as another version of Enlist had it"}
 """(release, what) -> a part of the sentence that refuses it. What is not listed must be read."""
 
 
