@@ -1,6 +1,7 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+CONSTRAINTS ?= constraints.txt
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: demo lint types tests test lowest package verify bench evidence docs chromium clean
@@ -20,18 +21,21 @@ types: $(VENV)/.test
 tests: $(VENV)/.test chromium
 	$(BIN)/python -m pytest -n auto -m "not verify"
 
-# Wheel and sdist; the wheel is installed into an empty environment with EXTRAS (such as sim,flower) and tried there.
-package: $(VENV)/.test
-	$(BIN)/python -m tools.release --extras "$(EXTRAS)"
+# Wheel and sdist; the wheel is installed into an empty environment with EXTRAS and tried there. EXTRAS=sim,flower is one
+# environment, EXTRAS=all has every extra together, and EXTRAS=each tries every extra alone and then all together.
+package: $(VENV)/.test $(CONSTRAINTS)
+	$(BIN)/python -m tools.release --extras "$(EXTRAS)" --constraints $(CONSTRAINTS)
 
 # Tests with the lowest versions that pyproject.toml states, in an environment of their own; of PyTorch, with any.
-lowest: chromium
+lowest: chromium build/lowest.txt
+	build/lowest/bin/python -m pip --disable-pip-version-check -q install -c build/lowest.txt -e ".[test]"
+	build/lowest/bin/python -m pytest -n auto -m "not verify"
+
+build/lowest.txt: pyproject.toml
 	$(PYTHON) -m venv build/lowest
 	build/lowest/bin/python -m pip --disable-pip-version-check -q install uv
 	build/lowest/bin/uv pip compile -q --resolution lowest-direct --extra test --python build/lowest/bin/python \
-	  --no-emit-package torch pyproject.toml -o build/lowest.txt
-	build/lowest/bin/python -m pip --disable-pip-version-check -q install -c build/lowest.txt -e ".[test]"
-	build/lowest/bin/python -m pytest -n auto -m "not verify"
+	  --no-emit-package torch pyproject.toml -o $@
 
 verify: $(VENV)/.test
 	$(BIN)/python -m benchmarks.verify --output docs/verify.md
@@ -44,11 +48,12 @@ bench: $(VENV)/.test
 evidence: $(VENV)/.test
 	$(BIN)/python -m benchmarks.evidence --output docs
 
-# Broken links, missing docstrings and anything that would be loaded from the network fail. Open build/site/index.html.
-docs: $(VENV)/.docs
+# Broken links, missing docstrings, anything that would be loaded from the network and a search that finds nothing fail. Open build/site/index.html.
+docs: $(VENV)/.docs chromium
 	$(BIN)/python -m tools.site
 	NO_MKDOCS_2_WARNING=1 PYTHONPATH=.:src $(BIN)/mkdocs build --quiet --strict -f build/mkdocs.yml
 	$(BIN)/python -m tools.site --finish build/site
+	$(BIN)/python -m tools.browse build/site
 
 chromium:
 	.ci/chromium

@@ -1,5 +1,6 @@
 """A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME]
 
+`--only kill` is everything that is killed, on this machine and on a Ray cluster.
 Kills runs at random moments and at chosen file events, damages folders and saved states, and feeds nonsense to
 configurations and selectors. A violation is a resumed run that differs by a byte, an error that is not an EnlistError,
 an error that changed a selector, a silent change, or a hang. Every trial has a number of its own that is drawn from
@@ -79,13 +80,16 @@ def world(selector: str, rounds: int = 8) -> dict[str, Any]:
     return {**WORLD, "selector": selector, "rounds": {**WORLD["rounds"], **protocol, "rounds": rounds}}
 
 
-def run_in(folder: Path, values: dict[str, Any]) -> None:
-    """Run in this process to the end, from the last checkpoint on; a checkpoint after every round."""
+def run_in(folder: Path, values: dict[str, Any], workers: int = 0) -> None:
+    """Run in this process to the end, from the last checkpoint on; a checkpoint after every round.
+
+    With workers, a round is written while they train the next one.
+    """
     config = parse(values, "chaos")
     with RunFolder.open(folder, config.model_dump(mode="json"), resume=True) as opened, one_thread():
         recorder = Recorder(opened)
         recorder.SHARE = math.inf  # type: ignore[misc]
-        with Simulation(config, callbacks=[recorder]) as simulation:
+        with Simulation(config, workers=workers, callbacks=[recorder]) as simulation:
             recorder.restore(simulation)
             simulation.run()
 
@@ -122,34 +126,43 @@ def differing(folder: Path, values: dict[str, Any]) -> str:
 def killed_at_a_random_moment(
     luck: random.Random, place: Path, more: Sequence[str] = (), least: int = 0, pace: float = 1.0
 ) -> str:
-    """`enlist run`, its whole process group killed up to three times, then resumed with other numbers of workers."""
+    """`enlist run`, its whole process group killed up to three times, then resumed with other numbers of workers.
+
+    What is killed has a worker at least: a round is written while the next one trains.
+    """
     values = world(luck.choice(["random", "oort", "fedsuv", "bsfl", "safa"]), rounds=40)
     (place / "config.json").write_text(json.dumps(values))
 
-    def started() -> subprocess.Popen[str]:
+    def started(least: int) -> subprocess.Popen[str]:
         words = ["run", str(place / "config.json"), "--output", str(place / "run")]
-        words += ["--resume"] if (place / "run").is_dir() else []  # a kill may come before there is a folder
+        words += ["--resume"] if (place / "run" / "config.json").is_file() else []  # else it was killed before
         return _enlist([*words, "--workers", str(luck.randint(least, 2)), *more], place)
 
     for _ in range(luck.randint(1, 3)):
-        _killed(started(), pace * luck.uniform(1.5, 7.0))
-    code, output = _finished(started())
+        _killed(started(1), pace * luck.uniform(1.5, 7.0))
+    code, output = _finished(started(least))
     return f"exit {code}: {output[-300:]}" if code else differing(place / "run", values)
 
 
-def killed_at_a_file_event(luck: random.Random, place: Path) -> str:
+def killed_at_a_file_event(luck: random.Random, place: Path, workers: int = 0) -> str:
     """A run that dies at the n-th time it opens, renames, cuts or removes something in its folder; then resumed."""
     values = world(luck.choice(["random", "oort", "cs-ucb", "refl", "thompson", "safa"]))
     at = luck.randint(1, 160)
     child = os.fork()
     if child == 0:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # processes that lose their parent say so
         _die_at(at, str(place))
         with contextlib.suppress(BaseException):
-            run_in(place / "run", values)
+            run_in(place / "run", values, workers)
         os._exit(0)
     os.waitpid(child, 0)
     run_in(place / "run", values)
     return differing(place / "run", values)
+
+
+def killed_while_workers_train(luck: random.Random, place: Path) -> str:
+    """The same of a run that writes while one or two workers train the next round."""
+    return killed_at_a_file_event(luck, place, workers=luck.randint(1, 2))
 
 
 def _die_at(number: int, below: str) -> None:
@@ -529,8 +542,9 @@ def _leaves(selector: Any) -> list[tuple[str, Any]]:
 
 
 TRIALS: dict[str, tuple[Trial, int]] = {
-    "kill of a run at a random moment": (killed_at_a_random_moment, 40),
+    "kill of a run at a random moment": (killed_at_a_random_moment, 50),
     "kill of a run at a file event": (killed_at_a_file_event, 150),
+    "kill of a run with workers at a file event": (killed_while_workers_train, 50),
     "kill of a comparison": (killed_comparison, 10),
     "kill of a run on Ray": (killed_run_on_ray, 25),
     "kill of a comparison on Ray": (killed_comparison_on_ray, 25),
@@ -564,7 +578,7 @@ def table(seed: int, share: float, only: str | None) -> tuple[list[str], bool]:
     rows = [f"Seed {seed}.", "", "| trial | count | violations |", "|---|---|---|"]
     holds = True
     for name, (_, count) in TRIALS.items():
-        if only not in (None, name):
+        if (only in TRIALS and name != only) or not name.startswith(only or ""):
             continue
         luck, start, violations = random.Random(f"{seed} {name}"), time.perf_counter(), []
         trials = max(1, round(share * count))
@@ -584,10 +598,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0, help="share of the trials to run")
-    parser.add_argument("--only", choices=list(TRIALS))
+    parser.add_argument("--only", help="a trial of the table, or how the names of several begin, such as kill")
     parser.add_argument("--number", type=int, help="repeat this one trial of --only")
     options = parser.parse_args()
+    if options.only and not any(name.startswith(options.only) for name in TRIALS):
+        parser.error(f"--only is {options.only!r}; trials are: {', '.join(TRIALS)}")
     if options.number is not None:
+        if options.only not in TRIALS:
+            parser.error("--number repeats one trial: give its whole name with --only")
         sys.exit(attempt(options.only, options.number) or 0)
     print(f"seed {options.seed}", flush=True)
     _, holds = table(options.seed, options.share, options.only)

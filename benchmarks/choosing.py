@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -29,17 +30,21 @@ that. It uses losses if replies carry them, and what is known of devices if that
 and you can leave them alone.
 
 ```python
-selector = enlist.create("tempo", clients, seed=7)
-strategy = with_selector(FedAdam(), k=20)                # Flower: it is the default
+import enlist
+from enlist.flower import with_selector
+from flwr.serverapp.strategy import FedAdam
+
+selector = enlist.create("tempo", enlist.Clients(count=1000), seed=7)
+strategy = with_selector(FedAdam(), k=20)                # Flower: tempo is the default
 ```
 """
 PICTURE = "![Speed-up over random of every method on every rung of the ladder](ladder/heat-map.png)"
 CAPTION = """*Blue is faster than random, red slower: virtual time to 97 % of the final accuracy of random. Each
 column is a federation that is hard in its own way, see [ladder.md](ladder.md). {seeds}*"""
 PUBLISHED = "Nothing was tuned on these seeds."
-PRESETS = """A name with a colon is a preset: what a paper or its code has, where our default differs. All presets of
-the others were run on two development seeds (`enlist ladder --selectors oort:oort-code,oort,...`). Those that did
-better there than their default were run on the published seeds as well."""
+PRESETS = """A name with a colon is a preset: what a paper or its code has, where our default differs. Presets were run
+on two development seeds (`enlist ladder --selectors oort:oort-code,oort,... --seeds 2`). Where one did better there
+than the default, the best of them was run on the published seeds as well."""
 DEVELOPMENT = """These are the seeds for development: `tempo` was tuned on them, and runs on the published seeds are
 not complete."""
 OTHERS = (
@@ -79,9 +84,9 @@ def page(board: Leaderboard) -> str:
         "## Where another one was faster",
         _faster(board, pairs),
         "## When to take another one all the same",
-        table(OTHERS),
+        _others(board),
         "`enlist compare CONFIG.toml --selectors tempo,random,...` answers it for a federation like yours, and "
-        "`with_selector(..., shadow=True)` for your own, without changing whom it asks.",
+        "`with_selector(..., shadow=True)` for your own, without changing whom it selects.",
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -95,6 +100,7 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
     worse = [rung for rung, row in own.items() if row["final_difference_high"] < HALF]
     fastest = {rung: min((row for row in pairs if row["rung"] == rung), key=lambda row: row["ratio"]) for rung in own}
     first = [rung for rung, row in fastest.items() if row["ratio"] >= 1.0]
+    close = [rung for rung, row in fastest.items() if row["ratio"] >= NEAR]
     near = [rung for rung in own if all(row["ratio_high"] >= NEAR for row in pairs if row["rung"] == rung)]
     wide = f" With {board.seeds} seeds they are wide, and little is certain." if board.seeds < FEW else ""
     lines = [
@@ -102,8 +108,8 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
         f"* It reaches what random ends with {ratio(ours, 'speed_up')} times as fast, in the geometric mean over "
         f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
         f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as good.",
-        f"* It is the fastest on {len(first)} of {len(own)} rungs, and on {len(near)} no other is certainly more than "
-        "a tenth faster.",
+        f"* It is the fastest on {len(first)} of {len(own)} rungs, and within a tenth of the fastest on {len(close)}, "
+        f"by means over seeds. By paired intervals, no other is certainly more than a tenth faster on {len(near)}.",
         f"* Certainly slower than random: {_named(slower)}. Certainly less accurate than random in the end, by half a "
         f"point or more: {_named(worse)}. At worst it is {ours['worst']:.2f} times as fast as random "
         f"(`{ours['worst_rung']}`).",
@@ -116,6 +122,16 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
             "of that."
         )
     return "\n".join([lines[0], "", *lines[1:]])
+
+
+def _others(board: Leaderboard) -> str:
+    """The table of other methods, with their speed-ups over random on the ladder."""
+    standing = {row["selector"]: row for row in board.standings}
+    rows = [(*OTHERS[0], "times as fast as random")]
+    for case, methods, reason in OTHERS[1:]:
+        known = [standing[name] for name in re.findall(r"`(.+?)`", methods) if name in standing]
+        rows.append((case, methods, reason, ", ".join(ratio(row, "speed_up") for row in known)))
+    return table(rows)
 
 
 def _named(rungs: Sequence[str]) -> str:

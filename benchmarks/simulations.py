@@ -12,10 +12,11 @@ from pathlib import Path
 import numpy as np
 
 from enlist.data import Dataset, Samples
+from enlist.runs import RunFolder
 from enlist.runs.columns import SCORED
 from enlist.runs.comparing import comparison_rows
 from enlist.runs.tables import read_run
-from enlist.simulation import Config, Population, Simulation, build, load
+from enlist.simulation import Callback, Config, Population, Recorder, Simulation, build, load
 from enlist.simulation.comparison import Comparison
 from enlist.training.workers import one_thread
 
@@ -83,7 +84,8 @@ def _rounds(config: Config, population: Population, count: int) -> tuple[float, 
 def long_run() -> Part:
     """1,000 rounds with late updates, crashes, over-commitment and diurnal availability: memory is flat.
 
-    Resident megabytes of the process after so many rounds; at most 10 % and 20 MB may be added after round 200.
+    Two workers train while rows, tables and checkpoints of the round before are written. Resident megabytes of the
+    process and of its largest worker after so many rounds; at most 10 % and 20 MB may be added after round 200.
     """
     config = Config(
         selector="oort",
@@ -94,17 +96,39 @@ def long_run() -> Part:
         training={"batch": 10},
         evaluation={"every": 50},
     )
-    simulation = Simulation(config)
-    held = {}
-    with one_thread():
-        for number in range(1, 1001):
-            simulation.step()
-            if number % 200 == 0:
-                gc.collect()
-                held[number] = _memory()
-    lines = ["", "| rounds | " + " | ".join(f"{number:,}" for number in held) + " |", "|---" * (len(held) + 1) + "|"]
-    lines.append("| MB | " + " | ".join(f"{value:.0f}" for value in held.values()) + " |")
-    return lines, held[1000] < 1.1 * held[200] + 20
+    watch = _MemoryOverRounds(200)
+    with (
+        tempfile.TemporaryDirectory() as place,
+        RunFolder.open(Path(place) / "run", config.model_dump(mode="json"), resume=False) as opened,
+        one_thread(),
+        Simulation(config, workers=2, callbacks=[Recorder(opened), watch]) as simulation,
+    ):
+        simulation.run()
+    lines = ["", "| rounds | " + " | ".join(f"{number:,}" for number in watch.own) + " |"]
+    lines.append("|---" * (len(watch.own) + 1) + "|")
+    for name, held in (("process, MB", watch.own), ("largest worker, MB", watch.worker)):
+        lines.append(f"| {name} | " + " | ".join(f"{value:.0f}" for value in held.values()) + " |")
+    return lines, watch.overlapped and all(held[1000] < 1.1 * held[200] + 20 for held in (watch.own, watch.worker))
+
+
+class _MemoryOverRounds(Callback):
+    """Resident megabytes every so many rounds, and whether every round was left to be written during the next one."""
+
+    def __init__(self, every: int) -> None:
+        self.every, self.overlapped = every, True
+        self.own: dict[int, float] = {}
+        self.worker: dict[int, float] = {}
+
+    def on_round(self, simulation: Simulation, record: object) -> None:
+        crew = simulation.trainer.crew
+        assert crew is not None
+        self.overlapped &= bool(crew.meanwhile.waiting)
+        if simulation.round % self.every == 0:
+            gc.collect()
+            children = Path("/proc/self/task").glob("*/children")
+            pids = [pid for path in children for pid in path.read_text().split()]
+            self.own[simulation.round] = _memory()
+            self.worker[simulation.round] = max(map(_memory, pids))
 
 
 def selection() -> Part:
@@ -139,6 +163,6 @@ def learning() -> Part:
     return ["", f"Accuracy after {result['rounds']} rounds: {result['accuracy']:.4f}"], result["accuracy"] > 0.8
 
 
-def _memory() -> float:
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
+def _memory(process: str = "self") -> float:
+    pages = int(Path(f"/proc/{process}/statm").read_text().split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20

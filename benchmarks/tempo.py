@@ -28,6 +28,7 @@ from scipy.special import ndtr
 
 from benchmarks import tempo_regret
 from benchmarks.pictures import smaller
+from benchmarks.tempo_bounds import TRIED
 from enlist._internal.statistics import Summary, geometric_mean
 from enlist._internal.typing import FloatArray
 from enlist.arena import Scenario, World
@@ -336,11 +337,11 @@ def what_follows(found: Mapping[str, Change], labels: Sequence[str], kind: str) 
     known = [found[label] for label in labels if label in found]
     said = []
     ranked = sorted(known, key=lambda one: one.overall.mean)
-    for effect, verb in (("costs", "costs"), ("gains", "would gain")):
+    for effect, verb, there in (("costs", "costs", "most"), ("gains", "would gain", "least")):
         members = [one for one in ranked if one.effect == effect]
         if members:
             shown = [
-                f"“{one.label}” {verb} {abs(100.0 * (one.overall.mean - 1.0)):.1f} % (most on {one.worst}, "
+                f"“{one.label}” {verb} {abs(100.0 * (one.overall.mean - 1.0)):.1f} % ({there} on {one.worst}, "
                 f"{percent(one.speed[one.worst])})"
                 for one in members
             ]
@@ -470,6 +471,7 @@ def regret_section(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], image:
             "is called linear if its interval holds 1 and not 0, logarithmic if it holds 0 or less and not 1, between "
             "if it lies between the two, faster if it lies above 1, and unclear if it holds both.",
             *tempo_regret.sentences(curves),
+            TRIED,
         ]
     )
 

@@ -24,10 +24,11 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtr
 
+from benchmarks.tempo_bounds import BoundedLatency
 from enlist._internal.statistics import Summary, bootstrap, paired_difference
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.arena import Scenario, World
-from enlist.bandits import round_end, sets_by_time
+from enlist.bandits import LogLatency, round_end, sets_by_time
 from enlist.bandits.lognormal import MEMORY
 from enlist.contract import Choice, Request
 from enlist.engine import local
@@ -37,9 +38,13 @@ from enlist.selectors import Tempo
 CLIENTS, K = 100, 10
 ROUNDS, SEEDS = 1600, 10
 CHECKPOINTS = (50, 100, 200, 400, 800, 1600)
-TEMPO, SHORT = "tempo", "last four replies"
-VARIANTS = {TEMPO: MEMORY, SHORT: 4.0}
-"""What is played -> replies that the estimate of a latency rests on at most."""
+TEMPO, SHORT, SOFT = "tempo", "last four replies", "soft bounds"
+VARIANTS: dict[str, tuple[type[LogLatency], float]] = {
+    TEMPO: (LogLatency, MEMORY),
+    SHORT: (LogLatency, 4.0),
+    SOFT: (BoundedLatency, MEMORY),
+}
+"""What is played -> how latencies are estimated, and how many replies that rests on at most."""
 LATENCIES = "tempo, latencies alone"
 
 
@@ -171,7 +176,9 @@ def run(key: Key, rounds: int = ROUNDS) -> Curve:
     setting = WORLDS[name]
     world = World(setting.scenario, CLIENTS, rounds, seed)
     selector = Watched(world.clients(), seed=seed).watch_over(world, seed)
-    selector.state.latency.memory = VARIANTS[variant]
+    kind, memory = VARIANTS[variant]
+    selector.state.latency = kind.of(selector.clients)
+    selector.state.latency.memory = memory
     deadline = world.deadline if setting.deadline else math.inf
     for number in range(1, rounds + 1):
         picked = selector.ask(k=setting.asked, enough=K, deadline=deadline)
@@ -193,7 +200,7 @@ def happened(world: World, round: int, clients: IntArray, deadline: float) -> Fe
 
 def gather(path: Path, jobs: int, seeds: int = SEEDS, rounds: int = ROUNDS) -> dict[Key, Curve]:
     """All runs; those that the file holds already are not run again."""
-    keys: list[Key] = [(name, variant, seed) for name in WORLDS for variant in VARIANTS for seed in range(seeds)]
+    keys: list[Key] = [(name, variant, seed) for name in WORLDS for variant in variants(name) for seed in range(seeds)]
     found: dict[Key, Curve] = {}
     for line in path.read_text().splitlines() if path.exists() else []:
         entry = json.loads(line)
@@ -211,6 +218,15 @@ def gather(path: Path, jobs: int, seeds: int = SEEDS, rounds: int = ROUNDS) -> d
             file.flush()
             print(*missing[number], f"{sum(curve.regret):.1f}", flush=True)
     return {key: found[key] for key in keys}
+
+
+def variants(world: str) -> list[str]:
+    """What is played in a world; bounds are seen only where somebody is late.
+
+    >>> len(variants("deadline")) - len(variants("no features"))
+    1
+    """
+    return [variant for variant in VARIANTS if variant != SOFT or WORLDS[world].deadline]
 
 
 def of(curves: Mapping[Key, Curve], world: str, variant: str) -> list[Curve]:
@@ -260,7 +276,7 @@ def chart_rows(curves: Mapping[Key, Curve]) -> list[dict[str, Any]]:
     """Cumulated regret over rounds with its 95 % interval: one row per world, variant and mark."""
     rows = []
     for world in WORLDS:
-        for variant in VARIANTS:
+        for variant in variants(world):
             runs = of(curves, world, variant)
             for mark in np.unique(np.linspace(1, len(runs[0].regret), 60).astype(int)).tolist():
                 total = at(runs, mark)
@@ -309,7 +325,7 @@ def table(curves: Mapping[Key, Curve]) -> list[list[str]]:
 
 def _rows(curves: Mapping[Key, Curve], world: str) -> Iterator[tuple[str, list[Curve]]]:
     """What the table has of a world: tempo, what its latencies cost alone, and the other variants."""
-    for variant in VARIANTS:
+    for variant in variants(world):
         runs = of(curves, world, variant)
         yield variant, runs
         if variant == TEMPO:
@@ -336,7 +352,7 @@ def sentences(curves: Mapping[Key, Curve]) -> list[str]:
     for world, setting in WORLDS.items():
         changes = setting.scenario.changes
         if changes:
-            pairs = (_per_change(of(curves, world, variant), changes) for variant in VARIANTS)
+            pairs = (_per_change(of(curves, world, variant), changes) for variant in (TEMPO, SHORT))
             first, each = zip(*pairs, strict=True)
             said.append(
                 f"In {_listed([world])} each change costs as much as {each[0]:.0f} rounds that bring nothing, where "
@@ -358,7 +374,7 @@ def apart(ours: Sequence[Curve], others: Sequence[Curve]) -> Summary:
 
 
 def _of_world(curves: Mapping[Key, Curve], world: str) -> str:
-    ours, short = (of(curves, world, variant) for variant in VARIANTS)
+    ours, short = (of(curves, world, variant) for variant in (TEMPO, SHORT))
     chance, difference = rate(ours, "all", "random").mean, apart(short, ours)
     begin = f"**{world.capitalize()}**: {WORLDS[world].about}. In the last half of the rounds tempo loses "
     begin += f"{100 * rate(ours).mean:.2f} % a round, where a random set would lose {100 * chance:.0f} %; regret grows "
@@ -371,18 +387,26 @@ def _of_world(curves: Mapping[Key, Curve], world: str) -> str:
         said = f"{begin}: a short memory {verb} {cost}."
     else:
         said = f"{begin}; these seeds cannot tell the two apart."
-    return f"{said} {_of_chances(ours)}" if WORLDS[world].deadline else said
+    return f"{said} {_of_chances(ours, of(curves, world, SOFT))}" if WORLDS[world].deadline else said
 
 
-def _of_chances(runs: Sequence[Curve]) -> str:
-    """Where the regret under a deadline comes from: latencies, or the chances to meet it."""
+def _of_chances(runs: Sequence[Curve], soft: Sequence[Curve]) -> str:
+    """Where the regret under a deadline comes from: latencies, or the chances to meet it; and what mends it."""
     given = [curve.of_latencies for curve in runs]
     return (
         f"Were the chances to meet the deadline known, tempo's latencies alone would cost {100 * rate(given).mean:.2f} "
         f"% a round, growing {ADVERBS[verdict(given)]}. The rest comes from the chances: when a client is late, all "
         "that is seen is that it took longer than the deadline. How much longer stays unknown, so the chance of one "
-        "that is nearly always late is easily put too high, and it is asked again as its wait grows."
+        "that is nearly always late is easily put wrong, and its wait grows until it counts more than all others. "
+        f"“{SOFT}” takes a bound for what it is, and loses {100 * rate(soft).mean:.2f} % a round, "
+        f"{apart_in_all(runs, soft)} as much in all."
     )
+
+
+def apart_in_all(ours: Sequence[Curve], others: Sequence[Curve]) -> str:
+    """Total regret of the others over ours, as a share."""
+    last = len(ours[0].regret)
+    return f"{100 * at(others, last).mean / at(ours, last).mean:.0f} %"
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -173,7 +173,7 @@ def hostile() -> Part:
 
 
 def long_tests() -> Part:
-    """The tests that are marked `verify`: a real Flower federation whose nodes and servers are killed."""
+    """The tests that are marked `verify`: a Flower federation and a Ray cluster whose nodes and servers are killed."""
     command = [sys.executable, "-m", "pytest", "-q", "-m", "verify", "tests"]
     done = subprocess.run(command, check=False, capture_output=True, text=True)
     return ["", f"`pytest -m verify`: exit {done.returncode}", *done.stdout.splitlines()[-1:]], done.returncode == 0

@@ -6,8 +6,11 @@ import gc
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from enlist.runs.elsewhere import TaskFolder
 
 # Ray itself leaves files open; Python tells of them when it collects garbage, in whatever test that happens.
 LEFT_OPEN = ("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning", "ignore::FutureWarning:ray")
@@ -27,3 +30,8 @@ def _left_open() -> Iterator[None]:
 def files(folder: Path) -> dict[str, bytes]:
     """What a run promises to reproduce, of all runs below a folder."""
     return {str(path.relative_to(folder)): path.read_bytes() for name in TABLES for path in folder.rglob(name)}
+
+
+def hidden(folder: Path, sign: Path, *others: Any) -> TaskFolder:
+    """The place of a run, as on machines that do not see the folder of the driver."""
+    return TaskFolder(folder, sign.with_name("elsewhere"), *others)

@@ -1,4 +1,4 @@
-"""Old spellings are still read, with a notice; what an earlier version wrote is read and continued in silence."""
+"""Former names and spellings work, with a notice; folders of earlier versions are read and continued without one."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import importlib
 import json
 import logging
 import pkgutil
+import re
 import shutil
 from pathlib import Path
 
@@ -26,7 +27,7 @@ SMALL = {"data": {"clients": 12}, "rounds": {"rounds": 4, "k": 3, "over_commit":
 
 @pytest.fixture(autouse=True)
 def said(caplog: pytest.LogCaptureFixture) -> pytest.LogCaptureFixture:
-    aliases.say.cache_clear()
+    aliases.log.cache_clear()
     caplog.set_level(logging.WARNING, "enlist")
     return caplog
 
@@ -51,21 +52,24 @@ def formerly(folder: Path) -> None:
 def test_the_former_word_is_the_same_run_with_one_notice(said: pytest.LogCaptureFixture) -> None:
     assert config("use") == config("merge") == config("use")
     assert [record.getMessage() for record in said.records] == [
-        'rounds.late = "use" is spelt "merge" now; the old spelling still works.'
+        'rounds.late = "use" is deprecated and will be removed in Enlist 0.4; use rounds.late = "merge" instead.'
     ]
     assert config("use").model_dump(mode="json")["rounds"]["late"] == "merge"
 
 
-def test_books_take_both_words(said: pytest.LogCaptureFixture) -> None:
+def test_books_take_both_words() -> None:
     selector = enlist.create("random", enlist.Clients(count=3))
-    assert enlist.Books(selector, late="await").late == enlist.Books(selector, late="learn").late == "learn"
-    assert len(said.records) == 1
+    with pytest.warns(DeprecationWarning, match=r'late="await" is deprecated.*0\.4; use late="learn"'):
+        assert enlist.Books(selector, late="await").late == "learn"
+    assert enlist.Books(selector, late="learn").late == "learn"
     with pytest.raises(InputError, match=r"late is 'keep'. Allowed: drop, learn, merge"):
         enlist.Books(selector, late="keep")
 
 
-def test_the_arena_has_nothing_to_merge(said: pytest.LogCaptureFixture) -> None:
-    assert Rules(k=3, late="await") == Rules(k=3, late="learn")
+def test_the_arena_has_nothing_to_merge() -> None:
+    with pytest.warns(DeprecationWarning, match="late=") as warned:
+        assert Rules(k=3, late="await") == Rules(k=3, late="learn")
+    assert [one.filename for one in warned] == [__file__], "the warning is at the line of the caller"
     with pytest.raises(InputError, match=r"late is 'merge'. Allowed: drop, learn."):
         Rules(k=3, late="merge")
 
@@ -146,15 +150,12 @@ def test_a_copy_of_a_former_folder_resumes_only_as_the_same_run(tmp_path: Path) 
         ("enlist.arena", "Reward", "BSFLReward"),
     ],
 )
-def test_former_names_of_classes_still_work(
-    module: str, former: str, now: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    aliases.say.cache_clear()
+def test_former_names_of_classes_still_work(module: str, former: str, now: str) -> None:
     found = importlib.import_module(module)
-    with caplog.at_level(logging.WARNING, logger="enlist"):
+    said = f"{module}.{former} is deprecated and will be removed in Enlist 0.4; use {module}.{now} instead."
+    with pytest.warns(DeprecationWarning, match=re.escape(said)) as warned:
         assert getattr(found, former) is getattr(found, now)
-        assert getattr(found, former) is getattr(found, now)
-    assert caplog.messages == [f"{module}.{former} is spelt {module}.{now} now; the old spelling still works."]
+    assert [one.filename for one in warned] == [__file__]
     assert former not in found.__all__
     with pytest.raises(AttributeError, match="has no attribute 'Nobody'"):
         found.Nobody  # noqa: B018
@@ -165,3 +166,16 @@ def test_what_has_moved_is_where_the_map_says(former: str, now: str) -> None:
     assert pkgutil.resolve_name(now) is not None
     with pytest.raises((ImportError, AttributeError)):
         pkgutil.resolve_name(former)
+
+
+def test_what_is_deprecated_is_in_the_changelog_and_goes_when_it_should() -> None:
+    """Once the version in which these names go is reached, this test asks for their removal."""
+    root = Path(__file__).parents[1]
+    assert tuple(map(int, enlist.__version__.split(".")[:2])) < tuple(map(int, aliases.GOES_IN.split(".")))
+    changelog = (root / "CHANGELOG.md").read_text(encoding="utf-8")
+    section = changelog.partition("### Deprecated")[2].partition("###")[0]
+    assert f"go in {aliases.GOES_IN}" in section
+    words = {name for names in aliases.FORMER_NAMES.values() for name in names}
+    words |= {*aliases.FORMER_LATE, *aliases.FORMER_KEYS}
+    assert [word for word in sorted(words) if not re.search(rf"\b{word}\b", section)] == []
+    assert aliases.GOES_IN in (root / "docs" / "configuration.md").read_text(encoding="utf-8").partition("## Former")[2]

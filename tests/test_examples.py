@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.notebooks import executed
 from enlist.cli.app import app
 from enlist.runs.columns import FAIRNESS, METRIC, TABLES
 from enlist.simulation import Config, Simulation, build, load
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.notebooks import executed
 
 ROOT = Path(__file__).parents[1]
 OTHERS = ("personal", "flower-quickstart")  # not for `enlist run`; they have tests of their own
@@ -45,10 +43,6 @@ def ran(config: Config) -> None:
     result = Simulation(config).run()
     assert (result["status"], result["rounds"]) == ("finished", 2)
     assert 0.0 < result["accuracy"] < 1.0
-
-
-def test_there_are_examples() -> None:
-    assert {"quickstart.toml", "fashion-500.toml", "activity.toml"} <= {path.name for path in EXAMPLES}
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)

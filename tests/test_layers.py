@@ -48,7 +48,9 @@ def test_layers() -> None:
 def test_the_drawing_shows_every_layer_in_its_order() -> None:
     text = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text()
     drawing = text.split("```\n+--")[1].split("```")[0]
-    boxes = " ".join(line[14:-1] for line in drawing.splitlines() if line.startswith("|") and "+- " not in line)
+    upwards = reversed(re.split(r"^\+-+\+$", drawing, flags=re.M))
+    lines = [line for box in upwards for line in box.splitlines()]
+    boxes = " ".join(line[14:-1] for line in lines if line.startswith("|") and "+- " not in line)
     named = [word for word in re.findall(r"\w+", boxes.replace("; streams alone is public", "")) if word in ORDER]
     assert named == ORDER
 

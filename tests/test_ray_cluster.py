@@ -20,7 +20,7 @@ import pytest
 
 from enlist.simulation import Config, Recorder, Simulation, compare, simulate
 from enlist.simulation.callbacks import Callback
-from ray_helpers import MARKS, TABLES, _left_open, files  # noqa: F401
+from tests.ray_helpers import MARKS, TABLES, _left_open, files, hidden  # noqa: F401
 
 ray = pytest.importorskip("ray")
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve on a machine that is busy
@@ -55,11 +55,23 @@ def cluster() -> Iterator[Any]:
         made.shutdown()
 
 
-def kill(cluster: Any) -> None:
-    """The power of one node fails: its raylet is killed, and whatever it has started; workers alone might stay."""
-    node = cluster.worker_nodes.pop()
+def processes(node: Any) -> tuple[int, list[int]]:
+    """The raylet of a node, and what it has started."""
     raylet = node.all_processes["raylet"][0].process.pid
-    started = [int(pid) for path in Path(f"/proc/{raylet}/task").glob("*/children") for pid in path.read_text().split()]
+    found = [path.read_text().split() for path in Path(f"/proc/{raylet}/task").glob("*/children")]
+    return raylet, [int(pid) for pids in found for pid in pids]
+
+
+def busy(node: Any) -> bool:
+    """Whether a node does a run of a comparison."""
+    return bool(set(processes(node)[1]) & set(at_work()))
+
+
+def kill(cluster: Any, node: Any = None) -> None:
+    """The power of one node fails: its raylet is killed, and whatever it has started; workers alone might stay."""
+    node = node or next(iter(cluster.worker_nodes))
+    cluster.worker_nodes.remove(node)
+    raylet, started = processes(node)
     for pid in (raylet, *started):
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
@@ -79,23 +91,28 @@ def test_samples_and_models_lie_once_on_each_node(cluster: Any) -> None:
             assert set(found[reference]["node_ids"]) <= alive
 
 
+@pytest.mark.parametrize("seen", [True, False], ids=["shared storage", "sent back"])
 def test_a_node_that_dies_in_mid_comparison_loses_only_its_runs(
-    cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    seen: bool, cluster: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    under_way: set[tuple[Any, ...]] = set()
+    if not seen:  # no node finds the folder of the driver: what a lost run has written is lost with it
+        monkeypatch.setattr("enlist.simulation.jobs.TaskFolder", hidden)
+    if len(cluster.worker_nodes) < 2:  # the other case has killed one
+        cluster.add_node(num_cpus=1)
+    config, dead = CONFIG.model_copy(update={"rounds": CONFIG.rounds.model_copy(update={"rounds": 200})}), []
 
     def tick(*news: Any) -> None:
-        if news[-1]["status"] == "running" and len(under_way) < 3:
-            under_way.add(news[:-1])
-            if len(under_way) == 3:  # one on each node
-                kill(cluster)
+        node = None if dead else next(filter(busy, cluster.worker_nodes), None)
+        if news[-1]["status"] == "running" and node is not None:
+            dead.append(node)
+            kill(cluster, node)
 
     with RayEngine() as engine:
-        found = compare(CONFIG, "random,oort", seeds=2, folder=tmp_path / "ray", engine=engine, tick=tick)
+        found = compare(config, "random,oort", seeds=2, folder=tmp_path / "ray", engine=engine, tick=tick)
     assert not found.failed
-    assert len(under_way) == 3
+    assert len(dead) == 1
     assert "a process of the comparison of the Ray cluster was lost" in caplog.text
-    compare(CONFIG, "random,oort", seeds=2, folder=tmp_path / "alone")
+    compare(config, "random,oort", seeds=2, folder=tmp_path / "alone")
     assert len(files(tmp_path / "ray")) == 4 * len(TABLES)
     assert files(tmp_path / "ray") == files(tmp_path / "alone")
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
+
 import pytest
 
 from enlist.cli.run import chosen_device
 from enlist.engine.choosing import RayOptions, made, ray_options
-from enlist.errors import EnlistError, InputError
+from enlist.errors import EnlistError, InputError, MissingExtraError
 
 
 def test_the_name_says_where_and_how_much() -> None:
@@ -32,6 +34,35 @@ def test_the_name_says_where_and_how_much() -> None:
 def test_a_bad_name_is_refused(name: str, said: str) -> None:
     with pytest.raises(InputError, match=said):
         made(name, 1)
+
+
+@pytest.mark.parametrize("name", ["ray://head:10001", "ray"])
+def test_a_client_without_grpc_is_told_what_to_install(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RAY_ADDRESS", "ray://head:10001")
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "grpc" else found(name))
+    with pytest.raises(MissingExtraError, match=r"'enlist --engine ray://head:10001' needs .*'enlist\[ray\]'"):
+        made(name, 1)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ("ray://head", "it must have a host and a port"),
+        ("ray://head:port", "it must have a host and a port"),
+        ("ray://head:70000", "it must have a host and a port"),
+        ("http://head:8265", "as in ray://head:10001 for a client of the cluster, or head:6379 on a node of it"),
+        ("ray://127.0.0.1:1", "nothing answers at ray://127.0.0.1:1; start a Ray cluster there"),
+        ("127.0.0.1:1", "nothing answers at 127.0.0.1:1; start a Ray cluster there"),
+    ],
+)
+def test_a_wrong_address_is_refused_before_ray_waits_for_it(
+    address: str, said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("ray")
+    monkeypatch.setenv("RAY_ADDRESS", address)
+    with pytest.raises(InputError, match=said):
+        made("ray", 1)
 
 
 def test_on_ray_the_nodes_have_the_gpus() -> None:

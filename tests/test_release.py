@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import importlib
 import re
 import sys
 import tarfile
@@ -12,10 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tools import release
-from tools.release import ROOT
 
 import enlist
+from tools import release
+from tools.release import ROOT
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +73,23 @@ def test_the_version_is_the_same_everywhere() -> None:
     cited: dict[str, Any] = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
     assert str(cited["version"]) == enlist.__version__
     assert f"version = {{{enlist.__version__}}}" in (ROOT / "docs" / "citing.md").read_text(encoding="utf-8")
-    newest = re.search(r"^## (\S+)", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
+    newest = re.search(r"^## (\S+) - (\S+)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.M)
     assert newest is not None
     assert newest[1] == enlist.__version__
+    released = None if newest[2] == "unreleased" else newest[2]
+    assert cited.get("date-released") == (released and datetime.date.fromisoformat(released))
+
+
+def test_names_in_the_changelog_can_be_imported() -> None:
+    text = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+    names = set(re.findall(r"`(enlist(?:\.\w+)+)`", text))
+    assert len(names) > 10
+    for name in names:
+        try:
+            importlib.import_module(name)
+        except ModuleNotFoundError:
+            module, _, attribute = name.rpartition(".")
+            assert hasattr(importlib.import_module(module), attribute), name
 
 
 def test_every_extra_is_documented_and_tried() -> None:
@@ -83,6 +99,9 @@ def test_every_extra_is_documented_and_tried() -> None:
     text = (ROOT / "docs" / "install.md").read_text(encoding="utf-8")
     assert [extra for extra in extras if f"`{extra}`" not in text] == []
     assert release.extras_of("ray,ui") == ["", "cli", "sim", "ui", "ray"]
+    (together,) = release.combinations("all")
+    assert {*together.split(",")} == extras
+    assert release.combinations("each") == ["", *sorted(extras, key=[*release.TRIALS].index), together]
 
 
 def test_continuous_integration_calls_the_makefile() -> None:
@@ -100,6 +119,7 @@ def test_continuous_integration_calls_the_makefile() -> None:
     assert set(called) <= targets
     assert {"lint", "types", "tests", "lowest", "docs", "package", "verify"} <= set(called)
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert {"", "all"} < set(jobs["package"]["strategy"]["matrix"]["extras"])
     versions = [line.rpartition(" ")[2] for line in project["classifiers"] if re.search(r":: 3\.\d+$", line)]
     assert jobs["tests"]["strategy"]["matrix"]["python"] == versions
 

@@ -15,11 +15,11 @@ pytest.importorskip("yaml", reason="the site is made with PyYAML, which the extr
 
 import click
 import typer.main
-from tools import reference, selector_pages, site
 from typer.testing import CliRunner
 
 import enlist
 from enlist.cli.app import app
+from tools import reference, selector_pages, site
 
 START = ("install", "first-comparison", "first-selector", "asynchronous")
 
@@ -52,6 +52,10 @@ def test_every_selector_has_a_page_with_all_its_parts(sources: Path) -> None:
             assert f"| `{setting}` |" in text, f"{name}: {setting}"
         for preset in kind.presets:
             assert f"Preset `{preset}`" in text, f"{name}: {preset}"
+        paper = re.search(r"^\* \*\*Paper:\*\* (.*)$", text, flags=re.M)
+        assert paper is not None, name
+        assert name == "tempo" or re.search(r", .*\b20\d\d\b", paper[1]), f"{name}: authors, title and year"
+        assert "paper\n\n(" not in text, f"{name}: a section begins within brackets"
 
 
 def test_the_page_of_a_selector_quotes_the_measurements(sources: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_helpers import TABLES, files
+from tests.ray_helpers import TABLES, files
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "examples" / "slurm"
@@ -24,7 +24,7 @@ rounds = 6
 k = 4
 over_commit = 1.4
 deadline = 40.0
-late = "use"
+late = "merge"
 [training]
 steps = 3
 """

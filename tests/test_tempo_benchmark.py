@@ -2,26 +2,25 @@
 
 from __future__ import annotations
 
+import copy
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 import enlist
+from benchmarks import tempo, tempo_regret
+from benchmarks.tempo_bounds import BoundedLatency
+from benchmarks.tempo_regret import Curve, Watched
 from enlist import Clients, Feedback, Outcome, Request
 from enlist.contract import Selector
 from enlist.ladder import Leaderboard, Rung
 from enlist.ladder.results import COLUMNS
 from enlist.selectors import Tempo
 from enlist.simulation import Config
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks import tempo, tempo_regret
-from benchmarks.tempo_regret import Curve, Watched
 
 SECONDS = np.array([1.0, 1.0, 1.0, 2.0, 8.0, 8.0, 8.0, 8.0])
 
@@ -153,7 +152,7 @@ def test_what_the_page_says_follows_the_numbers() -> None:
     assert "“no speed” costs 52.3 % (most on three, -54.5 %)" in said
     assert "cannot tell from tempo: “no loss”" in said
     said = " ".join(tempo.what_follows(found, list(tempo.sensitivity()), "settings"))
-    assert "“loss=1” would gain 100.0 %" in said
+    assert "“loss=1” would gain 100.0 % (least on " in said
     assert "at most 100.0 % (“loss=1”)" in said
 
 
@@ -190,7 +189,7 @@ def test_the_whole_page_from_the_ladder_and_back(tmp_path: Path) -> None:
     curves = {
         (world, variant, seed): flat(0.01 * (1 + seed), 0.3)[0]
         for world in tempo_regret.WORLDS
-        for variant in tempo_regret.VARIANTS
+        for variant in tempo_regret.variants(world)
         for seed in range(2)
     }
     first = tempo.page(tempo.measure(tmp_path / "ladder", 1, 1, rungs), curves, "chart.png")
@@ -250,7 +249,7 @@ def test_regret_is_small_and_a_short_memory_makes_it_larger() -> None:
     """The experiment of docs/tempo.md in small: 400 rounds, two seeds."""
     runs = {
         variant: [tempo_regret.run(("no features", variant, seed), 400) for seed in range(2)]
-        for variant in tempo_regret.VARIANTS
+        for variant in tempo_regret.variants("no features")
     }
     ours, short = (tempo_regret.rate(curves).mean for curves in runs.values())
     chance = tempo_regret.rate(runs[tempo_regret.TEMPO], "all", "random").mean
@@ -258,3 +257,39 @@ def test_regret_is_small_and_a_short_memory_makes_it_larger() -> None:
     assert ours < short < 0.03 < 0.1 * chance
     first = np.mean([np.mean(curve.regret[:40]) for curve in runs[tempo_regret.TEMPO]])
     assert ours < 0.1 * first
+
+
+def test_a_bound_narrows_the_belief_by_what_it_tells() -> None:
+    """Against the true posterior by quadrature: mean and variance of m given that m + noise is above the bound."""
+    clients = Clients(count=1)
+    latency = BoundedLatency.of(clients)
+    rows = latency.rows(clients)
+    latency.observe(rows, np.array([0]), np.array([1.0]))
+    mean, deviation = latency.predict(rows)
+    variance = deviation[0] ** 2 - latency.within
+    for bound in (0.5, 1.0, 1.4):  # further off it would be a change
+        trial = copy.deepcopy(latency)
+        trial.outlast(rows, np.array([0]), np.array([bound]))
+        values = np.linspace(mean[0] - 8.0 * math.sqrt(variance), mean[0] + 8.0 * math.sqrt(variance), 20_001)
+        density = norm.pdf(values, mean[0], math.sqrt(variance)) * norm.sf(bound, values, math.sqrt(latency.within))
+        density /= density.sum()
+        expected = float((density * values).sum())
+        after, wide = trial.predict(rows)
+        assert after[0] == pytest.approx(expected, abs=1e-6)
+        assert wide[0] ** 2 - latency.within == pytest.approx(
+            float((density * (values - expected) ** 2).sum()), rel=1e-4
+        )
+
+
+def test_ten_bounds_tell_less_than_ten_latencies_and_a_true_one_that_comes_later_is_a_reply() -> None:
+    selector: Any = enlist.create("benchmarks.tempo_bounds:SoftBounds", Clients(count=2), seed=1)
+    for _ in range(10):
+        picked = selector.ask(k=2, deadline=5.0)
+        late = np.where(picked.clients == 1, Outcome.LATE, Outcome.COMPLETED)
+        selector.tell(picked, Feedback(outcome=late, latency=np.where(picked.clients == 1, 5.0, 2.0)))
+    quick, late_one = selector.state.latency.weight.tolist()
+    assert quick == 10.0
+    assert 0.0 < late_one < 2.0
+    arrived = Feedback(clients=[1], outcome=[Outcome.ARRIVED], latency=[9.0], rounds_late=[1])
+    selector.tell(picked, arrived)
+    assert selector.state.latency.weight[1] == pytest.approx(late_one + 1.0)

@@ -1,7 +1,8 @@
-"""Is the package fit to be released?  python -m tools.release [--extras sim,flower]
+"""Is the package fit to be released?  python -m tools.release [--extras sim,flower | all | each]
 
 Builds wheel and sdist, checks what is in them and how large they are, installs the wheel with the extras into an empty
-environment and tries what these extras are for.
+environment and tries what these extras are for. `all` means every extra together; `each` tries the bare package, every
+extra alone, and all together, each in an environment of its own.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ TRIALS: dict[str, list[list[str]]] = {
     "sim": [["enlist", "demo"]],
     "flower": [["python", "-c", FLOWER]],
     "ui": [["python", "-c", "import enlist.ui"], ["enlist", "ui", "--help"]],
-    "ray": [["python", "-c", "import ray, enlist.engine"]],
+    "ray": [["python", "-c", "import ray, grpc, enlist.engine.ray"]],
     "parquet": [["python", "-c", "import pyarrow, enlist.data"]],
     "tensorboard": [["python", "-c", "import tensorboard, enlist.simulation"]],
     "mlflow": [["python", "-c", "import mlflow, enlist.simulation"]],
@@ -175,11 +176,38 @@ def extras_of(names: str) -> list[str]:
     return [name for name in TRIALS if not name or name in found]
 
 
+def combinations(extras: str) -> list[str]:
+    """The sets of extras to install, one environment for each.
+
+    >>> combinations("sim,ui"), combinations("each")[:3], combinations("all") == combinations("each")[-1:]
+    (['sim,ui'], ['', 'cli', 'sim'], True)
+    """
+    together = ",".join(filter(None, TRIALS))
+    if extras == "each":
+        return [*TRIALS, together]
+    return [together if extras == "all" else extras]
+
+
+def trial(wheel: Path, extras: str, constraints: Path) -> None:
+    """Install the wheel with some extras into an empty environment, and try them and all that they bring."""
+    with tempfile.TemporaryDirectory() as place:
+        binaries = environment(Path(place) / "environment")
+        install(binaries, wheel, extras, ["-c", str(constraints)])
+        cut_off(binaries)
+        folder = Path(place) / "work"
+        folder.mkdir()
+        tried = extras_of(extras)
+        for words in [words for extra in tried for words in TRIALS[extra]]:
+            attempt(binaries, words, folder)
+        print(f"enlist[{extras}]: {len(tried)} of {len(TRIALS)} sets of commands work", flush=True)
+
+
 def main() -> None:
     """Build, look, install, try."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--output", type=Path, default=ROOT / "dist")
-    parser.add_argument("--extras", default="", help="such as sim,flower; none by default")
+    parser.add_argument("--extras", default="", help="such as sim,flower; or all, or each; none by default")
+    parser.add_argument("--constraints", type=Path, default=ROOT / "constraints.txt", help="versions to install")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)
     archives = build(options.output)
@@ -187,16 +215,8 @@ def main() -> None:
         raise SystemExit("\n".join(wrong))
     for archive in archives:
         print(f"{archive.name}: {archive.stat().st_size / 1e6:.2f} MB, {len(inside(archive))} files")
-    with tempfile.TemporaryDirectory() as place:
-        binaries = environment(Path(place) / "environment")
-        install(binaries, archives[0], options.extras, ["-c", str(ROOT / "constraints.txt")])
-        cut_off(binaries)
-        folder = Path(place) / "work"
-        folder.mkdir()
-        for extra in extras_of(options.extras):
-            for words in TRIALS[extra]:
-                attempt(binaries, words, folder)
-            print(f"{extra or 'without extras'}: works")
+    for extras in combinations(options.extras):
+        trial(archives[0], extras, options.constraints)
 
 
 if __name__ == "__main__":

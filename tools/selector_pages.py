@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.evidence import by_name, costs, paragraphs, settings
-
 import enlist
+from benchmarks.evidence import by_name, costs, paragraphs, settings
 from enlist.arena.evidence import EVIDENCE
 from enlist.privacy import Privacy
 from enlist.selectors import get
@@ -19,7 +18,7 @@ from enlist.testing import population
 
 DIFFERENCES = "Differs from the paper"
 SEES = {
-    Privacy.OUTCOME: "who was asked, who replied and when",
+    Privacy.OUTCOME: "who was selected, who replied and when",
     Privacy.AGGREGATE: "the sum of updates or the new model; it works under secure aggregation",
     Privacy.INDIVIDUAL: "values of single clients, which secure aggregation hides",
 }
@@ -46,15 +45,16 @@ def page(name: str, kept: str, ladder: str, milliseconds: str) -> str:
     told = EVIDENCE[name].use if name in EVIDENCE else ""
     selector = kind(population(4))
     needs = ", ".join(f"`{need}`" for need in sorted(selector.needs)) or "nothing"
-    facts = [f"* **Paper:** {kind.reference}", f"* **Needs:** {needs}"]
+    paper, words[reference:differing] = cited(words[reference:differing], kind.reference)
+    differing = next((at for at, text in enumerate(words) if text.startswith(DIFFERENCES)), len(words))
+    facts = [f"* **Paper:** {paper}", f"* **Needs:** {needs}"]
     facts.append(f"* **[Privacy](../privacy.md):** it sees {SEES[selector.privacy]}")
     if milliseconds:
         facts.append(f"* **[Speed](../benchmarks.md):** {milliseconds} ms per round with a million clients")
     parts = [f"# {name}", *([f"Use it when {told}."] if told else []), "\n".join(facts)]
-    parts += ["## What it computes", *words[:reference], *words[reference:differing]]
+    parts += ["## What it computes", *map(wrapping, words[:differing])]
     if differing < len(words):
-        first = words[differing].removeprefix(DIFFERENCES).lstrip(" :")
-        parts += ["## Differences from the paper", first[:1].upper() + first[1:], *words[differing + 1 :]]
+        parts += ["## Differences from the paper", differences(words[differing]), *words[differing + 1 :]]
     parts += [
         "## Settings",
         settings(kind),
@@ -70,6 +70,39 @@ def page(name: str, kept: str, ladder: str, milliseconds: str) -> str:
         "      show_source: true",
     ]
     return "\n\n".join(parts) + "\n"
+
+
+def cited(words: list[str], short: str) -> tuple[str, list[str]]:
+    """The full reference, and what a docstring says after it.
+
+    >>> cited(["Reference: A and B, On Clients,\\n2021 (long version).\\nNeeds latency."], "A and B 2021")
+    ('A and B, On Clients, 2021 (long version)', ['Needs latency.'])
+    """
+    if not words:
+        return short, []
+    found = re.fullmatch(r"Reference: (.*?)\.?(?:\s+((?:Needs|Reward r).*))?", words[0], flags=re.S)
+    if found is None:
+        raise SystemExit(f"This reference is not followed by what the selector needs: {words[0]}")
+    return " ".join(found[1].split()), [*filter(None, [found[2]]), *words[1:]]
+
+
+def differences(text: str) -> str:
+    """What differs from the paper, as sentences; a remark on presets comes last.
+
+    >>> differences('Differs from the paper (preset "paper" restores it): draws are sorted.')
+    'Draws are sorted. Preset "paper" restores it.'
+    """
+    rest = text.removeprefix(DIFFERENCES).strip()
+    preset = ""
+    if found := re.match(r"\((preset [^)]*)\)", rest):
+        preset, rest = f" P{found[1][1:]}.", rest[found.end() :]
+    rest = rest.lstrip(" :")
+    return rest[:1].upper() + rest[1:] + preset
+
+
+def wrapping(text: str) -> str:
+    """Blocks of formulas break long lines instead of being cut."""
+    return text.replace("```\n", "``` { .text .formula }\n", 1) if text.startswith("```\n") else text
 
 
 def formulas(text: str) -> str:

@@ -3,8 +3,8 @@
     python -m tools.study_changes
 
 writes docs/studies/changes.md, which compares the verdicts with those before them (tools/former_verdicts.json) and
-says why the rules changed (tools/study_changes.toml), the tables of docs/studies/README.md
-and the sentence in README.md. Run it whenever a study was published.
+says why the rules changed (tools/study_changes.toml), the tables of docs/studies/README.md, the sentence in README.md,
+and a notice on top of every verdict that was not run again. Run it whenever a study was published.
 """
 
 from __future__ import annotations
@@ -27,6 +27,12 @@ ROOT = Path(__file__).resolve().parents[1]
 FORMER = ROOT / "tools" / "former_verdicts.json"
 WORDS = ROOT / "tools" / "study_changes.toml"
 WAITING = "not run again yet; the verdicts shown are those from before"
+BEFORE = (
+    "**From before.** This study was repaired after these verdicts, and has not been run again since: they rest on "
+    "former settings, rules and seeds. [What changed, and why](../changes.md)."
+)
+NOTICE = re.compile(r"\A(# [^\n]*\n\n)(?:> [^\n]*\n(?:>\n)?)+\n")
+"""What stands between the title of a verdict.md and the rest, if this program put something there."""
 COUNTS = ["study", "claims", "reproduced", "partly", "not reproduced", "not testable here", "made by"]
 RUNS = ["study", "what it reproduces", "run here", "verdicts"]
 
@@ -43,12 +49,44 @@ def verdicts(text: str) -> dict[str, str]:
 
 
 def digest(text: str) -> str:
-    """What tells one verdict.md from another.
+    """What tells one verdict.md from another, its notices aside.
 
-    >>> digest("a") == digest("b")
-    False
+    >>> digest("a") == digest("b"), digest("# A\\n\\nb") == digest(with_notices("# A\\n\\nb", ["not run again"]))
+    (False, True)
     """
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+    return hashlib.sha256(NOTICE.sub(r"\1", text).encode()).hexdigest()[:16]
+
+
+def with_notices(text: str, notices: Sequence[str]) -> str:
+    """A verdict.md with these notices below its title, in place of those that it has.
+
+    >>> print(with_notices(with_notices("# A\\n\\nb", ["old"]), ["one", "two"]))
+    # A
+    <BLANKLINE>
+    > one
+    >
+    > two
+    <BLANKLINE>
+    b
+    """
+    title, _, rest = NOTICE.sub(r"\1", text).partition("\n\n")
+    said = "\n>\n".join(f"> {notice}" for notice in notices)
+    return "\n\n".join(filter(None, [title, said, rest]))
+
+
+def notices(name: str, text: str, former: dict[str, Any], words: dict[str, Any]) -> list[str]:
+    """What has to be said of a published verdict.md: that it is from before, and what is noted for just this text.
+
+    >>> notices("coins", "# A", {"coins": {"digest": digest("# A")}}, {"notes": {}})[0].partition(" ")[0]
+    '**From'
+    >>> words = {"notes": {"coins": {"digest": digest("# A"), "say": ["by a former rule"]}}}
+    >>> notices("coins", "# A", {}, words), notices("coins", "# B", {}, words)
+    (['by a former rule'], [])
+    """
+    own = digest(text)
+    said = [BEFORE] if former.get(name, {}).get("digest") == own else []
+    noted = words.get("notes", {}).get(name, {})
+    return said + (list(noted["say"]) if noted.get("digest") == own else [])
 
 
 def counts(found: dict[str, str]) -> list[int]:
@@ -127,10 +165,10 @@ def _tally(found: dict[str, str]) -> str:
     return f"{plural(every, 'claim')}: {told}"
 
 
-def tables(folder: Path, words: dict[str, Any]) -> tuple[str, str]:
+def tables(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> tuple[str, str]:
     """What docs/studies/README.md shows of what is published: verdicts counted, and how each study was run.
 
-    >>> [text.splitlines()[0][:10] for text in tables(ROOT / "docs" / "studies", read_words())]
+    >>> [text.splitlines()[0][:10] for text in tables(ROOT / "docs" / "studies", {}, read_words())]
     ['| study | ', '| study | ']
     """
     counted, runs = [], []
@@ -141,7 +179,9 @@ def tables(folder: Path, words: dict[str, Any]) -> tuple[str, str]:
             facts = json.loads((folder / each / "settings.json").read_text())
             command = re.sub(r" --seeds \d+", "", facts["command"])
             title = own["title"] if each == name else f"{own['title']}, with {' and '.join(facts['extras'])}"
-            found = counts(verdicts((folder / each / "verdict.md").read_text()))
+            text = (folder / each / "verdict.md").read_text()
+            title += ", from before" if former.get(each, {}).get("digest") == digest(text) else ""
+            found = counts(verdicts(text))
             counted.append([f"[{title}]({each}/verdict.md)", *found, f"`{command}`"])
             spent = f"{plural(facts['seeds'], 'seed')}, {duration(facts['wall_seconds'], units=1)}"
             words_of = " ".join(["`" + name, *(f"--with {extra}" for extra in facts["extras"])]) + "`"
@@ -164,29 +204,32 @@ def put(text: str, made: str) -> str:
     return f"{before}{made}\n{''.join(rest[length:])}" if rest[length:] else f"{before}{made}"
 
 
-def tally(folder: Path, words: dict[str, Any]) -> str:
-    """All studies in a sentence, without extras such as CIFAR-10.
+def tally(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> str:
+    """All studies that were judged by the present rules in a sentence, without extras such as CIFAR-10.
 
-    >>> tally(ROOT / "docs" / "studies", read_words())  # doctest: +ELLIPSIS
-    '... studies test ... claims by stated rules: ... reproduced, ... partly, ... not reproduced, ...'
+    >>> former = json.loads(FORMER.read_text())
+    >>> tally(ROOT / "docs" / "studies", former, read_words())  # doctest: +ELLIPSIS
+    '... studies test ... claims by stated rules: ... reproduced, ... partly, ... (`enlist reproduce darts`, ...'
     """
-    pages = [folder / name / "verdict.md" for name in words["studies"]]
-    found = [counts(verdicts(path.read_text())) for path in pages if path.exists()]
+    texts = {name: path.read_text() for name in words["studies"] if (path := folder / name / "verdict.md").exists()}
+    fresh = {name: text for name, text in texts.items() if former.get(name, {}).get("digest") != digest(text)}
+    found = [counts(verdicts(text)) for text in fresh.values()]
     every, *each = (sum(column) for column in zip(*found, strict=True))
     told = ", ".join(f"{count} {kind}" for count, kind in zip(each, KINDS, strict=True))
-    return f"{len(found)} studies test {every} claims by stated rules: {told}"
+    names = "`, `".join(fresh)
+    return f"{len(found)} studies test {every} claims by stated rules: {told} (`enlist reproduce {names}`"
 
 
 def put_tally(text: str, sentence: str) -> str:
     """The text with this sentence in place of the one of before; its paragraph is wrapped anew.
 
-    >>> put_tally("* 1 studies test 2 claims by stated\\n  rules: 2 partly (`x`).\\n", "3 studies test 4 claims")
-    '* 3 studies test 4 claims (`x`).\\n'
+    >>> put_tally("* 1 studies test 2 claims by stated\\n  rules (`x`; y).\\n", "3 studies test 4 claims (`z`")
+    '* 3 studies test 4 claims (`z`; y).\\n'
     """
     item = re.search(r"^\* [^\n]*\d+ studies\s+test\s.*?(?=^\*|^$|\Z)", text, flags=re.M | re.S)
     if item is None:
         raise ValueError("README.md has no item with '<number> studies test ...'")
-    own = re.sub(r"\d+ studies test [^(]*[^( ]", sentence, " ".join(item[0].split()))
+    own = re.sub(r"\d+ studies test [^;]*", sentence, " ".join(item[0].split()))
     return text.replace(item[0], fill(own, 120, subsequent_indent="  ", break_on_hyphens=False) + "\n")
 
 
@@ -194,7 +237,7 @@ def read_words() -> dict[str, Any]:
     """What is written by hand: titles, reasons, claims that were renamed.
 
     >>> sorted(read_words())
-    ['about', 'everywhere', 'studies']
+    ['about', 'everywhere', 'notes', 'studies']
     """
     return tomllib.loads(WORDS.read_text())
 
@@ -202,16 +245,20 @@ def read_words() -> dict[str, Any]:
 def pages() -> dict[Path, str]:
     """All that is written: path -> text.
 
-    >>> [path.name for path in pages()]
-    ['changes.md', 'README.md', 'README.md']
+    >>> sorted({path.name for path in pages()})
+    ['README.md', 'changes.md', 'verdict.md']
     """
-    folder, words = ROOT / "docs" / "studies", read_words()
-    counted, runs = tables(folder, words)
+    folder, words, former = ROOT / "docs" / "studies", read_words(), json.loads(FORMER.read_text())
+    counted, runs = tables(folder, former, words)
+    published = {path: path.read_text() for path in sorted(folder.glob("*/verdict.md"))}
     visitors = ROOT / "README.md"
     return {
-        folder / "changes.md": changes(folder, json.loads(FORMER.read_text()), words),
+        folder / "changes.md": changes(folder, former, words),
         folder / "README.md": put(put((folder / "README.md").read_text(), counted), runs),
-        visitors: put_tally(visitors.read_text(), tally(folder, words)),
+        visitors: put_tally(visitors.read_text(), tally(folder, former, words)),
+        **{
+            path: with_notices(text, notices(path.parent.name, text, former, words)) for path, text in published.items()
+        },
     }
 
 

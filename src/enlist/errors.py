@@ -35,11 +35,7 @@ class InputError(EnlistError, ValueError):
 
 
 class FolderInUseError(InputError):
-    """A folder is being written by another process.
-
-    >>> issubclass(FolderInUseError, InputError)
-    True
-    """
+    """A folder is being written by another process."""
 
 
 class UnknownNameError(EnlistError, LookupError):
@@ -65,35 +61,19 @@ class MissingColumnError(EnlistError, ValueError):
 
 
 class TellError(EnlistError, ValueError):
-    """An outcome that does not belong to any open selection.
-
-    >>> issubclass(ExpiredSelectionError, TellError)
-    True
-    """
+    """An outcome that does not belong to any open selection."""
 
 
 class UnknownSelectionError(TellError):
-    """The selection was never asked from this selector.
-
-    >>> issubclass(UnknownSelectionError, TellError)
-    True
-    """
+    """The selection does not come from this selector."""
 
 
 class FinishedSelectionError(TellError):
-    """Every client of the selection already has its final outcome.
-
-    >>> issubclass(FinishedSelectionError, TellError)
-    True
-    """
+    """Every client of the selection already has its final outcome."""
 
 
 class ExpiredSelectionError(TellError):
-    """The selection is older than `max_open` rounds: its clients count as dropped.
-
-    >>> issubclass(ExpiredSelectionError, TellError)
-    True
-    """
+    """The selection is older than `max_open` rounds: its clients count as dropped."""
 
 
 class StateFileError(EnlistError, ValueError):
@@ -120,11 +100,7 @@ class TrustError(EnlistError):
 
 
 class PopulationError(EnlistError, ValueError):
-    """The population is larger than this selector (or this setting of it) can serve.
-
-    >>> issubclass(PopulationError, EnlistError)
-    True
-    """
+    """The population is larger than this selector (or this setting of it) can serve."""
 
 
 class MissingExtraError(EnlistError, ImportError):

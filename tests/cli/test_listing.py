@@ -141,7 +141,7 @@ def test_selectors_are_listed_without_the_extra():
     ("seen", "there", "not_there"),
     [
         ("outcome", {"random", "tempo", "cs-ucb"}, {"darts-ucb", "oort", "divfl"}),
-        ("secure-aggregation", {"random", "darts-ucb"}, {"oort", "divfl", "haccs"}),
+        ("secure-aggregation", {"random", "darts-ucb"}, {"oort", "divfl", "haccs", "cs-ucb-q"}),
         ("individual", {"random", "oort", "divfl"}, set()),
     ],
 )
@@ -150,6 +150,15 @@ def test_who_works_where_little_is_seen(seen, there, not_there):
     listed = {line.split()[0] for line in lines if line.strip()}
     assert there <= listed
     assert not not_there & listed
+
+
+def test_the_list_names_the_selectors_that_flower_takes_under_secure_aggregation():
+    privacy = pytest.importorskip("enlist.flower.privacy")
+    listed = [
+        line.split()[0] for line in called("selectors", "--privacy", "secure-aggregation").splitlines() if line.split()
+    ]
+    assert [name for name in listed if name in enlist.names()] == list(privacy.secure_names())
+    assert enlist.selectors.get("cs-ucb-q").needs_with(fractions=[0.5, 0.5]) == {"latency"}
 
 
 def test_privacy_that_nobody_knows_is_refused():

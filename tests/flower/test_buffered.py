@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,7 @@ import enlist
 from enlist.errors import InputError
 from enlist.flower import NoNodesError, replay, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
 
 NODES = range(11, 31)
 
@@ -63,36 +60,57 @@ def test_concurrency_and_buffer_are_never_exceeded(tmp_path: Path) -> None:
 
 
 def test_a_schedule_computed_by_hand(tmp_path: Path) -> None:
-    """Three nodes of 2, 3 and 7 seconds, all at work at once; two updates make a step; each adds its step to the model.
+    """Nodes 11, 12 and 13 take 2, 5.3 and 9.2 s, and add 1, 2 and 4 to the model; two updates make a step.
 
-    2 s: node 11 (version 0). 3 s: node 12 (version 0), step 1: mean(1, 2) = 1.5.
-    Polls come every 0.1 s, so nodes are asked again as soon as they have replied: 11 at 2, 12 at 3.
-    4 s: node 11 again, asked in step 1, version 0: staleness 1. 6 s: node 11 (asked at 4 in step 2, staleness 0) and
-    12 (asked at 3, in step 1 or 2). Staleness follows from the tables, and the model from them.
+    All are asked at 0 in step 1; whoever replies is asked again at once, in the step that goes on then.
+
+     2.0  11, asked in step 1
+     4.0  11, asked in step 1      step 1: 11 and 11, nothing is stale
+     5.3  12, asked in step 1
+     6.0  11, asked in step 2      step 2: 11, and 12 stale by 1
+     8.0  11, asked in step 3
+     9.2  13, asked in step 1      step 3: 11, and 13 stale by 2
+    10.0  11, asked in step 3
+    10.6  12, asked in step 2      step 4: 11 stale by 1, 12 by 2
+    12.0  11, asked in step 4
+    14.0  11, asked in step 5      step 5: 11 stale by 1, and 11
+    15.9  12, asked in step 5
+    16.0  11, asked in step 6      step 6: 11, and 12 stale by 1
+
+    An update stale by 1 counts 1 / sqrt(2) = 0.70711 of its length, one by 2 counts 1 / sqrt(3) = 0.57735; a step adds
+    the mean of two.
     """
-    step = {11: 1.0, 12: 2.0, 13: 4.0}
-    seconds = {11: 2.0, 12: 3.0, 13: 7.0}
+    change, seconds = {11: 1.0, 12: 2.0, 13: 4.0}, {11: 2.0, 12: 5.3, 13: 9.2}
     grid = FakeGrid(
         [11, 12, 13],
-        behaving(lambda message: FakeReply(seconds[node_of(message)], reply(message, step[node_of(message)]))),
+        behaving(lambda message: FakeReply(seconds[node_of(message)], reply(message, change[node_of(message)]))),
     )
-    wrapped = run(grid, 6, "random", mode="buffered", concurrency=3, buffer=2, deadline=100.0, folder=tmp_path / "run")
-    done = [row for row in rows(tmp_path / "run", "participations.csv") if row["outcome"] == "completed"]
-    assert len(done) == 12
-    expected = 0.0
-    for number in range(1, 7):
-        used = [row for row in done if row["round"] == str(number)]
-        stale = [number - int(row["selected_in"]) for row in used]
-        assert [int(float(row["rounds_late"])) for row in used] == stale
-        factors = [1.0 / math.sqrt(1.0 + late) for late in stale]
-        assert [float(row["weight"]) for row in used] == pytest.approx([10.0 * factor for factor in factors])
-        changes = [step[11 + int(row["client"])] for row in used]
-        expected += np.mean([factor * change for factor, change in zip(factors, changes, strict=True)])
-    assert values(wrapped.result.arrays)[0] == pytest.approx([expected] * 3)  # type: ignore[attr-defined]
-    first = [(row["client"], row["selected_in"]) for row in done if row["round"] == "1"]
-    assert first == [("0", "1"), ("1", "1")]
-    slow = next(row for row in done if row["client"] == "2")
-    assert (slow["selected_in"], int(slow["round"]) > 2) == ("1", True)
+    terms: dict[str, Any] = {"mode": "buffered", "concurrency": 3, "buffer": 2, "deadline": 100.0, "most_often": None}
+    models: list[float] = []
+    wrapped = selecting(
+        grid, "random", folder=tmp_path / "run", on_round=lambda done: models.append(values(done.arrays)[0][0]), **terms
+    )
+    wrapped.start(grid=grid, initial_arrays=model(), num_rounds=6)
+    done = rows(tmp_path / "run", "participations.csv")
+    assert {row["outcome"] for row in done} == {"completed"}
+    columns = ("round", "client", "selected_in", "rounds_late")
+    assert sorted(tuple(int(row[name]) for name in columns) for row in done) == [
+        (1, 0, 1, 0),
+        (1, 0, 1, 0),
+        (2, 0, 2, 0),
+        (2, 1, 1, 1),
+        (3, 0, 3, 0),
+        (3, 2, 1, 2),
+        (4, 0, 3, 1),
+        (4, 1, 2, 2),
+        (5, 0, 4, 1),
+        (5, 0, 5, 0),
+        (6, 0, 6, 0),
+        (6, 1, 5, 1),
+    ]
+    weight = {"0": 10.0, "1": 7.0710678, "2": 5.7735027}  # ten examples each
+    assert [float(row["weight"]) for row in done] == pytest.approx([weight[row["rounds_late"]] for row in done])
+    assert models == pytest.approx([1.0, 2.2071068, 3.8618073, 4.7927110, 5.6462644, 6.8533711], abs=1e-6)
 
 
 @pytest.mark.parametrize("strategy", [FedAvg, FedAdam])

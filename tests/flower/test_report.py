@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from enlist.report.federation import client_rows, evaluations, shadow, standing
 from enlist.runs import read_run
 from enlist.runs.federation import by_client, events, starts, state
 from enlist.runs.scores import run_scores
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting
 
 NODES = range(11, 21)
 

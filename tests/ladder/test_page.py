@@ -55,7 +55,7 @@ def test_the_oracle_is_the_ceiling_and_no_contestant() -> None:
 
 def test_the_page_explains_itself() -> None:
     text = oracle_board().markdown()
-    assert "Seeds 0 to 4 are\nthere to develop" in text
+    assert "Seeds 0 to 4 are for\ndevelopment" in text
     assert "| silos | Few. | fashion-mnist | 12 | 4 | 70.0 % | oort, 2.00 |" in text
     assert "| users |  | fashion-mnist | natural |" in text
     assert "| oort | 2.00 | 2.00 |" in text
@@ -66,7 +66,7 @@ def test_the_page_explains_itself() -> None:
     assert "| all rungs | 2.00 | 100 % | 50 % |" in text
     assert "oracle" not in Leaderboard([row("random"), row("oort")]).markdown()
     many = Leaderboard([row("random", seed=seed) for seed in PUBLISHED]).markdown()
-    assert "The seeds here, 1000 to 1009, are" in many
+    assert "The seeds here are 1000 to 1009." in many
     assert "1.00<br>[1.00, 1.00]" in many
 
 

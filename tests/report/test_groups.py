@@ -42,7 +42,7 @@ def test_a_page_of_runs_that_differ_in_a_key(tmp_path):
     page = write_report(made(), tmp_path, "Two <ks>", target=0.6)
     text = body(page)
     assert re.findall(r"<h2>(.*?)</h2>", text) == ["Results", "What the values change", "Learning curves"]
-    assert "2 configurations, 2 selectors, 2 seeds each: 12 clients, 3 to 6 of them asked in a round" in text
+    assert "2 configurations, 2 selectors, 2 seeds each: 12 clients, 3 to 6 of them selected in a round" in text
     assert "<th>k</th><th>selector</th>" in text
     assert text.count("<td>oort</td>") == 2
     assert "Beware" not in text
@@ -129,7 +129,7 @@ def test_the_command_groups_any_folders(tmp_path, monkeypatch):
     done = CliRunner().invoke(app, [".", "--target", "0.6"])
     assert done.exit_code == 0, done.output
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("2 configurations, 2 selectors, 2 seeds each: 12 clients, 3 to 6 of them asked")
+    assert lines[0].startswith("2 configurations, 2 selectors, 2 seeds each: 12 clients, 3 to 6 of them selected")
     rows = [line.split()[:2] for line in lines if line.startswith(("  3 ", "  6 "))]
     assert rows == [["3", "oort"], ["3", "random"], ["6", "oort"], ["6", "random"]]
     assert "Beware" not in done.stdout

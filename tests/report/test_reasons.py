@@ -15,7 +15,7 @@ from enlist.runs.example import example_run
 from enlist.runs.tables import RunTables
 
 if TYPE_CHECKING:
-    from browser import Browser
+    from tests.browser import Browser
 
 
 def tiny(**changes: object) -> RunTables:
@@ -65,7 +65,7 @@ def test_at_most_five_terms_and_120_points() -> None:
 def test_a_large_population_shows_those_asked_most() -> None:
     section, _ = reason_sections([example_run("random", clients=300, rounds=20, k=30)])[-1]
     assert len(section.table) == 1 + MOST_CLIENTS
-    assert section.text.startswith("The 200 of 300 clients that were asked most often.")
+    assert section.text.startswith("The 200 of 300 clients that were selected most often.")
     asked = [int(row[1]) for row in section.table[1:]]
     assert asked == sorted(asked, reverse=True)
 

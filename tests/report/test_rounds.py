@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import json
 
 import numpy as np
 import pytest
 
-from enlist.report.charts import NEUTRAL, PALETTE, coloured, colours, specification
+from enlist.report.charts import DARK, NEUTRAL, PALETTE, Look, coloured, colours, looks, specification
+from enlist.report.participation import activity_chart, evenness_rows, lorenz_chart
+from enlist.report.regret import regret_chart
 from enlist.report.rounds import (
     ending_chart,
     ending_rows,
@@ -17,6 +20,7 @@ from enlist.report.rounds import (
     round_outcome_chart,
     round_outcome_rows,
 )
+from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.example import example_run
 
 # Machado, Oliveira, Fernandes: A physiologically-based model for simulation of color vision deficiency, 2009.
@@ -39,17 +43,58 @@ def lab(colour: str, seen: object) -> np.ndarray:
     return np.array([116 * root[1] - 16, 500 * (root[0] - root[1]), 200 * (root[1] - root[2])])
 
 
+@pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("seen", SEEN)
-def test_methods_can_be_told_apart_by_everybody(seen):
-    names = [*PALETTE, NEUTRAL["random"]]
+def test_methods_can_be_told_apart_by_everybody(seen, theme):
+    names = [*PALETTE, NEUTRAL["random"]] if theme == "light" else list(DARK.values())
     nearest = min(
         np.linalg.norm(lab(one, SEEN[seen]) - lab(other, SEEN[seen])) for one, other in itertools.combinations(names, 2)
     )
-    assert nearest > 10  # about 2 is just noticeable side by side
+    assert nearest > (10 if theme == "light" else 15)  # about 2 is just noticeable side by side
+
+
+@pytest.mark.parametrize("colour", DARK.values())
+def test_colours_can_be_seen_on_the_dark_page(colour):
+    light, ground = (lab(each, SEEN["normal"])[0] for each in (colour, "#171c22"))
+    luminance = [((lightness + 16) / 116) ** 3 for lightness in (light, ground)]
+    assert (luminance[0] + 0.05) / (luminance[1] + 0.05) >= 3  # of graphics, by WCAG's level AA
+
+
+def test_more_methods_than_colours_are_dashed_or_dotted_in_every_chart_of_lines():
+    names = [f"m{number}" for number in range(22)] + ["random"]
+    runs = [example_run(name) for name in names]
+    rows = evenness_rows(runs)
+    charts = [
+        curve_chart(curve_rows(runs), "Accuracy"),
+        activity_chart(rows, "Updates"),
+        lorenz_chart(rows, "Evenness"),
+        regret_chart(
+            [{"selector": name, "round": 1, "mean": 1.0, "low": 0.5, "high": 1.5} for name in names], "Regret"
+        ),
+    ]
+    assert len(set(looks(names))) == len(names)
+    for chart in charts:
+        line = next(layer for layer in chart.to_dict()["layer"] if layer["mark"]["type"] == "line")["encoding"]
+        pairs = [
+            (line["color"]["scale"]["range"][place], tuple(line["strokeDash"]["scale"]["range"][place]))
+            for place in range(len(names))
+        ]
+        assert len(set(pairs)) == len(names)
+        assert pairs[8] == (PALETTE[0], (7, 3))
+        assert pairs[-1] == (NEUTRAL["random"], (1, 0))
+    assert "strokeDash" not in json.dumps(curve_chart(curve_rows(runs[:8]), "Accuracy").to_dict())
+
+
+def test_methods_that_share_a_colour_on_other_pages_are_told_apart_in_a_chart_of_two():
+    with coloured({"oort": Look.of(0), "bsfl": Look.of(8)}):
+        chart = curve_chart(curve_rows([example_run("oort"), example_run("bsfl")]), "Accuracy").to_dict()
+    line = next(layer for layer in chart["layer"] if layer["mark"]["type"] == "line")["encoding"]
+    assert line["color"]["scale"]["range"] == [PALETTE[0]] * 2
+    assert line["strokeDash"]["scale"]["range"] == [[1, 0], [7, 3]]
 
 
 def test_a_method_keeps_its_colour_in_every_chart():
-    with coloured({"oort": "#111111", "bsfl": "#222222"}):
+    with coloured({"oort": Look("#111111"), "bsfl": Look("#222222")}):
         assert colours(["bsfl", "random"]).range == ["#222222", NEUTRAL["random"]]
         assert colours(["other", "oort"]).range == [PALETTE[0], "#111111"]
     assert colours(["oort"]).range == [PALETTE[0]]
@@ -65,7 +110,7 @@ def test_what_ended_each_round():
     }
     rows = ending_rows(dataclasses.replace(run, rounds=table))
     assert [row["ended"] for row in rows] == [
-        "everybody replied", "the deadline", "enough replied", "nobody was asked",
+        "everybody replied", "the deadline", "enough replied", "nobody was selected",
     ]  # fmt: skip
     ending_chart(rows, "Rounds").to_dict()  # which Altair validates
 

@@ -72,7 +72,7 @@ def test_the_page_says_what_one_sees(page, runs):
     last = ["Outcomes", "Data", "Devices", "How this was made"]
     assert headings == ["Results", "Learning curves", *chosen, *last]
     assert "<h1>Three &lt;selectors&gt;</h1>" in text
-    assert "3 selectors, 3 seeds each: 100 clients, 10 of them asked in a round, 60 rounds." in text
+    assert "3 selectors, 3 seeds each: 100 clients, 10 of them selected in a round, 60 rounds." in text
     assert "interval over 3 seeds" in text
     assert "over 3 seeds (Student's t on logarithms)" in html.unescape(text)
     row = comparison_rows(runs, 0.8)[1]
@@ -206,7 +206,7 @@ def test_sentences_about_runs_that_are_not_finished():
 def test_sentences_about_late_updates():
     rows = [{"selector": name, "completed": 0.5, "arrived": late} for name, late in (("oort", 4.0), ("random", 2.0))]
     assert sentences.outcomes(rows) == (
-        "Of those who were asked, 50 % delivered in time under oort and 50 % under random. "
+        "Of the selected clients, 50 % delivered in time under oort and 50 % under random. "
         "Late updates that were merged afterwards: 4 under oort and 2 under random."
     )
     assert sentences.outcomes([{"selector": "a", "completed": NAN, "arrived": 0.0}]) == ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from enlist.runs.example import example_run, write_run
 from enlist.runs.tables import RunTables, read_run
 from enlist.runs.why import why
 from enlist.simulation import Run, simulate
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import config
+from tests.simulation.simulation_helpers import config
 
 LATE = {"rounds": 8, "k": 3, "over_commit": 1.4, "late": "merge", "deadline": {"kind": "percentile", "percentile": 50}}
 
@@ -82,12 +79,12 @@ def test_what_stands_out_is_said_and_only_in_the_sense_that_speaks_for_a_client(
 
 def test_random_and_everybody_need_no_terms() -> None:
     run = simulate(config(rounds={"rounds": 2, "k": 3}))
-    assert run.why(1).sentences[0] == "Round 1: random asked 3 of 10 available clients, drawn with equal chances."
+    assert run.why(1).sentences[0] == "Round 1: random selected 3 of 10 available clients, drawn with equal chances."
     assert "not drawn among the 3" in " ".join(
         sentence for client in range(10) for sentence in run.why(2, client).sentences
     )
     run = simulate(config(rounds={"rounds": 1, "k": 10}), "oort")
-    assert run.why(1).sentences[0].endswith("asked 10 of 10 available clients, that is everybody who was there.")
+    assert run.why(1).sentences[0].endswith("selected 10 of 10 available clients, that is everybody who was there.")
 
 
 def test_what_cannot_be_answered_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -162,7 +159,7 @@ def test_a_selector_that_only_watched_chose_nobody():
     config = {**run.config, "strategy": "FedAvg", "shadow": True}
     watched = dataclasses.replace(run, config=config, kept={})
     told = why(watched, 5).sentences
-    assert told[0] == "Round 5: Flower's sampling asked 4 of 9 available clients; oort only watched (shadow mode)."
+    assert told[0] == "Round 5: Flower's sampling selected 4 of 9 available clients; oort only watched (shadow mode)."
     assert "was chosen like all the others" in told[1]
     out = next(client for client in range(12) if client not in why(watched, 5).columns["client"])
     assert "not drawn among the 4" in why(watched, 5, client=out).sentences[1]

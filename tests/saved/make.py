@@ -1,7 +1,7 @@
-"""Writes what this version of Enlist saves, small:  python tests/saved/make.py tests/saved/0.1
+"""Writes what this version of Enlist saves, small:  python tests/saved/make.py tests/saved/0.2
 
 Run it once for each release, with that release installed; tests/test_saved.py then holds that every later version
-reads these folders, or refuses them with a sentence. It never writes over what an earlier release left.
+reads these folders, or refuses them with a sentence. It never overwrites: before the release, remove the folder first.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enlist.personal.after import every_target
 from enlist.personal.config import parse as parse_personal
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Recorder, Simulation, parse
-from enlist.simulation.comparison import Comparison, compare
+from enlist.simulation.comparison import Comparison
 from enlist.studies.running import Reproduction
 from enlist.testing import population, transcript
 
@@ -67,7 +67,7 @@ def comparison(place: Path) -> None:
     """Two selectors, two seeds; one run is missing, as if it had been killed before it."""
     config = parse({**RUN, "rounds": {"rounds": 3, "k": 4}}, "fixture")
     compared = Comparison(config, ("random", "oort"), 2, 0)
-    compare(compared, place, 1, lambda *state: None)
+    compared.run(place)
     shutil.rmtree(compared.folder(place, ("oort", 1)))
 
 
@@ -87,8 +87,8 @@ def personal(place: Path) -> None:
 
 def federation(place: Path) -> None:
     """A Flower federation of ten nodes, one of which fails, after four of six rounds."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
-    from test_resuming import federation as federate
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.flower.test_resuming import federation as federate
 
     federate(place, 4)
 

@@ -87,7 +87,7 @@ def test_magnitudes_are_taken_as_logarithms():
 def test_one_outlier_does_not_shrink_the_others():
     # 99 clients at 0 and 1, half each but one more at 1, and one at 1000. Its z is about sqrt 99 = 9.95, that of the
     # others about -.1: rows of length about 1, so before anything is known everybody may be valid. Divided by the
-    # longest row, 10, their upper validity would be .236: certainly late, although nobody was asked.
+    # longest row, 10, their upper validity would be .236: certainly late, although nobody was selected.
     features = np.array([*[0.0] * 49, *[1.0] * 50, 1000.0])[:, None]
     validity = Validity.of(Clients(features=features, feature_names=["age"]), ridge=1.0)
     mean, width = validity.interval(validity.rows(features), 0.1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-import sys
+import tracemalloc
 from pathlib import Path
 from typing import Any
 
@@ -27,9 +27,7 @@ from enlist.simulation.protocols import ASYNCHRONOUS, Async, AsynchronousProtoco
 from enlist.simulation.round.clock import Event, Queue
 from enlist.simulation.sections import RoundsSection
 from enlist.simulation.setup import make_selector
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import (
+from tests.simulation.simulation_helpers import (
     Kill,
     Memory,
     Remembering,
@@ -552,7 +550,8 @@ def test_tables_of_asynchronous_runs_are_read(tmp_path: Path) -> None:
 
 
 def test_a_hundred_thousand_clients() -> None:
-    """Memory and time go with the clients at work, and with a few arrays over all clients."""
+    """Memory goes with the clients at work: a step leaves nothing behind that goes with all clients, and takes no more
+    than some arrays over all of them while it lasts. Models are kept that clients at work were sent, and no others."""
     chosen = Config(
         data={
             "dataset": {"name": "linear-regression", "samples": 100_000, "features": 4},
@@ -561,14 +560,31 @@ def test_a_hundred_thousand_clients() -> None:
             "validation": 0.0,
         },
         model={"name": "linear"},
-        rounds={"protocol": "buffered", "concurrency": 100, "buffer": 10, "rounds": 10},
-        evaluation={"every": 10},
+        rounds={"protocol": "buffered", "concurrency": 100, "buffer": 10, "rounds": 30},
+        evaluation={"every": 30},
         selector="oort",
     )
-    simulation, found = run(chosen)
-    assert [row["completed"] for row in found.rounds] == [10] * 10
-    assert len(simulation.state.queue) == 99  # the tenth update of the last step is not replaced any more
-    assert len(simulation.selector.openings) <= 99
+    with Simulation(chosen) as simulation:
+        steps = [simulation.step() for _ in range(10)]
+        tracemalloc.start()
+        try:
+            steps.append(simulation.step())
+            before = tracemalloc.get_traced_memory()[0]
+            tracemalloc.reset_peak()
+            for _ in range(19):
+                steps.append(simulation.step())
+                sent, queue = simulation.state.memory.sent, simulation.state.queue  # type: ignore[attr-defined]
+                in_flight = {sent[event.round] for event in queue}
+                assert simulation.state.models.slots.keys() == in_flight | {simulation.round}
+            after, peak = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert len(simulation.state.queue) == 99  # the tenth update of the last step is not replaced any more
+        assert len(simulation.selector.openings) <= 99
+    assert [record.row["completed"] for record in steps] == [10] * 30
+    assert len(in_flight) < 30  # of thirty that there were; measured: 23
+    assert after - before < 8 * 100_000  # less than one array over all clients
+    assert peak - before < 30 * 8 * 100_000  # measured: 14 of them
 
 
 def test_protocols_are_compared_on_the_same_clients_and_with_as_many_updates(tmp_path: Path) -> None:

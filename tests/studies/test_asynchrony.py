@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -72,7 +70,3 @@ def test_figures_and_tables_of_what_there_is():
     assert len(table.rows) == len(PER_STEP) * len(METHODS)
     hours = {(row["protocol"], row["selector"]): row["hours to the target"] for row in table.rows}
     assert hours["synchronous", "random"] / hours["buffered", "random"] == pytest.approx(2.5)
-
-
-def test_it_is_written_in_three_hundred_lines():
-    assert len(Path(asynchrony.__file__).read_text().splitlines()) <= 300

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,7 @@ from enlist.studies.fedsuv.process import (
 )
 from enlist.studies.fedsuv.settings import AVERAGING, MAIN, PRINTED, REGIMES, SCALES, YOGI, gains, places
 from enlist.studies.results import Results
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fedsuv_example import example_results
+from tests.studies.fedsuv_example import example_results
 
 PLAYING: dict[str, Any] = {"clients": 60, "rounds": 25, "k": 5, "noise": 0.0, "selector": "fedsuv:paper"}
 
@@ -238,6 +235,18 @@ def test_every_claim_is_judged_and_what_is_looked_at_is_read() -> None:
         reading = read_further(judged, results).reading
         assert "missing" not in reading, claim.key
         assert reading.endswith("."), claim.key
+
+
+def test_what_follows_a_claim_is_about_what_it_claims() -> None:
+    readings = {claim.key: claim.further.reading(example_results()) for claim in STUDY.claims}
+    causes = {claim.key: claim.further.cause for claim in STUDY.claims}
+    assert readings["accuracy-averaging"].count(" points") == len(REGIMES)
+    assert "times" in readings["rounds-averaging"]
+    assert "times" in readings["gain"]
+    for claim in ("rounds-yogi", "accuracy-yogi"):
+        assert causes[claim] == "YoGi: the same against random selection with averaging"
+        assert readings[claim].startswith("averaging: small-steps: ")
+    assert "points" in readings["accuracy-yogi"]
 
 
 def test_every_figure_and_table_is_made() -> None:

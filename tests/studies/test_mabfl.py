@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.studies.mabfl_example import example_results
 
 from enlist.personal import parse
 from enlist.streams import Streams
 from enlist.studies import get, spreads
 from enlist.studies.claims import KINDS, judge
+from enlist.studies.mabfl import settings
 from enlist.studies.mabfl.claims import CLAIMS
 from enlist.studies.mabfl.experiments import experiments, session, shifted
 from enlist.studies.mabfl.settings import (
@@ -26,6 +26,7 @@ from enlist.studies.mabfl.settings import (
     thompson,
     ucb,
 )
+from tests.studies.mabfl_example import example_results
 
 MABFL = get("mabfl")
 LAPTOP = experiments(SCALES["laptop"])
@@ -122,6 +123,12 @@ def test_figures_and_tables_cover_the_thesis():
     tables = {table.name: table for table in MABFL.tables(example_results())}
     assert len(tables["table-3"].rows) == len(GRID)
     assert tables["table-2"].rows[0]["4 epochs, thesis"] == 0.018
+
+
+def test_tables_name_settings_in_words():
+    assert set(settings.BEYOND) == set(settings.MORE)
+    [table] = [each for each in MABFL.tables(example_results()) if each.name == "rules"]
+    assert not [row["setting"] for row in table.rows if "/" in row["setting"]]
 
 
 def test_no_panel_has_more_than_five_series():

@@ -8,8 +8,9 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tools import study_changes
-from tools.study_changes import FORMER, ROOT, digest, pages, put, verdicts
+from tools.study_changes import BEFORE, FORMER, ROOT, digest, notices, pages, put, tally, verdicts, with_notices
 
 PUBLISHED = sorted((ROOT / "docs" / "studies").glob("*/verdict.md"))
 
@@ -34,6 +35,31 @@ def test_a_verdict_that_is_new_begins_with_what_was_run_and_has_all_its_files(pa
         assert verdicts(text) == former["verdicts"]
     else:
         assert text.index("**What was run.**") < text.index("\n## ")
+
+
+@pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.parent.name)
+def test_a_verdict_from_before_says_so_on_top(path: Path) -> None:
+    text = path.read_text()
+    former = json.loads(FORMER.read_text()).get(path.parent.name, {})
+    assert (BEFORE in text.split("\n\n")[1]) == (former.get("digest") == digest(text))
+
+
+def test_only_studies_judged_by_the_present_rules_are_counted(tmp_path: Path) -> None:
+    for name, verdict in (("old", "partly"), ("new", "reproduced")):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "verdict.md").write_text(f"# T\n\n### It is fast: {verdict}\n")
+    former = {"old": {"digest": digest((tmp_path / "old" / "verdict.md").read_text())}}
+    words = {"studies": {"old": {}, "new": {}, "missing": {}}}
+    assert tally(tmp_path, former, words).startswith("1 studies test 1 claims by stated rules: 1 reproduced, 0 partly")
+
+
+def test_a_notice_is_of_just_one_text_and_goes_when_it_is_published_anew() -> None:
+    text = "# T\n\nbody\n"
+    words = {"notes": {"coins": {"digest": digest(text), "say": ["by a former rule"]}}}
+    noted = with_notices(text, notices("coins", text, {}, words))
+    assert noted == "# T\n\n> by a former rule\n\nbody\n"
+    assert with_notices(noted, notices("coins", noted, {}, words)) == noted
+    assert notices("coins", "# T\n\nother\n", {}, words) == []
 
 
 def test_a_table_that_is_not_there_is_an_error() -> None:

@@ -53,6 +53,14 @@ def test_changed_settings_are_refused_by_name(tmp_path: Path) -> None:
         kept(tmp_path, experiment(rounds=3, lr=0.1, momentum=0.9))
 
 
+def test_a_folder_in_the_words_of_its_time_is_read(tmp_path: Path) -> None:
+    then, now = (experiment(config={"rounds": {"k": 3, "late": word}}) for word in ("use", "merge"))
+    keep(tmp_path, then, {"value": 3}, 1.0)
+    assert kept(tmp_path, now)["value"] == kept(tmp_path, then)["value"] == 3
+    with pytest.raises(InputError, match="name a new folder"):
+        kept(tmp_path, experiment(config={"rounds": {"k": 3, "late": "drop"}}))
+
+
 def test_damage_is_an_error_and_half_a_file_counts_for_nothing(tmp_path: Path) -> None:
     one = experiment()
     keep(tmp_path, one, {"value": 3}, 1.0)

@@ -79,3 +79,13 @@ def test_epochs_rules_of_arms_and_what_only_the_paper_says():
     assert rows["methods"] == ["ucb, c 0.05", "–"]
     assert rows["clients"] == ["–", "4"]
     assert rows["network"][0] == "x, at 0.5/-1"
+
+
+def test_workers_of_drawn_data_are_counted():
+    settings = {"workers": {"dataset": {"name": "telecom", "likeness": [0.5, 1.0, 0.7, -0.3]}}}
+    assert ["clients", "4"] in setting_rows({"a": {"settings": settings, "seeds": [0]}}, {})
+
+
+@pytest.mark.parametrize("name", ["bsfl", "darts", "fedsuv", "mabfl"])
+def test_every_study_of_a_paper_says_what_the_paper_ran(name):
+    assert {"data", "clients", "network", "rounds", "methods", "seeds"} <= set(studies.get(name).paper)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,13 +13,12 @@ import pytest
 from enlist.errors import InputError
 from enlist.studies.claims import NOT, PARTLY, REPRODUCED, JudgedClaim, Verdict
 from enlist.studies.example import COINS
+from enlist.studies.rules import Untestable
 from enlist.studies.running import Reproduction
-from enlist.studies.study import Table
+from enlist.studies.study import Figure, Table, rules_digest
 from enlist.studies.verdicts import table_cells, tally, verdict_rows, verdict_text
 from enlist.studies.writing import csv_text, publish, write
-
-sys.path.insert(0, str(Path(__file__).parent))
-from study_helpers import TRACED, at
+from tests.studies.study_helpers import TRACED, at
 
 COMMAND = "enlist reproduce coins --scale smoke --seeds 3"
 
@@ -64,6 +63,43 @@ def test_the_verdict_names_claim_numbers_rule_and_reason(root: Path) -> None:
         assert part in text
     assert text.count("| The bent coin shows more heads |") == 1
     assert "![Heads over tosses](figures/heads.png)" in text
+
+
+def test_rules_are_noted_before_the_first_experiment_and_a_change_is_told(tmp_path: Path) -> None:
+    root = tmp_path / "study"
+    with Reproduction.open(TRACED, TRACED.scale("smoke"), root) as work:
+        assert json.loads((root / "rules.json").read_text()) == TRACED.rules()
+        work.run()
+        write(work, "enlist reproduce traced", jobs=1)
+    facts = json.loads((root / "settings.json").read_text())["rules"]
+    assert facts == {"digest": rules_digest(TRACED.rules()), "at_start": rules_digest(TRACED.rules()), "changed": []}
+    assert f"before the first experiment: `{facts['digest']}`.\n" in (root / "verdict.md").read_text()
+    [first, *others] = TRACED.claims
+    other = dataclasses.replace(TRACED, claims=[dataclasses.replace(first, rule=Untestable("changed")), *others])
+    with Reproduction.open(other, other.scale("smoke"), root, resume=True) as work:
+        work.run()
+        write(work, "enlist reproduce traced", jobs=1)
+    later = json.loads((root / "settings.json").read_text())["rules"]
+    assert (later["at_start"], later["changed"]) == (facts["digest"], [first.key])
+    assert later["digest"] != facts["digest"]
+    text = (root / "verdict.md").read_text()
+    assert "; 1 rule changed since, where the claim says so." in text
+    assert text.count("- rule, changed after the run began: none\n") == 1
+    # Of a folder from before rules were noted nothing is said.
+    (root / "rules.json").unlink()
+    with Reproduction.open(TRACED, TRACED.scale("smoke"), root, resume=True) as work:
+        assert work.rules_at_start() is None
+
+
+def test_figures_that_are_no_highlights_stand_in_the_appendix(root: Path) -> None:
+    facts = json.loads((root / "settings.json").read_text())
+    shown, other = (
+        Figure(name, name.title(), None, "A caption.", highlight=name == "main") for name in ("main", "more")
+    )
+    text = verdict_text(COINS, facts, [], [other, shown], [])
+    body, appendix = text.split("## Appendix: more figures\n\n")
+    assert "![Main](figures/main.png)" in body
+    assert appendix == "![More](figures/more.png)\n\nMore. A caption.\n"
 
 
 def test_a_published_study_has_the_small_files_and_no_experiments(root: Path, tmp_path: Path) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
-import sys
+import csv
+import io
+import shutil
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from ui_helpers import Server
+
+from tests.ui.ui_helpers import Server
 
 pytest.importorskip("flwr")
-sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
 
-from flower_helpers import behaving, reply, run
+from flwr.serverapp.strategy import FedAvg
 
 from enlist.flower.fake import FakeGrid, FakeReply
+from enlist.report.flower import shadow_sentence, shadow_table
+from enlist.runs.tables import read_run
+from tests.flower.flower_helpers import behaving, reply, run
 
 ROUNDS = 6
 
@@ -70,3 +74,48 @@ def test_a_federation_is_followed_round_by_round(tmp_path):
         assert "phone-11" in why["parts"][0]["text"][1]
         assert 'enlist_rounds_total{run="lab/clinic"' in client.get("/metrics").text
     assert seen == [("running", str(number)) for number in range(1, ROUNDS + 1)]
+
+
+def figures(found):
+    return {each["name"]: each["value"] for each in found["figures"]}
+
+
+def test_nodes_at_work_are_counted_in_buffered_mode(tmp_path):
+    grid = FakeGrid(
+        list(range(11, 31)), behaving(lambda message: FakeReply(message.metadata.dst_node_id - 10.0, reply(message)))
+    )
+    told, out = tmp_path / "lab" / "clinic", []
+
+    def on_round(seen):
+        if seen.number == 4:  # it is looked at in the middle: whoever was asked and has not replied is at work
+            shutil.copytree(told, tmp_path / "seen" / "clinic")
+            out.append(len(grid._coming))
+
+    terms = {"mode": "buffered", "concurrency": 7, "buffer": 3, "deadline": 100.0}
+    run(grid, 6, "random", folder=told, on_round=on_round, **terms)
+    with Server(tmp_path / "seen") as client:
+        found = client.get("/data/federation/seen/clinic").json()
+        assert figures(found)["at work"] == str(out[0])
+        assert 0 < out[0] <= 7
+    with Server(tmp_path / "lab") as client:
+        assert figures(client.get("/data/federation/lab/clinic").json())["at work"] == "0"  # it has ended
+
+
+def test_shadow_mode_and_deadlines_are_shown(tmp_path):
+    strategy = FedAvg(fraction_evaluate=0.0, fraction_train=0.5, min_available_nodes=1, min_train_nodes=1)
+    grid = FakeGrid(list(range(11, 19)), behaving(train))
+    run(grid, ROUNDS, "oort", strategy=strategy, shadow=True, folder=tmp_path / "lab" / "clinic", deadline=20.0)
+    run(FakeGrid(list(range(11, 19)), behaving(train)), 3, "oort", folder=tmp_path / "lab" / "ward", deadline=20.0)
+    table = shadow_table(read_run(tmp_path / "lab" / "clinic"))
+    with Server(tmp_path / "lab") as client:
+        found = client.get("/data/federation/lab/clinic").json()
+        part = next(part for part in found["parts"] if part["heading"] == "oort in the shadow")
+        assert part["text"] == [shadow_sentence(table, "oort", 8.0)]
+        assert "spec" in client.get("/chart/shadow/federation/lab/clinic").json()
+        rows = list(csv.DictReader(io.StringIO(client.get("/table/shadow/federation/lab/clinic").text)))
+        assert len(rows) == len(table["round"]) > 0
+        rounds = next(
+            part for part in client.get("/data/federation/lab/ward").json()["parts"] if part["heading"] == "Rounds"
+        )["table"]
+        place = rounds["columns"].index("deadline")
+        assert [row[place] for row in rounds["rows"]] == ["20 s"] * 3

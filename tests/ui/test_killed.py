@@ -9,13 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from ui_helpers import SECONDS, Server, table_of, until
 
 from enlist.runs.example import example_run, write_run
 from enlist.runs.tables import read_run
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import assert_same
+from tests.simulation.simulation_helpers import assert_same
+from tests.ui.ui_helpers import SECONDS, Server, table_of, until
 
 RUN = """
 import json, sys, time
@@ -111,7 +109,7 @@ def test_a_run_that_is_killed_and_resumed_with_other_workers_is_followed(browser
         shown = dict(zip(rounds[0], row, strict=True))
         assert {name: shown[name] for name in COUNTED} == {name: f"{table[name][place]:.0f}" for name in COUNTED}
     choice = next(part for part in why["parts"] if "and why" in part["heading"])
-    assert f"Round {ROUNDS // 2}: oort asked " in choice["text"][0]
+    assert f"Round {ROUNDS // 2}: oort selected " in choice["text"][0]
     whole = started(terms, tmp_path / "whole", 0, 0.0)
     assert whole.wait(3 * SECONDS) == 0
     assert_same(folder, tmp_path / "whole")

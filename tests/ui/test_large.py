@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import shutil
-
-from ui_helpers import Server, unfinished
 
 from enlist.runs.example import example_run, write_run
 from enlist.ui.catalogue import Catalogue
+from tests.ui.ui_helpers import Server, unfinished
 
 LARGEST = 1_000_000
 
@@ -31,6 +31,32 @@ def test_a_large_run_is_sent_in_small_pieces(tmp_path):
         client.get("/data/run/all/large?round=701")
         assert 0 < following.fresh < 200  # bytes: one row of 50,000
         assert tables.size < 60_000_000
+
+
+def test_a_large_comparison_is_sent_in_small_pieces(tmp_path):
+    methods = [f"method-{number}" for number in range(12)]
+    first = write_run(
+        example_run(methods[0], 0, clients=3_500, rounds=1_000, k=50), tmp_path / "all" / "runs" / methods[0] / "0"
+    )
+    for name in methods[1:]:
+        copy = shutil.copytree(first, tmp_path / "all" / "runs" / name / "0")
+        config = json.loads((copy / "config.json").read_text())
+        (copy / "config.json").write_text(json.dumps({**config, "selector": {"name": name}}))
+    (tmp_path / "all" / "comparison.json").write_text(json.dumps({"selectors": methods, "seeds": 1}))
+    with Server(tmp_path / "all") as client:
+        found = client.get("/data/compare?of=all", headers={"Accept-Encoding": "identity"})
+        assert len(found.content) < LARGEST
+        assert len(found.json()["parts"][0]["table"]["rows"]) == len(methods)
+        names = {name for part in found.json()["parts"] for name in part["charts"]}
+        assert {"selected-by-speed", "accuracy-time", "evenness"} <= names
+        sent = 0
+        for name in names:
+            chart = client.get(f"/chart/{name}/compare?of=all", headers={"Accept-Encoding": "identity"})
+            assert "cannot be drawn" not in chart.text
+            assert len(chart.content) < LARGEST / 2, name
+            with client.stream("GET", f"/chart/{name}/compare?of=all", headers={"Accept-Encoding": "gzip"}) as packed:
+                sent += sum(map(len, packed.iter_raw()))
+        assert sent < LARGEST  # all that a browser is sent for this view
 
 
 def test_an_overview_of_hundreds_of_runs_is_small(tmp_path):

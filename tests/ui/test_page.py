@@ -9,13 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from ui_helpers import SECONDS, Server, everything, table_of, until, whole
 
+from enlist.report.charts import DARK, NEUTRAL
 from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
 from enlist.runs.printing import comparison_table
 from enlist.runs.tables import find_runs, read_run
-from hostile import SCRIPTS
+from tests.hostile import SCRIPTS
+from tests.ui.ui_helpers import SECONDS, Server, everything, table_of, until, whole
 
 COMPARE = """
 import sys, time
@@ -143,6 +144,34 @@ def test_nothing_is_cut_off_on_a_phone_in_the_dark(browser, server, view):
     assert visit.found == [0, "rgb(23, 28, 34)", 0]
 
 
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_a_method_has_one_colour_in_overview_and_charts(browser, server, dark):
+    def overview(page):
+        until(page, "() => document.querySelectorAll('table.runs tbody tr .spark').length > 4")
+        return page.evaluate(
+            """() => Object.fromEntries([...document.querySelectorAll('table.runs tbody tr')].filter(row =>
+              row.querySelector('.dot [fill]') && row.querySelector('.spark')).map(row =>
+              [row.querySelector('[data-title=method]').textContent,
+               [row.querySelector('.dot [fill]').getAttribute('fill'),
+                row.querySelector('.spark').firstChild.getAttribute('stroke')]]))"""
+        )
+
+    def lines(page):
+        until(page, "() => document.querySelector('[data-chart=accuracy-rounds] .mark-line path')")
+        return page.evaluate(
+            """() => [...document.querySelectorAll('[data-chart=accuracy-rounds] .mark-line path')].map(e =>
+              e.getAttribute('stroke'))"""
+        )
+
+    shown = browser.visit(f"{server.base_url}/", overview, wait=False, dark=dark).found
+    assert shown["random"] == [DARK[NEUTRAL["random"]] if dark else NEUTRAL["random"]] * 2
+    for dot, spark in shown.values():
+        assert dot == spark
+        assert dot in (DARK.values() if dark else DARK.keys())
+    drawn = browser.visit(f"{server.base_url}/compare?of=all/compared", lines, wait=False, dark=dark).found
+    assert set(drawn) == {shown["oort"][0], shown["random"][0]}
+
+
 def test_numbers_on_the_page_are_those_of_the_tables(browser, server, folders):
     def look(page):
         until(page, "() => document.querySelector('dl.figures div')")
@@ -203,10 +232,10 @@ def test_one_can_ask_why(browser, server):
         page.get_by_role("button", name="Ask").click()
         until(page, "() => document.body.innerText.includes('Client 19 was')")
         page.get_by_role("button", name="The next round").click()
-        until(page, "() => document.body.innerText.includes('Round 6: bsfl asked')")
+        until(page, "() => document.body.innerText.includes('Round 6: bsfl selected')")
         later = page.url
         page.go_back()
-        until(page, "() => document.body.innerText.includes('Round 5: bsfl asked')")
+        until(page, "() => document.body.innerText.includes('Round 5: bsfl selected')")
         return later
 
     visit = browser.visit(f"{server.base_url}/run/all/single", look, wait=False)

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from ui_helpers import Server, comparison, everything, federation, unfinished
 
 from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
@@ -24,6 +23,7 @@ from enlist.ui.answers import AnswerCache
 from enlist.ui.catalogue import Catalogue
 from enlist.ui.metrics import METRICS, metrics, names
 from enlist.ui.watcher import Viewer, Watcher
+from tests.ui.ui_helpers import Server, comparison, everything, federation, unfinished
 
 LARGEST = 1_000_000
 
@@ -160,7 +160,7 @@ def test_numbers_are_those_of_the_tables(page, folders):
 
 def test_why_a_client_was_chosen_or_was_not(page):
     text = page.get("/data/client/all/single?client=19&round=5").json()["parts"][0]["text"]
-    assert text[0].startswith("Round 5: bsfl asked")
+    assert text[0].startswith("Round 5: bsfl selected")
     assert "Client 19 was not chosen" in text[1]
     assert page.get("/data/client/all/single?client=999").status_code == 404
     assert "0 to 29" in page.get("/data/client/all/single?client=999").json()["error"]

@@ -1,16 +1,19 @@
-"""Words that had another spelling before, and what is said to who still uses it. docs/configuration.md lists them."""
+"""Former names and spellings that still work, and the notice they give. docs/configuration.md lists them."""
 
 from __future__ import annotations
 
 import functools
 import logging
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from enlist._internal import checks
 
 LOGGER = logging.getLogger("enlist")
+GOES_IN = "0.4"
+"""The version in which names that 0.2 deprecates go; docs/stability.md promises one minor version in between."""
 
 LATE = ("drop", "learn", "merge")
 """What is done with replies that come too late: nothing; the selector learns from them; the model does, too."""
@@ -61,42 +64,65 @@ GONE: Mapping[str, str] = {
 
 
 def late(given: str, allowed: Iterable[str] = LATE, owner: str = "late") -> str:
-    """What was given for `late`, in the word of today; another one is refused.
+    """The present word for an argument `late`; a former one warns, an unknown one is refused.
 
-    >>> late("feedback"), late("merge")
-    ('learn', 'merge')
+    >>> late("merge")
+    'merge'
     >>> late("mrege")
     Traceback (most recent call last):
     ...
     enlist.errors.InputError: late is 'mrege'. Did you mean 'merge'? Allowed: drop, learn, merge.
     """
-    return checks.one_of(owner, present_late(given, owner), tuple(allowed))
+    if given in FORMER_LATE:
+        warn(f'{owner}="{given}"', f'{owner}="{FORMER_LATE[given]}"')
+        given = FORMER_LATE[given]
+    return checks.one_of(owner, given, tuple(allowed))
 
 
-def present_late(given: Any, owner: str) -> Any:
-    """What was given for `late`, in the word of today, unchecked; of an old one a notice is given.
+def present_late(given: Any, key: str) -> Any:
+    """The present word for a key of a configuration, unchecked; a former one is noted in the log.
 
     >>> present_late("learn", "rounds.late"), present_late(3, "rounds.late")
     ('learn', 3)
     """
     if not isinstance(given, str) or given not in FORMER_LATE:
         return given
-    say(f'{owner} = "{given}"', f'"{FORMER_LATE[given]}"')
+    log(f'{key} = "{given}"', f'{key} = "{FORMER_LATE[given]}"')
     return FORMER_LATE[given]
 
 
+def notice(former: str, now: str) -> str:
+    """The sentence about a former spelling.
+
+    >>> notice("enlist.Told", "enlist.Observation")
+    'enlist.Told is deprecated and will be removed in Enlist 0.4; use enlist.Observation instead.'
+    """
+    return f"{former} is deprecated and will be removed in Enlist {GOES_IN}; use {now} instead."
+
+
+def warn(former: str, now: str) -> None:
+    """Warn that a former spelling is used in Python, at the line of the caller that uses it."""
+    level, frame = 1, sys._getframe(1)
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "enlist":
+        level, frame = level + 1, frame.f_back
+    warnings.warn(notice(former, now), DeprecationWarning, stacklevel=level + 1)
+
+
 @functools.lru_cache(maxsize=100)
-def say(former: str, now: str) -> None:
-    """Say once that something is spelt otherwise now."""
-    LOGGER.warning("%s is spelt %s now; the old spelling still works.", former, now)
+def log(former: str, now: str) -> None:
+    """Note once that a configuration uses a former spelling: users of the command line see no Python warnings."""
+    LOGGER.warning(notice(former, now))
 
 
 def former_names(module: str) -> Callable[[str], Any]:
-    """What a module of `FORMER_NAMES` has as `__getattr__`.
+    """The `__getattr__` of a module of `FORMER_NAMES`.
 
     >>> import enlist
-    >>> enlist.Told is enlist.Observation
+    >>> with warnings.catch_warnings(record=True, action="always") as given:
+    ...     enlist.Told is enlist.Observation
     True
+    >>> print(given[0].message)
+    enlist.Told is deprecated and will be removed in Enlist 0.4; use enlist.Observation instead.
     >>> enlist.Tolled
     Traceback (most recent call last):
     ...
@@ -108,7 +134,7 @@ def former_names(module: str) -> Callable[[str], Any]:
     def found(name: str) -> Any:
         if name not in names:
             raise AttributeError(f"module '{module}' has no attribute '{name}'")
-        say(f"{module}.{name}", f"{module}.{names[name]}")
+        warn(f"{module}.{name}", f"{module}.{names[name]}")
         return getattr(sys.modules[module], names[name])
 
     return found

@@ -26,7 +26,7 @@ LEGEND: Legend = (
     (("reached",), "reached: share of runs that got there"),
     (("accuracy",), "accuracy: final accuracy minus random's, in points, mean over rungs, and on the worst rung"),
     (("worst tenth",), "worst tenth: accuracy of the worst tenth of the clients on samples of their own"),
-    (("wasted",), "wasted: share of those asked whose update was never merged"),
+    (("wasted",), "wasted: share of selected clients whose update was never merged"),
 )
 DISPENSABLE = ("server ms", "wasted", "rungs", "in rounds", "worst tenth", "reached", "at worst")
 """Columns that a narrow terminal leaves out, the first ones first; the report has them all."""

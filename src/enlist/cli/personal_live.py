@@ -52,7 +52,7 @@ class PersonalBar:
             self.run.stopping = wanted
 
     def companions(self, target: str, stage: str) -> Sequence[PersonalCallback]:
-        """What goes along with a stage."""
+        """The callbacks of a stage."""
         return (Stage(self, target, stage),)
 
     def show(self, target: str, stage: str, row: PersonalRow, run: Personalisation) -> None:

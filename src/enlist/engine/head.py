@@ -7,12 +7,42 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 
-from enlist.errors import EnlistError
+from enlist.errors import EnlistError, InputError
 
 PATIENCE = 25.0
 """Seconds that a head may be silent; after a minute Ray ends the driver's process without a word of ours."""
 ANSWER = 3.0
 """Seconds to wait for an answer."""
+
+
+def refuse_bad_address(address: str) -> None:
+    """Refuse an address that is none, or at which nobody listens; Ray itself takes a minute to notice.
+
+    Words such as "auto" and "local", which Ray understands as well, pass.
+
+    >>> refuse_bad_address("auto")
+    >>> refuse_bad_address("ray://head")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: the address of the Ray cluster is 'ray://head'; it must have a host and a port, as in ...
+    >>> refuse_bad_address("127.0.0.1:1")
+    Traceback (most recent call last):
+    ...
+    enlist.errors.InputError: nothing answers at 127.0.0.1:1; start a Ray cluster there with `ray start --head`, or ...
+    """
+    if ":" not in address:
+        return
+    host, _, port = address.removeprefix("ray://").rpartition(":")
+    if not host or not port.isdecimal() or not 0 < int(port) < 2**16 or "/" in host:
+        raise InputError(
+            f"the address of the Ray cluster is {address!r}; it must have a host and a port, as in ray://head:10001 "
+            "for a client of the cluster, or head:6379 on a node of it."
+        )
+    if not Head(address).answers():
+        raise InputError(
+            f"nothing answers at {address}; start a Ray cluster there with `ray start --head`, or name another one in "
+            "RAY_ADDRESS or with --engine ray://host:10001."
+        )
 
 
 class Head:

@@ -17,12 +17,13 @@ import math
 import os
 import pickle
 import time
+import warnings
 from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
 from typing import Any
 
 from enlist._internal import checks
 from enlist._internal.sending import packed
-from enlist.engine.head import Head
+from enlist.engine.head import Head, refuse_bad_address
 from enlist.engine.interface import REPLACED, Actor, Engine, Progress, Result, Share, Task, Work
 from enlist.engine.remote import Host, ProgressBuffer, perform, versions
 from enlist.errors import EnlistError, InputError, MissingExtraError
@@ -67,8 +68,10 @@ class RayEngine(Engine):
         gpus: float = 0.0,
         working_dir: str | os.PathLike[str] | None = None,
     ) -> None:
-        if importlib.util.find_spec("ray") is None:
-            raise MissingExtraError("--engine ray", "ray")
+        given = address or os.environ.get("RAY_ADDRESS") or ""
+        needed = ("ray", "grpc") if given.startswith("ray://") else ("ray",)
+        if any(importlib.util.find_spec(name) is None for name in needed):
+            raise MissingExtraError(f"--engine {given if len(needed) > 1 else 'ray'}", "ray")
         self.jobs = checks.whole("jobs", jobs, minimum=0)
         self.cpus, self.gpus = float(cpus), float(gpus)
         if not (self.cpus >= 0 and self.gpus >= 0 and self.cpus + self.gpus > 0):
@@ -85,30 +88,48 @@ class RayEngine(Engine):
                 f"working_dir is {os.fspath(working_dir)!r}, but Ray is connected already; give it to Ray: "
                 "ray.init(runtime_env={'working_dir': ...})."
             )
-        self.head = Head(self._where(address or os.environ.get("RAY_ADDRESS")))
+        self.head = Head(self._where(given))
         try:
             self._check_nodes()
         except BaseException:
             self.close()
             raise
 
-    def _where(self, address: str | None) -> str | None:
+    def _where(self, address: str) -> str | None:
         """Where the head takes connections; a client sees only its own door, which is known if we opened it."""
         if not self.ray.util.client.ray.is_connected():
             return str(self.ray.get_runtime_context().gcs_address)
-        return address if self._connected else None
+        return address if self._connected and address else None
 
     def _connect(self, address: str | None, environment: dict[str, str]) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         # What Ray wants to do in a later release; it warns as long as nobody has chosen.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+        given = address or os.environ.get("RAY_ADDRESS") or "(none)"
+        refuse_bad_address(given)
         try:
-            self.ray.init(address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment or None)
+            with warnings.catch_warnings():  # what it warns of is said below, in one sentence
+                warnings.filterwarnings("ignore", message="Ray Client connection timed out")
+                self.ray.init(
+                    address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment or None
+                )
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            given = address or os.environ.get("RAY_ADDRESS", "(none)")
+            if "Starting Ray client server failed" in str(error):  # gRPC's handlers of fork now and then end it there
+                advice = (
+                    "its head answers, but could not start a process for this client. Type the command again; if it "
+                    "happens often, start the head with GRPC_ENABLE_FORK_SUPPORT=false."
+                )
+            elif given.startswith("ray://"):
+                advice = (
+                    "the port must be that of `ray start --head --ray-client-server-port`, 10001 unless given. On a "
+                    "node of the cluster use --engine ray, with RAY_ADDRESS=host:6379."
+                )
+            else:
+                advice = (
+                    "start one with `ray start --head`, and name it in RAY_ADDRESS or with --engine ray://host:10001."
+                )
             raise InputError(
-                f"there is no Ray cluster at {given} that can be used ({_brief(error)}); start one with `ray "
-                "start --head`, and name it in RAY_ADDRESS or with --engine ray://host:10001."
+                f"there is no Ray cluster at {given} that can be used ({_brief(error)}); {advice}"
             ) from None
 
     def _check_nodes(self) -> None:

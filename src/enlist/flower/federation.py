@@ -32,7 +32,7 @@ class FlowerFederation:
     """Drives the selector: enrols nodes as clients, asks, and tells what came of it.
 
     quantile     claims are cut to what other clients claim, see `trust`; None believes them
-    most_often   nobody is asked more than so many times an even share, see `trust`; None sets no limit
+    most_often   no client gets more than this many times an even share, see `trust`; None sets no limit
     events       (kind, node, text) of what should be known, until somebody takes them
 
     >>> federation = FlowerFederation(SelectorSource.of("bsfl", None, None, seed=1))
@@ -362,7 +362,7 @@ class FlowerFederation:
         self.nodes = NodeTable.restored(own)
         self.claims = Claims.create(len(self.nodes.order))
         saved = {name.removeprefix("claims/"): value for name, value in arrays.items()}
-        self.claims.restore(dict(self.claims.leaves()) | saved)  # a claim that an older version did not know is unknown
+        self.claims.restore({**dict(self.claims.leaves()), **saved})  # what an older version did not know is unknown
         self.recent, self.asked = (
             np.split(arrays[name], np.cumsum(header[name])[:-1]) if header[name] else [] for name in ("recent", "asked")
         )

@@ -47,11 +47,7 @@ LOGGER.addFilter(CleanLines())
 
 
 class NoNodesError(EnlistError, RuntimeError):
-    """Nobody could be asked for as long as the server was told to wait.
-
-    >>> issubclass(NoNodesError, EnlistError)
-    True
-    """
+    """No node was available for as long as the server was told to wait."""
 
 
 class Clock(Protocol):

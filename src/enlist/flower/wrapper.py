@@ -75,7 +75,7 @@ def with_selector(
     deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
                 seconds); without one, the `timeout` of `start`, which it never exceeds
     over_commit
-                ask so many times k nodes, and stop at k replies
+                send requests to this many times k nodes, and stop at k replies
     late        what is done with replies that come after their round: "drop"; "learn": the selector learns from
                 them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd" if not given, "adasgd",
                 "polynomial", "refl", or a function of the rounds they are late)
@@ -92,8 +92,8 @@ def with_selector(
                 the selector needs to know more of them, or if one of them may be a client that is known already
     keys        the app's own keys in the MetricRecord for what Enlist looks for, as {"loss_rms": "train_loss"}
     clip        claims are cut at this quantile of what other clients claim; None believes everything that can be true
-    most_often  nobody is asked more than so many times an even share of the requests of the last 20 rounds, whatever it
-                claims; None sets no limit
+    most_often  no client gets more than this many times an even share of the requests of the last 20 rounds,
+                whatever it claims; None sets no limit
     folder      where tables and checkpoints are written; a run that is there already is continued. It lies outside the
                 app's own folder, which Flower sends to every node
     resume      True insists that `folder` holds a run, False that it does not
@@ -137,7 +137,7 @@ def with_selector(
             raise InputError(
                 f"over_commit is {over_commit} and overcommit, its former spelling, {overcommit}; give one."
             )
-        aliases.say("overcommit=", "over_commit=")
+        aliases.warn("overcommit=", "over_commit=")
         over_commit = overcommit
     terms = Terms(
         k=k,

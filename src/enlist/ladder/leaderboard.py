@@ -115,7 +115,7 @@ class Leaderboard:
         speed_up_rounds  the same of rounds
         reached          with how many of its `seeds` the method reached the target
         final            final accuracy, mean over seeds; `final_difference` is minus that of random, paired by seed
-        wasted           share of those asked whose update was never merged
+        wasted           share of selected clients whose update was never merged
         worst_tenth      accuracy of the worst tenth of the clients; NaN if it was not measured
         server_ms        processor time of the selector per round
         """

@@ -19,10 +19,11 @@ WHAT = """The ladder compares methods of client selection: which clients should 
 learning? One federation flatters one method, so there are {rungs}, its rungs, and they stay as they are. On
 each, every method trains the same model with the same populations, devices and luck, and we ask how much virtual time
 it takes to become as accurate as random selection becomes in the end. A speed-up of 2 is half the time of random."""
-SEEDS = """This is version {version} of rungs and seeds. The seeds here, {seeds}, are {kind}. Seeds {development} are
-there to develop and tune with, seeds {published} for publication: nothing is tuned on them."""
+SEEDS = """This is version {version} of rungs and seeds. The seeds here are {seeds}. Seeds {development} are for
+development and tuning, seeds {published} for publication: nothing is tuned on them, and a version of a method runs on
+them once."""
 RUN = """`enlist ladder` runs it. Results of many methods come with the package, so only what you name is run, and
-random, by which everybody is measured; the others stand beside it, marked.
+random, the baseline; the known results are shown beside them, marked.
 
 ```
 pip install "enlist[sim]"
@@ -32,7 +33,7 @@ enlist ladder --selectors mine:LossPerSecond --published the same seeds as here,
 enlist ladder --selectors all --alone                    everybody, from scratch: takes an hour or more
 ```
 
-A selector of one's own is a class with two methods, here in `mine.py`:
+A selector of your own is a class with two methods, here in `mine.py`:
 
 ```python
 from dataclasses import dataclass
@@ -41,7 +42,7 @@ import enlist
 
 @dataclass
 class Seen(enlist.State):
-    worth: np.ndarray = enlist.column(1e9)                        # who was never asked comes first
+    worth: np.ndarray = enlist.column(1e9)                        # clients that were never selected come first
 
 class LossPerSecond(enlist.Selector):
     State = Seen
@@ -55,7 +56,7 @@ class LossPerSecond(enlist.Selector):
         self.state.worth[told.clients] = np.nan_to_num(worth)     # NaN where a client was lost
 ```
 
-[write-a-selector.md](write-a-selector.md) goes on from there, and [simulation.md](simulation.md#the-ladder) has every
+[write-a-selector.md](write-a-selector.md) continues from there, and [simulation.md](simulation.md#the-ladder) has every
 option. To bring a selector into this table, run it on the published seeds, merge its folder with
 `python -m benchmarks.ladder FOLDER`, which also writes this page, and open a pull request."""
 BUDGET = """The budget of a rung is virtual time and rounds. If a run that never gets to the target counted with its own
@@ -129,11 +130,10 @@ def fewer(board: Leaderboard) -> str:
 
 
 def _seeds(board: Leaderboard) -> str:
-    kind = "for publication" if board.published else "for development"
     development, published = (f"{seeds[0]} to {seeds[-1]}" for seeds in (DEVELOPMENT, PUBLISHED))
     found = sorted({row["seed"] for row in board.results})
     seeds = f"{found[0]} to {found[-1]}" if len(found) > 1 else str(found[0])
-    return SEEDS.format(version=VERSION, seeds=seeds, kind=kind, development=development, published=published)
+    return SEEDS.format(version=VERSION, seeds=seeds, development=development, published=published)
 
 
 def _apart(board: Leaderboard) -> str:

@@ -20,8 +20,8 @@ RULES = (
 )
 COLUMNS = (
     "'Reached' is the share of runs that got to the target; 'accuracy' the final accuracy minus that of random, in "
-    "points, on average over rungs, and 'at worst' on its worst rung; 'wasted' the share of those asked whose update "
-    "was never merged; 'server ms' the processor time of the selector per round."
+    "points, on average over rungs, and 'at worst' on its worst rung; 'wasted' the share of selected clients whose "
+    "update was never merged; 'server ms' the processor time of the selector per round."
 )
 
 HEAT = "Blue is faster than random, red slower."

@@ -42,7 +42,7 @@ reached       1 if it was
 seconds       virtual time until then; the budget if it never was
 rounds        rounds until then
 final         mean of the last three evaluations
-wasted        share of those asked whose update was never merged
+wasted        share of selected clients whose update was never merged
 worst_tenth   accuracy of the worst tenth of the clients, if it was measured
 server_ms     processor time of the selector per round, in milliseconds
 """

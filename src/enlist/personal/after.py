@@ -40,7 +40,7 @@ from enlist.runs.folder import RunFolder
 from enlist.simulation.callbacks import Result
 
 Companions = Callable[[str], Sequence[PersonalCallback]]
-"""What goes along with each stage, by its name."""
+"""Callbacks of each stage, by its name."""
 
 
 BASELINES = {"local": "alone", "fedavg": "all"}

@@ -53,7 +53,7 @@ class Personalisation:
     """One run of a configuration.
 
     workers      take the place of those that the configuration describes: many runs may share them
-    callbacks    what goes along: progress, run folder
+    callbacks    observers, such as progress and the run folder
     model        the model to begin with instead of the initial one; there is no pre-training then
     priors       what earlier runs, of this target or others, have learned: arms and estimates of their rewards
 
@@ -359,7 +359,7 @@ class Personalisation:
 
 
 PersonalCallback = Callback[Personalisation, PersonalRecord]
-"""What goes along with a personalisation."""
+"""Observers of a personalisation."""
 
 
 def as_arrays(tensors: Mapping[str, Tensor]) -> dict[str, Any]:

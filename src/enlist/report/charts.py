@@ -7,7 +7,7 @@ import contextvars
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import altair as alt
 import vl_convert
@@ -20,55 +20,85 @@ Row = Mapping[str, Any]
 PALETTE = ("#0b6e99", "#e07a1f", "#5b2a86", "#2fb574", "#7b3f00", "#b8336a", "#5a9ee1", "#b5a642")
 """Colours that also people with any kind of colour blindness can tell apart; a test measures how well."""
 NEUTRAL = {"random": "#8d99ae", "genie": "#2b2d42"}
+DARK = dict(
+    zip(
+        (*PALETTE, *NEUTRAL.values()),
+        ("#2f91c6", "#db831a", "#946ee8", "#48d08b", "#a8693b", "#d14e85", "#a0cffd", "#ddd36c", "#8d9cb0", "#e8ebef"),
+        strict=True,
+    )
+)
+"""The same colours on a dark page, by those on a light one; the test measures these too."""
+DASHES = ([1, 0], [7, 3], [2, 2])
+"""Lines of methods beyond the palette's colours: the same colours again, dashed, and then dotted."""
 
 
-_KNOWN: contextvars.ContextVar[Mapping[str, str]] = contextvars.ContextVar("_KNOWN")
+class Look(NamedTuple):
+    """How a method looks in all charts: its colour, and which of `DASHES` its lines have.
+
+    >>> Look.of(0), Look.of(8), Look.of(24) == Look.of(0)
+    (Look(colour='#0b6e99', dash=0), Look(colour='#0b6e99', dash=1), True)
+    """
+
+    colour: str
+    dash: int = 0
+
+    @classmethod
+    def of(cls, number: int) -> Look:
+        """The look of the method with this number; there are 24 before they repeat."""
+        return cls(PALETTE[number % len(PALETTE)], number // len(PALETTE) % len(DASHES))
+
+
+_KNOWN: contextvars.ContextVar[Mapping[str, Look]] = contextvars.ContextVar("_KNOWN")
 
 
 @contextlib.contextmanager
-def coloured(known: Mapping[str, str]) -> Iterator[None]:
-    """In charts that are made meanwhile, these methods have these colours: one colour per method over many pages.
+def coloured(known: Mapping[str, Look]) -> Iterator[None]:
+    """In charts that are made meanwhile, these methods look so: one look per method over many pages.
 
-    >>> with coloured({"oort": "#123456"}):
+    >>> with coloured({"oort": Look("#123456")}):
     ...     colours(["bsfl", "oort"]).range
     ['#0b6e99', '#123456']
     """
-    token = _KNOWN.set(known)
+    token = _KNOWN.set({**_KNOWN.get({}), **known})
     try:
         yield
     finally:
         _KNOWN.reset(token)
 
 
+def looks(names: Sequence[str]) -> list[Look]:
+    """One look per method: random is always grey and the genie always dark, so the eye finds them.
+
+    >>> looks(["bsfl", "random"])
+    [Look(colour='#0b6e99', dash=0), Look(colour='#8d99ae', dash=0)]
+    """
+    known = {**{name: Look(colour) for name, colour in NEUTRAL.items()}, **_KNOWN.get({})}
+    taken = {known[name] for name in names if name in known}
+    every = [Look.of(number) for number in range(len(PALETTE) * len(DASHES))]
+    free = itertools.cycle([look for look in every if look not in taken] or every)
+    return [known.get(name) or next(free) for name in names]
+
+
 def colours(names: Sequence[str]) -> alt.Scale:
-    """One colour per selector: random is always grey and the genie always dark, so the eye finds them.
+    """The colours of methods.
 
     >>> colours(["bsfl", "random"]).range
     ['#0b6e99', '#8d99ae']
     """
-    known = {**NEUTRAL, **_KNOWN.get({})}
-    taken = {known[name] for name in names if name in known}
-    free = itertools.cycle([colour for colour in PALETTE if colour not in taken] or PALETTE)
-    return alt.Scale(domain=list(names), range=[known.get(name) or next(free) for name in names])
+    return alt.Scale(domain=list(names), range=[look.colour for look in looks(names)])
 
 
-def many_colours() -> list[str]:
-    """The palette, then its colours lighter and darker: for pages that show more methods than it has colours.
+def dashes(names: Sequence[str], legend: Any = alt.Undefined) -> dict[str, alt.StrokeDash]:
+    """Channels of a chart's lines by `selector`, where colours alone do not tell these methods apart; else none.
 
-    >>> found = many_colours()
-    >>> len(found), len(set(found)), found[:2] == list(PALETTE[:2])
-    (24, 24, True)
+    >>> dashes(["bsfl", "random"]), dashes([f"m{number}" for number in range(9)])["strokeDash"]["scale"]["range"][7:]
+    ({}, [[1, 0], [7, 3]])
     """
-    return [
-        *PALETTE,
-        *(_mixed(colour, 255, 0.42) for colour in PALETTE),
-        *(_mixed(colour, 0, 0.4) for colour in PALETTE),
-    ]
-
-
-def _mixed(colour: str, other: int, share: float) -> str:
-    parts = [int(colour[place : place + 2], 16) for place in (1, 3, 5)]
-    return "#" + "".join(f"{round((1 - share) * part + share * other):02x}" for part in parts)
+    found = [look.dash for look in looks(names)]
+    if not any(found):
+        return {}
+    scale = alt.Scale(domain=list(names), range=[DASHES[dash] for dash in found])
+    return {"strokeDash": alt.StrokeDash("selector:N", scale=scale, sort=list(names), legend=legend, title=None)}
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:

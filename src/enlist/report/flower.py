@@ -101,7 +101,7 @@ def shadow_chart(rows: Sequence[Row], title: str) -> alt.Chart:
     """Bars side by side: who gets the requests, under Flower's sampling and under the selector.
 
     >>> rows = [{"who": who, "fifth": "second", "share": 0.2} for who in (FLOWER, "oort")]
-    >>> type(shadow_chart(rows, "Who is asked")).__name__
+    >>> type(shadow_chart(rows, "Who is selected")).__name__
     'Chart'
     """
     names = list(dict.fromkeys(row["who"] for row in rows))
@@ -136,7 +136,9 @@ def shadow_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
     for place, (run, table) in enumerate(tables):
         charts: dict[str, alt.TopLevelMixin] = {}
         if rows := shadow_fifths(run, table):
-            charts[f"shadow-{place_name(place, run.selector)}"] = shadow_chart(rows, "Who is asked, and who would be")
+            charts[f"shadow-{place_name(place, run.selector)}"] = shadow_chart(
+                rows, "Who is selected, and who would be"
+            )
         text = shadow_sentence(table, run.selector, float(np.nanmean(run.rounds["available"])))
         note = "The selector was told what came of Flower's choices, and recorded what it would have chosen itself."
         found.append((Section(f"{run.selector} in the shadow", text, charts=list(charts.values()), note=note), charts))

@@ -10,7 +10,7 @@ import altair as alt
 
 from enlist.report.charts import Row
 from enlist.report.kit import REFERENCE, TARGET, band_layers, cut, interval_layers, legend_choice
-from enlist.report.training import axis_format, curve_rows, domain_of, selector_colour
+from enlist.report.training import axis_format, curve_rows, domain_of, selector_lines
 from enlist.runs.groups import Group
 from enlist.runs.printing import short_names, time_unit, titled, written
 from enlist.runs.scores import measure
@@ -25,7 +25,7 @@ WIDTHS = {1: 430, 2: 400, 3: 270, 4: 200}
 """Panels in a row -> width of one."""
 HEIGHT = 180
 APART = 4.0
-"""If the longest group lasts so many times as long as the shortest, each panel has a time axis of its own."""
+"""If the longest group lasts this many times as long as the shortest, each panel has a time axis of its own."""
 
 
 def measured(rows: Sequence[Row]) -> str:
@@ -106,7 +106,7 @@ def group_curves(
             scale=alt.Scale(nice=False, domainMin=0),
             axis=alt.Axis(grid=False, tickCount=5),
         ),
-        color=selector_colour(shown),
+        **selector_lines(shown),
     )
     scale = alt.Scale(zero=False, nice=False, domain=domain)
     y = alt.Y("mean:Q", title=f"test {by}", scale=scale, axis=alt.Axis(format=axis_format(by), tickCount=4))
@@ -173,7 +173,7 @@ def trend_chart(groups: Sequence[Group], rows: Sequence[Row], score: str, title:
         scale=alt.Scale(paddingInner=0.35, paddingOuter=0.25),
     )
     offset = alt.XOffset("selector:N", sort=shown)
-    base = alt.Chart().encode(x=x, xOffset=offset, color=selector_colour(shown))
+    base = alt.Chart().encode(x=x, xOffset=offset, **selector_lines(shown))
     tooltip = ["selector:N", "place:N", *(alt.Tooltip(f"{name}:Q", format=".3g") for name in ("mean", "low", "high"))]
     shapes = alt.Scale(domain=["", ">=", "<="], range=["circle", "triangle-up", "triangle-down"])
     y = alt.Y("mean:Q", title=_score_name(score, by), scale=scale, axis=axis)

@@ -15,7 +15,7 @@ import numpy as np
 
 from enlist._internal.statistics import Summary
 from enlist._internal.typing import IntArray
-from enlist.report.charts import Row
+from enlist.report.charts import Row, dashes
 
 Channel = TypeVar("Channel", alt.X, alt.Y, alt.X | alt.Y)
 
@@ -150,7 +150,8 @@ def band_chart(
     """
     field = str(colour.shorthand).partition(":")[0]
     choice, crowded = legend_choice(field), len({row[field] for row in rows}) > CROWD
-    base = alt.Chart(alt.InlineData(values=list(rows))).encode(x=x, color=colour)
+    lines = dashes(list(dict.fromkeys(row[field] for row in rows)), colour["legend"]) if field == "selector" else {}
+    base = alt.Chart(alt.InlineData(values=list(rows))).encode(x=x, color=colour, **lines)
     layers = band_layers(base, y, tooltip, choice, any(row["high"] > row["low"] for row in rows), crowded, **line)
     layered: alt.LayerChart = (
         alt.LayerChart(layer=[*layers, *over]).add_params(choice).properties(title=title, width=width, height=height)

@@ -12,7 +12,7 @@ import numpy as np
 from enlist._internal import checks
 from enlist.report.charts import Row
 from enlist.report.kit import HEIGHT, WIDTH
-from enlist.report.training import names_of, selector_colour
+from enlist.report.training import names_of, selector_lines
 from enlist.runs.scores import OUTCOMES, requests, times_completed
 from enlist.runs.tables import RunTables
 
@@ -90,11 +90,22 @@ def _range(name: str, count: int, bins: int) -> str:
     return f"{low} == {high} ? {low} : {low} + ' – ' + {high}"
 
 
+def _lines(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """The cells of each client of a selector in one row, as lists: a fifth of the bytes."""
+    found: dict[tuple[str, int], dict[str, Any]] = {}
+    for row in rows:
+        key = (row["selector"], row["client"])
+        line = found.setdefault(key, {"selector": key[0], "client": key[1], "round": [], "share": []})
+        line["round"].append(row["round"])
+        line["share"].append(row["share"])
+    return list(found.values())
+
+
 def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most: float | None = None) -> alt.FacetChart:
     """A heat map of client x round for each selector, all on one scale of colours from 0 to `most`, or to the largest.
 
     >>> from enlist.runs.example import example_run
-    >>> type(selection_chart(selection_rows([example_run()]), "Who was asked")).__name__
+    >>> type(selection_chart(selection_rows([example_run()]), "Who was selected")).__name__
     'FacetChart'
     """
     _, first, last = ORDERS[checks.one_of("order", order, tuple(ORDERS))]
@@ -104,10 +115,11 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
     step = next(step for step in _steps() if rounds / step <= 6)
     columns = min(len(names), 3)
     width, height = (272, 230) if columns > 1 else (352, 256)
-    cells = [{name: row[name] for name in ("selector", "client", "round", "share")} for row in rows]
+    cells = _lines(rows)
     most = most or max(row["share"] for row in rows) or 1.0
     heat = (
         alt.Chart(alt.InlineData(values=cells))
+        .transform_flatten(["round", "share"])
         .transform_calculate(
             right="datum.round + 1",
             bottom="datum.client + 1",
@@ -144,13 +156,13 @@ def selection_chart(rows: Sequence[Row], title: str, order: str = "speed", most:
             color=alt.Color(
                 "share:Q",
                 scale=alt.Scale(range=list(HEAT), domain=[0, most], type="sqrt"),
-                legend=alt.Legend(title=["asked in", "so many", "of the rounds"], format="~%", gradientLength=150),
+                legend=alt.Legend(title=["selected in", "this share", "of rounds"], format="~%", gradientLength=150),
             ),
             tooltip=[
                 "selector:N",
                 alt.Tooltip("clients:N", title=f"clients ({first} first)"),
                 "rounds:N",
-                alt.Tooltip("share:Q", title="asked in", format=".1%"),
+                alt.Tooltip("share:Q", title="selected in", format=".1%"),
             ],
         )
         .properties(width=across * max(width // across, 1), height=down * max(height // down, 1))
@@ -167,7 +179,7 @@ def _steps() -> Iterator[int]:
 
 
 def outcome_rows(runs: Sequence[RunTables]) -> list[dict[str, Any]]:
-    """What became of those who were asked: shares per selector, over all its rounds and seeds.
+    """Outcomes of selected clients: shares per selector, over all its rounds and seeds.
 
     >>> from enlist.runs.example import example_run
     >>> [(row["outcome"], row["share"]) for row in outcome_rows([example_run()])]
@@ -204,7 +216,7 @@ def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
     bars = base.mark_bar(height=26, stroke="white", strokeWidth=1).encode(
         x=alt.X(
             "from:Q",
-            title="share of those who were asked",
+            title="share of selected clients",
             scale=scale,
             axis=alt.Axis(format="%", grid=False, values=FIFTHS),
         ),
@@ -218,7 +230,7 @@ def outcome_chart(rows: Sequence[Row], title: str) -> alt.LayerChart:
             "selector:N",
             "outcome:N",
             alt.Tooltip("share:Q", format=".1%"),
-            alt.Tooltip("count:Q", title="clients asked", format=",.0f"),
+            alt.Tooltip("count:Q", title="clients selected", format=",.0f"),
         ],
     )
     written = (
@@ -308,5 +320,5 @@ def _ranked(rows: Sequence[Row], along: str) -> alt.Chart:
         x=alt.X(
             "rank:Q", title=along, scale=alt.Scale(nice=False), axis=alt.Axis(format="%", grid=False, values=FIFTHS)
         ),
-        color=selector_colour(names),
+        **selector_lines(names),
     )

@@ -102,7 +102,7 @@ def reason_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
             charts[f"reasons-{len(charts) + 1}"] = term_chart(rows, f"Terms of {name}")
     found: list[tuple[Section, dict[str, alt.TopLevelMixin]]] = []
     if charts:
-        text = "The terms by which clients were chosen, each the mean over those who were asked in a round"
+        text = "The terms by which clients were chosen, each the mean over those selected in a round"
         text += ", and over seeds." if len({run.seed for run in runs}) > 1 else "."
         note = "The command enlist why prints those of one round, client by client, with a sentence."
         found.append((Section("Why they were selected", text, charts=list(charts.values()), note=note), charts))
@@ -120,7 +120,7 @@ def _clients(runs: Sequence[RunTables]) -> Section:
     rows += [[_cell(name, table[name][row]) for name in table] for row in shown.tolist()]
     text = "Click a heading to sort by it."
     if len(order) > len(shown):
-        text = f"The {len(shown)} of {len(order):,} clients that were asked most often. {text}"
+        text = f"The {len(shown)} of {len(order):,} clients that were selected most often. {text}"
     note = "Means are over a client's updates."
     if "reward" in table:
         note += " The reward is what the selector expected of a client when it was last chosen for it."

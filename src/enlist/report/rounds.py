@@ -18,7 +18,7 @@ from enlist.runs.tables import RunTables
 
 POINTS = 240
 BARS = 100
-EVERYBODY, ENOUGH, DEADLINE, NOBODY = "everybody replied", "enough replied", "the deadline", "nobody was asked"
+EVERYBODY, ENOUGH, DEADLINE, NOBODY = "everybody replied", "enough replied", "the deadline", "nobody was selected"
 STEP = "enough updates for a step"
 ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae", STEP: "#6b5ca5"}
 SHAPES = {EVERYBODY: "circle", ENOUGH: "square", DEADLINE: "triangle-up", NOBODY: "cross", STEP: "diamond"}
@@ -133,7 +133,7 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
         .encode(
             x=alt.X("left:Q", title="round", scale=alt.Scale(nice=False), axis=_round_axis()),
             x2="right:Q",
-            y=alt.Y("from:Q", title="clients asked", scale=alt.Scale(nice=True), axis=_up(1)),
+            y=alt.Y("from:Q", title="clients selected", scale=alt.Scale(nice=True), axis=_up(1)),
             y2="to:Q",
             color=alt.Color(
                 "outcome:N",

@@ -209,20 +209,20 @@ def _selected(runs: Sequence[RunTables]) -> tuple[Section, Charts]:
         maps["size"] = selection_rows(runs, "size")
     most = max(row["share"] for rows in maps.values() for row in rows)
     charts: Charts = {
-        f"selected-by-{order}": selection_chart(rows, f"Who was asked, by {ORDER_NAMES[order]}", order, most)
+        f"selected-by-{order}": selection_chart(rows, f"Who was selected, by {ORDER_NAMES[order]}", order, most)
         for order, rows in maps.items()
     }
     even = evenness_rows(runs)
     charts["updates"] = activity_chart(even, "Updates per client")
     charts["evenness"] = lorenz_chart(even, "How evenly clients took part")
     text = " ".join(part for part in (sentences.preference(runs), sentences.evenness(runs)) if part)
-    note = "A cell is the share of rounds in which its clients were asked"
+    note = "A cell is the share of rounds in which its clients were selected"
     note += ", on average over seeds." if len({run.seed for run in runs}) > 1 else "."
     return Section("Who was selected", text, charts=list(charts.values()), note=note), charts
 
 
 def _outcomes(runs: Sequence[RunTables], rows: Sequence[Row]) -> tuple[Section, Charts]:
-    charts: Charts = {"outcomes": outcome_chart(outcome_rows(runs), "What became of those who were asked")}
+    charts: Charts = {"outcomes": outcome_chart(outcome_rows(runs), "Outcomes of selected clients")}
     return Section("Outcomes", sentences.outcomes(rows), charts=list(charts.values())), charts
 
 

@@ -21,7 +21,7 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
 
     >>> from enlist.runs.example import example_run
     >>> size([example_run(name, seed) for name in ("oort", "random") for seed in range(3)])
-    '2 selectors, 3 seeds each: 12 clients, 4 of them asked in a round, 8 rounds.'
+    '2 selectors, 3 seeds each: 12 clients, 4 of them selected in a round, 8 rounds.'
     """
     names = list(dict.fromkeys(run.selector for run in runs))
     seeds = [len([run for run in runs if run.selector == name]) for name in names]
@@ -40,7 +40,7 @@ def size(runs: Sequence[RunTables], groups: int = 1) -> str:
     length = f"{_between(rounds)} {'round' if max(rounds) == 1 else 'rounds'}"
     if max(run.count for run in runs) == 1:
         return f"{who}: 1 client, {length}."
-    return f"{who}: {clients} clients, {asked} of them asked in a round, {length}."
+    return f"{who}: {clients} clients, {asked} of them selected in a round, {length}."
 
 
 def sweep(rows: Sequence[Row], keys: Sequence[str]) -> str:
@@ -196,12 +196,12 @@ def outcomes(rows: Sequence[Row]) -> str:
     """How many of those who were asked delivered in time.
 
     >>> outcomes([{"selector": "oort", "completed": 0.9, "arrived": 0.0}])
-    'Of those who were asked, 90 % delivered in time.'
+    'Of the selected clients, 90 % delivered in time.'
     """
     known = [row for row in rows if math.isfinite(row["completed"])]
     if not known:
         return ""
-    text = f"Of those who were asked, {_under({row['selector']: percent(row['completed']) for row in known})}."
+    text = f"Of the selected clients, {_under({row['selector']: percent(row['completed']) for row in known})}."
     text = text.replace(" %", " % delivered in time", 1)
     merged = {row["selector"]: f"{row['arrived']:,.3g}" for row in known if row["arrived"] > 0}
     return text + (f" Late updates that were merged afterwards: {_under(merged)}." if merged else "")

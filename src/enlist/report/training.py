@@ -9,7 +9,7 @@ from typing import Any
 import altair as alt
 import numpy as np
 
-from enlist.report.charts import Row, colours
+from enlist.report.charts import Row, colours, dashes
 from enlist.report.kit import ANY, NUMBER, WIDTH, band_chart, domain, evenly, summarised, target_layers
 from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
@@ -34,8 +34,20 @@ def selector_colour(names: Sequence[str]) -> alt.Color:
     >>> selector_colour(["oort", "random"]).to_dict()["sort"]
     ['oort', 'random']
     """
-    above = alt.Legend(title=None, orient="top", symbolType="stroke", columns=5, labelLimit=120)
-    return alt.Color("selector:N", scale=colours(names), sort=list(names), legend=above)
+    return alt.Color("selector:N", scale=colours(names), sort=list(names), legend=_above())
+
+
+def _above() -> alt.Legend:
+    return alt.Legend(title=None, orient="top", symbolType="stroke", columns=5, labelLimit=120)
+
+
+def selector_lines(names: Sequence[str]) -> dict[str, Any]:
+    """Channels that tell lines of selectors apart: colour, and dashes where there are more of them than colours.
+
+    >>> list(selector_lines(["oort", "random"])), list(selector_lines([f"m{number}" for number in range(9)]))
+    (['color'], ['color', 'strokeDash'])
+    """
+    return {"color": selector_colour(names), **dashes(names, _above())}
 
 
 def curve_rows(

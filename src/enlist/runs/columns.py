@@ -27,7 +27,7 @@ class RoundRow(TypedDict, total=False):
     available: int
     """Clients online at the start, busy ones included."""
     selected: int
-    """Clients that were asked."""
+    """Clients that were selected."""
     completed: int
     """Of these, how many replied in time."""
     late: int

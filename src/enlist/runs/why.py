@@ -57,9 +57,9 @@ class ChoiceExplanation:
     round 5
       client  selected before    outcome  speed
            0                4  completed   9.38
-    Round 5: oort asked 4 of 9 available clients.
-    Client 0 was chosen because its speed was high: 9.38, the highest of the 4 chosen; it had been asked 4 times in the
-    4 rounds before, last in round 4.
+    Round 5: oort selected 4 of 9 available clients.
+    Client 0 was chosen because its speed was high: 9.38, the highest of the 4 chosen; it had been selected 4 times
+    in the 4 rounds before, last in round 4.
     """
 
     round: int
@@ -90,7 +90,7 @@ class ChoiceExplanation:
 
 
 def why(run: RunTables, round: int, client: int | str | None = None) -> ChoiceExplanation:
-    """Why clients were asked in a round; or why one of them was, or was not.
+    """Why clients were selected in a round; or why one of them was, or was not.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def why(run: RunTables, round: int, client: int | str | None = None) -> ChoiceEx
     >>> from enlist.runs.example import example_run
     >>> print(*why(example_run("oort"), 5, client=7).sentences[1:])
     Client 7 was not chosen: 9 of 12 clients were available, and who they were is not kept. If it was, it was not among
-    the 4 that oort preferred. It had been asked twice in the 4 rounds before, last in round 3.
+    the 4 that oort preferred. It had been selected twice in the 4 rounds before, last in round 3.
     >>> why(example_run("oort"), 9)
     Traceback (most recent call last):
     ...
@@ -172,7 +172,7 @@ class _Choice:
         cause = "evaluation.reasons is false" if off else "an earlier version wrote it, or they were switched off"
         raise InputError(
             f"{run.folder or run.name} keeps no reasons: {cause}. Run it again with them; participations.csv says who "
-            "was asked."
+            "was selected."
         )
 
     @property
@@ -202,7 +202,7 @@ class _Choice:
         """The round in a sentence."""
         asked, available = self.row["selected"], self.row["available"]
         who = "Flower's sampling" if self._watched else self.selector
-        line = f"Round {self.number}: {who} asked {asked:,} of {available:,} available clients"
+        line = f"Round {self.number}: {who} selected {asked:,} of {available:,} available clients"
         if self.run.asynchronous and asked > len(self.asked):
             more = asked - len(self.asked)
             line += f" ({more:,} {'is not shown: its' if more == 1 else 'are not shown: their'} outcome is not known)"
@@ -287,7 +287,7 @@ class _Choice:
             reason = f"all {count} clients were available, and it was not {how}"
         else:
             reason = f"{there} of {count} clients were available, and who they were is not kept"
-            reason += f". If it was, it was not {how}" if there > asked else "; all of these were asked"
+            reason += f". If it was, it was not {how}" if there > asked else "; all of these were selected"
         return f"{name} was not chosen: {reason}. {history}{self._behind(row)}"
 
     def _behind(self, row: int) -> str:
@@ -342,19 +342,19 @@ class _Choice:
         return f"{sure} still busy with round {since[-1]:g}, whose update came in round {later[-1]:g}"
 
     def history(self, row: int) -> str:
-        """How often a client had been asked before."""
+        """How often a client had been selected before."""
         rounds = self.number - 1
         count = int(self.before[row])
         if not rounds:
             return "it was the first round"
         if rounds == 1:
-            return f"it had {'' if count else 'not '}been asked in the round before"
+            return f"it had {'' if count else 'not '}been selected in the round before"
         span = f"in the {rounds} rounds before"
         if not count:
-            return f"it had never been asked {span}"
+            return f"it had never been selected {span}"
         often = {1: "once", 2: "twice"}.get(count, f"{count} times")
         last = int(self.earlier[1][self.earlier[0] == row].max())
-        return f"it had been asked {often} {span}, {'last ' if count > 1 else ''}in round {last}"
+        return f"it had been selected {often} {span}, {'last ' if count > 1 else ''}in round {last}"
 
     def name(self, row: int) -> str:
         """The client as a sentence calls it."""

@@ -111,7 +111,8 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
     g_i = |x_i|^beta sgn(x_i),  x_i = target_i - c_i/t   how far client i lags behind its share     (Eqs. 3, 4)
     target_i = k/n (iid), k d_i/sum d with d = num_examples * quality (size-quality), or by last local loss (loss)
 
-    Reference: BSFL, bandit scheduling for federated learning (equation numbers are the paper's).
+    Reference: Ben Ami, Cohen and Zhao, Client Selection for Generalization in Accelerated Federated Learning: A
+    Multi-Armed Bandit Approach, 2023 (equation numbers are the paper's).
     Needs latency, and num_examples for "size-quality". O(n log n) per round; 32 bytes of state per client.
 
     >>> import enlist
@@ -130,7 +131,7 @@ class BSFL(Selector[BSFLSettings, BSFLState]):
     """
 
     name = "bsfl"
-    reference = "BSFL"
+    reference = "Ben Ami et al. 2023 (BSFL)"
     presets = {"paper": {"bonus_scale": 1.0, "normalised": False, "capped": False, "alpha": 1.0, "beta": 1.0}}
     Settings = BSFLSettings
     with_ = WithSettings(BSFLSettings)

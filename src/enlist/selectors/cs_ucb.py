@@ -10,8 +10,9 @@ import numpy as np
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
 from enlist.bandits import MeanLatency, VirtualQueues, capped_shares, top_k, unseen_first
+from enlist.clients import Clients
 from enlist.contract import Choice, Observation, Request, Selector
-from enlist.errors import InputError
+from enlist.errors import InputError, MissingColumnError
 from enlist.methods import WithSettings
 from enlist.records import Selection
 from enlist.state import State, column, nested
@@ -190,11 +191,21 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
     with_ = WithSettings(CSUCBQSettings)
     State = CSUCBQState
 
+    @property
+    def needs(self) -> frozenset[str]:  # type: ignore[override]
+        by_size = frozenset({"clients.num_examples"}) if self.settings.fractions is None else frozenset()
+        return by_size | {"latency"}
+
+    def _check_population(self, clients: Clients) -> None:
+        if self.settings.fractions is None and clients.num_examples is None:
+            raise MissingColumnError(
+                "selector 'cs-ucb-q' needs clients.num_examples or fractions=[...], one per client."
+            )
+        super()._check_population(clients)
+
     def initial_state(self) -> CSUCBQState:
         state = super().initial_state()
         fractions = self.settings.fractions
-        if fractions is None and self.clients.num_examples is None:
-            raise InputError("selector 'cs-ucb-q' needs clients.num_examples or fractions=[...], one per client.")
         if fractions is not None:
             if len(fractions) > len(self.clients):
                 given = len(fractions)

@@ -57,8 +57,9 @@ class CUCSState(State):
 class CUCS(Selector[CUCSSettings, CUCSState]):
     """The k clients with the largest  theta.x + a |x|_{H^-1} + w n_i / max n:  FedSUV's validity, added to data volume.
 
-    Reference: Shi et al. 2023 (context and utility added up); the additive ablation of FedSUV, whose validity model it
-    shares. Needs clients.features and clients.num_examples. O(n d^2) per round; 8 (d+1) bytes per client.
+    Reference: Shi et al., Efficient Client Selection Based on Contextual Combinatorial Multi-Arm Bandits, IEEE TWC
+    2023; the additive ablation of FedSUV, whose validity model it shares.
+    Needs clients.features and clients.num_examples. O(n d^2) per round; 8 (d+1) bytes per client.
 
     >>> import enlist
     >>> clients = enlist.Clients(features=[[1.0], [2.0], [3.0]], num_examples=[10, 20, 30])

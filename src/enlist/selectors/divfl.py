@@ -43,7 +43,8 @@ class DivFL(Selector[DivFLSettings, Sketches]):
 
     Facility location: every client is stood for by the one in S whose update is nearest, and the distances bound how
     far the aggregate of S is from that of all, if each weighs as much as those it stands for. The set is found
-    greedily, lazily. Updates are sketches, whose distances are those of the updates up to a few percent.
+    greedily, lazily. Updates are sketches, whose distances are those of the updates up to 9 % (one standard deviation,
+    with sketches of 64 numbers).
 
     Reference: Balakrishnan et al., Diverse Client Selection for Federated Learning via Submodular Maximization, ICLR
     2022. Needs update; num_examples helps. O(n) per round, O(m^2) for m clients looked at, at most 500; 260 bytes of

@@ -85,7 +85,7 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
     p_i   share of the samples that client i holds; clients already chosen no longer count
     a_k   1, times `discount` for each time that k was chosen since the last fit
 
-    So it takes the clients whose progress goes along with that of many others, and then those that tell something new.
+    So it selects clients whose progress is correlated with that of many others, then those that add something new.
     X maximises the likelihood of the loss changes seen, which are those of random rounds: `warm_up` of them at first,
     and one every `interval` rounds. Before and after such a round it wants fresh losses of everybody (`candidates`).
 

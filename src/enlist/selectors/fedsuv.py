@@ -166,7 +166,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     eliminate  Eq. 7: whose upper validity lies below somebody's lower one, while a share 1 - rho is left
     prune      whose optimistic corner lies below somebody's pessimistic corner (O(n log n) by a staircase)
 
-    Reference: FedSUV (validity and utility by LinUCB and Gaussian processes with Pareto pruning).
+    Reference: FedSUV: Validity and Utility-guided Client Selection for Federated Learning, manuscript of 2024.
     Needs clients.features, loss_rms and accuracy_gain. Up to 5,000 clients the posterior is exact: O(n^2 k) per round
     and 8 n bytes per client; above, Nystrom features: O(n M^2) and about 4 M + 110 bytes, M from 256 down to 64.
 
@@ -203,7 +203,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     """
 
     name = "fedsuv"
-    reference = "FedSUV"
+    reference = "FedSUV manuscript, 2024"
     needs = frozenset({"clients.features", "loss_rms", "accuracy_gain"})
     presets = {
         "paper": {

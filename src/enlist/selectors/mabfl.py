@@ -181,7 +181,8 @@ class EpsilonGreedySelector(RuleSelector[EpsilonGreedySelectorSettings]):
 
     mean <- mean + (r - mean)/count, or with `step` = a: mean <- mean + a (r - mean), in which the last reward weighs a.
 
-    Reference: the MAB-FL thesis, rule "epsilon-greedy" (there an arm is a combination of workers).
+    Reference: Lundahl, Personalization by Combination, master thesis 2021:14, Stockholm University (MAB-FL):
+    rule "epsilon-greedy" (there an arm is a combination of workers).
     Needs the column that `reward` names. O(n) per round; 16 bytes of state per client.
 
     >>> import enlist
@@ -199,7 +200,7 @@ class EpsilonGreedySelector(RuleSelector[EpsilonGreedySelectorSettings]):
     """
 
     name = "epsilon-greedy"
-    reference = "MAB-FL thesis"
+    reference = "Lundahl 2021 (MAB-FL)"
     presets = {"paper": {"scale": "raw", "initial": 0.05, "step": 0.75, "epsilon": 0.2}}
     Settings = EpsilonGreedySelectorSettings
     with_ = WithSettings(EpsilonGreedySelectorSettings)
@@ -240,7 +241,8 @@ class UCBSelectorSettings(RewardSettings, UCBSettings):
 class UCBSelector(RuleSelector[UCBSelectorSettings]):
     """The k clients with the largest  mean reward + c sqrt(2 ln t / count_i); never tried clients come first.
 
-    Reference: the MAB-FL thesis, rule "UCB" (there an arm is a combination of workers).
+    Reference: Lundahl, Personalization by Combination, master thesis 2021:14, Stockholm University (MAB-FL):
+    rule "UCB" (there an arm is a combination of workers).
     Needs the column that `reward` names. O(n) per round; 16 bytes of state per client.
 
     >>> import enlist
@@ -257,7 +259,7 @@ class UCBSelector(RuleSelector[UCBSelectorSettings]):
     """
 
     name = "ucb"
-    reference = "MAB-FL thesis"
+    reference = "Lundahl 2021 (MAB-FL)"
     presets = {"paper": {"scale": "raw", "c": 0.05, "step": 0.75}}
     Settings = UCBSelectorSettings
     with_ = WithSettings(UCBSelectorSettings)
@@ -326,7 +328,8 @@ class ThompsonSelector(_BetaSelector[ThompsonSelectorSettings]):
 
     A success is a reward above the running median of all rewards (scale="median"), or above `threshold`.
 
-    Reference: the MAB-FL thesis, rule "Thompson sampling" with Bernoulli rewards.
+    Reference: Lundahl, Personalization by Combination, master thesis 2021:14, Stockholm University (MAB-FL):
+    rule "Thompson sampling" with Bernoulli rewards.
     Needs the column that `reward` names. O(n) per round; 16 bytes of state per client.
 
     >>> import enlist
@@ -343,7 +346,7 @@ class ThompsonSelector(_BetaSelector[ThompsonSelectorSettings]):
     """
 
     name = "thompson"
-    reference = "MAB-FL thesis"
+    reference = "Lundahl 2021 (MAB-FL)"
     presets = {"paper": {"scale": "threshold", "threshold": 0.025}}
     Settings = ThompsonSelectorSettings
     with_ = WithSettings(ThompsonSelectorSettings)
@@ -383,7 +386,8 @@ class DiscountedThompsonSelector(_BetaSelector[DiscountedThompsonSelectorSetting
     successes <- gamma successes + r,  failures <- gamma failures + 1 - r  for the told clients, and gamma times for all
     others, so that clients not seen for long are tried again.
 
-    Reference: the MAB-FL thesis, rule "discounted Thompson sampling".
+    Reference: Lundahl, Personalization by Combination, master thesis 2021:14, Stockholm University (MAB-FL):
+    rule "discounted Thompson sampling".
     Needs the column that `reward` names. O(n) per round; 16 bytes of state per client.
 
     >>> import enlist
@@ -398,7 +402,7 @@ class DiscountedThompsonSelector(_BetaSelector[DiscountedThompsonSelectorSetting
     """
 
     name = "discounted-thompson"
-    reference = "MAB-FL thesis"
+    reference = "Lundahl 2021 (MAB-FL)"
     presets = {"paper": {"gamma": 0.75, "scale": "threshold", "threshold": 0.025}}
     Settings = DiscountedThompsonSelectorSettings
     with_ = WithSettings(DiscountedThompsonSelectorSettings)

@@ -38,7 +38,7 @@ class PiscesSettings:
     radius : float, default 0.5
         Losses that differ by at most this are neighbours; half the pool makes a cluster.
     credits : int, default 5
-        A client whose loss was an outlier so many times is not asked any more.
+        A client is no longer selected once its loss was an outlier this many times.
 
     >>> PiscesSettings().beta
     0.5

@@ -1,4 +1,4 @@
-"""Callbacks: what goes along with a run, be it a simulation or a personalisation. Three hooks: start, round, finish."""
+"""Callbacks observe a run, a simulation or a personalisation. Three hooks: start, round, finish."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Record(Protocol):
 
 
 class Recordable(Protocol):
-    """A run whose rounds callbacks go along with: a `Simulation`, or a `Personalisation`.
+    """A run that callbacks can observe: a `Simulation` or a `Personalisation`.
 
     >>> from enlist.simulation import Config, Simulation
     >>> Simulation(Config(data={"clients": 8})).round
@@ -85,7 +85,7 @@ RecordT = TypeVar("RecordT", contravariant=True, default="RoundRecord")
 
 
 class Callback(Generic[RunT, RecordT]):
-    """Override what you need. It goes along with a `Simulation`, unless it is a `Callback[Kind of run, its record]`.
+    """Override what you need. It observes a `Simulation`, unless it is a `Callback[Kind of run, its record]`.
 
     >>> class Shout(Callback):
     ...     def on_round(self, simulation, record):

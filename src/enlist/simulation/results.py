@@ -147,7 +147,7 @@ class Run:
         >>> from enlist.simulation import Config, simulate
         >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="cs-ucb")
         >>> print(simulate(config).why(3, client=1).sentences[0])
-        Round 3: cs-ucb asked 4 of 10 available clients.
+        Round 3: cs-ucb selected 4 of 10 available clients.
         """
         return why(self.tables, round, client)
 

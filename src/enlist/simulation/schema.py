@@ -18,6 +18,7 @@ from enlist._internal.aliases import (
     FORMER_LATE,
     FORMER_METRICS,
     FORMER_NAMES,
+    GOES_IN,
     GONE,
 )
 from enlist.simulation.config import Config
@@ -80,11 +81,11 @@ run leaves in its folder is a valid configuration too.
 This page is made from the code: `python -m enlist.simulation.schema > docs/configuration.md`.
 """
 
-FORMER = """\
+FORMER = f"""\
 ## Former spellings
 
-These words have another spelling since version 0.1. The old ones are still read, with a notice; folders that hold them
-are read and continued as they are, and go on with the words they began with.
+These names and words of version 0.1 are deprecated. They work until version {GOES_IN}, with a notice that names the new
+one. Columns are different: folders that hold former columns are read and continued under their own header, for good.
 """
 
 HELPERS = """\

@@ -62,7 +62,7 @@ class Simulation:
     selector     who decides, in place of the configuration's: any form of a method
     workers      processes that train; 0 trains in this process
     engine       whose actors the workers are; by default processes of this machine
-    callbacks    what goes along: progress, run folder, TensorBoard
+    callbacks    observers, such as progress, run folder and TensorBoard
     population   takes the place of the one that the configuration describes
     data         the population's samples as tensors, if they are in shared memory already
     log          a new file for all that the selector is asked and told, a line of JSON each; `replay` plays it back

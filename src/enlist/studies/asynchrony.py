@@ -114,7 +114,7 @@ def curves(results: Results) -> Figure:
         for method in METHODS:
             values = over_time(shared[f"{protocol}/{method}"], times)
             known = np.isfinite(values).all(axis=0)
-            rows += along(times[known] / 3600.0, values[:, known], method)
+            rows += along(times[known] / 3600.0, values[:, known], method, share=True)
         panels.append(Panel(protocol, rows, "virtual hours", "test accuracy"))
     title, caption = "Test accuracy over virtual time", "Mean over populations with its 95 % interval."
     return Figure("accuracy", title, side_by_side(panels, title, COLOURS), caption, highlight=True)

@@ -53,7 +53,7 @@ class ClaimRule(Protocol):
 
 @dataclasses.dataclass(frozen=True)
 class FollowUp:
-    """One more experiment for a claim that did not come out as said, on the cause that is suspected.
+    """A further experiment on the suspected cause, for a claim that was not reproduced.
 
     cause         what may explain it
     experiments   what is run to see (may be empty, if what was run already can tell)

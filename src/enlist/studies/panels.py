@@ -40,15 +40,20 @@ class Panel:
     zero: bool = False
 
 
-def along(points: FloatArray, values: FloatArray, series: str) -> list[dict[str, Any]]:
+def along(points: FloatArray, values: FloatArray, series: str, share: bool = False) -> list[dict[str, Any]]:
     """Rows of a curve over `points`, mean and 95 % interval over seeds; `values` are (seeds, points).
 
-    Of one or two seeds the interval is not drawn: it would be wider than everything else.
+    The interval of a `share` ends at 0 and 1. Of one or two seeds it is not drawn: it would be wider than everything
+    else.
 
     >>> [(row["at"], row["high"]) for row in along(np.array([10.0, 20.0]), np.ones((2, 2)), "bsfl")]
     [(10.0, 1.0), (20.0, 1.0)]
+    >>> [row["high"] for row in along(np.array([1.0]), np.array([[0.8], [1.0], [1.0]]), "in time", share=True)]
+    [1.0]
     """
     rows = [{**row, "at": float(points[row["at"] - 1])} for row in bands(values, series=series)]
+    if share:
+        rows = [{**row, "low": max(row["low"], 0.0), "high": min(row["high"], 1.0)} for row in rows]
     return rows if len(values) > 2 else [{**row, "low": row["mean"], "high": row["mean"]} for row in rows]
 
 

@@ -141,8 +141,9 @@ class Largest:
         first, second = (rivals, own) if self.measure.less else (own, rivals)
         sign, mean, zero = ("over", ", geometric mean", 1) if self.measure.ratio else ("−", "", 0)
         return (
-            f"{self.measure.name}, the largest of {first} {sign} {second} (where it was run of: "
-            f"{'; '.join(self.parts)}){mean}: interval above {zero}, mean at least {self.measure.shown(self.least)}"
+            f"{self.measure.name}, the largest of {first} {sign} {second} "
+            f"(where it was run of: {'; '.join(self.parts)}){mean}: interval above {zero}, "
+            f"mean at least {self.measure.shown(self.least)}"
         )
 
     def __call__(self, results: Results) -> Verdict:

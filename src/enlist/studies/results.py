@@ -12,6 +12,7 @@ import numpy as np
 
 from enlist import selectors, storage
 from enlist._internal import files
+from enlist._internal.aliases import present_config
 from enlist._internal.settings import build_settings
 from enlist._internal.statistics import Summary, paired_difference
 from enlist._internal.typing import AnyArray, FloatArray
@@ -81,9 +82,9 @@ def kept(root: Path, experiment: Experiment) -> Output | None:
     if not files.has_file(place / "state.json"):
         return None
     header, arrays = storage.read(place, "experiment")
-    wanted = json.loads(json.dumps(experiment.settings))
-    if header["settings"] != wanted:
-        raise InputError(f"{place} was run with {_differing(header['settings'], wanted)}; name a new folder.")
+    saved, wanted = _present(header["settings"]), _present(json.loads(json.dumps(experiment.settings)))
+    if saved != wanted:
+        raise InputError(f"{place} was run with {_differing(saved, wanted)}; name a new folder.")
     means = selector_settings(experiment.settings)
     if header.get("selector", means) != means:
         then = f"'{experiment.settings['selector']}' meant {_differing(header['selector'], means)}"
@@ -105,6 +106,12 @@ def selector_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     found = build_settings(selectors.get(method.name), method.preset or section.get("preset"), method.settings)
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(found), default=repr))
     return values
+
+
+def _present(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Settings of an experiment in the words of today: those of a folder are in the words of its time."""
+    config = settings.get("config")
+    return {**settings, "config": present_config(config)} if isinstance(config, Mapping) else settings
 
 
 def _plain(value: Any) -> Any:

@@ -7,19 +7,23 @@ is replaced twice, and begins its experiment anew.
 from __future__ import annotations
 
 import contextlib
+import json
 import math
 import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from enlist import storage
 from enlist._internal import checks, files
+from enlist._internal.aliases import present_config
 from enlist.engine import Engine, keep_freed_memory, local, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
+from enlist.runs.digests import first_difference
 from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
 from enlist.runs.folder import RunFolder, accepting_changes
 from enlist.studies.claims import JudgedClaim, judge, read_further
@@ -27,6 +31,8 @@ from enlist.studies.results import EXPERIMENTS, Output, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study
 
 ADVICE = "what is finished is kept: continue with --resume, and if memory is short with fewer --jobs"
+RULES = "rules.json"
+"""File of the rules that a study began with."""
 Tick = Callable[[Experiment, str], None]
 """Called with an experiment and its state: "kept" (from an earlier run), "finished" or "failed"."""
 
@@ -52,6 +58,7 @@ class Reproduction:
         self.judged: list[JudgedClaim] = []
         self._noted = time.monotonic()
         self._read(self.experiments)
+        self._note_rules()
 
     @classmethod
     def open(
@@ -68,6 +75,8 @@ class Reproduction:
         `accept_changes` goes on with runs of experiments whose files somebody changed in the meantime.
         """
         config = {"study": study.name, "scale": scale.name, **scale.settings}
+        if resume:
+            _check_version(Path(root), config)
         folder = RunFolder.open(root, config, resume=resume, tables={}, accept_changes=accept_changes)
         try:
             return cls(study, scale, folder)
@@ -139,6 +148,20 @@ class Reproduction:
         rows = files.read(self.root / "wall.csv").decode(errors="replace").splitlines()[1:]
         return math.fsum(_seconds([*row.split(","), ""][1]) for row in rows)
 
+    def rules_at_start(self) -> dict[str, str] | None:
+        """The rules that the study had before its first experiment; None if nobody noted them."""
+        if not files.has_file(self.root / RULES):
+            return None
+        try:
+            return {str(key): str(said) for key, said in json.loads(files.read(self.root / RULES)).items()}
+        except (ValueError, AttributeError, RecursionError):
+            raise InputError(f"{self.root / RULES} is damaged; name a new folder for the study.") from None
+
+    def _note_rules(self) -> None:
+        """Note the rules before there is a result, so that it can be seen later whether they were changed."""
+        if not self.outputs and not files.has_file(self.root / RULES):
+            storage.replace(self.root / RULES, (json.dumps(self.study.rules(), indent=1) + "\n").encode())
+
     def _note_wall(self) -> None:
         """Note the time since the last note; after every experiment, so that a kill loses little of it."""
         now = time.monotonic()
@@ -167,6 +190,25 @@ class Reproduction:
                     self._read([each])
                 self._note_wall()
                 tick(each, "failed" if reason else "finished")
+
+
+def _check_version(root: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a folder of the same study and scale whose settings were others: no option of today would bring them back.
+
+    What is no folder of it at all is left to the folder itself to refuse.
+    """
+    try:
+        saved = present_config(json.loads(files.read(root / "config.json")))
+        same = all(saved[name] == config[name] for name in ("study", "scale"))
+    except (EnlistError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+    found = first_difference(saved, present_config(json.loads(json.dumps(config)))) if same else None
+    if found is not None:
+        raise InputError(
+            f"{root} holds study '{config['study']}' as another version of Enlist had it ({found.key} = "
+            f"{found.before!r}, now {found.now!r}); run it in a new folder, or go on with the version that began it "
+            "(environment.json names it)."
+        )
 
 
 def performed(

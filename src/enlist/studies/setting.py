@@ -84,6 +84,12 @@ def _data(each: Mapping[str, Any]) -> str:
     return _named(found, "download", "folder", "mirror")
 
 
+def _workers(each: Mapping[str, Any]) -> str:
+    """How many workers drawn data are for: as many as they have a likeness of."""
+    found = _found(each, "workers.dataset.likeness")
+    return str(len(found)) if found else ""
+
+
 def _seeds(each: Mapping[str, Any]) -> str:
     seeds = sorted(each["seeds"])
     if seeds == list(range(seeds[0], seeds[-1] + 1)) and len(seeds) > 1:
@@ -102,7 +108,7 @@ def _number(*paths: str) -> Callable[[Mapping[str, Any]], str]:
 KINDS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "data": _data,
     "scenario": _number("scenario"),
-    "clients": _number("data.clients", "clients", "workers.count"),
+    "clients": lambda each: _number("data.clients", "clients", "workers.count")(each) or _workers(each),
     "partition": lambda each: _named(_found(each, "data.partition", "partition")),
     "network": lambda each: _named(_found(each, "model")),
     "local training": lambda each: _named(_found(each, "training"), "measure"),

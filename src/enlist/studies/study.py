@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from enlist._internal import checks
 from enlist.errors import InputError, UnknownNameError, unknown
 from enlist.studies.claims import Claim
-from enlist.studies.parts import with_spreads
+from enlist.studies.parts import simple_rules, with_spreads
 from enlist.studies.results import Results
 
 if TYPE_CHECKING:
@@ -156,6 +157,15 @@ def possible(makers: Sequence[Callable[[Results], Item]], results: Results) -> l
     return found
 
 
+def rules_digest(rules: Mapping[str, str]) -> str:
+    """What tells the rules of a study from others: `rules_digest(studies.get("bsfl").rules())` in any version.
+
+    >>> rules_digest({"a": "above 0"}) == rules_digest({"a": "above 1"})
+    False
+    """
+    return hashlib.sha256(json.dumps(dict(rules), sort_keys=True).encode()).hexdigest()[:16]
+
+
 SPREADS = Path(__file__).with_name("spreads.json")
 """Study -> comparison -> its spread; `python -m enlist.studies.spreads` measures them, `--keep` writes them."""
 
@@ -211,6 +221,19 @@ class Study:
         keys = [claim.key for claim in self.claims]
         if twice := {key for key in keys if keys.count(key) > 1}:
             raise InputError(f"study '{self.name}' has two claims called {', '.join(sorted(twice))}; name them apart.")
+
+    def rules(self) -> dict[str, str]:
+        """Key of a claim -> all that decides its verdict: what the rule asks for, and the spreads that power rests on.
+
+        >>> from enlist.studies.example import COINS
+        >>> COINS.rules()["more-heads"]
+        'heads, the bent coin − the fair coin: interval above 0, mean at least 1; spreads {}'
+        """
+        found = {}
+        for each in self.claims:
+            spreads = {name: rule.spread for name, rule in simple_rules(each.rule, each.key).items() if rule.spread}
+            found[each.key] = f"{each.rule.words()}; spreads {json.dumps(spreads, sort_keys=True)}"
+        return found
 
     def scale(self, name: str, seeds: int | None = None, extras: Sequence[str] = ()) -> Scale:
         """The scale of this name, with another number of seeds or with extras."""

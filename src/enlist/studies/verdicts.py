@@ -8,7 +8,7 @@ from typing import Any
 
 from enlist._internal.text import printable
 from enlist.runs.printing import duration, plural
-from enlist.studies.claims import KINDS, JudgedClaim
+from enlist.studies.claims import KINDS, Claim, JudgedClaim
 from enlist.studies.margins import reasons
 from enlist.studies.setting import setting_rows
 from enlist.studies.study import Figure, Study, Table
@@ -103,12 +103,14 @@ def verdict_text(
         f"(seeds from {facts['first_seed']}) where nothing else is said, "
         f"{duration(facts['wall_seconds'])} with {facts['jobs']} process{'es' if facts['jobs'] != 1 else ''}.",
     ]
-    scale = facts["scale"]
+    scale, rules = facts["scale"], facts.get("rules", {})
+    if rules.get("at_start"):
+        changed = plural(len(rules["changed"]), "rule")
+        since = f"; {changed} changed since, where the claim says so" if rules["changed"] else ""
+        lines.append(f"Digest of the rules before the first experiment: `{rules['at_start']}`{since}.")
     lines.append(f"**What was run.**\n\n{_markdown(setting_rows(facts['experiments'], study.paper))}")
     lines += [f"## {headline(judged, scale)}", _markdown(verdict_rows(judged, scale)), JOINING]
-    for figure in figures:
-        if figure.highlight:
-            lines.append(f"![{figure.title}](figures/{figure.name}.png)\n\n{figure.title}. {figure.caption}".rstrip())
+    lines += [_picture(each) for each in figures if each.highlight]
     for table in tables:
         if table.highlight:
             lines.append(f"**{table.title}.** {table.caption}".rstrip() + f"\n\n{_markdown(table_cells(table))}")
@@ -121,13 +123,25 @@ def verdict_text(
             f"{each.claim.text} ({each.claim.source})\n\n"
             f"- in the paper: {each.claim.paper}\n"
             f"- here: {each.verdict.ours}\n"
-            f"- rule, {'added after the first run' if each.claim.added else 'written before the run'}: "
+            f"- rule, {_written(each.claim, rules)}: "
             f"{each.claim.rule.words()}\n"
             + "".join(f"- margin of {reason}\n" for reason in reasons(each.claim.rule))
             + f"- why: {each.verdict.why}"
             + (f"\n- {further_text(each)}" if each.needs_further else "")
         )
+    if more := [_picture(each) for each in figures if not each.highlight]:
+        lines += ["## Appendix: more figures", *more]
     return "\n\n".join(lines) + "\n"
+
+
+def _picture(figure: Figure) -> str:
+    return f"![{figure.title}](figures/{figure.name}.png)\n\n{figure.title}. {figure.caption}".rstrip()
+
+
+def _written(claim: Claim, rules: Mapping[str, Any]) -> str:
+    if claim.key in rules.get("changed", ()):
+        return "changed after the run began"
+    return "added after the first run" if claim.added else "written before the run"
 
 
 def further_text(judged: JudgedClaim) -> str:

@@ -24,7 +24,7 @@ from enlist.studies.claims import JudgedClaim
 from enlist.studies.drawing import draw
 from enlist.studies.running import Reproduction
 from enlist.studies.setting import setting_rows
-from enlist.studies.study import Experiment, Figure, Study, Table
+from enlist.studies.study import Experiment, Figure, Study, Table, rules_digest
 from enlist.studies.verdicts import further_text, headline, kind_of, table_cells, verdict_text
 
 
@@ -91,10 +91,18 @@ def settings_of(work: Reproduction, command: str, jobs: int) -> dict[str, Any]:
         "wall_seconds": round(work.wall(), 1),
         "computed_seconds": round(sum(output.seconds for output in work.outputs.values()), 1),
         **{name: environment[name] for name in VERSIONS if name in environment},
+        "rules": _rules(work),
         "failed": {f"{key}/{seed}": reason for (key, seed), reason in work.failed.items()},
         "experiments": _by_key(work.experiments),
         "further": _by_key(work.further),
     }
+
+
+def _rules(work: Reproduction) -> dict[str, Any]:
+    """Digest of the rules that judged, of those before the first experiment, and the claims whose rule changed."""
+    now, start = work.study.rules(), work.rules_at_start()
+    changed = [] if start is None else [key for key in now if start.get(key) != now[key]]
+    return {"digest": rules_digest(now), "at_start": start and rules_digest(start), "changed": changed}
 
 
 def csv_text(table: Table) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import importlib
+import json
 import mimetypes
 from collections.abc import AsyncIterator, Callable, Collection, Sequence
 from pathlib import Path
@@ -21,7 +22,7 @@ from starlette.routing import Route
 
 from enlist._internal.text import printable, slug
 from enlist.errors import EnlistError
-from enlist.report.charts import coloured, specification
+from enlist.report.charts import DARK, coloured, specification
 from enlist.report.document import library
 from enlist.ui.answers import Answer, AnswerCache
 from enlist.ui.catalogue import Catalogue
@@ -78,6 +79,9 @@ class Application:
         name = request.path_params["name"]
         if name == "vega.js":
             return _sent(request, await self._vega(), "text/javascript", "max-age=3600")
+        if name == "colours.js":
+            return Response(f"export const DARK = {json.dumps(DARK)};\n", media_type="text/javascript",
+                            headers={"Cache-Control": "no-cache"})  # fmt: skip
         return _static(name, request)
 
     async def _vega(self) -> Answer:
@@ -116,7 +120,7 @@ class Application:
         name = request.path_params["name"]
 
         def make(asked: ViewRequest) -> dict[str, Any]:
-            with coloured(self.catalogue.colours):
+            with coloured(self.catalogue.looks):
                 try:
                     drawn = make_view(self.catalogue, asked).chart(name)
                     return {"spec": specification(drawn)} if drawn is not None else {"empty": "Nothing to draw yet."}
@@ -143,6 +147,9 @@ class Application:
         await self.watcher.refresh()
         id, _, name = request.path_params["path"].rpartition("/")
         item = self.catalogue.item(id, ("study",))
+        if request.query_params.get("kind") == "svg":  # which could hold scripts: it is kept, never shown
+            drawing = await anyio.to_thread.run_sync(picture, item, name, "svg")
+            return _download(drawing, f"{name}.svg", "image/svg+xml")
         content = await anyio.to_thread.run_sync(picture, item, name)
         return Response(
             content, media_type="image/png", headers={"Content-Security-Policy": "default-src 'none'; sandbox"}
@@ -154,7 +161,7 @@ class Application:
         asked = self._request(request)
 
         def make() -> bytes:
-            with coloured(self.catalogue.colours):
+            with coloured(self.catalogue.looks):
                 return report(self.catalogue, asked).encode()
 
         version = self.catalogue.version(asked.items)

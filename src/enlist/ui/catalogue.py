@@ -1,4 +1,4 @@
-"""The catalogue: what was found, the status of each run, versions by which changes are seen, one colour per method."""
+"""The catalogue: what was found, the status of each run, versions by which changes are seen, one look per method."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ import hashlib
 import itertools
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from enlist._internal.text import printable
-from enlist.report.charts import NEUTRAL, many_colours
+from enlist.report.charts import NEUTRAL, Look
 from enlist.runs.failures import failures_of
 from enlist.ui.cache import ROOM, TableCache, version
+from enlist.ui.groups import FILES, GroupStatus, standing
 from enlist.ui.index import GROUPS, MOST_ITEMS, RUNS, Index, Item, segment
 from enlist.ui.status import RunSummary
 from enlist.ui.views.model import NotFoundError
@@ -23,7 +24,7 @@ SCAN = 3.0
 INTERVAL = 0.4
 """Seconds between looks at runs that are not finished."""
 MOST_METHODS = 500
-"""Methods that have a colour of their own; the rest are coloured chart by chart."""
+"""Methods that have a look on all pages; the rest have one chart by chart."""
 
 
 class Catalogue:
@@ -35,21 +36,26 @@ class Catalogue:
     ...     _ = write_run(example_run("oort", seed=2), Path(place) / "mine")
     ...     catalogue = Catalogue([Path(place)])
     ...     changed = catalogue.refresh()
-    >>> [summary.method for summary in catalogue.summaries.values()], catalogue.colours
-    (['oort'], {'oort': '#0b6e99'})
+    >>> [summary.method for summary in catalogue.summaries.values()], catalogue.looks
+    (['oort'], {'oort': Look(colour='#0b6e99', dash=0)})
     """
 
     def __init__(self, roots: Sequence[Path], room: int = ROOM) -> None:
         self.roots, self.tables = list(roots), TableCache(room)
         self.index = Index({})
         self.summaries: dict[str, RunSummary] = {}
+        self.members: dict[str, list[RunSummary]] = {}
+        """Ids of what holds runs -> all runs below it."""
+        self.groups: dict[str, GroupStatus] = {}
+        """How what holds runs stands."""
         self.failures: dict[str, str] = {}
         """Ids of runs that failed -> why, as the comparisons that they belong to say."""
         self.versions: dict[str, str] = {}
         self.number = 0
         """Of the last change."""
-        self.colours: dict[str, str] = {}
-        self._palette = itertools.cycle(many_colours())
+        self.looks: dict[str, Look] = {}
+        """How each method looks in all charts."""
+        self._looks = map(Look.of, itertools.count())
         self._scanned = self._refreshed = -1e9
         self._lock = threading.Lock()
 
@@ -79,36 +85,63 @@ class Catalogue:
                 summary = self._judged(self.tables.summary(item, written))
                 summaries[item.id] = summary
                 versions[item.id] = f"{written}-{summary.status.state}"
-            versions |= self._of_groups(versions)
+            members = self._members(summaries)
+            groups = self._standing(members, whole)
+            versions |= self._of_groups(versions, members, groups)
             changed = {id for id, found in versions.items() if self.versions.get(id) != found}
             changed |= self.versions.keys() - versions.keys()
             self.summaries, self.versions = summaries, versions
-            self._colour(summaries)
+            self.members, self.groups = members, groups
+            self._look([each.method for each in summaries.values() if each.item.kind != "personal"])
             self.number += bool(changed)
             self._refreshed = time.monotonic()
             return changed
 
-    def _of_groups(self, runs: dict[str, str]) -> dict[str, str]:
-        """Versions of what holds runs: they change when a run does, and when their own files do."""
-        inside: dict[str, list[str]] = {}
-        for id, found in runs.items():
-            parent = self.index.items[id].parent
-            while parent is not None:
-                inside.setdefault(parent, []).append(f"{id} {found}")
-                parent = self.index.items[parent].parent
-        groups = [item for item in self.index.items.values() if item.kind not in RUNS]
-        return {item.id: _digest([version(item), *inside.get(item.id, [])]) for item in groups}
-
-    def _colour(self, summaries: dict[str, RunSummary]) -> None:
+    def _members(self, summaries: dict[str, RunSummary]) -> dict[str, list[RunSummary]]:
+        found: dict[str, list[RunSummary]] = {}
         for summary in summaries.values():
-            name = summary.method
-            if (
-                name
-                and name not in self.colours
-                and summary.item.kind != "personal"
-                and len(self.colours) < MOST_METHODS
-            ):
-                self.colours[name] = NEUTRAL.get(name) or next(self._palette)
+            parent = summary.item.parent
+            while parent is not None and parent in self.index.items:
+                found.setdefault(parent, []).append(summary)
+                parent = self.index.items[parent].parent
+        return found
+
+    def _standing(self, members: dict[str, list[RunSummary]], whole: bool) -> dict[str, GroupStatus]:
+        """How groups stand. Studies are looked at with new folders: their experiments are counted."""
+        items = [item for item in self.index.items.values() if item.kind not in RUNS]
+        inside: dict[str, list[Item]] = {}
+        for item in items:
+            inside.setdefault(item.parent or "", []).append(item)
+        found = {}
+        for item in items:
+            known = self.groups.get(item.id) if item.kind == "study" and not whole else None
+            lost = list(self.missing([item]).values())
+            found[item.id] = known or standing(item, inside.get(item.id, []), members.get(item.id, []), lost)
+        return found
+
+    def _of_groups(
+        self, runs: dict[str, str], members: dict[str, list[RunSummary]], groups: dict[str, GroupStatus]
+    ) -> dict[str, str]:
+        """Versions of what holds runs: they change when a run does, when their own files do, and when they stall."""
+        found = {}
+        for id, now in groups.items():
+            own = [f"{version(self.index.items[id], FILES)} {now.state} {now.done} {now.failed}"]
+            inside = [f"{summary.item.id} {runs[summary.item.id]}" for summary in members.get(id, ())]
+            found[id] = _digest([*own, *inside])
+        return found
+
+    def look(self, methods: Iterable[str]) -> Mapping[str, Look]:
+        """Give these methods a look, as those of runs have one; returns the looks of all."""
+        with self._lock:
+            self._look(methods)
+            return self.looks
+
+    def _look(self, methods: Iterable[str]) -> None:
+        found = dict(self.looks)  # others may be reading it
+        for name in methods:
+            if name and name not in found and len(found) < MOST_METHODS:
+                found[name] = Look(NEUTRAL[name]) if name in NEUTRAL else next(self._looks)
+        self.looks = found
 
     def item(self, id: str, kinds: Sequence[str] = ()) -> Item:
         """The item of an id, which must be of one of these kinds."""

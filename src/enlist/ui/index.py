@@ -21,6 +21,8 @@ GROUPS = {"sweep.json": "sweep", "ladder.json": "ladder", "comparison.json": "co
 KINDS = (*RUNS, *GROUPS.values(), "study")
 SKIPPED = ("__pycache__", "node_modules")
 """Folders in which no runs lie."""
+EXPERIMENTS = "experiments"
+"""The folder in which a study keeps what it has computed."""
 MOST_FOLDERS = 50_000
 """Folders that are looked at."""
 MOST_ITEMS = 5_000
@@ -141,7 +143,7 @@ class _Walker:
             self.full = True
             return
         names, inner = _listed(folder)
-        kind = _kind(folder, names)
+        kind = _kind(folder, names, inner)
         if kind:
             yield Item(id, kind, folder, root, parent)
             parent = id
@@ -165,7 +167,11 @@ def _listed(folder: Path) -> tuple[set[str], list[str]]:
     return names, sorted(inner)
 
 
-def _kind(folder: Path, names: set[str]) -> str:
+def _kind(folder: Path, names: set[str], inner: Sequence[str]) -> str:
+    if {"verdict.md", "settings.json"} <= names or (
+        {"config.json", "environment.json"} <= names and EXPERIMENTS in inner
+    ):
+        return "study"  # one that is finished, was published, or whose configuration may be damaged
     if "rounds.csv" in names or {"config.json", "lock"} <= names:
         if "arms.csv" in names:
             return "personal"

@@ -33,7 +33,7 @@ class ExportedMetric(NamedTuple):
 
 METRICS = {
     "rounds": ExportedMetric("rounds_total", "counter", "Rounds that are finished."),
-    "selected": ExportedMetric("selected_total", "counter", "Clients that were asked."),
+    "selected": ExportedMetric("selected_total", "counter", "Clients that were selected."),
     "completed": ExportedMetric("completed_total", "counter", "Clients that replied in time."),
     "late": ExportedMetric("late_total", "counter", "Clients that the server did not wait for."),
     "dropped": ExportedMetric("dropped_total", "counter", "Clients that went offline."),

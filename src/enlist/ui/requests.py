@@ -13,8 +13,9 @@ from enlist.report.page import page_text
 from enlist.report.personal import lead, personal_sections
 from enlist.report.runs import report_text
 from enlist.runs.personal import read_personal
-from enlist.runs.tables import RunTables, read_json
+from enlist.runs.tables import RunTables
 from enlist.ui.catalogue import Catalogue
+from enlist.ui.groups import GroupStatus, group_status
 from enlist.ui.index import RUNS, Item
 from enlist.ui.status import RunSummary
 from enlist.ui.views.client import client_view, missing_client
@@ -24,7 +25,7 @@ from enlist.ui.views.ladder import ladder_report, ladder_view
 from enlist.ui.views.model import NotFoundError, Part, View
 from enlist.ui.views.personal import personal_view
 from enlist.ui.views.run import run_view, state_of
-from enlist.ui.views.study import study_view
+from enlist.ui.views.study import study_report, study_view
 
 VIEWS = {
     "run": ("run", "federation"),
@@ -93,7 +94,7 @@ def damaged(catalogue: Catalogue, item: Item, error: BaseException) -> View:
     """A view that says what is wrong with a folder."""
     summary = catalogue.summary(item) if item.kind in RUNS else None
     why = message_of(error, item)
-    state: dict[str, Any] = state_of(summary) if summary is not None else {"since": 0.0}
+    state: dict[str, Any] = state_of(summary.status) if summary is not None else {"since": 0.0}
     waiting = summary is not None and summary.status.state in ("waiting", "running")
     text = summary.status.why if waiting and summary is not None else why
     state |= {"state": summary.status.state if waiting and summary is not None else "damaged", "why": text}
@@ -117,7 +118,7 @@ def _make_view(catalogue: Catalogue, asked: ViewRequest) -> View:
         return _compared(catalogue, asked)
     if asked.view == "study":
         item.check()
-        return study_view(item)
+        return study_view(item, catalogue.groups.get(item.id))
     if asked.view == "ladder":
         return _ladder(catalogue, item)
     summary = catalogue.summary(item)
@@ -177,23 +178,31 @@ def _compared(catalogue: Catalogue, asked: ViewRequest) -> View:
     title = names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
     methods = [name[:200] for name in asked.query.get("method", ())]
     failed = catalogue.missing(asked.items)
-    return compare_view(title, found, lost, methods, target_of(asked), expected(asked.items), failed)
+    now = _standing(catalogue, asked, lost) if not methods else None
+    return compare_view(title, found, lost, methods, target_of(asked), now, failed)
 
 
-def expected(items: Sequence[Item]) -> int | None:
-    """How many runs a comparison is to have, as its header says."""
-    if len(items) != 1 or items[0].kind != "comparison":
-        return None
-    try:
-        header = read_json(items[0].folder / "comparison.json") or {}
-        methods, seeds = header.get("selectors"), header.get("seeds")
-    except EnlistError:
-        return None
-    return len(methods) * seeds if isinstance(methods, list) and isinstance(seeds, int) and seeds < 10**6 else None
+def _standing(catalogue: Catalogue, asked: ViewRequest, lost: Sequence[tuple[Item, str]]) -> GroupStatus:
+    """How what is compared stands: as the overview says it, unless tables that it does not read are damaged."""
+    known = catalogue.groups.get(asked.items[0].id) if len(asked.items) == 1 else None
+    if known is not None and not lost:
+        return known
+    items = {run.id: run for item in asked.items for run in catalogue.index.runs_of(item)}
+    broken = {item.id: why for item, why in lost}
+    runs = []
+    for item in items.values():
+        summary = catalogue.summary(item)
+        if item.id in broken:
+            status = dataclasses.replace(summary.status, state="damaged", why=broken[item.id])
+            summary = dataclasses.replace(summary, status=status)
+        runs.append(summary)
+    groups = [catalogue.groups[item.id] for item in asked.items if item.id in catalogue.groups]
+    expected = sum(group.total for group in groups) + len(asked.items) - len(groups)
+    return group_status(runs, list(catalogue.missing(asked.items).values()), expected)
 
 
 def _ladder(catalogue: Catalogue, item: Item) -> View:
-    return ladder_view(item, *_rungs(catalogue, item))
+    return ladder_view(item, *_rungs(catalogue, item), catalogue.groups.get(item.id), catalogue.look)
 
 
 def _rungs(catalogue: Catalogue, item: Item) -> tuple[list[Item], dict[str, list[tuple[RunSummary, RunTables | None]]]]:
@@ -223,7 +232,7 @@ def report(catalogue: Catalogue, asked: ViewRequest) -> str:
     if asked.items[0].kind == "ladder" and len(asked.items) == 1:
         return ladder_report(asked.items[0], *_rungs(catalogue, asked.items[0]))
     if asked.items[0].kind == "study":
-        raise NotFoundError(f"{asked.items[0].id} is a study, which writes its own report.html.")
+        return study_report(asked.items[0])
     found, _ = runs_of(catalogue, asked)
     methods = asked.query.get("method", ())
     return report_text([run for _, _, run in found if not methods or run.selector in methods], title, target_of(asked))

@@ -31,7 +31,7 @@ POINTS = 40
 FRESH = 5.0
 """Seconds after a write in which a run counts as running, though nobody is seen to hold its lock."""
 PATIENT, TIMES = 60.0, 20.0
-"""A run that somebody holds has stalled after this long without a round, or after so many times its usual round."""
+"""A run that somebody holds has stalled after this long without a round, or after this many times its usual round."""
 RECENT = 20
 """Rounds whose wall-clock times tell how long the rest will take."""
 TAIL = 4_096

@@ -37,6 +37,16 @@ def test_secure_aggregation(tmp_path: Path) -> None:
     assert model == pytest.approx(0.25 * (1 + asked).sum() / 4, abs=1e-3)
 
 
+def test_a_selector_that_looks_at_single_clients_is_refused(tmp_path: Path) -> None:
+    """Before it has learned anything: no round is written, and the selectors that would do are named."""
+    done = simulated(tmp_path / "run", "oort", "seconds")
+    assert done.returncode != 0
+    assert "selector 'oort' needs loss_rms of single clients, which secure aggregation hides from the" in done.stderr
+    assert "choose one that does without: tempo, random" in done.stderr
+    assert "cs-ucb-q" not in done.stderr
+    assert "completed" not in (tmp_path / "run" / "participations.csv").read_text()
+
+
 def test_secure_aggregation_hides_latency(tmp_path: Path) -> None:
     done = simulated(tmp_path / "run", "tempo")
     assert done.returncode != 0

@@ -38,7 +38,7 @@ RANGES = {
 """What can be true at all; a claim outside counts as not made."""
 
 WEIGHT_FACTOR = 10.0
-"""The weight of a reply in the average is cut at so many times the quantile of the clients' numbers of examples."""
+"""The weight of a reply in the average is cut at this many times the quantile of the clients' numbers of examples."""
 
 
 @dataclasses.dataclass

@@ -148,11 +148,7 @@ LONGEST_QUOTE = 80
 
 
 class NoUpdateError(EnlistError, RuntimeError):
-    """The model has not been updated for as many rounds as were agreed.
-
-    >>> issubclass(NoUpdateError, EnlistError)
-    True
-    """
+    """The model has not been updated for as many rounds as were agreed."""
 
 
 class UpdateMonitor:
@@ -240,16 +236,12 @@ class UpdateMonitor:
 
 
 class RoundCounts(dict[str, int]):
-    """Counts of a round, by name; `asked` is the former spelling of `selected`.
-
-    >>> RoundCounts(selected=5)["asked"]
-    5
-    """
+    """Counts of a round, by name; `asked` is the former name of `selected`, and warns."""
 
     def __missing__(self, name: str) -> int:
         if name != "asked":
             raise KeyError(name)
-        aliases.say("counts['asked'] of a RoundResult", "counts['selected']")
+        aliases.warn("counts['asked'] of a RoundResult", "counts['selected']")
         return self["selected"]
 
 

@@ -20,7 +20,7 @@ from enlist.studies.rules import Arm
 PURE = 0.99
 """Share of its samples that a client of one class has of it, at least."""
 NEAR = 1.15
-"""Just above an equal share: up to so many times it."""
+"""Just above an equal share: up to this many times it."""
 WEIGHTINGS = tuple((time, memory, 10 - time - memory) for time in range(11) for memory in range(11 - time))
 """Tenths that time, memory and accuracy weigh: all 66 that add up to 1."""
 

@@ -85,10 +85,10 @@ def _curve(results: Results, key: str, axis: str) -> Rows:
     known = np.unique(np.append(known[:: max(len(known) // POINTS, 1)], known[-1]))
     label = LABELS[key.rpartition("/")[2]]
     if axis == "round":
-        return along((known + 1).astype(np.float64), accuracy[:, known], label)
+        return along((known + 1).astype(np.float64), accuracy[:, known], label, share=True)
     hours = np.linspace(end[:, known[0]].max(), end[:, known[-1]].min(), POINTS)
     values = [np.interp(hours, own[known], curve[known]) for own, curve in zip(end, accuracy, strict=True)]
-    return along(hours, np.array(values), label)
+    return along(hours, np.array(values), label, share=True)
 
 
 def _panels(results: Results, methods: Sequence[str], axis: str, words: str) -> list[Panel]:
@@ -103,11 +103,13 @@ def _panels(results: Results, methods: Sequence[str], axis: str, words: str) -> 
 
 
 def _convergence(results: Results, axis: str) -> Figure:
-    """Figs. 5 and 7 to 10; over virtual time, too."""
+    """What Figs. 5 and 7 to 10 show of the paper's five tasks, of those that were run; over virtual time, too."""
     words, name = ("round", "rounds") if axis == "round" else ("virtual hours", "virtual time")
-    title = f"Test accuracy over {name} (Figs. 5 and 7 to 10)"
+    own = {task for task, _ in _places(results)}
+    title = f"Test accuracy over {name} ({'' if own >= set(PRINTED) else 'after '}Figs. 5 and 7 to 10)"
+    others = "" if own >= set(PRINTED) else ' The figures show five tasks, which the scale "paper" runs.'
     chart = side_by_side(_panels(results, FIVE, axis, words), title, COLOURS, 2, 400, 230)
-    return Figure(f"05-convergence-{axis}", title, chart, OVER_SEEDS, highlight=axis == "round")
+    return Figure(f"05-convergence-{axis}", title, chart, f"{OVER_SEEDS}{others}", highlight=axis == "round")
 
 
 def _in_time(results: Results) -> Figure:
@@ -126,7 +128,7 @@ def _in_time(results: Results) -> Figure:
 def _smoothed(values: FloatArray, label: str) -> Rows:
     window = min(SMOOTH, values.shape[1])
     smooth = np.array([np.convolve(row, np.ones(window) / window, mode="valid") for row in values])
-    return along(np.arange(window, values.shape[1] + 1.0), smooth, label)
+    return along(np.arange(window, values.shape[1] + 1.0), smooth, label, share=True)
 
 
 def _summary(name: str, found: Summary, series: str = "") -> dict[str, Any]:
@@ -171,7 +173,7 @@ def _coverage(results: Results) -> Figure:
     for noise in NOISES:
         covered, rows = results[f"process/{noise:g}/{FEDSUV}"].column("covered"), []
         for place, name in enumerate(("validity", "utility", "both")):
-            rows += along(np.arange(1.0, covered.shape[1] + 1), covered[:, :, place], name)
+            rows += along(np.arange(1.0, covered.shape[1] + 1), covered[:, :, place], name, share=True)
         panels.append(Panel(f"noise {noise:g} on features", rows, "round", "share of clients"))
     title = "Clients whose truth lies in their intervals (Theorem 5.3)"
     colours = {"validity": "#0b6e99", "utility": "#e07a1f", "both": BOUND}

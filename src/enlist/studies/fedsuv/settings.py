@@ -136,7 +136,7 @@ METHODS = {
     RANDOM: Competitor("FedAvg (random)", "random", "#8d99ae"),
     "safa": Competitor("SAFA", "safa", "#6a4c93"),
     "oort": Competitor("Oort", "oort:paper", "#c8553d"),
-    "refl": Competitor("REFL", "refl", "#2a9d5c", {"late": "use"}),
+    "refl": Competitor("REFL", "refl", "#2a9d5c", {"late": "merge"}),
     FEDSUV: Competitor("FedSUV as printed", "fedsuv:paper", "#0b6e99"),
     LATE_0: Competitor("late clients count 0", "fedsuv:paper+late_utility=0.0", "#e07a1f"),
     DEFAULT: Competitor("our default", "fedsuv", "#b5387a"),

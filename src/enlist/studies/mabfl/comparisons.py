@@ -210,7 +210,7 @@ def epochs_rules(name: str) -> tuple[ClaimRule, FollowUp]:
 
 
 def sweep(amount: float, code: str) -> Arm:
-    """A combination with so many times the training data.
+    """A combination with this many times the training data.
 
     >>> sweep(20, ALONE).key
     'sweep/x20-0100'

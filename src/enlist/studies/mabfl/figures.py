@@ -20,6 +20,7 @@ from enlist.studies.mabfl.settings import (
     ALONE,
     AMOUNTS,
     BEST,
+    BEYOND,
     BONUSES,
     CODES,
     DELAYED,
@@ -31,7 +32,6 @@ from enlist.studies.mabfl.settings import (
     GREEDY,
     GRID,
     LABELS,
-    MORE,
     PAIRS,
     RESIDUALS,
     SECOND,
@@ -328,7 +328,9 @@ FIGURES: list[Callable[[Results], Figure]] = [
     *(functools.partial(grid_curves, rule, name) for rule in GRIDS for name in ("test", "estimates")),
     by_messages,
 ]
-RULES_SHOWN = {arm.name: arm.key for arm in (*FINAL, *(fixed(code) for code in CODES))} | {key: key for key in MORE}
+RULES_SHOWN = {arm.name: arm.key for arm in (*FINAL, *(fixed(code) for code in CODES))} | {
+    name: key for key, name in BEYOND.items()
+}
 TABLES: list[Callable[[Results], Table]] = [
     early_and_late,
     deviations,

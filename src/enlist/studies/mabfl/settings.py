@@ -169,6 +169,15 @@ MORE: dict[str, dict[str, Any]] = {
     POISONED["explore"].key: {"rule": EXTREME, "poison": _FLIPPED},
 }
 """What the thesis argues about beyond its grid."""
+BEYOND = {
+    DELAYED.key: DELAYED.name,
+    "more/explore-bayesian": "Extreme Explore, Bayesian, binary",
+    RELATIVE.key: RELATIVE.name,
+    PREVIOUS.key: "UCB, against the last round",
+    POISONED["ucb"].key: "UCB, labels of worker 3 flipped",
+    POISONED["explore"].key: "Extreme Explore, labels of worker 3 flipped",
+}
+"""Key -> its name in a table."""
 _STRANGER, _SLOW = {"likeness": [*LIKENESS[:3], 0.2]}, {"lr": 0.01}
 FURTHER: dict[str, dict[str, Any]] = {
     **{f"further/stranger-{code}": {"rule": held(code), "dataset": _STRANGER} for code in (BEST, ALONE, ALL)},

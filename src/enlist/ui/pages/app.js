@@ -7,7 +7,7 @@ import {setUp} from './theme.js';
 import {view} from './view.js';
 
 const main = document.getElementById('main');
-setUp(document.getElementById('theme'), redraw);
+setUp(document.getElementById('theme'), () => { redraw(); dispatchEvent(new Event('theme')); });
 keepTime();
 
 const path = location.pathname.slice(1);

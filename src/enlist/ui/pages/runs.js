@@ -2,11 +2,13 @@
 
 import {ago, ask, bar, chip, duration, el, link, roughly, score, svg} from './dom.js';
 import {follow} from './live.js';
+import {shown} from './theme.js';
 
 const COLUMNS = [
   ['name', 'run'], ['state', 'state'], ['progress', 'progress'], ['method', 'method'], ['data', 'data'],
-  ['seed', 'seed'], ['final', 'accuracy'], ['time_to', 'time to target'], ['since', 'written'],
+  ['seed', 'seed'], ['last', 'accuracy'], ['time_to', 'time to target'], ['since', 'written'],
 ];
+const NUMBERS = ['seed', 'last', 'time_to', 'since'];
 const MANY = 25;
 
 export function runs(main) {
@@ -104,7 +106,7 @@ export function runs(main) {
     const holder = document.activeElement?.closest?.('tr')?.dataset.id;
     const place = document.activeElement?.dataset?.place;
     head.replaceChildren(el('th', {scope: 'col'}, el('span', {class: 'hidden'}, 'choose')), ...COLUMNS.map(([name, title]) =>
-      el('th', {scope: 'col', 'aria-sort': sort === name ? (down ? 'descending' : 'ascending') : 'none'},
+      el('th', {scope: 'col', class: NUMBERS.includes(name) ? 'number' : null, 'aria-sort': sort === name ? (down ? 'descending' : 'ascending') : 'none'},
         el('button', {type: 'button', onclick: () => sorted(name)}, title))));
     const parents = new Set(last.rows.map(row => row.id));
     const plain = !written().has('q') && !group.value && sort === 'name';
@@ -170,6 +172,8 @@ export function runs(main) {
       }}, opened.has(row.id) ? '▾' : '▸') : null;
     const inside = row.runs && row.kind !== 'study' ? `${count(row.runs, 'run')}, ${count(row.methods, 'method')}` : '';
     const rounds = row.of ? `${row.rounds} of ${row.of}` : `${row.rounds}`;
+    const work = row.planned ? `${row.done} of ${count(row.planned, row.kind === 'study' ? 'experiment' : 'run')}`
+      : row.rounds ? `${rounds} ${row.rounds === 1 && !row.of ? 'round' : 'rounds'}` : '';
     const left = row.state === 'running' && row.left !== null ? `, ${roughly(row.left)} left` : '';
     return el('tr', {'data-id': row.id, class: depth ? 'inner' : ''},
       el('td', {class: 'pick'}, box),
@@ -178,18 +182,24 @@ export function runs(main) {
       el('td', {'data-title': 'state', title: row.why || null}, chip(row.state),
         row.why && row.state !== 'finished' ? el('span', {class: 'why'}, row.why) : null),
       el('td', {'data-title': 'progress'}, bar(row.state === 'finished' ? 1 : row.progress),
-        el('span', {class: 'small'}, row.rounds ? `${rounds} ${row.rounds === 1 && !row.of ? 'round' : 'rounds'}${left}` : '')),
-      el('td', {'data-title': 'method'}, row.method ? dot(row.colour) : null, row.method || inside),
+        el('span', {class: 'small'}, work ? `${work}${left}` : '')),
+      el('td', {'data-title': 'method'}, row.method ? dot(row) : null, row.method || inside),
       el('td', {'data-title': 'data'}, row.data),
       el('td', {'data-title': 'seed', class: 'number'}, row.seed ?? ''),
       el('td', {'data-title': row.measure ?? 'accuracy', class: 'number'},
-        ...(row.last === undefined || row.last === null ? [] : [spark(row), ' ', score(row.last, row.measure)])),
-      el('td', {'data-title': 'time to target', class: 'number'}, row.time_to ? duration(row.time_to) : ''),
+        ...(row.last === undefined || row.last === null ? [] : [spark(row), ' ', whole(score(row.last, row.measure))])),
+      el('td', {'data-title': 'time to target', class: 'number'}, row.time_to ? whole(duration(row.time_to)) : ''),
       el('td', {'data-title': 'written', class: 'number'}, row.since ? ago(row.since) : ''));
   }
 
+  addEventListener('theme', () => { if (last) show(); });
   follow([], refresh);
   return refresh();
+}
+
+// A number is not parted from its unit.
+function whole(text) {
+  return text.replaceAll(' ', '\u00a0');
 }
 
 function count(number, name) {
@@ -200,9 +210,14 @@ function short(row) {
   return row.parent ? row.name.slice(row.parent.length + 1).replace(/^runs\//, '') : row.name;
 }
 
-function dot(colour) {
-  const mark = svg('svg', {viewBox: '0 0 10 10', class: 'dot', 'aria-hidden': 'true'}, svg('circle', {cx: 5, cy: 5, r: 4.5}));
-  if (/^#[0-9a-f]{6}$/.test(colour)) mark.firstChild.setAttribute('fill', colour);
+// Methods beyond the eight colours have the same ones again: their lines are dashed or dotted, their marks are other shapes.
+const DASHES = [null, '4.5 2', '1.5 1.5'];
+const SHAPES = [() => svg('circle', {cx: 5, cy: 5, r: 4.5}), () => svg('rect', {x: 1, y: 1, width: 8, height: 8}),
+  () => svg('path', {d: 'M5 0.6 L9.7 9.2 L0.3 9.2 Z'})];
+
+function dot(row) {
+  const mark = svg('svg', {viewBox: '0 0 10 10', class: 'dot', 'aria-hidden': 'true'}, (SHAPES[row.dash] ?? SHAPES[0])());
+  if (/^#[0-9a-f]{6}$/.test(row.colour)) mark.firstChild.setAttribute('fill', shown(row.colour));
   return mark;
 }
 
@@ -212,8 +227,8 @@ function spark(row) {
   const low = Math.min(...values), high = Math.max(...values), wide = 84, tall = 22;
   const points = values.map((value, place) =>
     `${(place * wide / (values.length - 1)).toFixed(1)},${(tall - 2 - (tall - 4) * (value - low) / (high - low || 1)).toFixed(1)}`);
-  const line = svg('polyline', {points: points.join(' '), fill: 'none', 'stroke-width': 1.6});
-  if (/^#[0-9a-f]{6}$/.test(row.colour)) line.setAttribute('stroke', row.colour);
+  const line = svg('polyline', {points: points.join(' '), fill: 'none', 'stroke-width': 1.6, 'stroke-dasharray': DASHES[row.dash] ?? null});
+  if (/^#[0-9a-f]{6}$/.test(row.colour)) line.setAttribute('stroke', shown(row.colour));
   return svg('svg', {viewBox: `0 0 ${wide} ${tall}`, class: 'spark', role: 'img',
     'aria-label': `${row.measure} from ${score(values[0], row.measure)} to ${score(values.at(-1), row.measure)}`}, line);
 }

@@ -1,9 +1,11 @@
 // Light and dark. Charts are specified once, for a light page; in the dark their inks are exchanged.
 
+import {DARK} from './colours.js';
+
 const INK = {
+  ...DARK, // of methods, as enlist.report.charts has chosen them
   '#222': '#e8ebef', '#333': '#dde2e8', '#444': '#c3cad3', '#555': '#aab3bf', '#666': '#9aa4b1', '#999': '#7d8896',
-  '#eee': '#2b333d', white: '#171c22', '#2b2d42': '#e8ebef', '#b85c0a': '#f0a868',
-  '#0b6e99': '#2f9fd0', '#5b2a86': '#a578e0', '#7b3f00': '#c07a45', '#b8336a': '#e0709f', '#c8443d': '#e8695f',
+  '#eee': '#2b333d', white: '#171c22', '#b85c0a': '#f0a868', '#c8443d': '#e8695f',
 };
 const HEAT = '#f4f7f9';
 const PAPER = 0x17, LEGIBLE = 3;
@@ -21,6 +23,11 @@ function legible(colour) {
   const least = LEGIBLE * (luminance([PAPER, PAPER + 5, PAPER + 11]) + 0.05) - 0.05;
   for (let step = 0; step < 20 && luminance(parts) < least; step++) parts = parts.map(part => Math.round(part + 0.1 * (255 - part)));
   return `#${parts.map(part => part.toString(16).padStart(2, '0')).join('')}`;
+}
+
+// A colour of a method as this page shows it.
+export function shown(colour) {
+  return dark() ? legible(colour) : colour;
 }
 
 export function dark() {

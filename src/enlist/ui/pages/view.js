@@ -1,6 +1,6 @@
 // A view: state, figures, and parts with text, tables and charts, brought up to date in place.
 
-import {ago, ask, bar, chip, el, link, roughly} from './dom.js';
+import {ago, ask, bar, chip, el, link, local, roughly} from './dom.js';
 import {chart} from './charts.js';
 import {follow} from './live.js';
 
@@ -203,7 +203,8 @@ export function view(main, path) {
 
   function picture(each) {
     return el('figure', {class: 'picture'}, el('img', {src: each.to, alt: each.title, loading: 'lazy'}),
-      el('figcaption', {}, each.title));
+      el('figcaption', {}, each.title, ' ', ...[['PNG', each.to], ['SVG', each.svg]].filter(([, to]) => local(to)).map(([kind, to]) =>
+        el('a', {class: 'button', href: to, download: `${each.name}.${kind.toLowerCase()}`, 'aria-label': `${kind} of ${each.title}`}, kind))));
   }
 
   function tabled(part) {

@@ -24,6 +24,11 @@ from enlist.ui.views.run import number_cell, state_of
 
 SHOWN = 40
 """Requests that are listed, the latest first."""
+LIMIT = (
+    "A run keeps the terms of those who were chosen, and how many were available, but neither who these were nor the "
+    "scores of those who were passed over. What is said here follows from that."
+)
+"""What is not known of a client that was not chosen."""
 FACTS = {
     "num_examples": "samples",
     "compute_ms": "compute time per sample (ms)",
@@ -66,7 +71,7 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
         "client",
         f"{name} of {run.name}",
         _lead(run, row),
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: _figures(run, row),
         parts=lambda: [_why(item, run, row, shown), _history(item, run, row, list(charts)), _facts(run, row)],
         charts=charts,
@@ -144,8 +149,8 @@ def _why(item: Item, run: RunTables, row: int, number: int | None) -> Part:
         return Part(heading, [str(error).replace(str(run.folder), item.id)])
     table = found.rows()
     if len(table) > 1:
-        return Part(f"Round {number}: why it was chosen", found.sentences, table)
-    return Part(f"Round {number}: why it was not chosen", found.sentences)
+        return Part(f"Round {number}: why it was chosen", found.sentences, table, name="choice")
+    return Part(f"Round {number}: why it was not chosen", found.sentences, note=LIMIT)
 
 
 def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:
@@ -166,7 +171,7 @@ def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:
         cells: list[Cell] = [link(asked, address("client", item.id, client=number, round=asked))]
         cells += [str(told["outcome"][place]), *(_cell(told[name][place]) for name in names)]
         rows.append(cells + ([str(reason[place])] if worded and reason is not None else []))
-    text = ["It was never asked."] if not len(mine) else []
+    text = ["It was never selected."] if not len(mine) else []
     note = f"The latest {SHOWN} of {len(mine):,}." if len(mine) > SHOWN else ""
     return Part("History", text, rows if len(mine) else (), "history" if len(mine) else "", charts, note)
 

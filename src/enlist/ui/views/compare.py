@@ -15,10 +15,11 @@ from enlist.report.training import reach_chart, reach_rows
 from enlist.runs.groups import Group, compared_rows, differing, group_rows, grouped, leaves, ordered
 from enlist.runs.printing import comparison_table, plural, target_name, written
 from enlist.runs.tables import RunTables
+from enlist.ui.groups import GroupStatus, group_status
 from enlist.ui.index import Item
 from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, address_of, columns_of, figure, link
-from enlist.ui.views.run import run_charts, selected_parts
+from enlist.ui.views.run import run_charts, selected_parts, state_of
 
 MOST_RUNS = 400
 MOST_METHODS = 12
@@ -31,12 +32,13 @@ def compare_view(
     lost: Sequence[tuple[Item, str]] = (),
     methods: Sequence[str] = (),
     target: float | None = None,
-    expected: int | None = None,
+    now: GroupStatus | None = None,
     failed: Mapping[str, str] | None = None,
 ) -> View:
     """Runs that were read, and those that could not be; `methods` names those to show, all by default.
 
-    `failed` are ids of runs that failed before they had a folder, and why.
+    `now` is how they stand together; by default it is found out from them. `failed` are ids of runs that failed before
+    they had a folder, and why.
 
     >>> from pathlib import Path
     >>> from enlist.runs.example import example_run
@@ -51,14 +53,9 @@ def compare_view(
     kept = [each for each in chosen if not methods or each[2].selector in methods]
     begun = [each for each in kept if len(each[2].rounds["round"])]
     runs = ordered([run for _, _, run in begun])
-    states = [summary.status.state for _, summary, _ in kept]
-    done = sum(state == "finished" for state in states)
     missing = dict(failed or {})
-    failures = states.count("failed") + len(missing)
-    total = max(expected or 0, len(kept) + len(lost) + len(missing))
-    shares = [summary.status.progress or 0.0 for _, summary, _ in kept]
-    progress = sum(shares) / total if total and not methods else None
-    state = "running" if "running" in states else "finished" if done == total else "failed" if failures else "stalled"
+    if now is None:
+        now = group_status([summary for _, summary, _ in kept], list(missing.values()))
     charts, rows = _charts(runs, target)
 
     def parts() -> list[Part]:
@@ -67,20 +64,14 @@ def compare_view(
             found = [Part("Results", ["No run has finished a round yet."])]
         return [*found, _differences(runs), _listed(kept, lost, missing)]
 
-    figures = [figure("runs", f"{done:,} of {total:,} finished"), figure("methods", f"{len(known):,}")]
-    figures += [figure("failed", f"{failures:,}", "failed")] if failures else []
+    figures = [figure("runs", f"{now.done:,} of {now.total:,} finished"), figure("methods", f"{len(known):,}")]
+    figures += [figure("failed", f"{now.failed:,}", "failed")] if now.failed else []
     figures += [figure("damaged", f"{len(lost):,}", "failed")] if lost else []
     return View(
         "compare",
         title,
         sentences.size(runs, len(grouped(runs))) if runs else "",
-        state={
-            "state": state,
-            "progress": progress,
-            "left": _left(kept),
-            "since": _since(kept),
-            "why": _why(kept, missing),
-        },
+        state=state_of(now),
         figures=lambda: figures,
         parts=parts,
         charts=charts,
@@ -91,27 +82,6 @@ def compare_view(
         },
         data={"methods": known, "shown": list(methods) or known, "target": target},
     )
-
-
-def _why(kept: Sequence[tuple[Item, RunSummary, RunTables]], missing: Mapping[str, str]) -> str:
-    reasons = dict.fromkeys(summary.status.why for _, summary, _ in kept if summary.status.state == "failed")
-    found = [*reasons, *dict.fromkeys(missing.values())]
-    return (
-        ""
-        if not found
-        else found[0]
-        if len(found) == 1
-        else f"{found[0]} (and {plural(len(found) - 1, 'reason')} more)"
-    )
-
-
-def _left(kept: Sequence[tuple[Item, RunSummary, RunTables]]) -> float | None:
-    known = [summary.status.left for _, summary, _ in kept if summary.status.left is not None]
-    return max(known) if known else None
-
-
-def _since(kept: Sequence[tuple[Item, RunSummary, RunTables]]) -> float:
-    return max((summary.status.since for _, summary, _ in kept), default=0.0)
 
 
 def _groups(runs: Sequence[RunTables]) -> list[Group]:

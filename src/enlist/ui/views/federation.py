@@ -15,7 +15,7 @@ from enlist.runs.checkpoints import CHECKPOINTS
 from enlist.runs.checkpoints import written as checkpoints_of
 from enlist.runs.federation import FederationState, by_client, event_totals, events, starts, state
 from enlist.runs.printing import duration, score
-from enlist.runs.scores import measure
+from enlist.runs.scores import measure, requests
 from enlist.runs.tables import RunTables
 from enlist.ui.index import Item
 from enlist.ui.status import RunSummary
@@ -64,7 +64,7 @@ def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int 
         "federation",
         f"{item.name}: {run.selector}",
         " ".join(part for part in (standing(run, now), shadow(run)) if part) if begun else "No round is finished yet.",
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: operator_figures(item, summary, run),
         parts=parts,
         charts=charts,
@@ -84,13 +84,15 @@ def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int 
 
 
 def operator_figures(item: Item, summary: RunSummary, run: RunTables) -> list[dict[str, Any]]:
-    """Nodes online, asked, busy, late and lost in the last round; refused and doubted; the checkpoint."""
+    """Nodes online, asked, at work, late and lost in the last round; refused and doubted; the checkpoint."""
     found = [figure("rounds finished", f"{summary.status.rounds:,}")]
     if not len(run.rounds["round"]):
         return found
     last = {name: _last(run, name) for name in run.rounds}
     found += [figure("nodes online", f"{last['available']:.0f}"), figure("selected", f"{last['selected']:.0f}")]
     found += [figure(name, f"{last[name]:.0f}", name if last[name] else "") for name in ("completed", "late")]
+    if run.asynchronous:
+        found += [figure("at work", f"{at_work(run):,}")]
     found += [figure("still busy", f"{len(busy(run)):,}", "late" if len(busy(run)) else "")]
     found += [figure("lost", f"{last['dropped']:.0f}", "dropped" if last["dropped"] else "")]
     found += [figure("failed", f"{last['failed']:.0f}", "failed" if last["failed"] else "")]
@@ -121,6 +123,18 @@ def busy(run: RunTables) -> list[int]:
         if client not in last or moment >= last[client][0]:
             last[client] = (moment, outcome)
     return [client for client, (_, outcome) in last.items() if outcome == "late"]
+
+
+def at_work(run: RunTables) -> int:
+    """In buffered mode, requests that were out when the last step ended; none once the federation has ended.
+
+    >>> from enlist.runs.example import example_run
+    >>> at_work(example_run())
+    0
+    """
+    if not run.asynchronous or run.result is not None:
+        return 0
+    return max(int(np.nansum(run.rounds["selected"])) - len(requests(run)), 0)
 
 
 def event_counts(run: RunTables) -> dict[str, int]:
@@ -185,7 +199,7 @@ def _shadow_chart(run: RunTables) -> Chart:
     def made() -> Any:
         table = shadow_table(run)
         rows = shadow_fifths(run, table) if table is not None else []
-        return shadow_chart(rows, "Who is asked, and who would be") if rows else None
+        return shadow_chart(rows, "Who is selected, and who would be") if rows else None
 
     return made
 

@@ -2,48 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import altair as alt
+
 from enlist.errors import EnlistError, MissingExtraError
+from enlist.report.charts import Look, coloured, looks
 from enlist.report.page import page_text
 from enlist.runs.tables import RunTables
+from enlist.ui.groups import GroupStatus, comparison_status
 from enlist.ui.index import Item
 from enlist.ui.status import RunSummary
 from enlist.ui.views.model import Chart, NotFoundError, Part, View, address_of, columns_of, figure, link
+from enlist.ui.views.run import state_of
 
 if TYPE_CHECKING:
     from enlist.ladder.leaderboard import Leaderboard
 
+LookUp = Callable[[Sequence[str]], Mapping[str, Look]]
+
 
 def ladder_view(
-    item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]]
+    item: Item,
+    rungs: Sequence[Item],
+    runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]],
+    now: GroupStatus | None = None,
+    look: LookUp = lambda methods: dict(zip(methods, looks(methods), strict=True)),
 ) -> View:
-    """A ladder; `runs` are those of each rung, by the rung's id, and have tables once they are finished."""
+    """A ladder; `runs` are those of each rung, by the rung's id, and have tables once they are finished.
+
+    `now` is how it stands; by default it is found out from the runs. `look` gives methods the look that they have on
+    other pages.
+    """
     board, trouble = leaderboard(item, rungs, runs)
     summaries = [summary for each in runs.values() for summary, _ in each]
-    done = sum(summary.status.state == "finished" for summary in summaries)
-    states = [summary.status.state for summary in summaries]
+    now = now or comparison_status(item, rungs, summaries)
     charts: dict[str, Chart] = {}
     if board is not None:
-        from enlist.ladder.charts import heat_map, profile_chart, rank_chart
+        from enlist.ladder.charts import heat_map, rank_chart
 
         charts = {
             "heat-map": lambda: heat_map(board),
             "ranks": lambda: rank_chart(board),
-            "profile": lambda: profile_chart(board),
+            "profile": lambda: _as_elsewhere(board, look),
         }
-    state = "running" if "running" in states else "finished" if done == len(summaries) else "stalled"
-    progress = sum(summary.status.progress or 0.0 for summary in summaries) / len(summaries) if summaries else None
     return View(
         "ladder",
         board.title if board is not None else item.name,
         "" if board is None else _sentence(board),
-        state={"state": state, "progress": progress, "left": None, "why": "",
-               "since": max((summary.status.since for summary in summaries), default=0.0)},
+        state=state_of(now),
         figures=lambda: [
             figure("rungs", f"{len(rungs) or len(board.rungs if board is not None else ()):,}"),
-            *([figure("runs", f"{done:,} of {len(summaries):,} finished")] if summaries else []),
+            *([figure("runs", f"{now.done:,} of {now.total:,} finished")] if now.total else []),
+            *([figure("failed", f"{now.failed:,}", "failed")] if now.failed else []),
         ],
         parts=lambda: [*_parts(board, trouble), *([_rungs(rungs, runs)] if rungs else [])],
         charts=charts,
@@ -53,7 +65,16 @@ def ladder_view(
             "results": lambda: columns_of(board.results) if board is not None else {"rung": []},
         },
         data={"id": item.id},
-    )  # fmt: skip
+    )
+
+
+def _as_elsewhere(board: Leaderboard, look: LookUp) -> alt.LayerChart:
+    """The profile, in which methods look as on other pages, though their names carry marks here."""
+    from enlist.ladder.charts import profile_chart
+
+    known = look(board.labels)
+    with coloured({board.name(label): known[label] for label in board.labels if label in known}):
+        return profile_chart(board)
 
 
 def ladder_report(

@@ -23,7 +23,9 @@ from enlist.ui.index import Item
 Cell = str | Mapping[str, str]
 """Text, or text with the address that it leads to."""
 Chart = Callable[[], alt.TopLevelMixin | None]
-LONGEST = 300
+ADDRESSES = ("to", "svg")
+"""What of a cell or picture is an address, which was quoted."""
+LONGEST = 600
 """Characters of a cell."""
 MOST_ROWS = 200
 """Rows of a table on the page; the CSV has all."""
@@ -59,7 +61,7 @@ class Part:
     name: str = ""
     """What the CSV of its table is called, where that is not the heading."""
     pictures: Sequence[Mapping[str, str]] = ()
-    """Pictures that are files: address, title and caption."""
+    """Pictures that are files: address, title and name, and perhaps the address of the same as SVG."""
 
     def as_json(self) -> dict[str, Any]:
         """Its content, with all text cleaned."""
@@ -146,7 +148,7 @@ def as_json(value: Any) -> bytes:
 
 def _clean(cell: Any) -> Any:
     if isinstance(cell, Mapping):
-        return {name: value if name == "to" else _clean(value) for name, value in cell.items()}
+        return {name: value if name in ADDRESSES else _clean(value) for name, value in cell.items()}
     if isinstance(cell, float):
         return cell if math.isfinite(cell) else None
     return cell if isinstance(cell, int) or cell is None else printable(cell, LONGEST)

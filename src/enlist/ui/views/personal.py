@@ -43,7 +43,7 @@ def personal_view(item: Item, summary: RunSummary, run: PersonalTables) -> View:
         "personal",
         f"Worker {run.target}, seed {run.seed}",
         lead([run]) if by_target([run]) else "",
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: [
             figure("rounds", f"{now.rounds:,} of {now.of:,}" if now.of else f"{now.rounds:,}"),
             figure(f"last test {metric}", score(summary.last, run.metric)),

@@ -41,7 +41,7 @@ from enlist.runs.scores import measure, run_scores
 from enlist.runs.tables import RunTables
 from enlist.runs.why import why
 from enlist.ui.index import Item
-from enlist.ui.status import RunSummary
+from enlist.ui.status import RunSummary, Status
 from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, address, figure, link
 
 LAST_ROUNDS = 12
@@ -82,7 +82,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
         "run",
         run.name,
         _lead(summary, run),
-        state=state_of(summary),
+        state=state_of(summary.status),
         figures=lambda: run_figures(summary, run),
         parts=parts,
         charts=charts,
@@ -100,9 +100,8 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
     )
 
 
-def state_of(summary: RunSummary) -> dict[str, Any]:
-    """How a run stands, for the page: what changes with the clock is computed there."""
-    now = summary.status
+def state_of(now: Status) -> dict[str, Any]:
+    """How something stands, for the page: what changes with the clock is computed there."""
     found = {"state": now.state, "since": now.since, "why": now.why, "rounds": now.rounds, "of": now.of}
     return found | {"progress": now.progress, "left": now.left}
 
@@ -152,7 +151,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
         return made
 
     def heat(order: str) -> Chart:
-        return lambda: selection_chart(selection_rows(runs, order), f"Who was asked, by {ORDER_NAMES[order]}", order)
+        return lambda: selection_chart(selection_rows(runs, order), f"Who was selected, by {ORDER_NAMES[order]}", order)
 
     def terms(name: str) -> Chart:
         def made() -> Any:
@@ -168,7 +167,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
     charts |= {
         "updates": lambda: activity_chart(evenness_rows(runs), "Updates per client"),
         "evenness": lambda: lorenz_chart(evenness_rows(runs), "How evenly clients took part"),
-        "outcomes": lambda: outcome_chart(outcome_rows(runs), "What became of those who were asked"),
+        "outcomes": lambda: outcome_chart(outcome_rows(runs), "Outcomes of selected clients"),
         "availability": lambda: availability_chart(availability_rows(runs), "Who was there", clock),
     }
     names = dict.fromkeys(run.selector for run in runs if run.reasons)
@@ -176,7 +175,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
     if len(runs) == 1:
         charts |= {
             "durations": lambda: ending_chart(ending_rows(first), "How long rounds took, and what ended them"),
-            "round-outcomes": lambda: round_outcome_chart(round_outcome_rows(first), "Outcomes of those asked"),
+            "round-outcomes": lambda: round_outcome_chart(round_outcome_rows(first), "Outcomes by round"),
         }
     return charts | _population_charts(first)
 
@@ -221,13 +220,16 @@ def rounds_part(item: Item, run: RunTables) -> Part:
     ends = ending_rows(run, most=WHOLE)
     names = [name for name in ROUND_COLUMNS if name in table]
     by = measure([run])
-    rows: list[list[Cell]] = [["round", "duration", "ended by", *names, by]]
+    limited = any(math.isfinite(row["deadline"]) for row in ends)
+    rows: list[list[Cell]] = [["round", "duration", *(["deadline"] if limited else []), "ended by", *names, by]]
     for place in range(len(ends) - 1, max(len(ends) - 1 - LAST_ROUNDS, -1), -1):
         counts = [f"{np.nan_to_num(table[name][place]):.0f}" for name in names]
         number = ends[place]["round"]
         here = link(number, address(item.kind, item.id, round=number))
         value = score(float(table[by][place]), by)
-        rows.append([here, duration(ends[place]["duration"]), ends[place]["ended"], *counts, value])
+        limit = ends[place]["deadline"]
+        limits = [duration(limit) if math.isfinite(limit) else "none"] if limited else []
+        rows.append([here, duration(ends[place]["duration"]), *limits, ends[place]["ended"], *counts, value])
     told = [sum(row["ended"] == name for row in ends) for name in ENDINGS]
     by_what = "; ".join(f"{name}: {count:,}" for name, count in zip(ENDINGS, told, strict=True) if count)
     text = f"What ended rounds: {by_what}." if ends else ""
@@ -253,9 +255,9 @@ def span(run: RunTables) -> list[int]:
 
 def choice_part(item: Item, run: RunTables, number: int | None) -> Part:
     """Whom a round asked, with the terms of the choice and sentences."""
-    heading = f"Whom round {number} asked, and why"
+    heading = f"Whom round {number} selected, and why"
     if number is None:
-        return Part("Whom it asked, and why", ["No round is finished yet."])
+        return Part("Whom it selected, and why", ["No round is finished yet."])
     try:
         found = why(run, number)
     except EnlistError as error:
@@ -297,7 +299,7 @@ def _clients(item: Item, run: RunTables) -> Part:
         number = int(table["client"][place])
         cells = [_cell(table[name][place]) for name in table if name != "client"]
         rows.append([link(number, address("client", item.id, client=number)), *cells])
-    note = f"The 100 of {run.count:,} clients that were asked most often." if run.count > 100 else ""
+    note = f"The 100 of {run.count:,} clients that were selected most often." if run.count > 100 else ""
     return Part("Clients", table=rows, csv="clients", note=note, folded=True)
 
 

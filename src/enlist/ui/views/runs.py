@@ -11,8 +11,10 @@ from typing import Any
 
 from enlist._internal.text import printable
 from enlist.errors import InputError
-from enlist.runs.printing import plural, written
+from enlist.report.charts import Look
+from enlist.runs.printing import written
 from enlist.ui.catalogue import Catalogue
+from enlist.ui.groups import GroupStatus
 from enlist.ui.index import KINDS, MOST_ITEMS, RUNS, Item
 from enlist.ui.status import STATES, RunSummary
 from enlist.ui.views.model import address_of, as_json, columns_of
@@ -23,7 +25,7 @@ MOST = 600
 """Rows that are sent at once."""
 MOST_KEYS = 200
 """Keys that the page offers to group by."""
-SORTS = ("name", "kind", "state", "method", "seed", "data", "progress", "final", "time_to", "since")
+SORTS = ("name", "kind", "state", "method", "seed", "data", "progress", "last", "final", "time_to", "since")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -103,21 +105,13 @@ class _RunRow(dict[str, Any]):
 
 def all_rows(catalogue: Catalogue, group: str = "") -> list[Row]:
     """A row per item; of what holds runs, sums of theirs."""
-    index, summaries = catalogue.index, catalogue.summaries
-    members: dict[str, list[RunSummary]] = {}
-    for summary in summaries.values():
-        parent = summary.item.parent
-        while parent is not None and parent in index.items:
-            members.setdefault(parent, []).append(summary)
-            parent = index.items[parent].parent
     rows: list[Row] = []
-    for item in index.items.values():
-        found = summaries.get(item.id)
+    for item in catalogue.index.items.values():
+        found, group_now = catalogue.summaries.get(item.id), catalogue.groups.get(item.id)
         if found is not None:
-            rows.append(_run_row(found, catalogue.colours.get(found.method, ""), group))
-        elif item.kind not in RUNS:
-            lost = list(catalogue.missing([item]).values())
-            rows.append(_group_row(item, members.get(item.id, []), lost))
+            rows.append(_run_row(found, catalogue.looks.get(found.method), group))
+        elif group_now is not None:
+            rows.append(_group_row(item, catalogue.members.get(item.id, []), group_now))
     return rows
 
 
@@ -126,7 +120,7 @@ def _base(item: Item) -> dict[str, Any]:
 
 
 @functools.lru_cache(maxsize=2 * MOST_ITEMS)
-def _run_row(summary: RunSummary, colour: str, group: str) -> _RunRow:
+def _run_row(summary: RunSummary, look: Look | None, group: str) -> _RunRow:
     """A summary is never changed, so its row is made once."""
     now = summary.status
     value = summary.values.get(group) if group else None
@@ -135,7 +129,8 @@ def _run_row(summary: RunSummary, colour: str, group: str) -> _RunRow:
             **_base(summary.item),
             "parent": summary.item.parent,
             "method": printable(summary.method, 80),
-            "colour": colour,
+            "colour": look.colour if look else "",
+            "dash": look.dash if look else 0,
             "seed": summary.seed,
             "data": printable(summary.data, 60),
             "state": now.state,
@@ -157,15 +152,7 @@ def _run_row(summary: RunSummary, colour: str, group: str) -> _RunRow:
     )
 
 
-def _group_row(item: Item, inside: Sequence[RunSummary], lost: Sequence[str] = ()) -> dict[str, Any]:
-    """`lost` are the reasons of runs that failed before they had a folder."""
-    states = Counter(summary.status.state for summary in inside) + Counter({"failed": len(lost)})
-    shares = [summary.status.progress for summary in inside if summary.status.progress is not None]
-    lefts = [summary.status.left for summary in inside if summary.status.left is not None]
-    done = bool(inside) and states["finished"] == len(inside) and not lost
-    reasons = [*(summary.status.why for summary in inside if summary.status.state == "failed"), *lost]
-    order = ("running", "failed", "stalled", "waiting", "damaged")
-    state = "finished" if done else next((name for name in order if states[name]), "finished")
+def _group_row(item: Item, inside: Sequence[RunSummary], now: GroupStatus) -> dict[str, Any]:
     return {
         **_base(item),
         "parent": item.parent,
@@ -173,14 +160,16 @@ def _group_row(item: Item, inside: Sequence[RunSummary], lost: Sequence[str] = (
         "colour": "",
         "seed": None,
         "data": next((printable(summary.data, 60) for summary in inside if summary.data), ""),
-        "state": state,
-        "since": max((summary.status.since for summary in inside), default=0.0),
-        "why": f"{plural(len(reasons), 'run')} failed: {reasons[0]}" if reasons else "",
-        "rounds": sum(summary.status.rounds for summary in inside),
+        "state": now.state,
+        "since": now.since,
+        "why": now.why,
+        "rounds": now.rounds,
         "of": None,
-        "progress": sum(shares) / len(shares) if shares else None,
-        "left": max(lefts) if lefts else None,
+        "progress": now.progress,
+        "left": now.left,
         "runs": len(inside),
+        "done": now.done,
+        "planned": now.total,
         "methods": len({summary.method for summary in inside}),
         "group": "",
     }

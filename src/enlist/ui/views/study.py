@@ -2,41 +2,38 @@
 
 from __future__ import annotations
 
-import itertools
-import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from enlist._internal import files
 from enlist.errors import EnlistError
+from enlist.runs.kinds import PAGE
 from enlist.runs.printing import duration
 from enlist.runs.tables import Table, read_json, read_table
+from enlist.ui.groups import GroupStatus, experiments, planned_experiments, standing, study_facts
 from enlist.ui.index import Item
-from enlist.ui.status import written
 from enlist.ui.views.model import Cell, NotFoundError, Part, View, address, figure, link
+from enlist.ui.views.run import state_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,120}")
 LARGEST = 8_000_000
 """Bytes of a picture, and of verdict.md."""
-MOST_EXPERIMENTS = 100_000
+LARGEST_REPORT = 60_000_000
+"""Bytes of a report, which holds the library of charts."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
-def study_view(item: Item) -> View:
-    """A study, finished or not."""
-    config = read_json(item.folder / "config.json") or {}
-    facts = _facts(item.folder)
-    text = _verdict(item.folder)
-    finished = bool(text)
-    done, failed = _experiments(item.folder)
-    running = files.is_claimed(item.folder / "lock")
-    name, scale = str(config.get("study", item.name)), str(config.get("scale", "?"))
+def study_view(item: Item, now: GroupStatus | None = None) -> View:
+    """A study, finished or not; `now` is how it stands, by default as its folder says."""
+    now = now or standing(item, [], [])
+    facts, text = study_facts(item.folder), _verdict(item.folder)
+    name, scale = _named(item, facts)
     title = text.splitlines()[0].lstrip("# ") if text else f"Study {name}"
-    state = "running" if running else "finished" if finished else "stalled"
-    planned = sum(len(each.get("seeds", ())) for each in facts.get("experiments", {}).values() if _is_table(each))
-    figures = [figure("scale", scale), figure("experiments kept", f"{done:,}")]
+    (done, failed), planned = experiments(item.folder), planned_experiments(facts)
+    figures = [figure("scale", scale)] if scale else []
+    figures += [figure("experiments kept", f"{done:,}")] if done or not text else []
     figures += [figure("planned", f"{planned:,}")] if planned else []
     figures += [figure("failed", f"{failed:,}", "failed")] if failed else []
     figures += [figure("took", duration(float(facts["wall_seconds"])))] if _is_number(facts.get("wall_seconds")) else []
@@ -45,28 +42,47 @@ def study_view(item: Item) -> View:
         "study",
         title,
         _lead(text),
-        state={"state": state, "since": written(item.folder), "progress": 1.0 if finished else None, "why": ""},
+        state=state_of(now),
         figures=lambda: figures,
         parts=lambda: _parts(item, text),
         tables={name: _reader(item.folder / "tables" / f"{name}.csv") for name in tables},
+        links=[("Its report", address("report/study", item.id))] if _has_report(item.folder) else [],
         data={"id": item.id},
     )
 
 
-def _is_table(value: Any) -> bool:
-    return isinstance(value, dict)
+def _named(item: Item, facts: Mapping[str, Any]) -> tuple[str, str]:
+    """Name and scale, as the configuration says them, or the settings of a study that was published."""
+    try:
+        config = read_json(item.folder / "config.json") or facts
+    except EnlistError:
+        config = facts
+    return str(config.get("study", item.name)), str(config.get("scale", ""))
 
 
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | float)
 
 
-def _facts(folder: Path) -> dict[str, Any]:
+def _has_report(folder: Path) -> bool:
     try:
-        facts = read_json(folder / "settings.json") or {}
-    except EnlistError:
-        return {}
-    return facts if isinstance(facts.get("experiments", {}), dict) else {}
+        return files.has_file(folder / PAGE) and (folder / PAGE).stat().st_size <= LARGEST_REPORT
+    except (OSError, EnlistError):
+        return False
+
+
+def study_report(item: Item) -> str:
+    """The page that a study has written.
+
+    >>> study_report(Item("mine", "study", Path("no/such"), Path("no")))
+    Traceback (most recent call last):
+    ...
+    enlist.ui.views.model.NotFoundError: mine has no report.html; a study writes it at its end.
+    """
+    if not _has_report(item.folder):
+        raise NotFoundError(f"{item.id} has no {PAGE}; a study writes it at its end.")
+    item.check()
+    return files.read(item.folder / PAGE).decode(errors="replace")
 
 
 def _verdict(folder: Path) -> str:
@@ -78,17 +94,6 @@ def _verdict(folder: Path) -> str:
         return ""
 
 
-def _experiments(folder: Path) -> tuple[int, int]:
-    """Experiments that are kept, and those that failed."""
-    done = failed = 0
-    for _, inner, names in itertools.islice(os.walk(folder / "experiments"), MOST_EXPERIMENTS):
-        if "state.json" in names:
-            done += 1
-            inner.clear()
-        failed += "error.txt" in names
-    return done, failed
-
-
 def _lead(text: str) -> str:
     lines = [line for line in text.splitlines()[1:] if line.strip()]
     return lines[0] if lines and not lines[0].startswith(("#", "|")) else ""
@@ -97,19 +102,41 @@ def _lead(text: str) -> str:
 def _parts(item: Item, text: str) -> list[Part]:
     if not text:
         return [Part("Verdicts", ["The study is not finished; verdicts come at its end."])]
-    headline = next((line.lstrip("# ") for line in text.splitlines() if line.startswith("## ")), "Verdicts")
-    table = markdown_table(text)
+    said = section(text)
+    headline = said.splitlines()[0].lstrip("# ") if said else "Verdicts"
+    table = [_verdict_second(row) for row in markdown_table(said or text)]
+    drawings = _names(item.folder / "figures", ".svg")
     pictures = [
-        {"to": address("figure", f"{item.id}/{name}"), "title": title, "text": ""}
+        {"to": address("figure", f"{item.id}/{name}"), "title": title, "name": name}
+        | ({"svg": address("figure", f"{item.id}/{name}", kind="svg")} if name in drawings else {})
         for title, name in _pictures(item, text)
     ]
     found = [Part(headline, table=table, name="claims")] if table else [Part(headline)]
     found += [Part("Figures", pictures=pictures)] if pictures else []
+    setting = markdown_table(text.partition("\n## ")[0])
+    found += [Part("What was run", table=setting, folded=True)] if setting else []
     found += [Part(heading, body, folded=True) for heading, body in _claims(text)]
     names = _tables(item.folder)
     rows: list[list[Cell]] = [["table"]]
     rows += [[link(name, address(f"table/{name}/study", item.id))] for name in names]
     return [*found, *([Part("Tables as CSV", table=rows, folded=True)] if names else [])]
+
+
+def _verdict_second(row: list[str]) -> list[str]:
+    """On a phone, the last of four columns is far away."""
+    return [row[0], row[-1], *row[1:-1]]
+
+
+def section(text: str) -> str:
+    """The part of a verdict.md that judges claims: from its first heading of the second level to the next one.
+
+    What was run stands before it, in a table of its own.
+
+    >>> section("# Darts\\n\\n| data | digits |\\n\\n## 1 claim: 1 partly\\n\\n| claim |\\n\\n## Claim by claim\\n")
+    '## 1 claim: 1 partly\\n\\n| claim |\\n'
+    """
+    found = re.search(r"^## .*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
+    return found.group().rstrip("\n") + "\n" if found else ""
 
 
 def markdown_table(text: str) -> list[list[str]]:
@@ -168,19 +195,19 @@ def _reader(path: Path) -> Any:
     return read
 
 
-def picture(item: Item, name: str) -> bytes:
-    """A picture of a study, if it is one of its figures and is a PNG.
+def picture(item: Item, name: str, kind: str = "png") -> bytes:
+    """A picture of a study, if it is one of its figures; one that is shown must be a PNG.
 
     >>> picture(Item("mine", "study", Path("mine"), Path("mine")), "../../secret")
     Traceback (most recent call last):
     ...
     enlist.ui.views.model.NotFoundError: mine has no such figure.
     """
-    if name not in _names(item.folder / "figures", ".png"):
+    if kind not in ("png", "svg") or name not in _names(item.folder / "figures", f".{kind}"):
         raise NotFoundError(f"{item.id} has no such figure.")
     item.check()
-    path = item.folder / "figures" / f"{name}.png"
+    path = item.folder / "figures" / f"{name}.{kind}"
     found = files.read(path) if path.stat().st_size <= LARGEST else b""
-    if not found.startswith(PNG):
-        raise NotFoundError(f"{item.id} has a figure of that name, but it is no PNG.")
+    if not found.startswith(PNG if kind == "png" else b"<svg"):
+        raise NotFoundError(f"{item.id} has a figure of that name, but it is no {kind.upper()}.")
     return found
