@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +45,7 @@ from enlist.studies.darts.settings import (
 from enlist.studies.results import Results
 from enlist.studies.running import Reproduction
 from enlist.studies.writing import write
-
-sys.path.insert(0, str(Path(__file__).parent))
-from darts_example import example_results
+from tests.studies.darts_example import example_results
 
 SMOKE = DARTS.scale("smoke")
 FIGURES = 16

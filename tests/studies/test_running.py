@@ -17,9 +17,7 @@ import pytest
 from enlist import studies
 from enlist.errors import EnlistError, InputError
 from enlist.studies.running import Reproduction
-
-sys.path.insert(0, str(Path(__file__).parent))
-from study_helpers import TRACED, at, runs
+from tests.studies.study_helpers import TRACED, at, runs
 
 SMOKE = TRACED.scale("smoke")
 MAIN = {"high/0": 1, "high/1": 1, "high/2": 1, "low/0": 1, "low/1": 1, "low/2": 1}
@@ -138,8 +136,8 @@ def test_an_exception_in_the_middle_stops_the_pool_at_once(tmp_path: Path) -> No
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {helpers!r})
-from study_helpers import TRACED, at
+sys.path.insert(0, {top!r})
+from tests.studies.study_helpers import TRACED, at
 from enlist.studies.running import Reproduction
 if __name__ == "__main__":
     with Reproduction.open(TRACED, at(TRACED, sleep=0.3), {root!r}) as work:
@@ -150,7 +148,7 @@ if __name__ == "__main__":
 def test_a_killed_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     root = tmp_path / "study"
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(helpers=str(Path(__file__).parent), root=str(root)))
+    script.write_text(SCRIPT.format(top=str(Path(__file__).parents[2]), root=str(root)))
     process = subprocess.Popen([sys.executable, str(script)])
     patience = time.monotonic() + 60
     while not list(root.rglob("state.json")):

@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from ui_helpers import SAVED, Server, comparison, unfinished
 
 from enlist.runs.example import example_run, write_run
 from enlist.studies import writing
@@ -22,6 +21,7 @@ from enlist.ui.catalogue import Catalogue
 from enlist.ui.groups import group_status
 from enlist.ui.status import RunSummary, Status
 from enlist.ui.views.study import markdown_table, section
+from tests.ui.ui_helpers import SAVED, Server, comparison, unfinished
 
 STUDIES = sorted((Path(__file__).parents[2] / "docs" / "studies").glob("*/verdict.md"))
 
@@ -68,7 +68,7 @@ def test_a_study_shows_claims_figures_and_its_report(tmp_path):
         found = client.get("/data/study/lab/coins").json()
         claims, figures, setting = found["parts"][:3]
         assert re.match(r"1 claim: ", claims["heading"])
-        assert claims["table"]["columns"] == ["claim", "in the paper", "here, with its 95 % interval", "verdict"]
+        assert claims["table"]["columns"] == ["claim", "verdict", "in the paper", "here, with its 95 % interval"]
         told = list(csv.reader(io.StringIO(client.get("/table/claims/study/lab/coins").text)))
         assert told == [claims["table"]["columns"], *claims["table"]["rows"]]
         assert (setting["heading"], setting["table"]["columns"][0]) == ("What was run", "what")

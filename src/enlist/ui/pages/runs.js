@@ -8,6 +8,7 @@ const COLUMNS = [
   ['name', 'run'], ['state', 'state'], ['progress', 'progress'], ['method', 'method'], ['data', 'data'],
   ['seed', 'seed'], ['last', 'accuracy'], ['time_to', 'time to target'], ['since', 'written'],
 ];
+const NUMBERS = ['seed', 'last', 'time_to', 'since'];
 const MANY = 25;
 
 export function runs(main) {
@@ -105,7 +106,7 @@ export function runs(main) {
     const holder = document.activeElement?.closest?.('tr')?.dataset.id;
     const place = document.activeElement?.dataset?.place;
     head.replaceChildren(el('th', {scope: 'col'}, el('span', {class: 'hidden'}, 'choose')), ...COLUMNS.map(([name, title]) =>
-      el('th', {scope: 'col', 'aria-sort': sort === name ? (down ? 'descending' : 'ascending') : 'none'},
+      el('th', {scope: 'col', class: NUMBERS.includes(name) ? 'number' : null, 'aria-sort': sort === name ? (down ? 'descending' : 'ascending') : 'none'},
         el('button', {type: 'button', onclick: () => sorted(name)}, title))));
     const parents = new Set(last.rows.map(row => row.id));
     const plain = !written().has('q') && !group.value && sort === 'name';
@@ -186,14 +187,19 @@ export function runs(main) {
       el('td', {'data-title': 'data'}, row.data),
       el('td', {'data-title': 'seed', class: 'number'}, row.seed ?? ''),
       el('td', {'data-title': row.measure ?? 'accuracy', class: 'number'},
-        ...(row.last === undefined || row.last === null ? [] : [spark(row), ' ', score(row.last, row.measure)])),
-      el('td', {'data-title': 'time to target', class: 'number'}, row.time_to ? duration(row.time_to) : ''),
+        ...(row.last === undefined || row.last === null ? [] : [spark(row), ' ', whole(score(row.last, row.measure))])),
+      el('td', {'data-title': 'time to target', class: 'number'}, row.time_to ? whole(duration(row.time_to)) : ''),
       el('td', {'data-title': 'written', class: 'number'}, row.since ? ago(row.since) : ''));
   }
 
   addEventListener('theme', () => { if (last) show(); });
   follow([], refresh);
   return refresh();
+}
+
+// A number is not parted from its unit.
+function whole(text) {
+  return text.replaceAll(' ', '\u00a0');
 }
 
 function count(number, name) {

@@ -149,7 +149,7 @@ def _why(item: Item, run: RunTables, row: int, number: int | None) -> Part:
         return Part(heading, [str(error).replace(str(run.folder), item.id)])
     table = found.rows()
     if len(table) > 1:
-        return Part(f"Round {number}: why it was chosen", found.sentences, table)
+        return Part(f"Round {number}: why it was chosen", found.sentences, table, name="choice")
     return Part(f"Round {number}: why it was not chosen", found.sentences, note=LIMIT)
 
 

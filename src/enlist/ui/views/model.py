@@ -25,7 +25,7 @@ Cell = str | Mapping[str, str]
 Chart = Callable[[], alt.TopLevelMixin | None]
 ADDRESSES = ("to", "svg")
 """What of a cell or picture is an address, which was quoted."""
-LONGEST = 300
+LONGEST = 600
 """Characters of a cell."""
 MOST_ROWS = 200
 """Rows of a table on the page; the CSV has all."""

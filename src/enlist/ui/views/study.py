@@ -104,7 +104,7 @@ def _parts(item: Item, text: str) -> list[Part]:
         return [Part("Verdicts", ["The study is not finished; verdicts come at its end."])]
     said = section(text)
     headline = said.splitlines()[0].lstrip("# ") if said else "Verdicts"
-    table = markdown_table(said or text)
+    table = [_verdict_second(row) for row in markdown_table(said or text)]
     drawings = _names(item.folder / "figures", ".svg")
     pictures = [
         {"to": address("figure", f"{item.id}/{name}"), "title": title, "name": name}
@@ -120,6 +120,11 @@ def _parts(item: Item, text: str) -> list[Part]:
     rows: list[list[Cell]] = [["table"]]
     rows += [[link(name, address(f"table/{name}/study", item.id))] for name in names]
     return [*found, *([Part("Tables as CSV", table=rows, folded=True)] if names else [])]
+
+
+def _verdict_second(row: list[str]) -> list[str]:
+    """On a phone, the last of four columns is far away."""
+    return [row[0], row[-1], *row[1:-1]]
 
 
 def section(text: str) -> str:
