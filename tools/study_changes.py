@@ -57,6 +57,15 @@ def digest(text: str) -> str:
     return hashlib.sha256(NOTICE.sub(r"\1", text).encode()).hexdigest()[:16]
 
 
+def from_before(name: str, text: str, former: dict[str, Any]) -> bool:
+    """Whether a verdict.md is one of before the repairs: since then each begins with what was run.
+
+    >>> [from_before("coins", text, {"coins": {}}) for text in ("# A", "# A\\n\\n**What was run.**")]
+    [True, False]
+    """
+    return name in former and "**What was run.**" not in text.partition("\n## ")[0]
+
+
 def with_notices(text: str, notices: Sequence[str]) -> str:
     """A verdict.md with these notices below its title, in place of those that it has.
 
@@ -77,14 +86,14 @@ def with_notices(text: str, notices: Sequence[str]) -> str:
 def notices(name: str, text: str, former: dict[str, Any], words: dict[str, Any]) -> list[str]:
     """What has to be said of a published verdict.md: that it is from before, and what is noted for just this text.
 
-    >>> notices("coins", "# A", {"coins": {"digest": digest("# A")}}, {"notes": {}})[0].partition(" ")[0]
+    >>> notices("coins", "# A", {"coins": {}}, {"notes": {}})[0].partition(" ")[0]
     '**From'
     >>> words = {"notes": {"coins": {"digest": digest("# A"), "say": ["by a former rule"]}}}
     >>> notices("coins", "# A", {}, words), notices("coins", "# B", {}, words)
     (['by a former rule'], [])
     """
     own = digest(text)
-    said = [BEFORE] if former.get(name, {}).get("digest") == own else []
+    said = [BEFORE] if from_before(name, text, former) else []
     noted = words.get("notes", {}).get(name, {})
     return said + (list(noted["say"]) if noted.get("digest") == own else [])
 
@@ -152,7 +161,7 @@ def _compared(folder: Path, name: str, former: dict[str, Any] | None, renamed: d
     now, link = verdicts(text), f"[{name}]({name}/verdict.md)"
     if former is None:
         return f"{link}: new. {_tally(now)}."
-    if former["digest"] == digest(text):
+    if from_before(name, text, {name: former}):
         return f"{link}: {WAITING}. {_tally(now)}."
     rows = changed(former["verdicts"], now, renamed)
     said = f"{link}: before, {_tally(former['verdicts'])}; now, {_tally(now)}. {len(rows)} differ or are new or gone:"
@@ -180,7 +189,7 @@ def tables(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> tuple
             command = re.sub(r" --seeds \d+", "", facts["command"])
             title = own["title"] if each == name else f"{own['title']}, with {' and '.join(facts['extras'])}"
             text = (folder / each / "verdict.md").read_text()
-            title += ", from before" if former.get(each, {}).get("digest") == digest(text) else ""
+            title += ", from before" if from_before(each, text, former) else ""
             found = counts(verdicts(text))
             counted.append([f"[{title}]({each}/verdict.md)", *found, f"`{command}`"])
             spent = f"{plural(facts['seeds'], 'seed')}, {duration(facts['wall_seconds'], units=1)}"
@@ -212,7 +221,7 @@ def tally(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> str:
     '... studies test ... claims by stated rules: ... reproduced, ... partly, ... (`enlist reproduce darts`, ...'
     """
     texts = {name: path.read_text() for name in words["studies"] if (path := folder / name / "verdict.md").exists()}
-    fresh = {name: text for name, text in texts.items() if former.get(name, {}).get("digest") != digest(text)}
+    fresh = {name: text for name, text in texts.items() if not from_before(name, text, former)}
     found = [counts(verdicts(text)) for text in fresh.values()]
     every, *each = (sum(column) for column in zip(*found, strict=True))
     told = ", ".join(f"{count} {kind}" for count, kind in zip(each, KINDS, strict=True))

@@ -10,7 +10,19 @@ from pathlib import Path
 import pytest
 
 from tools import study_changes
-from tools.study_changes import BEFORE, FORMER, ROOT, digest, notices, pages, put, tally, verdicts, with_notices
+from tools.study_changes import (
+    BEFORE,
+    FORMER,
+    ROOT,
+    digest,
+    from_before,
+    notices,
+    pages,
+    put,
+    tally,
+    verdicts,
+    with_notices,
+)
 
 PUBLISHED = sorted((ROOT / "docs" / "studies").glob("*/verdict.md"))
 
@@ -31,7 +43,7 @@ def test_a_verdict_that_is_new_begins_with_what_was_run_and_has_all_its_files(pa
     assert linked
     assert all((path.parent / each).is_file() for each in linked)
     former = json.loads(FORMER.read_text()).get(path.parent.name)
-    if former and former["digest"] == digest(text):
+    if former and from_before(path.parent.name, text, {path.parent.name: former}):
         assert verdicts(text) == former["verdicts"]
     else:
         assert text.index("**What was run.**") < text.index("\n## ")
@@ -40,15 +52,16 @@ def test_a_verdict_that_is_new_begins_with_what_was_run_and_has_all_its_files(pa
 @pytest.mark.parametrize("path", PUBLISHED, ids=lambda path: path.parent.name)
 def test_a_verdict_from_before_says_so_on_top(path: Path) -> None:
     text = path.read_text()
-    former = json.loads(FORMER.read_text()).get(path.parent.name, {})
-    assert (BEFORE in text.split("\n\n")[1]) == (former.get("digest") == digest(text))
+    former = json.loads(FORMER.read_text())
+    assert (BEFORE in text.split("\n\n")[1]) == from_before(path.parent.name, text, former)
 
 
 def test_only_studies_judged_by_the_present_rules_are_counted(tmp_path: Path) -> None:
     for name, verdict in (("old", "partly"), ("new", "reproduced")):
         (tmp_path / name).mkdir()
-        (tmp_path / name / "verdict.md").write_text(f"# T\n\n### It is fast: {verdict}\n")
-    former = {"old": {"digest": digest((tmp_path / "old" / "verdict.md").read_text())}}
+        run = "**What was run.**\n\n" if name == "new" else ""
+        (tmp_path / name / "verdict.md").write_text(f"# T\n\n{run}### It is fast: {verdict}\n")
+    former = {"old": {}, "new": {}}
     words = {"studies": {"old": {}, "new": {}, "missing": {}}}
     assert tally(tmp_path, former, words).startswith("1 studies test 1 claims by stated rules: 1 reproduced, 0 partly")
 

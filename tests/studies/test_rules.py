@@ -341,9 +341,9 @@ def test_spreads_are_found_by_claim_and_part():
 def test_of_a_run_with_few_evaluations_the_mean_of_all_has_to_reach_the_target():
     """Twelve rounds, evaluated every third: four evaluations, where the window is of five."""
     accuracy = np.full(12, np.nan)
-    accuracy[2::3] = [0.6, 0.9, 1.0, 1.0]
+    accuracy[2::3] = [0.5, 0.9, 1.0, 1.0]
     run = Output({}, {"accuracy": accuracy, "end": 10.0 * np.arange(1, 13)}, 1.0)
     low = Output({}, {"accuracy": np.full(12, 0.9), "end": np.arange(12.0)}, 1.0)
-    assert ROUNDS_TO_TARGET.of(run, low) == Value(12.0)  # the mean, 0.875, is nine tenths of 0.9 or more
+    assert ROUNDS_TO_TARGET.of(run, low) == Value(12.0)  # the mean, 0.85, is nine tenths of 0.9 or more
     assert SECONDS_TO_TARGET.of(run, low) == Value(120.0)
-    assert ROUNDS_TO_TARGET.of(run, run) == Value(12.0, open=True)
+    assert ROUNDS_TO_TARGET.of(run, run) == Value(12.0, open=True)  # nine tenths of 0.967 is more
