@@ -17,6 +17,7 @@ import os
 import statistics
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -35,6 +36,8 @@ ENGINES = ("local", "ray")
 AT_ONCE = (1, 2)
 ROUNDS = 20
 """Rounds of the run with training workers that are measured."""
+LOOK = 0.2
+"""Seconds between two looks at what processes have spent."""
 Spent = tuple[float, float]
 """Seconds on the clock, and of all processors."""
 Seconds = dict[tuple[str, int], list[Spent]]
@@ -57,26 +60,42 @@ def jobs(runs: int, folder: Path) -> list[Job]:
     return found
 
 
-def processor() -> float:
-    """Processor seconds so far of this process and of all below it, those that have ended included."""
+def processor() -> dict[int, float]:
+    """Processor seconds so far of this process and of each one below it."""
     spent: dict[int, tuple[int, int]] = {}
     for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             fields = path.read_text().rpartition(")")[2].split()  # the name before may hold anything
-            spent[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
+            spent[int(path.parent.name)] = int(fields[1]), sum(map(int, fields[11:13]))
     below = {os.getpid()}
     while found := {pid for pid, (parent, _) in spent.items() if parent in below} - below:
         below |= found
-    return sum(spent[pid][1] for pid in below) / os.sysconf("SC_CLK_TCK")
+    return {pid: spent[pid][1] / os.sysconf("SC_CLK_TCK") for pid in below}
 
 
 @contextlib.contextmanager
 def watched() -> Iterator[list[float]]:
-    """What the work inside spends: seconds on the clock, and of all processors."""
+    """What the work inside spends: seconds on the clock, and of all processors.
+
+    Processes are looked at again and again, because what one has spent that ends meanwhile is nowhere else: Ray does
+    not wait for its own.
+    """
     spent: list[float] = []
-    start, before = time.perf_counter(), processor()
+    before, over = processor(), threading.Event()
+    latest = dict(before)
+
+    def look() -> None:
+        while not over.wait(LOOK):
+            latest.update(processor())
+
+    thread, start = threading.Thread(target=look, daemon=True), time.perf_counter()
+    thread.start()
     yield spent
-    spent += [time.perf_counter() - start, processor() - before]
+    seconds = time.perf_counter() - start
+    over.set()
+    thread.join()
+    latest.update(processor())
+    spent += [seconds, sum(latest.values()) - sum(before.values())]
 
 
 def timed(engine: Engine, runs: int) -> tuple[Spent, str]:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
+import json
 import math
 import os
 import pickle
@@ -27,7 +29,8 @@ from benchmarks.pages import between
 from benchmarks.selectors import footprint
 from enlist import studies
 from enlist.data import Dataset, Samples
-from enlist.simulation import Config, Simulation, build
+from enlist.ladder import rungs
+from enlist.simulation import Config, Simulation, build, parse
 from enlist.simulation.profile import PeakMemory
 from enlist.streams import Streams
 from enlist.training.engine import ModuleTrainer, SharedSamples, TrainingSetup
@@ -42,8 +45,10 @@ SHAPES: Mapping[str, tuple[tuple[int, ...], int, int]] = {
     "cifar100": ((3, 32, 32), 100, 50_000),
     "femnist": ((1, 28, 28), 62, 700_000),
     "speech-commands": ((1, 32, 32), 35, 85_000),
+    "fashion-mnist": ((1, 28, 28), 10, 60_000),
+    "fedprox-synthetic": ((60,), 10, 38_589),
 }
-"""Shape of a sample, classes, and training samples of the data sets of the study at paper scale."""
+"""Shape of a sample, classes, and training samples (the last with seed 0) of the data sets of studies and ladder."""
 SPEAKERS = 2_168
 """Clients of Speech Commands: all of its speakers with training samples."""
 MANY = (10**5, 10**6)
@@ -52,6 +57,14 @@ LARGE, PER_CLIENT, INPUTS, ASKED = 10**7, 10, 30, (100, 10_000)
 """The large population: clients, samples of each, numbers in a sample, and clients of a round."""
 PARTS = ("training", "model to the nodes", "sums to the driver", "adding them up", "server")
 """What a round of a run over many nodes spends its time on."""
+STUDIES = {"fedsuv": "FedSUV", "darts": "Darts", "bsfl": "BSFL"}
+"""Studies with trainings at paper scale."""
+CLIMBING, LADDER_SEEDS = 30, 10
+"""Methods and seeds of a ladder of all rungs."""
+FEW = 1_000
+"""Clients for whom the server's work is measured that counts in studies and on the ladder."""
+LARGEST_BATCH = 32
+"""Larger batches are taken to cost as much per sample as this one, and are not measured."""
 METHODS, SEEDS, DAYS = 5, (5, 20, 100), 1
 """A comparison of one's own: methods, seeds of each, and the days after which it is to be done."""
 CLOCK = time.process_time
@@ -70,26 +83,22 @@ class Cost:
 
 @dataclasses.dataclass(frozen=True)
 class Kind:
-    """Runs of one sort in a study."""
+    """Runs of one sort: `samples` are those that a client runs through in a round, on average."""
 
+    title: str
     data: str
     model: str
     batch: int
-    epochs: int
     rounds: int
     k: int
     clients: int
+    samples: float
     runs: int
     settings: Mapping[str, Any]
 
-    @property
-    def samples(self) -> float:
-        """Samples that a client runs through in a round, on average."""
-        return self.epochs * SHAPES[self.data][2] / self.clients
-
-    def seconds(self, cost: Cost) -> float:
-        """Processor seconds of one run."""
-        return self.rounds * self.k * (self.samples * cost.sample + cost.adding)
+    def seconds(self, cost: Cost, server: float) -> float:
+        """Processor seconds of one run; the server needs so many for a round."""
+        return self.rounds * (self.k * (self.samples * cost.sample + cost.adding) + server)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -101,21 +110,80 @@ class Machine:
     network: float
 
 
-def kinds() -> list[Kind]:
-    """The trainings of the FedSUV study at paper scale that have a network of the paper."""
-    study = studies.get("fedsuv")
-    counted: dict[tuple[Any, ...], int] = {}
-    values: dict[tuple[Any, ...], Mapping[str, Any]] = {}
+def kinds(name: str) -> list[Kind]:
+    """The trainings of a study at paper scale; those of data that are next to nothing are left out."""
+    study = studies.get(name)
+    found: dict[tuple[Any, ...], Kind] = {}
     for experiment in study.experiments(study.scale("paper")):
-        config = experiment.settings.get("config")
-        if config is None or config["data"]["dataset"]["name"] not in SHAPES:
-            continue
-        data, training, rounds = config["data"], config["training"], config["rounds"]
-        key = (data["dataset"]["name"], config["model"]["name"], training["batch"], training["epochs"])
-        key += (rounds["rounds"], rounds["k"], data["clients"] or SPEAKERS)
-        counted[key] = counted.get(key, 0) + 1
-        values[key] = config["model"]
-    return [Kind(*key, runs=count, settings=values[key]) for key, count in counted.items()]
+        if "config" in experiment.settings:
+            config = parse(experiment.settings["config"], "config")
+            if config.data.dataset.name in SHAPES:
+                kind = trained(f"{config.data.dataset.name}, {config.model.name}", config)
+                key = (kind.title, kind.batch, kind.rounds, kind.k, kind.clients)
+                runs = found[key].runs + 1 if key in found else 1
+                found[key] = dataclasses.replace(kind, runs=runs)
+    batches: dict[str, set[int]] = {}
+    for kind in found.values():
+        batches.setdefault(kind.title, set()).add(kind.batch)
+    return [
+        dataclasses.replace(kind, title=f"{kind.title}, batch {kind.batch}") if len(batches[kind.title]) > 1 else kind
+        for kind in found.values()
+    ]
+
+
+def climbed() -> list[Kind]:
+    """Every rung of the ladder, with as many rounds as it may have."""
+    return [
+        dataclasses.replace(trained(rung.name, rung.config), runs=CLIMBING * LADDER_SEEDS)
+        for rung in rungs()
+        if rung.config.data.dataset.name in SHAPES
+    ]
+
+
+def trained(title: str, config: Config) -> Kind:
+    """What a run trains: how many clients, rounds and samples."""
+    data, training = config.data.dataset, config.training
+    clients = config.data.clients or getattr(data, "users", 0) or SPEAKERS
+    samples = min(SHAPES[data.name][2], getattr(data, "limit", None) or math.inf)
+    each = training.steps * training.batch if training.steps else training.epochs * samples / clients
+    return Kind(
+        title,
+        data.name,
+        config.model.name,
+        training.batch,
+        rounds_of(config),
+        config.rounds.k,
+        clients,
+        each,
+        1,
+        config.model.model_dump(mode="json"),
+    )
+
+
+@functools.cache
+def _rounds_within(seconds: float, devices: str, clients: int, k: int, deadline: str) -> int:
+    config = Config(
+        selector="bsfl",
+        devices=json.loads(devices),
+        data={"clients": clients, "partition": "iid"},
+        model="logistic",
+        rounds={"rounds": 10**6, "k": k, "deadline": json.loads(deadline), "seconds": seconds},
+        evaluation={"every": 10**6},
+    )
+    with Simulation(config) as simulation:
+        return int(simulation.run()["rounds"])
+
+
+def rounds_of(config: Config) -> int:
+    """Rounds of a run. Where only virtual time bounds them they are counted: BSFL on digits in place of its data, which
+    its devices do not depend on."""
+    rounds = config.rounds
+    if rounds.rounds < 10**6:
+        return rounds.rounds
+    assert rounds.seconds is not None
+    devices = config.devices.model_dump_json()
+    deadline = config.model_dump(mode="json")["rounds"]["deadline"]
+    return _rounds_within(rounds.seconds, devices, config.data.clients, rounds.k, json.dumps(deadline))
 
 
 def cost(settings: Mapping[str, Any], shape: tuple[int, ...], classes: int, batch: int, steps: int = 2) -> Cost:
@@ -149,20 +217,28 @@ def _spent(work: Callable[[], object]) -> float:
     return CLOCK() - start
 
 
-def studied(machine: Machine, found: list[tuple[Kind, Cost]]) -> Iterator[str]:
-    """The study at paper scale: what each of its trainings costs, and how long all take."""
-    yield "| data, model | runs | model, MB | training step, MB | client a round, s | one run, processor hours |"
+def studied(
+    machine: Machine,
+    found: list[tuple[Kind, Cost]],
+    server: float,
+    what: str = "data, model",
+    command: str = "reproduce",
+) -> Iterator[str]:
+    """Many runs: what each of them costs, and how long all take."""
+    yield f"| {what} | runs | model, MB | training step, MB | client a round, s | one run, processor hours |"
     yield "|---|---|---|---|---|---|"
     for kind, each in found:
-        client, run = kind.samples * each.sample, kind.seconds(each) / 3600
+        client, run = kind.samples * each.sample, kind.seconds(each, server) / 3600
         yield (
-            f"| {kind.data}, {kind.model} | {kind.runs} | {each.model / 1e6:.1f} | {each.workspace / 1e6:.0f} "
-            f"| {client:.2f} | {run:.1f} |"
+            f"| {kind.title} | {kind.runs} | {_three(each.model / 1e6)} | {each.workspace / 1e6:.0f} "
+            f"| {_three(client)} | {_three(run)} |"
         )
-    runs = sorted((kind.seconds(each) for kind, each in found for _ in range(kind.runs)), reverse=True)
+    runs = sorted((kind.seconds(each, server) for kind, each in found for _ in range(kind.runs)), reverse=True)
     total = sum(runs) / 3600
     yield ""
-    yield f"All {len(runs)} runs: {total:,.0f} processor hours. Every run is a task (`enlist reproduce --engine ray`):"
+    yield (
+        f"All {len(runs):,} runs: {total:,.0f} processor hours. Every run is a task (`enlist {command} --engine ray`):"
+    )
     yield ""
     yield "| nodes | hours | processors busy | data to each node, GB | memory of a node, GB | what limits |"
     yield "|---|---|---|---|---|---|"
@@ -173,27 +249,27 @@ def studied(machine: Machine, found: list[tuple[Kind, Cost]]) -> Iterator[str]:
         hours = _schedule(runs, slots) / 3600
         busy = total / hours / slots
         memory = sum(placed.values()) + machine.cores * fat
-        limit = "processors" if busy > 0.8 else f"the longest run: {len(runs)} runs for {slots:,} processors"
+        limit = "processors" if busy > 0.8 else f"the longest run: {len(runs):,} runs for {slots:,} processors"
         if memory > machine.memory:
             limit = "memory"
         yield (
-            f"| {nodes} | {hours:,.1f} | {100 * busy:.0f} % | {sum(placed.values()) / 1e9:.1f} "
+            f"| {nodes} | {_three(hours)} | {100 * busy:.0f} % | {_three(sum(placed.values()) / 1e9)} "
             f"| {memory / 1e9:.0f} | {limit} |"
         )
 
 
-def needed(machine: Machine, found: list[tuple[Kind, Cost]]) -> Iterator[str]:
+def needed(machine: Machine, found: list[tuple[Kind, Cost]], server: float) -> Iterator[str]:
     """Nodes for a comparison of so many seeds within a day; a run that takes longer than that cannot be a task."""
     yield f"| {METHODS} methods on | one run, hours | " + " | ".join(f"{seeds} seeds" for seeds in SEEDS) + " |"
     yield "|---" * (2 + len(SEEDS)) + "|"
     for kind, each in found:
-        hours = kind.seconds(each) / 3600
+        hours = kind.seconds(each, server) / 3600
         one_after_another = int(24 * DAYS / hours)
         cells = [
             f"{math.ceil(METHODS * seeds / (machine.cores * one_after_another)):,}" if one_after_another else "–"
             for seeds in SEEDS
         ]
-        yield f"| {kind.data}, {kind.model} | {hours:.1f} | {' | '.join(cells)} |"
+        yield f"| {kind.title} | {_three(hours)} | {' | '.join(cells)} |"
 
 
 def _schedule(runs: list[float], slots: int) -> float:
@@ -272,17 +348,30 @@ def main() -> None:
         f"`python -m benchmarks.scaling`: nodes of {machine.cores} processors, {options.memory:g} GB and "
         f"{options.network:g} Gbit/s, if not said otherwise. Seconds are",
         "processor time of one thread here, and without evaluation.",
-        "",
-        "### The FedSUV study at paper scale",
-        "",
     ]
-    found = []
-    for kind in kinds():
-        shape, classes, _ = SHAPES[kind.data]
-        found.append((kind, cost(kind.settings, shape, classes, kind.batch)))
-        print(kind.data, kind.model, found[-1][1], file=sys.stderr, flush=True)
-    lines += studied(machine, found)
-    lines += ["", "### Nodes for a comparison within a day", "", *needed(machine, found)]
+    server_of_few = people(FEW)[3]
+    priced: dict[str, Cost] = {}
+
+    def with_costs(wanted: list[Kind]) -> list[tuple[Kind, Cost]]:
+        result = []
+        for kind in wanted:
+            batch = min(kind.batch, LARGEST_BATCH)
+            key = json.dumps([kind.data, kind.settings, batch])
+            if key not in priced:
+                shape, classes, _ = SHAPES[kind.data]
+                priced[key] = cost(kind.settings, shape, classes, batch)
+                print(kind.title, priced[key], file=sys.stderr, flush=True)
+            result.append((kind, priced[key]))
+        return result
+
+    measured_studies = {name: with_costs(kinds(name)) for name in STUDIES}
+    for name, title in STUDIES.items():
+        lines += ["", f"### The {title} study at paper scale", ""]
+        lines += studied(machine, measured_studies[name], server_of_few)
+    lines += ["", f"### A ladder of {len(rungs())} rungs, {CLIMBING} methods and {LADDER_SEEDS} seeds", ""]
+    lines += studied(machine, with_costs(climbed()), server_of_few, "rung", "ladder")
+    found = measured_studies["fedsuv"]
+    lines += ["", "### Nodes for a comparison within a day", "", *needed(machine, found, server_of_few)]
     lines += ["", "–: one run takes longer than a day; spread it with `enlist run --engine ray`, as below."]
     large = cost({"name": "mlp", "hidden": [64]}, (INPUTS,), 10, PER_CLIENT, steps=1)
     measured = list(zip(*(people(clients) for clients in MANY), strict=True))

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
 
-sys.path.insert(0, str(Path(__file__).parent))
-
 settings.register_profile("enlist", deadline=None)  # a busy machine is no bug
 settings.load_profile("enlist")
 
 if TYPE_CHECKING:
-    from browser import Browser
+    from tests.browser import Browser
 
 
 @pytest.fixture(autouse=True, scope="session")
@@ -30,7 +26,7 @@ def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 @pytest.fixture(scope="session")
 def browser() -> Iterator[Browser]:
     """Chromium, one for each worker of pytest-xdist; a test without it fails with the way to install it."""
-    from browser import Browser  # only here: most tests run without it
+    from tests.browser import Browser  # only here: most tests run without it
 
     opened = Browser()
     yield opened

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,14 +13,12 @@ import pytest
 
 import enlist
 import enlist.testing
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks import chaos
+from benchmarks import chaos, engines
 from benchmarks.oort_reference import PlainOort
 from benchmarks.pages import between
-from benchmarks.scaling import MANY, PARTS, Cost, Kind, Machine, _schedule, cost, line, needed, spread
+from benchmarks.scaling import MANY, PARTS, Cost, Kind, Machine, _schedule, cost, line, needed, spread, trained
 from benchmarks.selectors import footprint, measure, posterior_error
+from enlist.simulation import Config
 
 
 def test_plain_oort_scores_as_ours() -> None:
@@ -91,12 +92,24 @@ def test_sums_of_scaling_by_hand() -> None:
 
 def test_nodes_for_a_comparison_by_hand() -> None:
     machine = Machine(cores=2, memory=1e9, network=1e6)
-    kind = Kind("cifar10", "resnet18", 10, epochs=1, rounds=36, k=10, clients=500, runs=1, settings={})
-    # 100 samples a client: 36 * 10 * 100 samples of a second are ten hours, two runs a day for each of two processors.
-    rows = list(needed(machine, [(kind, Cost(1.0, model=1, workspace=1, adding=0.0))]))
-    assert rows[-1] == "| cifar10, resnet18 | 10.0 | 7 | 25 | 125 |"
-    rows = list(needed(machine, [(kind, Cost(3.0, model=1, workspace=1, adding=0.0))]))
-    assert rows[-1] == "| cifar10, resnet18 | 30.0 | – | – | – |"
+    kind = Kind("a study", "cifar10", "resnet18", 10, rounds=36, k=10, clients=500, samples=100, runs=1, settings={})
+    # 36 * 10 * 100 samples of a second are ten hours, two runs a day for each of two processors.
+    rows = list(needed(machine, [(kind, Cost(1.0, model=1, workspace=1, adding=0.0))], server=0.0))
+    assert rows[-1] == "| a study | 10 | 7 | 25 | 125 |"
+    rows = list(needed(machine, [(kind, Cost(3.0, model=1, workspace=1, adding=0.0))], server=0.0))
+    assert rows[-1] == "| a study | 30 | – | – | – |"
+    # The server's ten seconds for each of 36 rounds are another tenth of an hour.
+    rows = list(needed(machine, [(kind, Cost(1.0, model=1, workspace=1, adding=0.0))], server=10.0))
+    assert rows[-1].startswith("| a study | 10.1 |")
+
+
+def test_what_a_run_trains_by_hand() -> None:
+    data = {"dataset": {"name": "cifar10", "limit": 10_000}, "clients": 100}
+    config = Config(data=data, model="resnet18", training={"batch": 16, "epochs": 2}, rounds={"rounds": 5, "k": 3})
+    found = trained("a study", config)
+    assert (found.rounds, found.k, found.clients, found.samples) == (5, 3, 100, 2 * 10_000 / 100)
+    steps = config.model_copy(update={"training": config.training.model_copy(update={"steps": 30})})
+    assert trained("a study", steps).samples == 30 * 16
 
 
 def test_the_cost_of_a_model_is_measured() -> None:
@@ -105,3 +118,16 @@ def test_the_cost_of_a_model_is_measured() -> None:
     assert found.sample > 0
     assert found.adding > 0
     assert found.workspace > 0
+
+
+def test_what_a_process_spends_that_nobody_waits_for_is_counted() -> None:
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # as in a raylet: the system forgets whoever ends
+    try:
+        with engines.watched() as spent:
+            command = "import time\nwhile time.process_time() < 1.0: pass"
+            child = os.spawnv(os.P_NOWAIT, sys.executable, [sys.executable, "-c", command])
+            while Path(f"/proc/{child}").exists():
+                time.sleep(0.05)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert spent[1] > 0.5

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -17,8 +15,6 @@ from enlist.errors import InputError
 from enlist.methods import Method
 from enlist.selectors.random import Random
 from enlist.simulation import Config, Simulation
-
-sys.path.insert(0, str(Path(__file__).parent / "flower"))
 
 
 class Curious(Random):
@@ -94,9 +90,8 @@ def test_simulator_and_arena_say_it():
 
 
 def test_flower_says_it():
-    from flower_helpers import behaving, run
-
     from enlist.flower.fake import FakeGrid
+    from tests.flower.flower_helpers import behaving, run
 
     run(FakeGrid(range(11, 31), behaving()), 1, f"{__name__}:Curious", k=10, over_commit=1.3)
     assert Curious.seen == [(13, 10)]

@@ -13,12 +13,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from benchmarks.notebooks import executed
 from enlist.cli.app import app
 from enlist.runs.columns import FAIRNESS, METRIC, TABLES
 from enlist.simulation import Config, Simulation, build, load
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-from benchmarks.notebooks import executed
 
 ROOT = Path(__file__).parents[1]
 OTHERS = ("personal", "flower-quickstart")  # not for `enlist run`; they have tests of their own

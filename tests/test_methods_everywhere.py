@@ -34,9 +34,7 @@ from enlist.selectors import Oort
 from enlist.simulation import Config, Simulation, load, simulate
 from enlist.studies.experiments import match
 from enlist.studies.results import selector_settings
-
-sys.path.insert(0, str(Path(__file__).parent / "flower"))
-from flower_helpers import behaving, run
+from tests.flower.flower_helpers import behaving, run
 
 CLIENTS = enlist.Clients(num_examples=[10.0] * 8)
 SMALL = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}, training={"steps": 1})

@@ -5,18 +5,14 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import enlist
-from enlist import selectors
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
 from benchmarks.evidence import parameters, settings
+from enlist import selectors
 
 KINDS = {"float": (float, int), "int": (int,), "bool": (bool,), "str": (str,)}
 

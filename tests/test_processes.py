@@ -22,9 +22,7 @@ from enlist.engine.leftovers import started
 from enlist.errors import EnlistError, InputError
 from enlist.simulation import Config, Simulation
 from enlist.simulation.callbacks import Callback
-
-sys.path.insert(0, str(Path(__file__).parent))
-from process_helpers import Held, held, listen, once
+from tests.process_helpers import Held, held, listen, once
 
 
 def threads() -> set[int]:

@@ -18,7 +18,7 @@ from enlist.arena import compare as play
 from enlist.engine import Task, TaskContext, Work, chosen
 from enlist.errors import EnlistError, InputError
 from enlist.simulation import Config, Simulation, compare, simulate
-from ray_helpers import MARKS, TABLES, _left_open, files, hidden  # noqa: F401
+from tests.ray_helpers import MARKS, TABLES, _left_open, files, hidden  # noqa: F401
 
 ray = pytest.importorskip("ray")
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve on a machine that is busy

@@ -20,7 +20,7 @@ import pytest
 
 from enlist.simulation import Config, Recorder, Simulation, compare, simulate
 from enlist.simulation.callbacks import Callback
-from ray_helpers import MARKS, TABLES, _left_open, files, hidden  # noqa: F401
+from tests.ray_helpers import MARKS, TABLES, _left_open, files, hidden  # noqa: F401
 
 ray = pytest.importorskip("ray")
 os.environ.setdefault("RAY_worker_niceness", "0")  # else workers starve on a machine that is busy

@@ -22,7 +22,7 @@ from typer.testing import CliRunner
 
 from enlist.cli.app import app
 from enlist.ladder import rung as rung_module
-from ray_helpers import MARKS, TABLES, _left_open, files  # noqa: F401
+from tests.ray_helpers import MARKS, TABLES, _left_open, files  # noqa: F401
 
 ray = pytest.importorskip("ray")
 pytestmark = MARKS

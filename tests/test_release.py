@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 import yaml
-from tools import release
-from tools.release import ROOT
 
 import enlist
+from tools import release
+from tools.release import ROOT
 
 
 @pytest.fixture(scope="module")

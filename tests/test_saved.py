@@ -6,7 +6,6 @@ import contextlib
 import json
 import re
 import shutil
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -25,9 +24,7 @@ from enlist.simulation import Recorder, Simulation, load
 from enlist.simulation.comparison import Comparison
 from enlist.studies.running import Reproduction
 from enlist.testing import transcript
-
-sys.path.insert(0, str(Path(__file__).parent / "flower"))
-from test_resuming import decisions, federation
+from tests.flower.test_resuming import decisions, federation
 
 SAVED = Path(__file__).parent / "saved"
 RELEASES = sorted(path.name for path in SAVED.iterdir() if (path / "run").is_dir())

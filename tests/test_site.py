@@ -15,11 +15,11 @@ pytest.importorskip("yaml", reason="the site is made with PyYAML, which the extr
 
 import click
 import typer.main
-from tools import reference, selector_pages, site
 from typer.testing import CliRunner
 
 import enlist
 from enlist.cli.app import app
+from tools import reference, selector_pages, site
 
 START = ("install", "first-comparison", "first-selector", "asynchronous")
 

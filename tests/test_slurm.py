@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ray_helpers import TABLES, files
+from tests.ray_helpers import TABLES, files
 
 ROOT = Path(__file__).parents[1]
 SCRIPTS = ROOT / "examples" / "slurm"

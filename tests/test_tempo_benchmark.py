@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +12,15 @@ import pytest
 from scipy.stats import norm
 
 import enlist
+from benchmarks import tempo, tempo_regret
+from benchmarks.tempo_bounds import BoundedLatency
+from benchmarks.tempo_regret import Curve, Watched
 from enlist import Clients, Feedback, Outcome, Request
 from enlist.contract import Selector
 from enlist.ladder import Leaderboard, Rung
 from enlist.ladder.results import COLUMNS
 from enlist.selectors import Tempo
 from enlist.simulation import Config
-
-sys.path.insert(0, str(Path(__file__).parents[1]))
-
-from benchmarks import tempo, tempo_regret
-from benchmarks.tempo_bounds import BoundedLatency
-from benchmarks.tempo_regret import Curve, Watched
 
 SECONDS = np.array([1.0, 1.0, 1.0, 2.0, 8.0, 8.0, 8.0, 8.0])
 

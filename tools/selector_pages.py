@@ -9,9 +9,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from benchmarks.evidence import by_name, costs, paragraphs, settings
-
 import enlist
+from benchmarks.evidence import by_name, costs, paragraphs, settings
 from enlist.arena.evidence import EVIDENCE
 from enlist.privacy import Privacy
 from enlist.selectors import get

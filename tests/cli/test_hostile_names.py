@@ -32,7 +32,7 @@ from enlist.runs.example import example_run, write_run
 from enlist.runs.personal_example import example_personal, write_personal
 from enlist.simulation.config import Config
 from enlist.streams import Streams
-from hostile import CONTROLS, MARKUP, NAMES
+from tests.hostile import CONTROLS, MARKUP, NAMES
 
 ALL = [*NAMES, "lone \ud800"]
 FORBIDDEN = set("".join(CONTROLS.values())) - set("ab\nc2Jtxt.exe[") | {"\ud800"}

@@ -1,4 +1,4 @@
-"""Every study that trains selectors, at its smallest scale and as a person types it, from experiments to the page."""
+"""Every study, at its smallest scale and as a person types it, from experiments to the page."""
 
 from __future__ import annotations
 
@@ -13,10 +13,14 @@ import pytest
 from enlist import studies
 
 SCRIPT = Path(sys.executable).parent / "enlist"
-FIGURES = {"darts": 12, "bsfl": 13, "fedsuv": 10, "fedcor": 2, "asynchrony": 1}
+FIGURES = {"darts": 12, "bsfl": 13, "fedsuv": 10, "mabfl": 20, "power-of-choice": 2, "fedcor": 2, "asynchrony": 1}
 """How many figures each has at least."""
-LONG = ("darts", "bsfl", "fedcor", "asynchrony")
+LONG = ("darts", "bsfl", "mabfl", "fedcor", "asynchrony")
 """They take longer than others: `make verify` runs them."""
+
+
+def test_every_study_is_covered() -> None:
+    assert set(FIGURES) == set(studies.names())
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +15,6 @@ from enlist.cli.app import app
 from enlist.cli.live import BARS, ComparisonProgress
 from enlist.errors import EnlistError
 from enlist.simulation import Config, Sweep
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
 
 FILE = """
 [data]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -23,10 +22,8 @@ from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.saving import decisions as replaying
 from enlist.runs import checkpoints
 from enlist.runs import folder as folders
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, model, reply, run, selecting
-from test_resuming import NODES, federation, same, train
+from tests.flower.flower_helpers import behaving, listening, model, reply, run, selecting
+from tests.flower.test_resuming import NODES, federation, same, train
 
 
 class Disk:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from flwr.serverapp.strategy import FedAvg, FedAvgM
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.replies.reply import REASON
 from enlist.runs.tables import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting, values
 
 BAD = 13
 """The node that misbehaves."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import math
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,7 @@ import enlist
 from enlist.errors import InputError
 from enlist.flower import NoNodesError, replay, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
 
 NODES = range(11, 31)
 

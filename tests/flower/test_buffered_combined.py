@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -17,9 +16,7 @@ from flwr.serverapp.strategy import FedAvg
 from enlist.flower import Selecting, replay
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.rounds.buffered import BufferedTraining
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, selecting, values
+from tests.flower.flower_helpers import behaving, model, node_of, reply, selecting, values
 
 STEPS, CONCURRENCY, BUFFER, MAX_STALENESS, DEADLINE = 40, 9, 3, 3, 6.0
 LATE, SILENT, LOST, FAILING, SPOILT, SLOW = (11, 17, 27), 12, 13, 14, 15, 16

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import inspect
 import re
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,9 +23,7 @@ from enlist.flower.fake import FakeGrid, FakeReply, instruction
 from enlist.flower.replies.reply import read
 from enlist.flower.saving.tables import FLOWER_TABLES
 from enlist.flower.saving.tables import LOGGED as TOLD
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, node_of, reply
+from tests.flower.flower_helpers import behaving, node_of, reply
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "flower.md").read_text()
@@ -142,7 +139,7 @@ def test_the_migrations_client_runs() -> None:
 
 
 def test_the_migrations_quick_way() -> None:
-    from flower_helpers import run
+    from tests.flower.flower_helpers import run
 
     def train(message: Message) -> FakeReply:
         content = reply(message)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,7 @@ from flwr.serverapp.strategy import FedAvg
 
 from enlist.errors import MissingColumnError
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, node_of, reply, run
+from tests.flower.flower_helpers import behaving, listening, node_of, reply, run
 
 
 def rows(path: Path) -> list[dict[str, str]]:

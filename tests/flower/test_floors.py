@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import itertools
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from flwr.serverapp.strategy import FedAvg
 from enlist.errors import InputError
 from enlist.flower import NoUpdateError, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
 
 
 def averaging(**floors: int) -> FedAvg:

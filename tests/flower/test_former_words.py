@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import json
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from enlist.errors import InputError
 from enlist.flower import RoundResult, replay
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, node_of, reply, run, selecting
+from tests.flower.flower_helpers import behaving, node_of, reply, run, selecting
 
 FORMER: dict[str, Any] = {"overcommit": 1.5, "late": "feedback"}
 PRESENT: dict[str, Any] = {"over_commit": 1.5, "late": "learn"}

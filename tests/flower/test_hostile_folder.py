@@ -14,9 +14,7 @@ from enlist import storage
 from enlist.errors import InputError, StateFileError
 from enlist.flower import replay
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, node_of, reply, run
+from tests.flower.flower_helpers import behaving, node_of, reply, run
 
 
 def train(message: Any) -> FakeReply:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from enlist.flower import NoNodesError, replay, with_selector
 from enlist.flower.fake import FakeClock
 from enlist.flower.legacy import LegacySelecting
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import listening
+from tests.flower.flower_helpers import listening
 
 Behaviour = Callable[[int, Any], FitRes]
 OK = Status(Code.OK, "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import math
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from enlist.errors import MissingColumnError
 from enlist.flower import NoNodesError
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.records import Outcome
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, listening, model, node_of, reply, run, selecting, values
 
 
 class Spy(FedAvg):

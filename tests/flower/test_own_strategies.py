@@ -5,7 +5,6 @@ from __future__ import annotations
 import collections
 import logging
 import re
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,7 @@ from enlist.errors import InputError
 from enlist.flower import RoundResult, with_selector
 from enlist.flower import strategies as wrapping
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, model, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, listening, model, reply, run, selecting, values
 
 NODES = range(11, 15)
 

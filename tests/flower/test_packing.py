@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import sys
 import zipfile
 from pathlib import Path
 
@@ -15,9 +14,7 @@ from enlist.errors import InputError
 from enlist.flower import with_selector
 from enlist.flower.fake import FakeGrid
 from enlist.flower.saving.folder import refuse_packed
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, run
+from tests.flower.flower_helpers import behaving, run
 
 PROJECT = """
 [project]

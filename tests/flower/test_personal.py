@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,9 +21,7 @@ from enlist.personal.rewards import Binary, Increment
 from enlist.personal.rules import ExtremeExploreRule, FixedRule, ThompsonRule, UCBRule
 from enlist.personal.stopping import Patience
 from enlist.runs.tables import read_table
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import node_of
+from tests.flower.flower_helpers import node_of
 
 NAMES = {11: "a", 12: "b", 13: "c", 14: "d"}
 WISHES = {"a": 1.0, "b": -3.0, "c": 1.4, "d": 4.0}

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +16,8 @@ from flwr.server import Server, SimpleClientManager
 from enlist.flower import Selecting, keys, legacy, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply, instruction
 from enlist.flower.legacy import NEW_API_ONLY
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, reply
-from test_legacy import Proxy, population
+from tests.flower.flower_helpers import behaving, reply
+from tests.flower.test_legacy import Proxy, population
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "flower-porting.md").read_text()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,9 +20,7 @@ from enlist.flower import NoNodesError, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.selector import SelectorSource as Source
 from enlist.testing import population
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, listening, node_of, reply, run, selecting
+from tests.flower.flower_helpers import behaving, listening, node_of, reply, run, selecting
 
 PAGE = (Path(__file__).parents[2] / "docs" / "flower-privacy.md").read_text()
 MULTIPLIER, NORM = 0.2, 3.0

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import html
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from enlist.report.federation import client_rows, evaluations, shadow, standing
 from enlist.runs import read_run
 from enlist.runs.federation import by_client, events, starts, state
 from enlist.runs.scores import run_scores
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting
 
 NODES = range(11, 21)
 
@@ -145,7 +142,7 @@ def test_late_updates_that_were_merged_are_counted_and_no_others(late: str, tmp_
 def test_evaluations_that_failed_are_told(tmp_path: Path) -> None:
     def evaluating(message: Message) -> FakeReply:
         if message.metadata.message_type != "evaluate":
-            return train(message)
+            return behaving()(message)
         metrics = MetricRecord({"accuracy": 0.5, "num-examples": 10})
         lost = {13: FakeReply(error=(1, "CUDA out of memory")), 14: FakeReply(seconds=None)}
         return lost.get(node_of(message), FakeReply(content=RecordDict({"metrics": metrics})))

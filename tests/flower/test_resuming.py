@@ -26,9 +26,7 @@ from enlist.flower import Selecting, replay
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.runs import folder as folders
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting, values
 
 
 @pytest.fixture(autouse=True)
@@ -151,8 +149,8 @@ def test_killed_three_times(straight: Selecting, monkeypatch: pytest.MonkeyPatch
 def test_a_process_that_really_dies(straight: Selecting, tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})\n"
-        "import test_resuming as t\n"
+        f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
+        "from tests.flower import test_resuming as t\n"
         "from pathlib import Path\n"
         "from enlist.flower import Selecting\n"
         "settle = Selecting._settle\n"

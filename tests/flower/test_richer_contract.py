@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,7 @@ from enlist.flower import client
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.selector import SelectorSource
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, node_of, reply, run, values
+from tests.flower.flower_helpers import behaving, node_of, reply, run, values
 
 NODES = range(11, 15)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from enlist.flower import MovingAverage, Percentile, Selecting, client
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.federation import ORPHANS
 from enlist.flower.terms import deadline_seconds
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting, values
 
 
 def taking(seconds: Any, **claims: Any) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from enlist.flower import NoNodesError, replay
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.records import Outcome
 from enlist.runs.tables import read_table
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, selecting
+from tests.flower.flower_helpers import behaving, model, node_of, reply, selecting
 
 NODES = list(range(11, 21))
 FATE = st.one_of(

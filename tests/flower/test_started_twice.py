@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ import enlist
 from enlist.flower import Selecting, replay
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting, values
 
 NODES = [11, 12, 13]
 

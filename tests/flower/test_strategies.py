@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from enlist.contract import Selector
 from enlist.errors import InputError, UnknownNameError
 from enlist.flower import Selecting, with_selector
 from enlist.flower.fake import FakeGrid, FakeReply
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting, values
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting, values
 
 
 @pytest.fixture(autouse=True)

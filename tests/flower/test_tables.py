@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -25,9 +24,7 @@ from enlist.runs import read_run
 from enlist.runs.scores import run_scores, times_selected
 from enlist.runs.tables import read_table
 from enlist.runs.why import why
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, model, node_of, reply, run, selecting
+from tests.flower.flower_helpers import behaving, model, node_of, reply, run, selecting
 
 NODES = range(11, 41)
 

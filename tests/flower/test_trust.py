@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +13,7 @@ from hypothesis import strategies as st
 from enlist import Clients
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.replies.trust import WINDOW, Claims, resting
-
-sys.path.insert(0, str(Path(__file__).parent))
-from flower_helpers import behaving, node_of, reply, run
+from tests.flower.flower_helpers import behaving, node_of, reply, run
 
 
 def test_before_ten_have_spoken_nothing_is_cut() -> None:

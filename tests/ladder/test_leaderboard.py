@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from benchmarks import choosing
 
+from benchmarks import choosing
 from enlist._internal.statistics import critical_difference, mean_ranks
 from enlist.errors import EnlistError, InputError
 from enlist.ladder import Leaderboard, read

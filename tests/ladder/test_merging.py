@@ -5,22 +5,18 @@ from __future__ import annotations
 import json
 import math
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from benchmarks import ladder as benchmark
+from benchmarks.pictures import _pixels, smaller
 from enlist.errors import InputError
 from enlist.ladder import known, known_results
 from enlist.ladder.results import write_results
 from enlist.ladder.rung import NAMES, PUBLISHED, VERSION
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
-
-from benchmarks import ladder as benchmark
-from benchmarks.pictures import _pixels, smaller
 
 ROW = {"data": "fashion-mnist", "target": 0.7, "reached": 1, "seconds": 100.0, "rounds": 50, "final": 0.8}
 ROW |= {"wasted": 0.1, "worst_tenth": math.nan, "server_ms": 0.5}

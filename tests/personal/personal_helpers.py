@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,6 @@ from enlist.personal.tables import PERSONAL_TABLES
 from enlist.runs import RunFolder
 from enlist.simulation import Callback, Recorder
 from enlist.streams import Streams
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))  # for what the tests of both share
 
 torch.set_num_threads(1)  # as the library does
 TABLES = ("rounds.csv", "arms.csv", "clients.csv")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,10 +18,8 @@ from enlist.personal import PersonalConfig, Personalisation, after, complete, lo
 from enlist.personal.after import every_target, fine_tuning, fixed, personalise
 from enlist.personal.priors import learned
 from enlist.simulation import Callback
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config, run, task
-from simulation_helpers import Kill
+from tests.personal.personal_helpers import config, run, task
+from tests.simulation.simulation_helpers import Kill
 
 FOUR = [1.0, 0.95, 0.3, -0.5]
 EVERYTHING = {"retrain": True, "fine_tune": 4, "grow": 2}

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,9 +12,7 @@ import torch
 from enlist.personal import Personalisation
 from enlist.personal.sections import WorkerFailures
 from enlist.streams import Streams
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config, run, scripted, task
+from tests.personal.personal_helpers import config, run, scripted, task
 
 FOUR = [1.0, 0.9, 0.3, -0.5]
 FIXED = {"kind": "fixed", "combination": ["w1"]}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Memory, assert_same, config, continue_run, task
-from simulation_helpers import Assassin, Kill
-
 from enlist.personal.after import personalise
+from tests.personal.personal_helpers import Memory, assert_same, config, continue_run, task
+from tests.simulation.simulation_helpers import Assassin, Kill
 
 LIKENESS = [1.0, 0.95, 0.9, -0.2, 0.92, 0.95, 0.9, -0.6, 0.1, 0.9, -0.3, 0.2]
 

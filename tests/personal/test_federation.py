@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -17,9 +14,7 @@ from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.local import LocalTraining
 from enlist.training.models import CNN, MLP, Logistic, ModelOptions, Thesis
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import task
+from tests.personal.personal_helpers import task
 
 FOUR = [1.0, 0.9, 0.5, -0.5]
 SETTINGS = LocalTraining(batch=10, lr=0.2)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 from enlist.personal.general import GeneralModel
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config, task
+from tests.personal.personal_helpers import config, task
 
 SIX = [1.0, 0.9, 0.85, 0.9, 0.95, 0.9]
 

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enlist.personal import Personalisation
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config, task
+from tests.personal.personal_helpers import config, task
 
 SEEDS = 20
 EIGHT_PAIRS = [1.0, 0.3, 0.0, -0.3, 0.95, 0.5, 0.2, -0.5, 0.4]

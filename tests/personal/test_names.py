@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +15,7 @@ from enlist.errors import InputError, StateFileError
 from enlist.personal.after import every_target, target_folder
 from enlist.report.personal import write_personal_report
 from enlist.runs.personal import find_personal, read_personal
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config
+from tests.personal.personal_helpers import config
 
 NAMES = ["../../../escaped", "/tmp/absolute", "Zürich / Süd", "CON", "a" * 300, "..", "-", "north"]
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import sys
 from itertools import pairwise
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,9 +15,7 @@ from enlist.personal import Arms, PersonalConfig, Personalisation
 from enlist.personal.federation import Federation
 from enlist.personal.tables import PERSONAL_TABLES
 from enlist.training.flat import Vectors
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import Memory, config, run, task
+from tests.personal.personal_helpers import Memory, config, run, task
 
 FOUR = [1.0, 0.9, 0.3, -0.5]
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
 from enlist.personal.pilot import with_pilot_threshold
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config, run, task
+from tests.personal.personal_helpers import config, run, task
 
 
 def test_the_threshold_is_the_quantile_of_the_increases_of_extreme_explore() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -14,9 +11,7 @@ from enlist.errors import EnlistError, InputError
 from enlist.personal.poison import LabelFlipPoison, NoiseFeaturesPoison, ScaledPoison, SignFlipPoison
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import config, run, task
+from tests.personal.personal_helpers import config, run, task
 
 THREE = [1.0, 0.9, 0.5]
 

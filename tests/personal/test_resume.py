@@ -6,7 +6,6 @@ import itertools
 import os
 import random
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,10 +20,8 @@ from enlist.errors import InputError
 from enlist.personal import PersonalConfig, run_in
 from enlist.runs import RunFolder
 from enlist.simulation import Recorder, RoundRecord
-
-sys.path.insert(0, str(Path(__file__).parent))
-from personal_helpers import assert_same, config, continue_run, run_child, task
-from simulation_helpers import KILLS, Assassin, Kill, break_at, kill_at
+from tests.personal.personal_helpers import assert_same, config, continue_run, run_child, task
+from tests.simulation.simulation_helpers import KILLS, Assassin, Kill, break_at, kill_at
 
 SAVING = ("decision", "rule", "model", "tensors", "state", "sync", "rename", "after rename")
 EVERYWHERE = (*SAVING, *KILLS)

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page
 
-from browser import Browser, Visit
 from enlist import arena
 from enlist.arena import Tournament
 from enlist.cli.arena import publish as publish_arena
@@ -31,7 +30,8 @@ from enlist.simulation.profile import profile, scores
 from enlist.studies.example import COINS
 from enlist.studies.running import Reproduction
 from enlist.studies.writing import write
-from hostile import CONTROLS, NAMES, ODD, SCRIPTS, SET
+from tests.browser import Browser, Visit
+from tests.hostile import CONTROLS, NAMES, ODD, SCRIPTS, SET
 
 SHOWN = f"<img src=x onerror={SET}>"
 

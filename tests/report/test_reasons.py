@@ -15,7 +15,7 @@ from enlist.runs.example import example_run
 from enlist.runs.tables import RunTables
 
 if TYPE_CHECKING:
-    from browser import Browser
+    from tests.browser import Browser
 
 
 def tiny(**changes: object) -> RunTables:

@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,9 +22,7 @@ from enlist.runs import RunFolder, read_run
 from enlist.simulation import Callback, Config, load, read, simulate
 from enlist.simulation.comparison import Comparison
 from enlist.simulation.jobs import JobSettings
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import Kill, checkpoint, config, contents, continue_run
+from tests.simulation.simulation_helpers import Kill, checkpoint, config, contents, continue_run
 
 SETTINGS = config(data={"clients": 8}, rounds={"rounds": 4, "k": 3}, selector="oort")
 NUMBER = "00000002"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +16,7 @@ from enlist.runs.example import example_run, write_run
 from enlist.runs.tables import RunTables, read_run
 from enlist.runs.why import why
 from enlist.simulation import Run, simulate
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import config
+from tests.simulation.simulation_helpers import config
 
 LATE = {"rounds": 8, "k": 3, "over_commit": 1.4, "late": "merge", "deadline": {"kind": "percentile", "percentile": 50}}
 

@@ -87,8 +87,8 @@ def personal(place: Path) -> None:
 
 def federation(place: Path) -> None:
     """A Flower federation of ten nodes, one of which fails, after four of six rounds."""
-    sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
-    from test_resuming import federation as federate
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    from tests.flower.test_resuming import federation as federate
 
     federate(place, 4)
 

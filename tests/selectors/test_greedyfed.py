@@ -9,7 +9,7 @@ import enlist
 from enlist import Clients, Feedback, Outcome
 from enlist.errors import InputError, MissingColumnError
 from enlist.simulation import Config, Simulation, simulate
-from resuming import assert_resumes
+from tests.resuming import assert_resumes
 
 
 def test_rounds_by_hand():

@@ -9,7 +9,7 @@ import enlist
 from enlist import Clients, Feedback, Outcome
 from enlist.errors import InputError
 from enlist.simulation import Config, Simulation
-from resuming import assert_resumes
+from tests.resuming import assert_resumes
 
 HEARD = {"loss_rms": [1.0] * 4, "latency": [3.0, 8.0, 20.0, 11.0], "upload_latency": [1.0, 4.0, 2.0, 1.0]}
 

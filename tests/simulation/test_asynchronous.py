@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 import tracemalloc
 from pathlib import Path
 from typing import Any
@@ -28,9 +27,7 @@ from enlist.simulation.protocols import ASYNCHRONOUS, Async, AsynchronousProtoco
 from enlist.simulation.round.clock import Event, Queue
 from enlist.simulation.sections import RoundsSection
 from enlist.simulation.setup import make_selector
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import (
+from tests.simulation.simulation_helpers import (
     Kill,
     Memory,
     Remembering,
@@ -554,7 +551,7 @@ def test_tables_of_asynchronous_runs_are_read(tmp_path: Path) -> None:
 
 def test_a_hundred_thousand_clients() -> None:
     """Memory goes with the clients at work: a step leaves nothing behind that goes with all clients, and takes no more
-    than some arrays over all of them while it lasts. Only models that clients at work were sent are kept."""
+    than some arrays over all of them while it lasts. Models are kept that clients at work were sent, and no others."""
     chosen = Config(
         data={
             "dataset": {"name": "linear-regression", "samples": 100_000, "features": 4},

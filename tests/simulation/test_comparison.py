@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +11,7 @@ import pytest
 from enlist.errors import EnlistError, InputError
 from enlist.simulation.comparison import Comparison, remember
 from enlist.simulation.jobs import run_in
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import config, contents
+from tests.simulation.simulation_helpers import config, contents
 
 SETTINGS = config(
     devices={"kind": "phones"},
@@ -101,7 +98,7 @@ def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
     flag = tmp_path / "flag"
     settings = SETTINGS.model_dump(mode="json")
     options = {"flag": str(flag), "always": times > 1}
-    settings["model"] = {"name": "python", "factory": "simulation_helpers:Deadly", "options": options}
+    settings["model"] = {"name": "python", "factory": "tests.simulation.simulation_helpers:Deadly", "options": options}
     comparison = Comparison(type(SETTINGS)(**settings), ("random", "oort"), seeds=1)
     flag.write_text("random")
     ticks = Ticks()

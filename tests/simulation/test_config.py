@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 
 from enlist.errors import InputError
 from enlist.simulation import Config, load, parse
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import SMALL, every_selector
+from tests.simulation.simulation_helpers import SMALL, every_selector
 
 
 def changed(tmp_path: Path, text: str, *changes: str) -> Config:

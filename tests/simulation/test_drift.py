@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from enlist.runs.tables import read_table
 from enlist.simulation import Config, build
 from enlist.simulation.drift import DataDrift, Drift, SpeedDrift
 from enlist.streams import Streams
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Assassin, Kill, assert_same, config, continue_run, run
+from tests.simulation.simulation_helpers import Assassin, Kill, assert_same, config, continue_run, run
 
 EVERYBODY = np.arange(10)
 SKEWED = {"partition": {"kind": "dirichlet", "alpha": 0.3, "min_size": 2}}

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -12,9 +9,7 @@ from enlist.devices import BatteryLevels, Energy, Latency, Power
 from enlist.errors import InputError
 from enlist.runs.printing import comparison_table
 from enlist.simulation import Config, Simulation, compare, simulate
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Remembering, config, run, scripted
+from tests.simulation.simulation_helpers import Remembering, config, run, scripted
 
 SMALL = {
     "data": {"clients": 8},

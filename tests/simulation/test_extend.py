@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +13,7 @@ from enlist.errors import InputError, StateFileError
 from enlist.runs import RunFolder
 from enlist.simulation import Comparison, Config, simulate
 from enlist.simulation.jobs import run_in
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, break_at, config
+from tests.simulation.simulation_helpers import Kill, assert_same, break_at, config
 
 
 def world(rounds: int, **evaluation: Any) -> Config:

@@ -18,9 +18,7 @@ import enlist
 from enlist.errors import EnlistError, InputError, StateFileError
 from enlist.runs import RunFolder, folder
 from enlist.simulation import Recorder, Simulation
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import SAVING, Kill, break_at, checkpoint, config, continue_run
+from tests.simulation.simulation_helpers import SAVING, Kill, break_at, checkpoint, config, continue_run
 
 CONFIG = {"seed": 1, "rounds": {"k": 3, "deadline": {"kind": "none"}}}
 ROW = {"round": 1, "start": 0.0, "accuracy": math.nan, "deadline": math.inf}

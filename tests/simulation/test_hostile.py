@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -26,9 +25,17 @@ from enlist.streams import Streams
 from enlist.training.aggregation import AGGREGATIONS
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report, TrainingTask
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Assassin, Kill, Remembering, assert_same, config, continue_run, model, run, scripted
+from tests.simulation.simulation_helpers import (
+    Assassin,
+    Kill,
+    Remembering,
+    assert_same,
+    config,
+    continue_run,
+    model,
+    run,
+    scripted,
+)
 
 FLIP = {"kind": "sign-flip", "share": 0.3, "factor": 10.0}
 CLIENTS = [1, 4, 6]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +11,8 @@ import pytest
 from enlist.errors import StateFileError
 from enlist.simulation import Callback, Simulation
 from enlist.training.idle import IdleTasks
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, config, continue_run
-from test_resume import world
+from tests.simulation.simulation_helpers import Kill, assert_same, config, continue_run
+from tests.simulation.test_resume import world
 
 
 class Lost(Callback):

@@ -15,7 +15,7 @@ from enlist.simulation import Config, Simulation, simulate
 from enlist.simulation.local_noise import LocalNoise
 from enlist.streams import Streams
 from enlist.training.local import Report
-from resuming import assert_resumes
+from tests.resuming import assert_resumes
 
 
 def config(selector: str = "oort", rounds: dict[str, Any] | None = None, **sections: Any) -> Config:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from enlist.ladder import Rung, ladder
 from enlist.ladder import rung as rung_module
 from enlist.simulation import Callback, Config, Simulation, simulate
 from enlist.simulation.oracle import SURE, Oracle, SimulatedTruth
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, config, continue_run, scripted, sessions
+from tests.simulation.simulation_helpers import Kill, assert_same, config, continue_run, scripted, sessions
 
 NAME = "enlist.simulation.oracle:Oracle"
 EVERYBODY = np.arange(10)

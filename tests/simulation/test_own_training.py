@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +19,7 @@ from enlist.simulation import Callback, Config, load, read, simulate
 from enlist.simulation.comparison import Comparison, remember
 from enlist.simulation.evaluation import BestModel, Evaluation, accuracies, fairness
 from enlist.training.own import Code, OwnStep
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, config, continue_run, run
+from tests.simulation.simulation_helpers import Kill, assert_same, config, continue_run, run
 
 HERE = __name__
 

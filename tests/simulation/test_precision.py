@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +21,8 @@ from enlist.training.flat import Vectors
 from enlist.training.local import LocalTraining, TrainingTask, batches
 from enlist.training.models import CNN
 from enlist.training.precision import has_bf16
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Assassin, Kill, assert_same, config, continue_run
-from test_resume import world
+from tests.simulation.simulation_helpers import Assassin, Kill, assert_same, config, continue_run
+from tests.simulation.test_resume import world
 
 needs_bf16 = pytest.mark.skipif(not has_bf16(), reason="this processor has no instructions for bf16")
 SMALL_CNN = {"name": "cnn", "channels": [4, 8], "kernel": 3, "padding": 1, "hidden": [16]}

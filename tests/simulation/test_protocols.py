@@ -6,7 +6,6 @@ import dataclasses
 import inspect
 import math
 import re
-import sys
 from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
 from typing import Any
@@ -39,9 +38,7 @@ from enlist.simulation.round.server import LateUpdate
 from enlist.simulation.sections import RoundsSection
 from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import config, run, scripted
+from tests.simulation.simulation_helpers import config, run, scripted
 
 LAYOUT = Layout.of(torch.nn.Linear(1, 1))
 

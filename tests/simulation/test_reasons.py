@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,9 +16,7 @@ from enlist.runs import columns
 from enlist.runs.columns import PARTICIPATIONS, ROUNDS
 from enlist.runs.tables import read_table
 from enlist.simulation import Callback, Simulation, simulate
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, config, continue_run
+from tests.simulation.simulation_helpers import Kill, assert_same, config, continue_run
 
 
 @pytest.fixture(scope="module", autouse=True)

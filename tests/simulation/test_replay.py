@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +17,7 @@ from enlist.errors import InputError
 from enlist.runs.folder import RunFolder
 from enlist.simulation import Config, Simulation, build, replay
 from enlist.simulation.setup import make_selector
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import config
+from tests.simulation.simulation_helpers import config
 
 WORLD: dict[str, Any] = {
     "data": {"clients": 12, "partition": "dirichlet"},

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,9 +21,7 @@ from enlist.runs.tables import read_run
 from enlist.selectors import Oort
 from enlist.simulation import Config, compare, read, simulate
 from enlist.simulation.results import ComparisonResult, Run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import contents
+from tests.simulation.simulation_helpers import contents
 
 TABLES = ("rounds", "participations", "clients")
 CONFIG = Config(

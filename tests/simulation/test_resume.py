@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import shutil
-import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,9 +13,7 @@ import pytest
 
 from enlist.engine import context
 from enlist.simulation import Callback, Config
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import (
+from tests.simulation.simulation_helpers import (
     KILLS,
     SAVING,
     Kill,

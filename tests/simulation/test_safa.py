@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import copy
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,7 @@ from enlist.simulation.protocols import safa as safa_module
 from enlist.streams import Streams
 from enlist.training.local import TrainingTask, batches
 from enlist.training.models import initialise
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Memory, by_hand, config, model, run, scripted, sessions
+from tests.simulation.simulation_helpers import Memory, by_hand, config, model, run, scripted, sessions
 
 WORLD: dict[str, Any] = {
     "selector": "safa",

@@ -5,8 +5,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,9 +22,7 @@ from enlist.simulation.simulation import PATIENCE
 from enlist.streams import Streams
 from enlist.training.local import TrainingTask, batches
 from enlist.training.models import initialise
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Remembering, by_hand, config, model, named, run, scripted, sessions
+from tests.simulation.simulation_helpers import Remembering, by_hand, config, model, named, run, scripted, sessions
 
 LOCAL = {
     "plain": {},
@@ -446,7 +442,11 @@ def test_a_bad_update_fails_its_client_and_the_round_goes_on(
     behaviour: str, late: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Remembering.register(monkeypatch)
-    model_section = {"name": "python", "factory": "simulation_helpers:Touchy", "options": {"behaviour": behaviour}}
+    model_section = {
+        "name": "python",
+        "factory": "tests.simulation.simulation_helpers:Touchy",
+        "options": {"behaviour": behaviour},
+    }
     rounds = {"rounds": 3, "k": 4, "over_commit": 1.25, "late": "merge"} if late else {"rounds": 3, "k": 5}
     settings = config(
         data={"clients": 5, "validation": 0}, selector="remembering", model=model_section, rounds=rounds,

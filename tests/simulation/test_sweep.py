@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from enlist.errors import EnlistError, InputError, StateFileError, UnknownNameEr
 from enlist.simulation import Config, Sweep, compare, sweep
 from enlist.simulation.header import remember_sweep
 from enlist.simulation.points import MOST_POINTS, Point, parted, points_of, read_points
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import config, contents
+from tests.simulation.simulation_helpers import config, contents
 
 SETTINGS = config(data={"clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5}}, rounds={"rounds": 2, "k": 3})
 LATE = config(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +10,7 @@ import pytest
 
 from enlist.runs.tables import read_table
 from enlist.simulation import Callback, Config, Simulation
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, checkpoint, config, continue_run
+from tests.simulation.simulation_helpers import Kill, assert_same, checkpoint, config, continue_run
 
 ROUNDS = 14
 

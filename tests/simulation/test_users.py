@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,7 @@ from enlist.runs.columns import PARTICIPATIONS
 from enlist.runs.folder import RunFolder
 from enlist.runs.tables import read_run
 from enlist.simulation import Config, Recorder, Simulation, build, read, simulate
-
-sys.path.insert(0, str(Path(__file__).parent))
-from simulation_helpers import Kill, assert_same, config, continue_run
+from tests.simulation.simulation_helpers import Kill, assert_same, config, continue_run
 
 NASTY = ["007", '=HYPERLINK("http://x")', "a,b", 'she said "hi"', "two\nlines", "\x1b[2J bell", "Zürich", "9"]
 CLASSES = ["no, never", "yes"]

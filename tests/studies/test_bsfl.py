@@ -6,7 +6,6 @@ import dataclasses
 import itertools
 import json
 import math
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -45,9 +44,7 @@ from enlist.studies.bsfl.settings import IID, LARGE, NON_IID, SCALES, images_of,
 from enlist.studies.claims import KINDS, UNTESTABLE, judge, read_further
 from enlist.studies.results import Results
 from enlist.studies.running import Reproduction, perform
-
-sys.path.insert(0, str(Path(__file__).parent))
-from bsfl_example import example_results, group
+from tests.studies.bsfl_example import example_results, group
 
 
 def test_it_is_registered() -> None:

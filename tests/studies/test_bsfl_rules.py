@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -29,9 +27,7 @@ from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Claim, ju
 from enlist.studies.parts import simple_rules
 from enlist.studies.results import Replicates, Results
 from enlist.studies.rules import Arm
-
-sys.path.insert(0, str(Path(__file__).parent))
-from bsfl_example import changed, example_results, group, grown, output
+from tests.studies.bsfl_example import changed, example_results, group, grown, output
 
 BSFL = Arm("regret", "BSFL")
 

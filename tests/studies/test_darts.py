@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import re
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -46,9 +45,7 @@ from enlist.studies.darts.settings import (
 from enlist.studies.results import Results
 from enlist.studies.running import Reproduction
 from enlist.studies.writing import write
-
-sys.path.insert(0, str(Path(__file__).parent))
-from darts_example import example_results
+from tests.studies.darts_example import example_results
 
 SMOKE = DARTS.scale("smoke")
 FIGURES = 16
@@ -263,7 +260,7 @@ def test_a_folder_of_the_former_study_is_refused_in_a_sentence(tmp_path):
     former = {"source": "digits", "rounds": 12, "sizes": [8, 16, 32], "passes": 2, "steps": 10, "batch_seeds": 2}
     with RunFolder.open(tmp_path / "old", {"study": "darts", "scale": "smoke", **former}, resume=False, tables={}):
         pass
-    with pytest.raises(InputError, match=r"holds a run with .* was asked for; .* name a new folder"):
+    with pytest.raises(InputError, match=r"holds study 'darts' as another version .* run it in a new folder"):
         Reproduction.open(DARTS, SMOKE, tmp_path / "old", resume=True)
 
 

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
@@ -24,9 +21,7 @@ from enlist.studies.darts.settings import DEFAULT, NO_EPSILON, NO_START, PRINTED
 from enlist.studies.measures import ROUNDS_TO_TARGET
 from enlist.studies.results import Replicates, Results
 from enlist.studies.rules import Arm
-
-sys.path.insert(0, str(Path(__file__).parent))
-from darts_example import example_results, output, profile
+from tests.studies.darts_example import example_results, output, profile
 
 CLAIMS = {claim.key: claim for claim in DARTS.claims}
 ROUNDS = 20

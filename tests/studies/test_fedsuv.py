@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -33,9 +32,7 @@ from enlist.studies.fedsuv.process import (
 )
 from enlist.studies.fedsuv.settings import AVERAGING, MAIN, PRINTED, REGIMES, SCALES, YOGI, gains, places
 from enlist.studies.results import Results
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fedsuv_example import example_results
+from tests.studies.fedsuv_example import example_results
 
 PLAYING: dict[str, Any] = {"clients": 60, "rounds": 25, "k": 5, "noise": 0.0, "selector": "fedsuv:paper"}
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,9 +34,7 @@ from enlist.studies.measures import ROUNDS_TO_TARGET, Measure
 from enlist.studies.parts import Largest
 from enlist.studies.results import Results
 from enlist.studies.rules import Arm, Contrast
-
-sys.path.insert(0, str(Path(__file__).parent))
-from fedsuv_example import changed, example_results, group, output, training
+from tests.studies.fedsuv_example import changed, example_results, group, output, training
 
 CLAIM = {claim.key: claim for claim in CLAIMS}
 

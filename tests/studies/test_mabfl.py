@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from tests.studies.mabfl_example import example_results
 
 from enlist.personal import parse
 from enlist.streams import Streams
@@ -27,6 +26,7 @@ from enlist.studies.mabfl.settings import (
     thompson,
     ucb,
 )
+from tests.studies.mabfl_example import example_results
 
 MABFL = get("mabfl")
 LAPTOP = experiments(SCALES["laptop"])

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from tools import study_changes
 from tools.study_changes import BEFORE, FORMER, ROOT, digest, notices, pages, put, tally, verdicts, with_notices
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -13,9 +12,7 @@ from enlist import studies
 from enlist.errors import InputError
 from enlist.studies.rehearsal import kinds, rehearse, shortened
 from enlist.studies.study import Experiment
-
-sys.path.insert(0, str(Path(__file__).parent))
-from study_helpers import TRACED
+from tests.studies.study_helpers import TRACED
 
 
 def failing(settings: Any, seed: int, folder: Path) -> dict[str, Any]:

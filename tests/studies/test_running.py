@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -13,11 +14,10 @@ from pathlib import Path
 
 import pytest
 
+from enlist import studies
 from enlist.errors import EnlistError, InputError
 from enlist.studies.running import Reproduction
-
-sys.path.insert(0, str(Path(__file__).parent))
-from study_helpers import TRACED, at, runs
+from tests.studies.study_helpers import TRACED, at, runs
 
 SMOKE = TRACED.scale("smoke")
 MAIN = {"high/0": 1, "high/1": 1, "high/2": 1, "low/0": 1, "low/1": 1, "low/2": 1}
@@ -64,7 +64,7 @@ def test_seeds_may_be_added_and_nothing_else_changed(tmp_path: Path) -> None:
     assert len(work.results()["low"].seeds) == 4
     with pytest.raises(InputError, match=r"already holds a run; continue it with --resume"):
         reproduce(root)
-    with pytest.raises(InputError, match=r"with lead = 2.0, but 3.0 was asked for"):
+    with pytest.raises(InputError, match=r"another version of Enlist had it \(lead = 2.0, now 3.0\); run it in a new"):
         reproduce(root, at(TRACED, lead=3.0), resume=True)
     with pytest.raises(InputError, match=r"scale = 'smoke', but 'laptop' was asked for"):
         reproduce(root, TRACED.scale("laptop"), resume=True)
@@ -136,8 +136,8 @@ def test_an_exception_in_the_middle_stops_the_pool_at_once(tmp_path: Path) -> No
 
 SCRIPT = """
 import sys
-sys.path.insert(0, {helpers!r})
-from study_helpers import TRACED, at
+sys.path.insert(0, {top!r})
+from tests.studies.study_helpers import TRACED, at
 from enlist.studies.running import Reproduction
 if __name__ == "__main__":
     with Reproduction.open(TRACED, at(TRACED, sleep=0.3), {root!r}) as work:
@@ -148,7 +148,7 @@ if __name__ == "__main__":
 def test_a_killed_study_goes_on_where_it_stopped(tmp_path: Path) -> None:
     root = tmp_path / "study"
     script = tmp_path / "script.py"
-    script.write_text(SCRIPT.format(helpers=str(Path(__file__).parent), root=str(root)))
+    script.write_text(SCRIPT.format(top=str(Path(__file__).parents[2]), root=str(root)))
     process = subprocess.Popen([sys.executable, str(script)])
     patience = time.monotonic() + 60
     while not list(root.rglob("state.json")):
@@ -190,3 +190,17 @@ def test_the_estimate_learns_from_what_was_run(tmp_path: Path) -> None:
     assert work.wall() > 0
     config = json.loads((tmp_path / "study" / "config.json").read_text())
     assert config == {"study": "traced", "scale": "smoke", "lead": 2.0}
+
+
+def test_a_folder_of_an_older_version_is_refused_with_advice_that_can_be_followed(tmp_path: Path) -> None:
+    # shares were a setting of the study in 0.1; no option of `enlist reproduce` would bring them back
+    folder = tmp_path / "study"
+    shutil.copytree(Path(__file__).parents[1] / "saved" / "0.1" / "study", folder)
+    mabfl = studies.get("mabfl")
+    with pytest.raises(InputError) as refused:
+        Reproduction.open(mabfl, mabfl.scale("smoke"), folder, resume=True)
+    assert "holds study 'mabfl' as another version of Enlist had it" in str(refused.value)
+    assert str(refused.value).endswith(
+        "run it in a new folder, or go on with the version that began it (environment.json names it)."
+    )
+    assert "resume it with its own configuration" not in str(refused.value)

@@ -6,7 +6,6 @@ import csv
 import dataclasses
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,7 @@ from enlist.studies.running import Reproduction
 from enlist.studies.study import Figure, Table, rules_digest
 from enlist.studies.verdicts import table_cells, tally, verdict_rows, verdict_text
 from enlist.studies.writing import csv_text, publish, write
-
-sys.path.insert(0, str(Path(__file__).parent))
-from study_helpers import TRACED, at
+from tests.studies.study_helpers import TRACED, at
 
 COMMAND = "enlist reproduce coins --scale smoke --seeds 3"
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import copy
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,9 +17,7 @@ from enlist.training.dense import DenseChain
 from enlist.training.engine import ModuleTrainer, SharedSamples, TrainingSetup
 from enlist.training.flat import Vectors
 from enlist.training.local import LocalTraining, Report, TrainingTask, batches
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import Touchy, by_hand
+from tests.simulation.simulation_helpers import Touchy, by_hand
 
 SEED = 11
 SIZES = (45, 20, 7, 1, 61, 40)

@@ -7,7 +7,6 @@ import math
 import os
 import re
 import signal
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -25,9 +24,7 @@ from enlist.training.engine import SharedSamples, TrainingSetup
 from enlist.training.flat import FlatModule, Layout, Vectors
 from enlist.training.local import LocalTraining, Report, TrainingTask
 from enlist.training.workers import Trainer, grouped
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import Touchy
+from tests.simulation.simulation_helpers import Touchy
 
 SIZES = (45, 20, 7, 2, 61, 40, 33, 12, 90, 5, 26, 31)
 

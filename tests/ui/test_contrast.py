@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from ui_helpers import Server, everything, unfinished, whole
+
+from tests.ui.ui_helpers import Server, everything, unfinished, whole
 
 LEAST = 4.5
 """Of small text, by level AA of the Web Content Accessibility Guidelines."""

@@ -6,13 +6,13 @@ import json
 import os
 
 import pytest
-from ui_helpers import Server, comparison, unfinished
 
 from enlist.errors import EnlistError
 from enlist.runs.failures import FAILURE, FAILURES, failure_of, failures_of, note_failures
 from enlist.selectors import Random
 from enlist.simulation import Comparison, Config, simulate
 from enlist.ui.catalogue import Catalogue
+from tests.ui.ui_helpers import Server, comparison, unfinished
 
 CONFIG = Config(data={"clients": 8}, rounds={"rounds": 4, "k": 3}, model="logistic")
 TROUBLE: list[str] = []

@@ -5,23 +5,21 @@ from __future__ import annotations
 import csv
 import io
 import shutil
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
-from ui_helpers import Server
+
+from tests.ui.ui_helpers import Server
 
 pytest.importorskip("flwr")
-sys.path.insert(0, str(Path(__file__).parents[1] / "flower"))
 
-from flower_helpers import behaving, reply, run
 from flwr.serverapp.strategy import FedAvg
 
 from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.report.flower import shadow_sentence, shadow_table
 from enlist.runs.tables import read_run
+from tests.flower.flower_helpers import behaving, reply, run
 
 ROUNDS = 6
 

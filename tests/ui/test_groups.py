@@ -12,7 +12,6 @@ import time
 from pathlib import Path
 
 import pytest
-from ui_helpers import SAVED, Server, comparison, unfinished
 
 from enlist.runs.example import example_run, write_run
 from enlist.studies import writing
@@ -22,6 +21,7 @@ from enlist.ui.catalogue import Catalogue
 from enlist.ui.groups import group_status
 from enlist.ui.status import RunSummary, Status
 from enlist.ui.views.study import markdown_table, section
+from tests.ui.ui_helpers import SAVED, Server, comparison, unfinished
 
 STUDIES = sorted((Path(__file__).parents[2] / "docs" / "studies").glob("*/verdict.md"))
 

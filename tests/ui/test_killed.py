@@ -9,13 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from ui_helpers import SECONDS, Server, table_of, until
 
 from enlist.runs.example import example_run, write_run
 from enlist.runs.tables import read_run
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "simulation"))
-from simulation_helpers import assert_same
+from tests.simulation.simulation_helpers import assert_same
+from tests.ui.ui_helpers import SECONDS, Server, table_of, until
 
 RUN = """
 import json, sys, time

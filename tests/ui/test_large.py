@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 import shutil
 
-from ui_helpers import Server, unfinished
-
 from enlist.runs.example import example_run, write_run
 from enlist.ui.catalogue import Catalogue
+from tests.ui.ui_helpers import Server, unfinished
 
 LARGEST = 1_000_000
 

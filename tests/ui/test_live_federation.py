@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import shutil
-import sys
 import time
 from pathlib import Path
 
 import pytest
-from ui_helpers import SECONDS, Server, figures_of, table_of, until, whole
 
 from enlist.runs.tables import read_run
+from tests.ui.ui_helpers import SECONDS, Server, figures_of, table_of, until, whole
 
 pytest.importorskip("flwr")
-sys.path.insert(0, str(Path(__file__).parents[1] / "flower" / "deployment"))
-from live import fake_federation, flower_simulation
+from tests.flower.deployment.live import fake_federation, flower_simulation
 
 DEPLOYMENT = Path(__file__).parent / "deployment"
 """What `pytest -m verify tests/flower/deployment/test_buffered.py` left: a SuperLink and three SuperNodes, buffered."""

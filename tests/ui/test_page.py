@@ -9,14 +9,14 @@ import time
 from pathlib import Path
 
 import pytest
-from ui_helpers import SECONDS, Server, everything, table_of, until, whole
 
 from enlist.report.charts import DARK, NEUTRAL
 from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
 from enlist.runs.printing import comparison_table
 from enlist.runs.tables import find_runs, read_run
-from hostile import SCRIPTS
+from tests.hostile import SCRIPTS
+from tests.ui.ui_helpers import SECONDS, Server, everything, table_of, until, whole
 
 COMPARE = """
 import sys, time

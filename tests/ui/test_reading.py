@@ -11,7 +11,6 @@ import time
 from pathlib import Path
 
 import pytest
-from ui_helpers import comparison, everything, federation, unfinished
 
 from enlist.errors import InputError
 from enlist.runs.example import example_run, write_run
@@ -20,6 +19,7 @@ from enlist.runs.tables import read_run
 from enlist.ui.cache import TableCache, version
 from enlist.ui.index import Index, Item, check_roots
 from enlist.ui.status import summarise
+from tests.ui.ui_helpers import comparison, everything, federation, unfinished
 
 
 def item_of(folder: Path, kind: str = "run") -> Item:

@@ -14,13 +14,13 @@ from pathlib import Path
 
 import httpx
 import pytest
-from ui_helpers import Server, comparison, everything, federation, unfinished
 
 from enlist.errors import InputError
 from enlist.runs.example import example_run, write_run
 from enlist.ui import guard, server, watcher
 from enlist.ui.guard import Guard
-from hostile import NAMES
+from tests.hostile import NAMES
+from tests.ui.ui_helpers import Server, comparison, everything, federation, unfinished
 
 TOKEN = "t" * 43
 PATHS = (

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import anyio
 import pytest
-from ui_helpers import Server, comparison, everything, federation, unfinished
 
 from enlist.runs.comparing import comparison_rows
 from enlist.runs.example import example_run, write_run
@@ -24,6 +23,7 @@ from enlist.ui.answers import AnswerCache
 from enlist.ui.catalogue import Catalogue
 from enlist.ui.metrics import METRICS, metrics, names
 from enlist.ui.watcher import Viewer, Watcher
+from tests.ui.ui_helpers import Server, comparison, everything, federation, unfinished
 
 LARGEST = 1_000_000
 

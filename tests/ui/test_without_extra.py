@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 
-from ui_helpers import comparison
+from tests.ui.ui_helpers import comparison
 
 WITHOUT = """
 import sys

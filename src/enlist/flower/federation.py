@@ -362,7 +362,7 @@ class FlowerFederation:
         self.nodes = NodeTable.restored(own)
         self.claims = Claims.create(len(self.nodes.order))
         saved = {name.removeprefix("claims/"): value for name, value in arrays.items()}
-        self.claims.restore(dict(self.claims.leaves()) | saved)  # a claim that an older version did not know is unknown
+        self.claims.restore({**dict(self.claims.leaves()), **saved})  # what an older version did not know is unknown
         self.recent, self.asked = (
             np.split(arrays[name], np.cumsum(header[name])[:-1]) if header[name] else [] for name in ("recent", "asked")
         )

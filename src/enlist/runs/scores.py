@@ -220,7 +220,7 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
     found = {
         "rounds": float(total(tables).rounds),
         "time": total(tables).seconds,
-        "final": float(seen[-LAST:].mean()) if len(seen) else math.nan,
+        "final": final_mean(seen),
         "last": float(seen[-1]) if len(seen) else math.nan,
         "best": float(best(seen)) if len(seen) else math.nan,
         "round_time": float(took.mean()) if len(took) else math.nan,
@@ -236,7 +236,7 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
         found[ENERGY] = float(np.nansum(rounds[ENERGY]))
     if tables.federation:  # there, late updates also arrive that only teach
         found["arrived"] = float((was_merged(tables) & (tables.participations["outcome"] == "arrived")).sum())
-    return found | {name: _final(rounds[name]) for name in extra_columns([tables])}
+    return found | {name: final_mean(rounds[name][np.isfinite(rounds[name])]) for name in extra_columns([tables])}
 
 
 def extra_columns(runs: Sequence[RunTables]) -> list[str]:
@@ -250,8 +250,13 @@ def extra_columns(runs: Sequence[RunTables]) -> list[str]:
     return [name for name in names if name in FAIRNESS or name.startswith(METRIC)]
 
 
-def _final(column: FloatArray) -> float:
-    known = column[np.isfinite(column)]
+def final_mean(column: FloatArray) -> float:
+    """Mean of the last three evaluations; NaN where nothing was evaluated. The one definition of what a run ends with.
+
+    >>> final_mean(np.array([0.1, np.nan, 0.5, 0.6, np.nan, 0.7]))
+    0.6
+    """
+    known = column[~np.isnan(column)]
     return float(known[-LAST:].mean()) if len(known) else math.nan
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from enlist.runs.scores import Reached, jain, time_to
+from enlist.runs.scores import LAST, Reached, final_mean, jain, time_to
 from enlist.runs.tables import RunTables
 from enlist.studies.results import Output
 
@@ -40,8 +40,8 @@ class Measure:
     ratio    two are compared by their ratio (geometric mean over seeds), not by their difference
     less     less is better: the ratio, or the difference, is taken the other way round
 
-    >>> FINAL_ACCURACY.of(Output({}, {"accuracy": np.array([0.2, 0.8])}, 1.0), Output({}, {}, 1.0)).number
-    0.8
+    >>> FINAL_ACCURACY.of(Output({}, {"accuracy": np.array([0.25, 0.75])}, 1.0), Output({}, {}, 1.0)).number
+    0.5
     """
 
     name: str
@@ -74,23 +74,21 @@ def evaluated(output: Output) -> RunTables:
 
 
 def final_accuracy(output: Output) -> float:
-    """Mean accuracy over the last tenth of the evaluations.
+    """Mean accuracy of the last three evaluations, as `compare` and reports have it.
 
-    >>> final_accuracy(Output({}, {"accuracy": np.array([np.nan, 0.5, np.nan, 0.75])}, 1.0))
-    0.75
+    >>> final_accuracy(Output({}, {"accuracy": np.array([0.1, 0.25, np.nan, 0.5, 0.75])}, 1.0))
+    0.5
     """
     return final(output, "accuracy")
 
 
 def final(output: Output, name: str) -> float:
-    """Mean of a column of rounds over the last tenth of the evaluations.
+    """Mean of a column of rounds over the last three evaluations.
 
-    >>> final(Output({}, {"loss": np.array([2.0, np.nan, 0.5])}, 1.0), "loss")
-    0.5
+    >>> final(Output({}, {"loss": np.array([9.0, 2.0, np.nan, 0.5, 0.5])}, 1.0), "loss")
+    1.0
     """
-    curve = np.asarray(output[name], dtype=float)
-    curve = curve[~np.isnan(curve)]
-    return float(curve[-max(len(curve) // 10, 1) :].mean())
+    return final_mean(np.asarray(output[name], dtype=float))
 
 
 def to_target(share: float, window: int, what: str) -> Callable[[Output, Output], Value]:
@@ -102,7 +100,7 @@ def to_target(share: float, window: int, what: str) -> Callable[[Output, Output]
     >>> slow, fast = Output({}, curve, 1.0), Output({}, curve | {"accuracy": np.linspace(0.5, 1.0, 10)}, 1.0)
     >>> measure = to_target(0.7, 1, "rounds")
     >>> measure(slow, slow).number, measure(fast, slow).number, measure(slow, fast)
-    (7.0, 5.0, Value(number=7.0, open=False))
+    (7.0, 4.0, Value(number=7.0, open=False))
     """
 
     def measured(output: Output, base: Output) -> Value:
@@ -116,14 +114,14 @@ def to_target(share: float, window: int, what: str) -> Callable[[Output, Output]
 
 
 FINAL_ACCURACY = Measure(
-    "mean test accuracy over the last tenth of the evaluations",
+    f"mean test accuracy of the last {LAST} evaluations",
     lambda output, base: Value(final_accuracy(output)),
     unit="points",
     scale=100.0,
     digits=1,
 )
 FINAL_LOSS = Measure(
-    "mean test loss over the last tenth of the evaluations",
+    f"mean test loss of the last {LAST} evaluations",
     lambda output, base: Value(final(output, "loss")),
     digits=3,
     less=True,

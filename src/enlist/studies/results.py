@@ -82,9 +82,9 @@ def kept(root: Path, experiment: Experiment) -> Output | None:
     if not files.has_file(place / "state.json"):
         return None
     header, arrays = storage.read(place, "experiment")
-    then, wanted = _present(header["settings"]), _present(json.loads(json.dumps(experiment.settings)))
-    if then != wanted:
-        raise InputError(f"{place} was run with {_differing(then, wanted)}; name a new folder.")
+    saved, wanted = _present(header["settings"]), _present(json.loads(json.dumps(experiment.settings)))
+    if saved != wanted:
+        raise InputError(f"{place} was run with {_differing(saved, wanted)}; name a new folder.")
     means = selector_settings(experiment.settings)
     if header.get("selector", means) != means:
         then = f"'{experiment.settings['selector']}' meant {_differing(header['selector'], means)}"

@@ -76,7 +76,7 @@ class Contrast:
     >>> from enlist.studies.measures import FINAL_ACCURACY, ROUNDS_TO_TARGET
     >>> ucb, random = Arm("ucb", "UCB"), Arm("random", "random")
     >>> print(Contrast("greater", FINAL_ACCURACY, ucb, [random], 0.02).words())
-    mean test accuracy over the last tenth of the evaluations, UCB − random: interval above 0, mean at least 2 points
+    mean test accuracy of the last 3 evaluations, UCB − random: interval above 0, mean at least 2 points
     >>> print(Contrast("greater", ROUNDS_TO_TARGET, ucb, [random], 0.1).words().partition(", ")[2])
     random over UCB, geometric mean: interval above 1, mean at least 1.1 times
     >>> print(Contrast("greater", FINAL_ACCURACY, ucb, [], 0.5).words().partition(", ")[2])
@@ -184,12 +184,13 @@ class Contrast:
     def with_power(self, verdict: Verdict, seeds: int, high: float) -> Verdict:
         """An unclear verdict of seeds that could not have shown what is claimed is no test.
 
-        It is unclear if it is "partly"; and, of something that should be greater, also if it is "not reproduced" though
-        the interval, which ends at `high` (of a ratio the logarithm), contains what is claimed.
+        It is unclear if it is "partly". Of something that should be greater the interval, which ends at `high` (of a
+        ratio the logarithm), decides: "partly" and "not reproduced" are unclear if it contains what is claimed.
         """
         if seeds < 2:
             return verdict._replace(kind=UNTESTABLE, why="a single experiment has no interval")
-        unclear = verdict.kind == PARTLY or (verdict.kind == NOT and self.how == "greater" and high >= self.wanted())
+        reaches = high >= self.wanted()
+        unclear = reaches and verdict.kind in (PARTLY, NOT) if self.how == "greater" else verdict.kind == PARTLY
         # Of any difference at all (a margin of 0) no number of seeds could be asked for.
         if not unclear or self.spread is None or not 0.0 < self.wanted() < self.visible(seeds):
             return verdict

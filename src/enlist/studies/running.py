@@ -13,15 +13,17 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from enlist import storage
 from enlist._internal import checks, files
+from enlist._internal.aliases import present_config
 from enlist.engine import Engine, keep_freed_memory, local, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
+from enlist.runs.digests import first_difference
 from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
 from enlist.runs.folder import RunFolder, accepting_changes
 from enlist.studies.claims import JudgedClaim, judge, read_further
@@ -73,6 +75,8 @@ class Reproduction:
         `accept_changes` goes on with runs of experiments whose files somebody changed in the meantime.
         """
         config = {"study": study.name, "scale": scale.name, **scale.settings}
+        if resume:
+            _check_version(Path(root), config)
         folder = RunFolder.open(root, config, resume=resume, tables={}, accept_changes=accept_changes)
         try:
             return cls(study, scale, folder)
@@ -186,6 +190,25 @@ class Reproduction:
                     self._read([each])
                 self._note_wall()
                 tick(each, "failed" if reason else "finished")
+
+
+def _check_version(root: Path, config: Mapping[str, Any]) -> None:
+    """Refuse a folder of the same study and scale whose settings were others: no option of today would bring them back.
+
+    What is no folder of it at all is left to the folder itself to refuse.
+    """
+    try:
+        saved = present_config(json.loads(files.read(root / "config.json")))
+        same = all(saved[name] == config[name] for name in ("study", "scale"))
+    except (EnlistError, OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return
+    found = first_difference(saved, present_config(json.loads(json.dumps(config)))) if same else None
+    if found is not None:
+        raise InputError(
+            f"{root} holds study '{config['study']}' as another version of Enlist had it ({found.key} = "
+            f"{found.before!r}, now {found.now!r}); run it in a new folder, or go on with the version that began it "
+            "(environment.json names it)."
+        )
 
 
 def performed(

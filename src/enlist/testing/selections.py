@@ -10,7 +10,7 @@ import numpy as np
 from enlist._internal.typing import FloatArray
 from enlist.books import Books
 from enlist.contract import Selector
-from enlist.records import ALIGNED, Feedback, Outcome, RoundMetrics, Selection
+from enlist.records import ALIGNED, FEEDBACK_COLUMNS, Feedback, Outcome, RoundMetrics, Selection
 from enlist.testing.world import SelectorType, ask, available, context, feedback, population
 
 CLIENTS, K, DRAWS = 20, 5, 300
@@ -103,7 +103,7 @@ class _Server:
         selector, now = self.books.selector, 10.0 * self.number
         told = context(selector, self.number)
         picked = self.books.ask(mask, k, now=now, deadline=100.0, context=told, asynchronous=True)
-        clients = picked.clients.tolist()
+        clients: list[int] = picked.clients.tolist()
         assert free[clients].all(), f"step {self.number}: {clients} include clients at work, or not available"
         most = min(k, int(free.sum()))
         enough = len(clients) == most or (selector.may_choose_fewer and len(clients) <= most)
@@ -128,8 +128,7 @@ class _Server:
     def _part(self, selection: Selection, clients: list[int]) -> Feedback:
         report = feedback(selection)
         rows = np.searchsorted(selection.clients, clients)
-        names = ("outcome", "latency", "censored", "num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain")
-        names += ("upload_latency", "update", "update_norm", "contribution", "energy")
+        names = ("outcome", "latency", "censored", *FEEDBACK_COLUMNS, "update")
         columns: dict[str, Any] = {name: getattr(report, name)[rows] for name in names}
         self.completed += int((columns["outcome"] == Outcome.COMPLETED).sum())
         stale = np.full(len(clients), float(self.number - selection.now / 10.0))

@@ -69,7 +69,8 @@ def ask(selector: Selector[Any, Any], available: ArrayLike | None = None, k: int
     2
     """
     told = context(selector, selector.round + 1)
-    return selector.ask(available, k, **terms, **({} if told is None else {"context": told}))
+    more: dict[str, Any] = {} if told is None else {"context": told}
+    return selector.ask(available, k, **terms, **more)
 
 
 def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feedback:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-from harness import Federation
+from tests.flower.deployment.harness import Federation
 
 collect_ignore = ["old_app"]  # programs, which tests start with arguments
 

@@ -5,7 +5,7 @@
 
 In tests:
 
-    from live import fake_federation, flower_simulation
+    from tests.flower.deployment.live import fake_federation, flower_simulation
 
     with fake_federation(tmp_path / "run", rounds=40, seconds=0.5) as folder:      # rounds.csv grows until it is left
         ...
@@ -31,11 +31,10 @@ import numpy as np
 from flwr.app import ArrayRecord, Message, MetricRecord
 from flwr.serverapp.strategy import FedAvg
 
-sys.path.insert(0, str(Path(__file__).parent))
-from harness import EXAMPLE, DeploymentError, SuperLink
-
+sys.path.insert(0, str(Path(__file__).parents[3]))  # it is also run as a program
 from enlist.flower import RoundResult, client, with_selector
 from enlist.flower.fake import FakeClock, FakeGrid, FakeReply, model_reply
+from tests.flower.deployment.harness import EXAMPLE, DeploymentError, SuperLink
 
 NODES = range(101, 131)
 SIMULATED = "num-supernodes=10 client-resources-num-cpus=1 init-args-num-cpus=1"

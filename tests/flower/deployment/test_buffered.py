@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
 
 from enlist.flower import replay
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from harness import TINY, Federation
+from tests.flower.deployment.harness import TINY, Federation
 
 STEPS = 5
 

@@ -11,9 +11,8 @@ from pathlib import Path
 
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))
-import harness
-from harness import DeploymentError, Programs, Run, SuperLink, living
+from tests.flower.deployment import harness
+from tests.flower.deployment.harness import DeploymentError, Programs, Run, SuperLink, living
 
 SLEEP = "import time; time.sleep(600)"
 DETACH = f"import subprocess, sys; subprocess.Popen([sys.executable, '-c', {SLEEP!r}], start_new_session=True); {SLEEP}"
@@ -54,8 +53,8 @@ def test_a_killed_test_leaves_nothing(tmp_path: Path) -> None:
     lines = (
         "import sys, time",
         "from pathlib import Path",
-        f"sys.path.insert(0, {str(Path(__file__).parent)!r})",
-        "from harness import Programs",
+        f"sys.path.insert(0, {str(Path(__file__).parents[3])!r})",
+        "from tests.flower.deployment.harness import Programs",
         f"Programs(Path({str(tmp_path / 'lab')!r})).start('parent', sys.executable, '-c', {DETACH!r})",
         "time.sleep(600)",
     )

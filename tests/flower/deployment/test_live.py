@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
 import pytest
 
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from live import fake_federation, flower_simulation, rounds_in
+from tests.flower.deployment.live import fake_federation, flower_simulation, rounds_in
 
 
 def grows(folder: Path, limit: float) -> bool:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from enlist.flower import replay
 from enlist.runs import read_run
-
-sys.path.insert(0, str(Path(__file__).parent))
-from harness import EXAMPLE, SuperLink
+from tests.flower.deployment.harness import EXAMPLE, SuperLink
 
 NODES = "num-supernodes=10 client-resources-num-cpus=1 init-args-num-cpus=1"
 

@@ -8,7 +8,6 @@ import json
 import os
 import shutil
 import signal
-import sys
 from pathlib import Path
 
 import pytest
@@ -19,9 +18,7 @@ from enlist.cli.app import app
 from enlist.errors import InputError
 from enlist.flower import replay
 from enlist.selectors import get
-
-sys.path.insert(0, str(Path(__file__).parent))
-from harness import EXAMPLE, TINY, Federation
+from tests.flower.deployment.harness import EXAMPLE, TINY, Federation
 
 FIRST = 16.0
 """The model of the tiny app before round 1."""

@@ -272,7 +272,7 @@ def _point(values: FloatArray, alpha: float) -> dict[str, Any]:
 
 
 def ends(group: Replicates, name: str) -> FloatArray:
-    """Means over the last tenth of the evaluations, a seed each."""
+    """Means of the last three evaluations, a seed each."""
     return np.array([final(each, name) for each in group.outputs.values()])
 
 

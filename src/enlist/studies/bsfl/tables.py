@@ -126,7 +126,7 @@ def endings(results: Results) -> Table:
                 "seeds": len(group.seeds),
             }
         )
-    caption = "Means over the last tenth of the evaluations. Baselines: random (iid), size-proportional (non-iid)."
+    caption = "Means of the last three evaluations. Baselines: random (iid), size-proportional (non-iid)."
     return Table("endings", "After the same virtual time", rows, caption, highlight=True)
 
 
