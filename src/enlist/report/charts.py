@@ -88,7 +88,7 @@ def colours(names: Sequence[str]) -> alt.Scale:
     return alt.Scale(domain=list(names), range=[look.colour for look in looks(names)])
 
 
-def dashes(names: Sequence[str], legend: Any = alt.Undefined) -> dict[str, alt.StrokeDash]:
+def dashes(names: Sequence[str], legend: Any = alt.Undefined) -> dict[str, Any]:
     """Channels of a chart's lines by `selector`, where colours alone do not tell these methods apart; else none.
 
     >>> dashes(["bsfl", "random"]), dashes([f"m{number}" for number in range(9)])["strokeDash"]["scale"]["range"][7:]

@@ -61,7 +61,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
     >>> item = Item("mine", "run", Path("mine"), Path("mine"))
     >>> view = run_view(item, RunSummary(item, Status("finished", 0.0)), example_run("oort"))
     >>> [part.heading for part in view.parts()][:3]
-    ['Learning', 'Rounds', 'Whom round 8 asked, and why']
+    ['Learning', 'Rounds', 'Whom round 8 selected, and why']
     """
     charts = run_charts([run])
     shown = shown_round(run, round)
