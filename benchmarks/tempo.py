@@ -59,8 +59,8 @@ KEPT = """## Why pieces stay that the mean cannot tell
 The geometric mean over rungs is one number; a selector that people take blindly must not fail anywhere.
 
 * *Loss* and *evening out* are what keeps `users` fast and final accuracy high: see their columns above. Without loss,
-  the rung `fedcor` is slower than random. `loss` was set to 0.5 before anything ran on published seeds. That 0.25 gains
-  a little was seen afterwards, so it is left for the next version of the ladder.
+  the rung `fedcor` loses time as well, and there tempo has none to lose. `loss` was set to 0.5 before anything ran on
+  published seeds. That 0.25 gains a little was seen afterwards, so it is left for the next version of the ladder.
 * *Chance* is for clients that crash, of which only `users` has many.
 * *Back-off* is for clients that are gone for good, of which no rung has any: see below.
 * *Deadline* decides little on rungs whose late clients are slow anyway. It costs one line, and where somebody is nearly
