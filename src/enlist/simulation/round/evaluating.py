@@ -18,13 +18,30 @@ Rows = Callable[[], Sequence[Mapping[str, str]]]
 
 
 def finished(state: RunState, config: Config) -> bool:
-    """Whether the last round, the end of the virtual time, or the target has been reached, or patience has run out."""
+    """Whether the last round, the end of the virtual time, or the target has been reached, or patience has run out.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, evaluation={"target": 0.2, "stop_at_target": True})
+    >>> with Simulation(config) as simulation:
+    ...     simulation.state.reached_in = 3
+    ...     finished(simulation.state, config), at_end(simulation.state, config)
+    (True, False)
+    """
     at_target = config.evaluation.stop_at_target and state.reached_in > 0
     return at_end(state, config) or at_target or state.watch.exhausted
 
 
 def at_end(state: RunState, config: Config) -> bool:
-    """Whether no round can follow, whatever the evaluations say."""
+    """Whether no round can follow, whatever the evaluations say.
+
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 1, "k": 2})
+    >>> with Simulation(config) as simulation:
+    ...     before = at_end(simulation.state, config)
+    ...     _ = simulation.step()
+    ...     before, at_end(simulation.state, config)
+    (False, True)
+    """
     rounds = config.rounds
     out_of_time = rounds.seconds is not None and state.now >= rounds.seconds
     return state.round >= rounds.rounds or out_of_time or state.abandoned
