@@ -122,6 +122,7 @@ CASES = (
 TEMPO = ("c48f026", "100a159", "98cb8d4")
 INTENDED: Mapping[str, tuple[str, ...]] = {
     "quickstart.toml, as shipped": TEMPO,
+    "selection-matters.toml, bsfl": ("9937950",),
     "selection-matters.toml, tempo": TEMPO,
     "selection-matters.toml, fedsuv": ("96208bf", "c3bf75f"),
 }
