@@ -101,7 +101,14 @@ def notice(former: str, now: str) -> str:
 
 
 def warn(former: str, now: str) -> None:
-    """Warn that a former spelling is used in Python, at the line of the caller that uses it."""
+    """Warn that a former spelling is used in Python, at the line of the caller that uses it.
+
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always")
+    ...     warn("Told", "Observation")
+    >>> caught[0].category.__name__, str(caught[0].message).startswith("Told")
+    ('DeprecationWarning', True)
+    """
     level, frame = 1, sys._getframe(1)
     while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "enlist":
         level, frame = level + 1, frame.f_back

@@ -236,7 +236,12 @@ class UpdateMonitor:
 
 
 class RoundCounts(dict[str, int]):
-    """Counts of a round, by name; `asked` is the former name of `selected`, and warns."""
+    """Counts of a round, by name; `asked` is the former name of `selected`, and warns.
+
+    >>> counts = RoundCounts(selected=3, completed=2)
+    >>> counts["completed"], "asked" in counts
+    (2, False)
+    """
 
     def __missing__(self, name: str) -> int:
         if name != "asked":
