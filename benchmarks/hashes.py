@@ -229,6 +229,10 @@ def _git(*arguments: str) -> str:
     return subprocess.run(["git", "-C", str(ROOT), *arguments], check=True, capture_output=True, text=True).stdout
 
 
+SHOWN = 3
+"""Columns or arrays that a note names; the others are counted."""
+
+
 def compared(before: Digests, after: Digests) -> tuple[list[str], list[str]]:
     """A cell for each part, and what differs.
 
@@ -243,7 +247,8 @@ def compared(before: Digests, after: Digests) -> tuple[list[str], list[str]]:
             cells.append("")
         elif changed:
             cells.append("differs")
-            wrong.append(f"{part}: {', '.join(changed)}")
+            more = f" and {len(changed) - SHOWN} more" if len(changed) > SHOWN else ""
+            wrong.append(f"{part}: {', '.join(changed[:SHOWN])}{more}")
         else:
             cells.append(f"`{short(old)}`" + (f", {len(added)} new" if added else ""))
     return cells, wrong
