@@ -237,7 +237,7 @@ def compared(before: Digests, after: Digests) -> tuple[list[str], list[str]]:
     """A cell for each part, and what differs.
 
     >>> compared({"model": {"w": "1"}, "rounds": {"a": "2"}}, {"model": {"w": "1", "b": "3"}, "rounds": {"a": "4"}})
-    (['differs', '', '', '`ca8a4c51`, 1 new', ''], ['rounds: a'])
+    (['differs', '', '', '`60c5590f`, 1 new', ''], ['rounds: a'])
     """
     cells, wrong = [], []
     for part in PARTS:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from benchmarks.notebooks import executed
 from enlist.cli.app import app
-from enlist.runs.columns import FAIRNESS, METRIC, TABLES
+from enlist.runs.columns import ENERGY, FAIRNESS, METRIC, TABLES
 from enlist.simulation import Config, Simulation, build, load
 
 ROOT = Path(__file__).parents[1]
@@ -110,8 +110,8 @@ def test_every_column_of_the_tables_is_explained() -> None:
     tables = re.split(r"^`(\w+\.csv)`.*:$", page, flags=re.M)
     shown = dict(zip(tables[1::2], tables[2::2], strict=True))
     for table, columns in TABLES.items():
-        further = {"participations.csv": ["user"], "rounds.csv": [*FAIRNESS, f"{METRIC}NAME"]}.get(table, [])
-        assert named(shown[table]) == [*columns, *further], table
+        further = {"participations.csv": ["user", ENERGY], "rounds.csv": [ENERGY, *FAIRNESS, f"{METRIC}NAME"]}
+        assert named(shown[table]) == [*columns, *further.get(table, [])], table
     clients = build(Config(data={"clients": 4})).columns(model_bytes=4)
     assert named(shown["clients.csv"])[:-1] == [*clients][: len(clients) - 10 + 1]
 

@@ -114,7 +114,7 @@ def markdown() -> str:
 def former_words() -> str:
     """The old spellings that are still read, each with the one of today.
 
-    >>> former_words().splitlines()[9]
+    >>> former_words().splitlines()[8]
     '| `with_selector` | `overcommit=` | `over_commit=` |'
     """
     rows = [("`rounds.late`", f'`"{former}"`', f'`"{FORMER_LATE[former]}"`') for former in ("use",)]

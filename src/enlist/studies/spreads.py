@@ -35,7 +35,7 @@ def rules_of(study: Study) -> dict[str, Contrast]:
 
     >>> from enlist.studies import get
     >>> list(rules_of(get("power-of-choice")))[:2]
-    ['faster/mild skew', 'faster/strong skew']
+    ['faster/mild skew, d = 6', 'faster/mild skew, d = 9']
     """
     return {name: rule for claim in study.claims for name, rule in simple_rules(claim.rule, claim.key).items()}
 
