@@ -110,7 +110,11 @@ def test_every_column_of_the_tables_is_explained() -> None:
     tables = re.split(r"^`(\w+\.csv)`.*:$", page, flags=re.M)
     shown = dict(zip(tables[1::2], tables[2::2], strict=True))
     for table, columns in TABLES.items():
-        further = {"participations.csv": [ENERGY, "user"], "rounds.csv": [ENERGY, *FAIRNESS, f"{METRIC}NAME"]}
+        further = {
+            "participations.csv": [ENERGY, "user"],
+            "rounds.csv": [ENERGY, *FAIRNESS, f"{METRIC}NAME"],
+            "reasons.csv": ["probability"],
+        }
         assert named(shown[table]) == [*columns, *further.get(table, [])], table
     clients = build(Config(data={"clients": 4})).columns(model_bytes=4)
     assert named(shown["clients.csv"])[:-1] == [*clients][: len(clients) - 10 + 1]
