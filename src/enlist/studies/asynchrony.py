@@ -15,7 +15,7 @@ from enlist.studies.claims import Claim
 from enlist.studies.experiments import simulation
 from enlist.studies.further import replicated
 from enlist.studies.grids import FIRST, dataset
-from enlist.studies.margins import POINT, TENTH, Margin, nearly
+from enlist.studies.margins import POINT, TENTH, beyond_one, nearly
 from enlist.studies.measures import FINAL_ACCURACY, SECONDS_TO_TARGET, final_accuracy
 from enlist.studies.panels import Panel, along, side_by_side
 from enlist.studies.parts import Parts
@@ -179,10 +179,7 @@ BASE = arm("synchronous", "random")
 
 def sooner(of: Arm, against: Arm, claimed: float | None = None) -> Contrast:
     """Virtual time to the target of synchronous random selection: four fifths of what is claimed, else a tenth less."""
-    margin = TENTH
-    if claimed is not None:
-        least = nearly(claimed, f"{claimed:.3g} times")
-        margin = Margin(least - 1.0, least.because)
+    margin = TENTH if claimed is None else beyond_one(nearly(claimed, f"{claimed:.3g} times"))
     return Contrast("greater", SECONDS_TO_TARGET, of, [against], margin, baseline=BASE, claimed=claimed)
 
 
