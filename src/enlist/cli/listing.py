@@ -59,6 +59,7 @@ def selectors(seen: Privacy | None = None) -> Table:
     """Every selector, or those that need no more than this: name, paper, what it needs, when to use it."""
     table = Table("selector", "paper", "needs", "use it when", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
+    table.columns[2].max_width = 30  # most of the room is for the sentences
     for name in names():
         try:
             kind = get(name)
