@@ -110,7 +110,9 @@ def command_line() -> str:
     context = click.Context(group, info_name="enlist")
     parts = ["# Command line", "`enlist COMMAND --help` shows the same. Every option has a default unless it says so."]
     parts.append("\n".join(["| command | what it does |", "|---|---|", *_overview(group)]))
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(context, name)
+        assert command is not None
         own = click.Context(command, info_name=name, parent=context)
         usage = f"```text\n{command.get_usage(own).removeprefix('Usage: ')}\n```"
         parts += [f"## enlist {name}", _text(command.help or ""), usage, _options(command, own)]
