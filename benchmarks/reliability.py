@@ -67,19 +67,19 @@ def tested() -> tuple[list[str], bool]:
 
 PAGE = """# Reliability
 
-What a hostile folder, file, reply or machine must not be able to do: how often each was tried, and how often it got
-through. Made in {minutes:.0f} minutes on {cores} cores by
+What a hostile folder, file, reply or machine must not be able to do: how often it was tried, and how often it
+succeeded. Made in {minutes:.0f} minutes on {cores} cores by
 
 ```
 {command}
 ```
 
-## Trials at random
+## Random trials
 
 Runs are killed and continued, folders and states are damaged, configurations and calls are fuzzed. A violation is a
-continued run that differs by a byte, a foreign exception, an error that changed a selector, a change that nobody
-noticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N` repeats it. `make
-verify` runs a quarter of them.
+continued run that differs by a byte, an exception that is not one of Enlist's, an error that changed a selector,
+damage that went unnoticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N`
+repeats it. `make verify` runs a quarter of them.
 
 {trials}
 
