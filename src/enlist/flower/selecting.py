@@ -127,9 +127,9 @@ class Selecting(strategies.Forwarding, Strategy):
         return self.training.current
 
     @property
-    def late(self) -> LateReplies:
+    def late_replies(self) -> LateReplies:
         """Replies that come after their round."""
-        return self.training.late
+        return self.training.late_replies
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -174,39 +174,20 @@ class Selecting(strategies.Forwarding, Strategy):
             self.terms.folder, self._config(), self.terms.resume, self.terms.accept_changes
         )
         try:
-            if self.used:
-                self._begin()
-            self.used = self.running = True
-            strategies.check(self.original, self.terms)
-            privacy.check(self.original, self.terms)
-            self.initial = checkpoint.plain_settings(self.strategy)
-            self._connect()
-            self.table_writer.folder = self.run_folder
-            self.table_writer.noted.clear()
-            result = checkpoint.restored(self, initial_arrays)
+            result = self._prepared(initial_arrays)
             if not self.run_folder.reopen(self.round, num_rounds):
                 text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
                 LOGGER.info(text, self.terms.folder, self.round, num_rounds)
                 return result
             name, begun = type(self.original).__name__, self.clock.monotonic()
-            configs = self.configs.train, self.configs.evaluate
-            tables.log(tables.start_lines(name, num_rounds, result.arrays, *configs))
+            tables.log(tables.start_lines(name, num_rounds, result.arrays, self.configs.train, self.configs.evaluate))
             self.summary()
             LOGGER.info("")
             self._evaluate_first(result, evaluate_fn)
             for number in range(self.round + 1, num_rounds + 1):
                 LOGGER.info("")
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
-                self.run_folder.check()
-                self._train(grid, number, result, self.configs.train)
-                self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
-                counts = self._settle(self._measured(number, result))
-                if number % self.terms.save_every == 0 or number == num_rounds or self.update_monitor.over:
-                    self._save(result)
-                if self.terms.on_round is not None:
-                    updated = self.update_monitor.idle == 0
-                    self.terms.on_round(RoundResult.of(number, result, updated, counts))
-                self.update_monitor.end()
+                self._round(grid, number, result, evaluate_fn, last=number == num_rounds)
             self.run_folder.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
             self.run_folder.note(self.clock.time(), self.elapsed, self.round, "finished")
             tables.log(tables.result_lines(result, self.clock.monotonic() - begun))
@@ -220,6 +201,31 @@ class Selecting(strategies.Forwarding, Strategy):
             self.running = False
             self.run_folder.close()
 
+    def _prepared(self, initial_arrays: ArrayRecord) -> Result:
+        """Make everything ready for a start: as it was given, or as the last checkpoint in the folder left it."""
+        if self.used:
+            self._begin()
+        self.used = self.running = True
+        strategies.check(self.original, self.terms)
+        privacy.check(self.original, self.terms)
+        self.initial = checkpoint.plain_settings(self.strategy)
+        self._connect()
+        self.table_writer.folder = self.run_folder
+        self.table_writer.noted.clear()
+        return checkpoint.restored(self, initial_arrays)
+
+    def _round(self, grid: Grid, number: int, result: Result, evaluate_fn: Evaluate | None, last: bool) -> None:
+        """One round: train, evaluate, tell the selector and write down, save, and tell the app."""
+        self.run_folder.check()
+        self._train(grid, number, result)
+        self._evaluate(grid, number, result, evaluate_fn)
+        counts = self._settle(self._measured(number, result))
+        if number % self.terms.save_every == 0 or last or self.update_monitor.over:
+            checkpoint.save(self, result)
+        if self.terms.on_round is not None:
+            self.terms.on_round(RoundResult.of(number, result, self.update_monitor.idle == 0, counts))
+        self.update_monitor.end()
+
     def _evaluate_first(self, result: Result, evaluate_fn: Evaluate | None) -> None:
         """Evaluate the model that it begins with, unless the run is continued."""
         if evaluate_fn is None or self.round > 0:
@@ -229,7 +235,9 @@ class Selecting(strategies.Forwarding, Strategy):
         if first is not None:
             result.evaluate_metrics_serverapp[0] = first
 
-    def _train(self, grid: Grid, number: int, result: Result, config: ConfigRecord) -> None:
+    def _train(self, grid: Grid, number: int, result: Result) -> None:
+        """Ask nodes to train, and have the strategy make a new model of what they send."""
+        config = self.configs.train
         if isinstance(self.training, BufferedTraining):
             online = self._ready(grid, number)
             arrays, metrics = self.training.step(grid, number, result.arrays, config, online, self._now)
@@ -243,10 +251,9 @@ class Selecting(strategies.Forwarding, Strategy):
             LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
             result.train_metrics_clientapp[number] = metrics
 
-    def _evaluate(
-        self, grid: Grid, number: int, result: Result, config: ConfigRecord, evaluate_fn: Evaluate | None
-    ) -> None:
-        messages = list(self.configure_evaluate(number, result.arrays, config, grid))
+    def _evaluate(self, grid: Grid, number: int, result: Result, evaluate_fn: Evaluate | None) -> None:
+        """Have the model evaluated by nodes that are free, then by the server."""
+        messages = list(self.configure_evaluate(number, result.arrays, self.configs.evaluate, grid))
         if messages:
             sent = self.training.messenger.send(grid, messages, "evaluate", number)
             assert self.current is not None
@@ -341,6 +348,3 @@ class Selecting(strategies.Forwarding, Strategy):
             "strategy": type(self.original).__name__,
             **self.terms.described(),
         }
-
-    def _save(self, result: Result) -> None:
-        checkpoint.save(self, result)

@@ -16,6 +16,7 @@ AISTATS 2022.
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -227,7 +228,8 @@ class BufferedTraining(GridTraining):
         if not nodes:
             self.federation.settle(picked, [], 0.0, manager.online)
             return
-        self._send(grid, current, picked, self._messages(current.number, arrays, config, grid, nodes, picked))
+        configure = functools.partial(self.strategy.configure_train, current.number, arrays, config)
+        self._send(grid, current, picked, self._messages(configure, grid, nodes, picked))
 
     def _send(self, grid: Grid, current: BufferedStep, picked: Selection, messages: list[Message]) -> None:
         current.asked.append(picked)
@@ -272,7 +274,7 @@ class BufferedTraining(GridTraining):
         if reply.identity not in self.at_work:  # it was given up
             if self.federation.nodes.number(reply.node) is not None:
                 reply.client = self.federation.nodes.position(reply.node)
-                self.late.waiting.append(reply)
+                self.late_replies.waiting.append(reply)
             return
         picked, reply.client = self.at_work.pop(reply.identity)
         version = self.versions.get(reply.round - 1)
@@ -362,7 +364,7 @@ class BufferedTraining(GridTraining):
         current = self.current
         assert isinstance(current, BufferedStep)
         current.gather(self.ended)  # again: some may have come while the model was evaluated
-        current.late, self.late.waiting = self.late.waiting, []
+        current.late, self.late_replies.waiting = self.late_replies.waiting, []
         self.ended.sort(key=_place)
         self.federation.ended(self.ended, current.number, current.online, metrics)
         self.current, self.ended, self.number = None, [], current.number + 1
