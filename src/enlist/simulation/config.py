@@ -40,7 +40,8 @@ from enlist.simulation.evaluation import Evaluation
 from enlist.simulation.hostile import AnyHostile
 from enlist.simulation.keys import KINDS, parted, put
 from enlist.simulation.local_noise import LocalNoise
-from enlist.simulation.sections import DataSection, Membership, RoundsSection, SelectorSection, ServerSection, checked
+from enlist.simulation.membership import Membership
+from enlist.simulation.sections import DataSection, RoundsSection, SelectorSection, ServerSection, checked
 from enlist.training.aggregation import Mean
 from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.own import Training
