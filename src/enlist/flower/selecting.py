@@ -17,6 +17,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist._internal.text import printable
 from enlist.clients import Clients
 from enlist.contract import Selector
+from enlist.errors import InputError
 from enlist.flower import privacy, strategies
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.grid import LOGGER, BoundedGridView, Clock
@@ -26,7 +27,7 @@ from enlist.flower.replies.updates import LateReplies
 from enlist.flower.rounds import evaluations
 from enlist.flower.rounds.buffered import BufferedTraining
 from enlist.flower.rounds.round import Round, RoundResult, UpdateMonitor
-from enlist.flower.rounds.training import GridTraining
+from enlist.flower.rounds.training import GridTraining, Training
 from enlist.flower.saving import checkpoint, tables
 from enlist.flower.saving.folder import FederationFolder
 from enlist.flower.selector import SelectorSource
@@ -98,7 +99,7 @@ class Selecting(strategies.Forwarding, Strategy):
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
         kind = BufferedTraining if self.terms.buffered else GridTraining
-        self.training: GridTraining = kind(*parts, self.clock, self.timeout)
+        self.training: Training = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
         """The strategies that have an attribute: the one that is used, and the one that it begins with next time.
@@ -115,6 +116,13 @@ class Selecting(strategies.Forwarding, Strategy):
         """An attribute of the strategies was set: floors go by how many nodes they sample."""
         if name in strategies.SAMPLING:
             self.node_manager.needed, self.node_manager.least = self._floors()
+
+    @property
+    def _grid_training(self) -> GridTraining:
+        """Training in rounds; a buffered server has none, and steps by itself."""
+        if isinstance(self.training, GridTraining):
+            return self.training
+        raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
 
     @property
     def weight_key(self) -> str:
@@ -243,7 +251,7 @@ class Selecting(strategies.Forwarding, Strategy):
             arrays, metrics = self.training.step(grid, number, result.arrays, config, online, self._now)
         else:
             messages = list(self.configure_train(number, result.arrays, config, grid))
-            self.training.exchange(grid, messages)
+            self._grid_training.exchange(grid, messages)
             arrays, metrics = self.aggregate_train(number, ())
         if arrays is not None:
             result.arrays = arrays
@@ -277,8 +285,9 @@ class Selecting(strategies.Forwarding, Strategy):
         """Choose the nodes of a round, and let the strategy make its messages to them."""
         if self.current is not None:  # somebody else's loop, which does not say when a round is over
             self._settle(RoundMetrics())
+        training = self._grid_training
         online = self._ready(grid, server_round)
-        return self.training.configure(server_round, arrays, config, grid, online, self._now())
+        return training.configure(server_round, arrays, config, grid, online, self._now())
 
     def _ready(self, grid: Grid, number: int) -> list[int]:
         """Wait for nodes, unless some are at work, and begin to write down what becomes of them."""
@@ -297,7 +306,7 @@ class Selecting(strategies.Forwarding, Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decide how everybody has ended, and let the strategy aggregate what can be used."""
-        return self.training.aggregate(server_round, replies, self._now())
+        return self._grid_training.aggregate(server_round, replies, self._now())
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -17,21 +17,20 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
-from enlist.errors import InputError
 from enlist.flower.grid import LOGGER, SHORTEST_POLL, NoNodesError
 from enlist.flower.nodes import QUERY
 from enlist.flower.replies.arrays import Template, misshapen, outliers, put_in_order, shapes_of, templates_of
 from enlist.flower.replies.reply import Reply
 from enlist.flower.replies.updates import Model, change, model_of, rebased, weighted_messages, weights
 from enlist.flower.rounds.round import Round
-from enlist.flower.rounds.training import Aggregated, GridTraining
+from enlist.flower.rounds.training import Aggregated, Training
 from enlist.flower.strategies import check_weighable
 from enlist.flower.terms import deadline_seconds
 from enlist.records import Outcome, RoundMetrics, Selection
@@ -99,7 +98,7 @@ class BufferedStep(Round):
         self.reported = [reply for _, reply in sorted(ended, key=_place)]
 
 
-class BufferedTraining(GridTraining):
+class BufferedTraining(Training):
     """Steps of a buffered server over one connection to the grid.
 
     versions   step of the server -> the model that it left, as long as somebody at work was sent it; 0 is the first
@@ -128,14 +127,6 @@ class BufferedTraining(GridTraining):
     def places(self) -> int:
         """How many nodes may be asked now."""
         return self.terms.at_work - len(self.at_work)
-
-    def configure(self, *arguments: Any) -> list[Message]:
-        """Refused: a step sends messages as replies come."""
-        raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
-
-    def aggregate(self, number: int, replies: Iterable[Message], now: float) -> Aggregated:
-        """Refused, see `configure`."""
-        raise InputError("mode='buffered' steps by itself; run it with start(grid=...).")
 
     def step(
         self,

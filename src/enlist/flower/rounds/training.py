@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
 import functools
 import math
@@ -31,8 +32,8 @@ Configure = Callable[[Grid], Iterable[Message]]
 """The strategy's `configure_train` of a round: what is left to say is which grid, with which nodes, it is shown."""
 
 
-class GridTraining:
-    """Rounds of training over one connection to the grid.
+class Training(abc.ABC):
+    """One connection to the grid, over which nodes train: what rounds and steps of a buffered server share.
 
     strategy    the user's strategy, prepared to ask every node that it is shown
     timeout     seconds after which a round ends, whatever its deadline
@@ -42,10 +43,8 @@ class GridTraining:
                 replies to earlier rounds, and what is needed to make use of them
     forms       shapes of arrays with which the app replies, other than those that are sent
 
-    >>> from enlist.flower import with_selector
-    >>> from flwr.serverapp.strategy import FedAvg
-    >>> with_selector(FedAvg(), "random", k=5).training.current is None
-    True
+    >>> sorted(Training.__abstractmethods__)
+    ['close', 'sort']
     """
 
     def __init__(
@@ -64,14 +63,85 @@ class GridTraining:
         self.late_replies = LateReplies(terms.late == "merge" or (terms.late == "learn" and bool(self.measures.wanted)))
         self.current: Round | None = None
         self.forms: list[Shapes] = []
-        self.first_examined = self.unevenness_told = False
-        self.base: Model | None = None
-        """The model of the round, if updates are measured or weighed by the selector."""
+        self.unevenness_told = False
+
+    @abc.abstractmethod
+    def sort(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Put replies where they belong; returns evaluations."""
+
+    @abc.abstractmethod
+    def close(self, metrics: RoundMetrics) -> Round:
+        """Tell the selector what became of the round; returns the round that is over."""
 
     @property
     def weight_key(self) -> str:
         """The key by which the strategy weighs replies."""
         return strategies.weight_key(self.strategy)
+
+    def heaviest(self) -> float:
+        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
+        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
+
+    def _messages(self, configure: Configure, grid: Grid, nodes: list[int], selection: Selection) -> list[Message]:
+        """The strategy's messages to the nodes that were chosen, one to each, with the share of work it is to do."""
+        messages = list(configure(GridView(grid, nodes)))
+        if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
+            name = type(strategies.innermost(self.strategy)).__name__
+            raise InputError(
+                f"{name} was shown {len(nodes)} chosen nodes and made {len(messages)} messages that do not go to each "
+                "of them once; its configure_train has to respect fraction_train=1 and the like."
+            )
+        if selection.work is not None:
+            shares = dict(zip(selection.clients.tolist(), selection.work.tolist(), strict=True))
+            for message in messages:
+                share = shares[self.federation.nodes.position(message.metadata.dst_node_id)]
+                records: dict[str, Any] = {**message.content, keys.RECORD: ConfigRecord({keys.WORK: share})}
+                message.content = RecordDict(records)
+        return messages
+
+    def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
+        """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        if 0 < len(replies) < self.terms.min_replies:
+            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
+            LOGGER.warning(text, len(replies), self.terms.min_replies)
+            current.count_nothing()
+            return None, None
+        if not replies and not current.failures and privacy.wrappers(self.strategy):
+            return None, None  # clipping that adapts would divide by the number of replies
+        factor = privacy.unevenness(self.strategy, [reply.weight for reply in current.usable])
+        if factor > privacy.UNEVEN and not self.unevenness_told:
+            self.unevenness_told = True
+            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
+            LOGGER.warning(text, factor, self.weight_key)
+        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
+        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
+        with fitting:
+            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
+        current.updated = arrays is not None
+        if arrays is not None and not self.terms.shadow:
+            arrays = in_types(arrays, types)
+        if replies and not current.updated:
+            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
+            name = type(self.strategy).__name__
+            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
+            current.count_nothing()
+        return arrays, metrics
+
+
+class GridTraining(Training):
+    """Rounds that wait for their replies, until there are enough or the deadline.
+
+    >>> from enlist.flower import with_selector
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> with_selector(FedAvg(), "random", k=5).training.current is None
+    True
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.first_examined = False
+        self.base: Model | None = None
+        """The model of the round, if updates are measured or weighed by the selector."""
 
     def configure(
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float
@@ -113,23 +183,6 @@ class GridTraining:
             return [], selection, []
         privacy.check_asked(self.strategy, len(nodes))
         return self._messages(configure, grid, nodes, selection), selection, []
-
-    def _messages(self, configure: Configure, grid: Grid, nodes: list[int], selection: Selection) -> list[Message]:
-        """The strategy's messages to the nodes that were chosen, one to each, with the share of work it is to do."""
-        messages = list(configure(GridView(grid, nodes)))
-        if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
-            name = type(strategies.innermost(self.strategy)).__name__
-            raise InputError(
-                f"{name} was shown {len(nodes)} chosen nodes and made {len(messages)} messages that do not go to each "
-                "of them once; its configure_train has to respect fraction_train=1 and the like."
-            )
-        if selection.work is not None:
-            shares = dict(zip(selection.clients.tolist(), selection.work.tolist(), strict=True))
-            for message in messages:
-                share = shares[self.federation.nodes.position(message.metadata.dst_node_id)]
-                records: dict[str, Any] = {**message.content, keys.RECORD: ConfigRecord({keys.WORK: share})}
-                message.content = RecordDict(records)
-        return messages
 
     def _shadowed(
         self, configure: Configure, grid: Grid, online: list[int], now: float, deadline: float
@@ -241,38 +294,6 @@ class GridTraining:
         given = dict(zip(current.selection.clients.tolist(), current.selection.weights.tolist(), strict=True))
         weights = [given[reply.client] for reply in fitting]
         return weighted_messages(fitting, changes, weights, base, self.weight_key)
-
-    def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
-        """What the strategy makes of replies, with noise that fits them if it adds noise."""
-        if 0 < len(replies) < self.terms.min_replies:
-            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
-            LOGGER.warning(text, len(replies), self.terms.min_replies)
-            current.count_nothing()
-            return None, None
-        if not replies and not current.failures and privacy.wrappers(self.strategy):
-            return None, None  # clipping that adapts would divide by the number of replies
-        factor = privacy.unevenness(self.strategy, [reply.weight for reply in current.usable])
-        if factor > privacy.UNEVEN and not self.unevenness_told:
-            self.unevenness_told = True
-            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
-            LOGGER.warning(text, factor, self.weight_key)
-        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
-        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
-        with fitting:
-            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
-        current.updated = arrays is not None
-        if arrays is not None and not self.terms.shadow:
-            arrays = in_types(arrays, types)
-        if replies and not current.updated:
-            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
-            name = type(self.strategy).__name__
-            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
-            current.count_nothing()
-        return arrays, metrics
-
-    def heaviest(self) -> float:
-        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
-        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
 
     def close(self, metrics: RoundMetrics) -> Round:
         """Tell the selector what became of the round, and of late replies; returns the round that is over."""
