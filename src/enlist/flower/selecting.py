@@ -27,7 +27,7 @@ from enlist.flower.replies.updates import LateReplies
 from enlist.flower.rounds import evaluations
 from enlist.flower.rounds.buffered import BufferedTraining
 from enlist.flower.rounds.round import Round, RoundResult, UpdateMonitor
-from enlist.flower.rounds.training import GridTraining, Training
+from enlist.flower.rounds.training import SynchronousTraining, Training
 from enlist.flower.saving import checkpoint, tables
 from enlist.flower.saving.folder import FederationFolder
 from enlist.flower.selector import SelectorSource
@@ -98,7 +98,7 @@ class Selecting(strategies.Forwarding, Strategy):
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
-        kind = BufferedTraining if self.terms.buffered else GridTraining
+        kind = BufferedTraining if self.terms.buffered else SynchronousTraining
         self.training: Training = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
@@ -118,9 +118,9 @@ class Selecting(strategies.Forwarding, Strategy):
             self.node_manager.needed, self.node_manager.least = self._floors()
 
     @property
-    def _grid_training(self) -> GridTraining:
+    def _synchronous(self) -> SynchronousTraining:
         """Training in rounds; a buffered server has none, and steps by itself."""
-        if isinstance(self.training, GridTraining):
+        if isinstance(self.training, SynchronousTraining):
             return self.training
         raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
 
@@ -251,7 +251,7 @@ class Selecting(strategies.Forwarding, Strategy):
             arrays, metrics = self.training.step(grid, number, result.arrays, config, online, self._now)
         else:
             messages = list(self.configure_train(number, result.arrays, config, grid))
-            self._grid_training.exchange(grid, messages)
+            self._synchronous.exchange(grid, messages)
             arrays, metrics = self.aggregate_train(number, ())
         if arrays is not None:
             result.arrays = arrays
@@ -285,7 +285,7 @@ class Selecting(strategies.Forwarding, Strategy):
         """Choose the nodes of a round, and let the strategy make its messages to them."""
         if self.current is not None:  # somebody else's loop, which does not say when a round is over
             self._settle(RoundMetrics())
-        training = self._grid_training
+        training = self._synchronous
         online = self._ready(grid, server_round)
         return training.configure(server_round, arrays, config, grid, online, self._now())
 
@@ -306,7 +306,7 @@ class Selecting(strategies.Forwarding, Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decide how everybody has ended, and let the strategy aggregate what can be used."""
-        return self._grid_training.aggregate(server_round, replies, self._now())
+        return self._synchronous.aggregate(server_round, replies, self._now())
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -128,7 +128,7 @@ class Training(abc.ABC):
         return arrays, metrics
 
 
-class GridTraining(Training):
+class SynchronousTraining(Training):
     """Rounds that wait for their replies, until there are enough or the deadline.
 
     >>> from enlist.flower import with_selector
