@@ -229,7 +229,7 @@ class Selecting(strategies.Forwarding, Strategy):
         self._evaluate(grid, number, result, evaluate_fn)
         counts = self._settle(self._measured(number, result))
         if number % self.terms.save_every == 0 or last or self.update_monitor.over:
-            checkpoint.save(self, result)
+            self._save(result)
         if self.terms.on_round is not None:
             self.terms.on_round(RoundResult.of(number, result, self.update_monitor.idle == 0, counts))
         self.update_monitor.end()
@@ -357,3 +357,6 @@ class Selecting(strategies.Forwarding, Strategy):
             "strategy": type(self.original).__name__,
             **self.terms.described(),
         }
+
+    def _save(self, result: Result) -> None:
+        checkpoint.save(self, result)
