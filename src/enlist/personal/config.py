@@ -19,7 +19,7 @@ from enlist.personal.rules import AnyRule, FixedRule, UCBRule
 from enlist.personal.sections import AnyWeights, ArmsSection, SampleWeights, WorkerFailures, WorkersSection
 from enlist.personal.stopping import AnyStopping, Never
 from enlist.personal.workers import Workers
-from enlist.simulation.config import check_code, read
+from enlist.simulation.reading import check_code, read
 from enlist.simulation.sections import MOST_ROUNDS
 from enlist.streams import Streams
 from enlist.training.local import MOST_EPOCHS, LocalTraining
