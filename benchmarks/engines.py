@@ -163,7 +163,10 @@ def measure(runs: int, blocks: int, say: Callable[[str], None]) -> list[str]:
                         say(f"block {block + 1}, {name}, {count}, {work.__name__}: {spent[0]:.3f} s")
     if any(len(found) > 1 for found in ends.values()):
         sys.exit("results differ between engines")
-    said = f"{runs} runs of 20 rounds, {blocks} blocks; in brackets the least and the largest ratio of a block."
+    said = (
+        f"{runs * blocks} runs of 20 rounds on each, in {blocks} blocks; in brackets the least and the largest ratio "
+        "of a block."
+    )
     begun = f"Starting the cluster took {started:.1f} s, and the first two runs {2 * first:.1f} s, imports included."
     return [
         *table(many, "runs at once", "s a run", 1.0),
