@@ -32,6 +32,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import enlist
+from benchmarks.pages import between
 from enlist import studies
 from enlist.errors import EnlistError
 from enlist.flower import replay
@@ -47,7 +48,7 @@ from enlist.testing import population, transcript
 from enlist.training.workers import one_thread
 
 TABLES = ("rounds.csv", "participations.csv", "clients.csv", "result.json")
-RAY_PACE = 4.0
+RAY_PACE = 2.5
 """Times that kills come later on Ray, because a driver takes longer to connect."""
 HANG = 240.0
 """Seconds after which a command that is still running counts as hanging."""
@@ -667,6 +668,7 @@ def main() -> None:
     parser.add_argument("--number", type=int, help="repeat this one trial of --only")
     parser.add_argument("--record", type=Path, help="a file that keeps trials, which are not repeated")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no trial after so many minutes")
+    parser.add_argument("--output", type=Path, help="a page with the marks <!-- trials --> and <!-- /trials -->")
     options = parser.parse_args()
     if options.only and not any(name.startswith(options.only) for name in TRIALS):
         parser.error(f"--only is {options.only!r}; trials are: {', '.join(TRIALS)}")
@@ -675,7 +677,11 @@ def main() -> None:
             parser.error("--number repeats one trial: give its whole name with --only")
         sys.exit(attempt(options.only, options.number).violation or 0)
     print(f"seed {options.seed}", flush=True)
-    _, holds = table(options.seed, options.share, options.only, Record(options.record), options.minutes)
+    record = Record(options.record)
+    _, holds = table(options.seed, options.share, options.only, record, options.minutes)
+    if options.output:
+        rows, holds = table(options.seed, options.share, None, record, minutes=0.0)
+        between(options.output, "trials", rows)
     sys.exit(0 if holds else 1)
 
 
