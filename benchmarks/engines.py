@@ -1,4 +1,4 @@
-"""What Ray costs:  python -m benchmarks.engines [--runs 200] [--blocks 5] [--output docs/scaling.md]
+"""What Ray costs:  python -m benchmarks.engines [--runs 50] [--blocks 4] [--output docs/scaling.md]
 
 Many short runs, each in a folder of its own, on local processes and on a Ray cluster of this machine, with one and with
 two at once; then one run with one and with two training workers. The engines take turns, block by block, so that a slow
@@ -213,8 +213,8 @@ def _three(value: float) -> str:
 def main() -> None:
     """Print the table, or put it into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200, help="runs of a block")
-    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=50, help="runs of a block")
+    parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--output", type=Path, help="a page with the marks <!-- engines --> and <!-- /engines -->")
     options = parser.parse_args()
     lines = measure(options.runs, options.blocks, lambda text: print(text, file=sys.stderr, flush=True))

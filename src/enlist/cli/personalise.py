@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -139,8 +140,11 @@ def _on_engine(
     failed = 0
     show = lambda seed, state: bar.show(seed - settings.seed, state)  # noqa: E731
     try:
-        with bar.progress:
-            for seed, error in every_seed(settings, folder, seeds, engine, progress=show, **along):
+        with (
+            bar.progress,
+            contextlib.closing(every_seed(settings, folder, seeds, engine, progress=show, **along)) as ends,
+        ):
+            for seed, error in ends:
                 bar.end(seed - settings.seed)
                 say(console, f"seed {seed}: {'finished' if error is None else f'failed: {error}'}")
                 failed += error is not None

@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -37,8 +37,8 @@ def every_seed(
     resume: bool = False,
     accept_changes: bool = False,
     progress: Progress | None = None,
-) -> Iterator[tuple[int, Exception | None]]:
-    """Learn for every seed; yields each as it ends, with the error if it failed.
+) -> Generator[tuple[int, Exception | None], None, None]:
+    """Learn for every seed; yields each as it ends, with the error if it failed. Closed, it ends all that is under way.
 
     Results do not depend on the `engine`: "local", "ray", or "ray://host:10001".
 

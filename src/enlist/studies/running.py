@@ -44,7 +44,7 @@ class Reproduction:
     >>> from enlist.studies.example import COINS
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Reproduction.open(COINS, COINS.scale("laptop"), folder) as work:
-    ...         work.run()
+    ...         work.run(engine="local")
     ...         [(judged.claim.key, judged.verdict.kind) for judged in work.judged]
     [('more-heads', 'reproduced')]
     """
