@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,10 @@ from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
 from enlist.cli.run import AcceptChanges, EngineName, Quiet, Trust
-from enlist.engine import chosen
 from enlist.engine.choosing import LOCAL
 
 if TYPE_CHECKING:
+    from enlist.cli.personal_live import PersonalBar
     from enlist.personal.config import PersonalConfig
 
 ALL = "all"
@@ -89,7 +90,7 @@ def learn(
     targets = None if target == ALL else [settings.target if target is None else target]
     if engine != LOCAL:
         along: dict[str, Any] = {"targets": targets, "resume": resume, "accept_changes": accept_changes}
-        _on_engine(console, settings, folder, seeds, engine, again, along)
+        _on_engine(console, settings, folder, seeds, engine, again, along, PersonalBar(console, settings, seeds))
         show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
         return
     bar = PersonalBar(console, settings, seeds)
@@ -131,14 +132,20 @@ def _on_engine(
     engine: str,
     again: str,
     along: dict[str, Any],
+    bar: PersonalBar,
 ) -> None:
-    """All seeds at once, as far as the engine can; one line for each that ends."""
+    """All seeds at once, as far as the engine can, under the same bar; a line for each that ends."""
     from enlist.personal.seeds import every_seed
 
     failed = 0
+    show = lambda seed, state: bar.show(seed - settings.seed, state)  # noqa: E731
     try:
-        with chosen(engine) as where:
-            for seed, error in every_seed(settings, folder, seeds, where, **along):
+        with (
+            bar.progress,
+            contextlib.closing(every_seed(settings, folder, seeds, engine, progress=show, **along)) as ends,
+        ):
+            for seed, error in ends:
+                bar.end(seed - settings.seed)
                 say(console, f"seed {seed}: {'finished' if error is None else f'failed: {error}'}")
                 failed += error is not None
     except KeyboardInterrupt:
