@@ -262,7 +262,7 @@ def whole(folder: str | PathLike[str]) -> Iterator[None]:
     ...     {}["seed"]
     Traceback (most recent call last):
     ...
-    enlist.errors.StateFileError: runs/saved is no whole saved state (KeyError: 'seed'); restore it from a copy.
+    enlist.errors.StateFileError: runs/saved is not a complete saved state (KeyError: 'seed'); restore it from a copy.
     """
     try:
         yield
@@ -270,7 +270,7 @@ def whole(folder: str | PathLike[str]) -> Iterator[None]:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         reason = f"{type(error).__name__}: {brief_reason(error)}"
-        raise StateFileError(f"{folder} is no whole saved state ({reason}); restore it from a copy.") from error
+        raise StateFileError(f"{folder} is not a complete saved state ({reason}); restore it from a copy.") from error
 
 
 def saved_name(folder: str | PathLike[str]) -> str:
@@ -318,7 +318,7 @@ def restore(state: State, prefix: str, arrays: Mapping[str, AnyArray], scalars: 
 def _document(path: Path) -> dict[str, Any]:
     try:
         if (path / "state.json").exists() and not (path / "state.json").is_file():
-            raise OSError("it is no plain file")
+            raise OSError("it is not a plain file")
         text = (path / "state.json").read_text()
     except FileNotFoundError:
         raise StateFileError(f"{path} holds no saved state: state.json is missing.") from None

@@ -51,7 +51,7 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, An
     file = Path(path)
     try:
         if file.exists() and not file.is_file() and not file.is_dir():  # a pipe or a device might never end
-            raise OSError(errno.EINVAL, "it is no plain file")
+            raise OSError(errno.EINVAL, "it is not a plain file")
         text = file.read_text(encoding="utf-8") if folder_of(file) is None else files.read(file, follow=True).decode()
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
         if file.name == "config.json" and isinstance(values, dict):  # nobody would write it anew

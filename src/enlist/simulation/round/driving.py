@@ -69,7 +69,7 @@ class Driver:
                 self.books.give_up(number, client)
 
     def go_on(self) -> None:
-        """Go on with the selector of a checkpoint; the log ends where the checkpoint was made."""
+        """Continue with the selector of a checkpoint; the log ends where the checkpoint was made."""
         self.begin()
         if self.log is not None:
             cut(self.log, self.state.round, "step" if self.rounds.asynchronous else "tell")
