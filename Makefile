@@ -2,8 +2,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
-# Each process takes half of the tests in their order and then some of those left, so that what a file shares is made once.
+# Each process takes half of the tests in their order and then some of those left: what a file shares is made once.
 QUICK := -m pytest -n auto --dist worksteal -m "not verify"
+# Commands that tests start would compile the package anew, each of them, where the environment forbids compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: demo lint types tests test lowest package verify bench evidence docs chromium clean
