@@ -1,6 +1,7 @@
-"""A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME]
+"""A chaos trial:  python -m benchmarks.chaos [--seed 1] [--share 1.0] [--only NAME] [--record FILE] [--minutes 5]
 
-`--only kill` is everything that is killed, on this machine and on a Ray cluster.
+`--only kill` is everything that is killed, on this machine and on a Ray cluster. With `--record`, trials are kept in a
+file, and those that it holds are not repeated: the same command goes on where the last one was ended.
 Kills runs at random moments and at chosen file events, damages folders and saved states, and feeds nonsense to
 configurations and selectors. A violation is a resumed run that differs by a byte, an error that is not an EnlistError,
 an error that changed a selector, a silent change, or a hang. Every trial has a number of its own that is drawn from
@@ -26,11 +27,12 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 import enlist
+from benchmarks.pages import between
 from enlist import studies
 from enlist.errors import EnlistError
 from enlist.flower import replay
@@ -46,7 +48,7 @@ from enlist.testing import population, transcript
 from enlist.training.workers import one_thread
 
 TABLES = ("rounds.csv", "participations.csv", "clients.csv", "result.json")
-RAY_PACE = 4.0
+RAY_PACE = 2.5
 """Times that kills come later on Ray, because a driver takes longer to connect."""
 HANG = 240.0
 """Seconds after which a command that is still running counts as hanging."""
@@ -72,6 +74,20 @@ WORLD: dict[str, Any] = {
 
 Trial = Callable[[random.Random, Path], str]
 """One trial in an empty folder: what was violated, or nothing."""
+
+
+class Outcome(NamedTuple):
+    """How a trial ended: what was violated, or nothing; how many processes were killed, and the seconds it took.
+
+    >>> Outcome("fuzzed calls", 7).violation
+    ''
+    """
+
+    trial: str
+    number: int
+    violation: str = ""
+    kills: int = 0
+    seconds: float = 0.0
 
 
 def world(selector: str, rounds: int = 8) -> dict[str, Any]:
@@ -155,7 +171,8 @@ def killed_at_a_file_event(luck: random.Random, place: Path, workers: int = 0) -
         with contextlib.suppress(BaseException):
             run_in(place / "run", values, workers)
         os._exit(0)
-    os.waitpid(child, 0)
+    _, status = os.waitpid(child, 0)
+    _count_kill(os.WIFSIGNALED(status))
     run_in(place / "run", values)
     return differing(place / "run", values)
 
@@ -265,9 +282,19 @@ def _enlist(arguments: Sequence[str], place: Path) -> subprocess.Popen[str]:
 def _killed(process: subprocess.Popen[str], seconds: float) -> None:
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.communicate(timeout=seconds)
+    _count_kill(process.poll() is None)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.communicate()
+
+
+_kills = 0
+
+
+def _count_kill(hit: bool) -> None:
+    """Note that something was killed, unless it had ended by itself."""
+    global _kills
+    _kills += hit
 
 
 def _finished(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -559,38 +586,77 @@ TRIALS: dict[str, tuple[Trial, int]] = {
 """What is tried, and how often."""
 
 
-def attempt(name: str, number: int) -> str:
+def attempt(name: str, number: int) -> Outcome:
     """One trial, in a folder of its own that is gone afterwards."""
-    place = Path(tempfile.mkdtemp(prefix="enlist-chaos-"))
+    place, begun, before = Path(tempfile.mkdtemp(prefix="enlist-chaos-")), time.perf_counter(), _kills
     try:
-        return TRIALS[name][0](random.Random(number), place)
+        found = TRIALS[name][0](random.Random(number), place)
     except Exception as error:
-        return f"{type(error).__name__}: {error!s:.300}"
+        found = f"{type(error).__name__}: {error!s:.300}"
     finally:
         for path in place.rglob("*"):
             if not path.is_symlink() and stat.S_ISFIFO(path.lstat().st_mode):
                 path.unlink()
         shutil.rmtree(place, ignore_errors=True)
+    return Outcome(name, number, found, _kills - before, round(time.perf_counter() - begun, 1))
 
 
-def table(seed: int, share: float, only: str | None) -> tuple[list[str], bool]:
-    """The table of all trials; False if anything was violated."""
-    rows = [f"Seed {seed}.", "", "| trial | count | violations |", "|---|---|---|"]
-    holds = True
+class Record:
+    """Outcomes so far, and a file that keeps them, if there is one.
+
+    >>> Record(None).outcomes
+    {}
+    """
+
+    def __init__(self, path: Path | None) -> None:
+        self.path = path
+        self.outcomes: dict[tuple[str, int], Outcome] = {}
+        if path is not None and path.exists():
+            every = (Outcome(**json.loads(line)) for line in path.read_text(encoding="utf-8").splitlines())
+            self.outcomes = {(each.trial, each.number): each for each in every}
+
+    def add(self, outcome: Outcome) -> None:
+        """Keep one more."""
+        self.outcomes[outcome.trial, outcome.number] = outcome
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(json.dumps(outcome._asdict()) + "\n")
+
+
+def table(
+    seed: int, share: float, only: str | None, record: Record | None = None, minutes: float = math.inf
+) -> tuple[list[str], bool]:
+    """The table of all trials, with those of a record; False if anything was violated.
+
+    After so many minutes no further trial is begun.
+    """
+    rows = [f"Seed {seed}.", "", "| trial | count | kills | violations |", "|---|---|---|---|"]
+    record, until, left = record or Record(None), time.monotonic() + 60 * minutes, 0
+    violated = False
     for name, (_, count) in TRIALS.items():
-        if (only in TRIALS and name != only) or not name.startswith(only or ""):
+        chosen = name == only if only in TRIALS else name.startswith(only or "")
+        luck = random.Random(f"{seed} {name}")
+        numbers = [luck.randrange(2**32) for _ in range(max(count, round(share * count)))]
+        for number in numbers[: max(1, round(share * count))] if chosen else ():
+            if (name, number) in record.outcomes:
+                continue
+            if time.monotonic() >= until:
+                left += 1
+                continue
+            record.add(attempt(name, number))
+            if violation := record.outcomes[name, number].violation:
+                print(f"  violated: --only '{name}' --number {number}: {violation}", flush=True)
+        found = [record.outcomes[name, number] for number in numbers if (name, number) in record.outcomes]
+        if not found:
             continue
-        luck, start, violations = random.Random(f"{seed} {name}"), time.perf_counter(), []
-        trials = max(1, round(share * count))
-        for _ in range(trials):
-            number = luck.randrange(2**32)
-            if found := attempt(name, number):
-                violations.append(found)
-                print(f"  violated: --only '{name}' --number {number}: {found}", flush=True)
-        print(f"{name}: {trials} trials, {len(violations)} violations, {time.perf_counter() - start:.0f} s", flush=True)
-        rows.append(f"| {name} | {trials:,} | {len(violations)} |")
-        holds &= not violations
-    return rows, holds
+        kills, wrong = sum(each.kills for each in found), sum(bool(each.violation) for each in found)
+        seconds = sum(each.seconds for each in found)
+        print(f"{name}: {len(found)} trials, {kills} kills, {wrong} violations, {seconds:.0f} s", flush=True)
+        rows.append(f"| {name} | {len(found):,} | {kills or '–'} | {wrong} |")
+        violated |= wrong > 0
+    if left:
+        print(f"{left} trials are left: type the same command again", flush=True)
+    return rows, not violated
 
 
 def main() -> None:
@@ -600,15 +666,22 @@ def main() -> None:
     parser.add_argument("--share", type=float, default=1.0, help="share of the trials to run")
     parser.add_argument("--only", help="a trial of the table, or how the names of several begin, such as kill")
     parser.add_argument("--number", type=int, help="repeat this one trial of --only")
+    parser.add_argument("--record", type=Path, help="a file that keeps trials, which are not repeated")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no trial after so many minutes")
+    parser.add_argument("--output", type=Path, help="a page with the marks <!-- trials --> and <!-- /trials -->")
     options = parser.parse_args()
     if options.only and not any(name.startswith(options.only) for name in TRIALS):
         parser.error(f"--only is {options.only!r}; trials are: {', '.join(TRIALS)}")
     if options.number is not None:
         if options.only not in TRIALS:
             parser.error("--number repeats one trial: give its whole name with --only")
-        sys.exit(attempt(options.only, options.number) or 0)
+        sys.exit(attempt(options.only, options.number).violation or 0)
     print(f"seed {options.seed}", flush=True)
-    _, holds = table(options.seed, options.share, options.only)
+    record = Record(options.record)
+    _, holds = table(options.seed, options.share, options.only, record, options.minutes)
+    if options.output:
+        rows, holds = table(options.seed, options.share, None, record, minutes=0.0)
+        between(options.output, "trials", rows)
     sys.exit(0 if holds else 1)
 
 

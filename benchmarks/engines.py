@@ -1,4 +1,4 @@
-"""What Ray costs:  python -m benchmarks.engines [--runs 200] [--blocks 5] [--output docs/scaling.md]
+"""What Ray costs:  python -m benchmarks.engines [--runs 50] [--blocks 4] [--output docs/scaling.md]
 
 Many short runs, each in a folder of its own, on local processes and on a Ray cluster of this machine, with one and with
 two at once; then one run with one and with two training workers. The engines take turns, block by block, so that a slow
@@ -163,7 +163,10 @@ def measure(runs: int, blocks: int, say: Callable[[str], None]) -> list[str]:
                         say(f"block {block + 1}, {name}, {count}, {work.__name__}: {spent[0]:.3f} s")
     if any(len(found) > 1 for found in ends.values()):
         sys.exit("results differ between engines")
-    said = f"{runs} runs of 20 rounds, {blocks} blocks; in brackets the least and the largest ratio of a block."
+    said = (
+        f"{runs * blocks} runs of 20 rounds on each, in {blocks} blocks; in brackets the least and the largest ratio "
+        "of a block."
+    )
     begun = f"Starting the cluster took {started:.1f} s, and the first two runs {2 * first:.1f} s, imports included."
     return [
         *table(many, "runs at once", "s a run", 1.0),
@@ -210,8 +213,8 @@ def _three(value: float) -> str:
 def main() -> None:
     """Print the table, or put it into a page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--runs", type=int, default=200, help="runs of a block")
-    parser.add_argument("--blocks", type=int, default=5)
+    parser.add_argument("--runs", type=int, default=50, help="runs of a block")
+    parser.add_argument("--blocks", type=int, default=4)
     parser.add_argument("--output", type=Path, help="a page with the marks <!-- engines --> and <!-- /engines -->")
     options = parser.parse_args()
     lines = measure(options.runs, options.blocks, lambda text: print(text, file=sys.stderr, flush=True))

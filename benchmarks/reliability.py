@@ -67,21 +67,29 @@ def tested() -> tuple[list[str], bool]:
 
 PAGE = """# Reliability
 
-What a hostile folder, file, reply or machine must not be able to do: how often each was tried, and how often it got
-through. Made in {minutes:.0f} minutes on {cores} cores by
+What a hostile folder, file, reply or machine must not be able to do: how often it was tried, and how often it
+succeeded. Made in {minutes:.0f} minutes on {cores} cores by
 
 ```
 {command}
 ```
 
-## Trials at random
+## Random trials
 
 Runs are killed and continued, folders and states are damaged, configurations and calls are fuzzed. A violation is a
-continued run that differs by a byte, a foreign exception, an error that changed a selector, a change that nobody
-noticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N` repeats it. `make
-verify` runs a quarter of them.
+continued run that differs by a byte, an exception that is not one of Enlist's, an error that changed a selector,
+damage that went unnoticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N`
+repeats it. `make verify` runs a quarter of them. This command adds trials of one kind to the table:
 
+```
+python -m benchmarks.chaos --only "kill of a run on Ray" --record trials.jsonl --minutes 5 --output docs/reliability.md
+```
+
+Run again, it continues where it ended: trials in the record are not repeated.
+
+<!-- trials -->
 {trials}
+<!-- /trials -->
 
 ## Tests
 
@@ -92,14 +100,15 @@ clients cost.
 """
 
 
-def page(seed: int, share: float) -> tuple[str, bool]:
+def page(seed: int, share: float, record: Path | None = None) -> tuple[str, bool]:
     """The page, and whether nothing was violated."""
     start = time.perf_counter()
     tests, sound = tested()
-    trials, holds = chaos.table(seed, share, None)
+    trials, holds = chaos.table(seed, share, None, chaos.Record(record))
     minutes = (time.perf_counter() - start) / 60
     command = f"python -m benchmarks.reliability --output docs/reliability.md --seed {seed}"
     command += "" if share == 1 else f" --share {share}"
+    command += "" if record is None else f" --record {record}"
     tables = {"trials": "\n".join(trials), "tests": "\n".join(tests)}
     return PAGE.format(minutes=minutes, cores=os.cpu_count(), command=command, **tables), sound and holds
 
@@ -109,9 +118,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--share", type=float, default=1.0, help="share of the random trials to run")
+    parser.add_argument("--record", type=Path, help="trials that were made before; see benchmarks/chaos.py")
     parser.add_argument("--output", type=Path)
     options = parser.parse_args()
-    text, holds = page(options.seed, options.share)
+    text, holds = page(options.seed, options.share, options.record)
     print(text)
     if options.output:
         options.output.write_text(text)

@@ -1,7 +1,7 @@
 """What takes too long for `make test`:  python -m benchmarks.verify [--output docs/verify.md] [--part NAME]
 
 Statistical claims over 20 seeds, populations of a million, and a soak. Each part prints a table, says what it holds
-against, and fails the run if the statement does not hold.
+against, and fails the run if the statement does not hold. With --part and --output, only its section is replaced.
 """
 
 from __future__ import annotations
@@ -14,11 +14,14 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import argparse
 import gc
 import inspect
+import re
 import subprocess
 import sys
+import tempfile
 import time
 import tracemalloc
-from collections.abc import Callable
+import xml.etree.ElementTree as ElementTree
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -172,11 +175,40 @@ def hostile() -> Part:
     return lines, holds
 
 
+RAY_TESTS = ("tests/test_ray.py", "tests/test_ray_cluster.py", "tests/test_ray_commands.py", "tests/test_slurm.py")
+
+
+def ray_cluster() -> Part:
+    """Ray clusters on this machine whose nodes, head and drivers are killed: the same bytes as on the local engine.
+
+    A cluster is a head and two more nodes, raylets with resources of their own, of which SIGKILL ends one in the middle
+    of a comparison and one in the middle of a training run. Tests of `pytest -m verify` in tests/test_ray*.py and
+    tests/test_slurm.py.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        report = Path(place) / "tests.xml"
+        done = _verify_tests(*RAY_TESTS, f"--junitxml={report}")
+        if not report.exists():
+            return ["", *done.stdout.splitlines()[-5:]], False
+        cases = list(ElementTree.parse(report).getroot().iter("testcase"))
+    lines, holds = ["", "| test | seconds | |", "|---|---|---|"], bool(cases) and done.returncode == 0
+    for case in cases:
+        wrong = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
+        name = case.attrib["name"].removeprefix("test_").replace("_", " ")
+        lines.append(f"| {name} | {float(case.attrib['time']):.0f} | {wrong[0] if wrong else 'passed'} |")
+        holds &= not wrong
+    return lines, holds
+
+
 def long_tests() -> Part:
-    """The tests that are marked `verify`: a Flower federation and a Ray cluster whose nodes and servers are killed."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "verify", "tests"]
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    """The other tests that are marked `verify`: a Flower federation whose servers are killed, among others."""
+    done = _verify_tests("tests", *(f"--ignore={each}" for each in RAY_TESTS))
     return ["", f"`pytest -m verify`: exit {done.returncode}", *done.stdout.splitlines()[-1:]], done.returncode == 0
+
+
+def _verify_tests(*words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-m", "verify", *words]
+    return subprocess.run(command, check=False, capture_output=True, text=True)
 
 
 def versions_of_flower() -> Part:
@@ -203,10 +235,25 @@ PARTS: dict[str, Callable[[], Part]] = {
     "selection": selection,
     "learning": learning,
     "tests": long_tests,
+    "ray": ray_cluster,
     "flower": versions_of_flower,
     "hostile": hostile,
     "chaos": kills_and_damage,
 }
+
+
+def section(page: str, name: str, block: Sequence[str]) -> str:
+    """The page with this section in place of the one of that name, or at its end.
+
+    >>> section("# All\\n\\n## soak\\n\\nold\\n\\n## ray\\n\\nold\\n", "soak", ["## soak", "", "new"])
+    '# All\\n\\n## soak\\n\\nnew\\n\\n## ray\\n\\nold\\n'
+    """
+    before, *sections = re.split(r"^(?=## )", page, flags=re.M)
+    heads = [each.partition("\n")[0] for each in sections]
+    text, wanted = "\n".join(block).strip() + "\n\n", f"## {name}"
+    at = heads.index(wanted) if wanted in heads else len(sections)
+    sections[at : at + 1] = [text]
+    return "".join([before, *(each.rstrip() + "\n\n" for each in sections)]).rstrip() + "\n"
 
 
 def main() -> None:
@@ -214,25 +261,21 @@ def main() -> None:
     parser.add_argument("--output", type=Path)
     parser.add_argument("--part", choices=list(PARTS))
     options = parser.parse_args()
-    document, failed = (
-        [
-            "# Verification",
-            "",
-            "The last output of `make verify`; its parts can be run alone: `python -m benchmarks.verify --part soak`.",
-        ],
-        [],
-    )
+    head = "The last output of `make verify`; its parts can be run alone: `python -m benchmarks.verify --part soak`."
+    page, failed = f"# Verification\n\n{head}\n\n", []
+    if options.part and options.output and options.output.exists():
+        page = options.output.read_text(encoding="utf-8")
     for name, part in PARTS.items():
         if options.part in (None, name):
             start = time.perf_counter()
             lines, holds = part()
-            head = inspect.cleandoc(part.__doc__ or "")
-            block = ["", f"## {name}", "", *head.splitlines(), *lines, "", "Holds." if holds else "Does not hold."]
-            document += block
-            print("\n".join(block), f"\n({time.perf_counter() - start:.0f} s)", flush=True)
+            about = inspect.cleandoc(part.__doc__ or "")
+            block = [f"## {name}", "", *about.splitlines(), *lines, "", "Holds." if holds else "Does not hold."]
+            page = section(page, name, block)
+            print("\n".join(["", *block]), f"\n({time.perf_counter() - start:.0f} s)", flush=True)
             failed += [] if holds else [name]
     if options.output:
-        options.output.write_text("\n".join(document) + "\n")
+        options.output.write_text(page, encoding="utf-8")
     sys.exit(f"failed: {', '.join(failed)}" if failed else 0)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import sys
 import time
@@ -61,12 +62,30 @@ def test_measure_and_errors_give_numbers() -> None:
 
 @pytest.mark.parametrize("name", [name for name in chaos.TRIALS if not name.startswith("kill of")])
 def test_trials_of_chaos_find_nothing(name: str) -> None:
-    assert [chaos.attempt(name, number) for number in (11, 12, 13)] == ["", "", ""]
+    assert [chaos.attempt(name, number).violation for number in (11, 12, 13)] == ["", "", ""]
 
 
 def test_a_trial_of_chaos_can_find_something(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(enlist, "load", lambda folder: 1 / 0)
-    assert chaos.attempt("damaged selector state", 11).endswith("ZeroDivisionError: division by zero")
+    assert chaos.attempt("damaged selector state", 11).violation.endswith("ZeroDivisionError: division by zero")
+
+
+def test_trials_of_a_record_are_not_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[int] = []
+
+    def trial(luck: random.Random, place: Path) -> str:
+        tried.append(1)
+        chaos._count_kill(hit=True)
+        return "it differs" if len(tried) == 2 else ""
+
+    monkeypatch.setattr(chaos, "TRIALS", {"kill of it": (trial, 4)})
+    record = tmp_path / "record.jsonl"
+    assert chaos.table(1, 1.0, None, chaos.Record(record), minutes=0.0)[0][4:] == []
+    for share, count, wrong in ((0.25, 1, 0), (1.0, 4, 1), (0.5, 4, 1)):
+        rows, holds = chaos.table(1, share, "kill", chaos.Record(record))
+        assert rows[4:] == [f"| kill of it | {count} | {count} | {wrong} |"]
+        assert holds is not bool(wrong)
+    assert len(tried) == 4
 
 
 def test_what_is_computed_goes_between_its_marks(tmp_path: Path) -> None:

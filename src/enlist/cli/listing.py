@@ -31,7 +31,7 @@ def listing(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
     privacy: Annotated[
         str | None,
-        typer.Option(help=f"Only selectors that work where no more than this is seen of clients: {', '.join(SEEN)}."),
+        typer.Option(help=f"Only selectors that work if no more than this can be seen of clients: {', '.join(SEEN)}."),
     ] = None,
 ) -> None:
     """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what a

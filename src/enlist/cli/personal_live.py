@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
@@ -11,7 +12,8 @@ from enlist._internal.text import printable
 from enlist.cli.console import CELL
 from enlist.personal.config import PersonalConfig
 from enlist.personal.personalisation import PersonalCallback, Personalisation
-from enlist.personal.tables import PersonalRecord, PersonalRow
+from enlist.personal.seeds import standing
+from enlist.personal.tables import PersonalRecord
 from enlist.simulation.callbacks import Result
 
 
@@ -22,6 +24,7 @@ class PersonalBar:
         after = settings.after
         self.stages = 1 + 2 * after.baselines + after.retrain + bool(after.fine_tune)
         self.seeds, self.number, self.targets, self.done = seeds, 0, 1, 0
+        self.shares: dict[int, float] = {}
         self.run: Personalisation | None = None
         self._stopping = False
         self.progress = Progress(
@@ -37,7 +40,8 @@ class PersonalBar:
         self.task = self.progress.add_task("reading data", total=1.0, state="")
 
     def begin(self, number: int, targets: int) -> None:
-        """A further seed."""
+        """A further seed, after those before it."""
+        self.shares |= dict.fromkeys(range(number), 1.0)
         self.number, self.targets, self.done = number, targets, 0
 
     @property
@@ -55,16 +59,24 @@ class PersonalBar:
         """The callbacks of a stage."""
         return (Stage(self, target, stage),)
 
-    def show(self, target: str, stage: str, row: PersonalRow, run: Personalisation) -> None:
-        """How it stands after a round."""
-        each = self.targets * self.stages
-        before = self.number * each + min(self.done, each - 1)
-        share = (before + row["round"] / run.config.rounds.rounds) / (self.seeds * each)
-        words = [f"{run.metric.name} {row['best_test']:.3f}", f"kept {row.get('arm') or 'nothing'}"]
-        words.append(f"{row['cumulative_communication']:,} messages")
-        title = f"seed {self.number + 1}/{self.seeds} · worker {printable(target, CELL)} · {stage.replace('_', '-')}"
-        state = printable(" · ".join(words), CELL)
-        self.progress.update(self.task, description=title, completed=min(share, 1.0), state=state)
+    def show(self, number: int, state: dict[str, Any]) -> None:
+        """How one of the seeds stands after a round; several may be at work at once."""
+        each = state["targets"] * self.stages
+        self.shares[number] = (min(state["ended"], each - 1) + state["share"]) / each
+        words = [f"{state['metric']} {state['score']:.3f}", f"kept {state['arm'] or 'nothing'}"]
+        words.append(f"{state['messages']:,} messages")
+        stage = state["stage"].replace("_", "-")
+        title = f"seed {number + 1}/{self.seeds} · worker {printable(state['target'], CELL)} · {stage}"
+        self.progress.update(self.task, description=title, state=printable(" · ".join(words), CELL))
+        self._advance()
+
+    def end(self, number: int) -> None:
+        """A seed has ended."""
+        self.shares[number] = 1.0
+        self._advance()
+
+    def _advance(self) -> None:
+        self.progress.update(self.task, completed=min(sum(self.shares.values()) / self.seeds, 1.0))
 
 
 class Stage(PersonalCallback):
@@ -77,7 +89,8 @@ class Stage(PersonalCallback):
         self.bar.run, simulation.stopping = simulation, self.bar.stopping
 
     def on_round(self, simulation: Personalisation, record: PersonalRecord) -> None:
-        self.bar.show(self.target, self.stage, record.row, simulation)
+        bar = self.bar
+        bar.show(bar.number, standing(self.target, self.stage, bar.targets, bar.done, record, simulation))
 
     def on_finish(self, simulation: Personalisation, result: Result) -> None:
         self.bar.done += 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +15,10 @@ from enlist._internal import checks, files
 from enlist.cli.console import NOTHING, needs_sim, new_folder, open_console, say, to_resume
 from enlist.cli.report import WIDTH, show_personal
 from enlist.cli.run import AcceptChanges, EngineName, Quiet, Trust
-from enlist.engine import chosen
 from enlist.engine.choosing import LOCAL
 
 if TYPE_CHECKING:
+    from enlist.cli.personal_live import PersonalBar
     from enlist.personal.config import PersonalConfig
 
 ALL = "all"
@@ -31,17 +32,17 @@ def personalise(
         list[str] | None, typer.Option("--set", help="Change a key: --set rounds.rounds=30. Repeat as needed.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder; a new one under runs/ if not given.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted in --output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume what was interrupted in --output.")] = False,
     target: Annotated[
-        str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
+        str | None, typer.Option(help="The worker that gets the model; 'all' takes each in turn.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Repetitions, over which intervals are computed.")] = 5,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Learn a model for one worker, and which other workers help it.
+    """Learn a model for one worker, and which other workers help.
 
     CONFIG is a TOML file; docs/personalisation.md explains it, docs/personalisation-keys.md lists every key.
 
@@ -89,7 +90,7 @@ def learn(
     targets = None if target == ALL else [settings.target if target is None else target]
     if engine != LOCAL:
         along: dict[str, Any] = {"targets": targets, "resume": resume, "accept_changes": accept_changes}
-        _on_engine(console, settings, folder, seeds, engine, again, along)
+        _on_engine(console, settings, folder, seeds, engine, again, along, PersonalBar(console, settings, seeds))
         show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
         return
     bar = PersonalBar(console, settings, seeds)
@@ -117,7 +118,7 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        kept = f"what was done is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
@@ -131,20 +132,26 @@ def _on_engine(
     engine: str,
     again: str,
     along: dict[str, Any],
+    bar: PersonalBar,
 ) -> None:
-    """All seeds at once, as far as the engine can; one line for each that ends."""
+    """All seeds at once, as far as the engine can, under the same bar; a line for each that ends."""
     from enlist.personal.seeds import every_seed
 
     failed = 0
+    show = lambda seed, state: bar.show(seed - settings.seed, state)  # noqa: E731
     try:
-        with chosen(engine) as where:
-            for seed, error in every_seed(settings, folder, seeds, where, **along):
+        with (
+            bar.progress,
+            contextlib.closing(every_seed(settings, folder, seeds, engine, progress=show, **along)) as ends,
+        ):
+            for seed, error in ends:
+                bar.end(seed - settings.seed)
                 say(console, f"seed {seed}: {'finished' if error is None else f'failed: {error}'}")
                 failed += error is not None
     except KeyboardInterrupt:
-        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        kept = f"what was done is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
     if failed:
-        say(console, f"{failed} of {seeds} seeds failed. Go on with: {again}")
+        say(console, f"{failed} of {seeds} seeds failed. Continue with: {again}")
         raise typer.Exit(1)

@@ -12,6 +12,7 @@ from enlist.personal.decision import Decision, Play
 from enlist.personal.metrics import Metric, auc
 from enlist.personal.personalisation import Personalisation
 from enlist.personal.recorder import complete, run_in
+from enlist.personal.seeds import every_seed
 from enlist.personal.tables import PERSONAL_TABLES, PersonalRecord
 from enlist.personal.workers import Workers
 
@@ -27,6 +28,7 @@ __all__ = [
     "Workers",
     "auc",
     "complete",
+    "every_seed",
     "load",
     "parse",
     "run_in",

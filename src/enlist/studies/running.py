@@ -21,11 +21,11 @@ from typing import Any
 from enlist import storage
 from enlist._internal import checks, files
 from enlist._internal.aliases import present_config
-from enlist.engine import Engine, keep_freed_memory, local, one_core, temporary_folder
+from enlist.engine import AnyEngine, Engine, chosen, keep_freed_memory, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
-from enlist.runs.digests import first_difference
+from enlist.runs.digests import accepting_changes, first_difference
 from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
-from enlist.runs.folder import RunFolder, accepting_changes
+from enlist.runs.folder import RunFolder
 from enlist.studies.claims import JudgedClaim, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Output, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study
@@ -44,7 +44,7 @@ class Reproduction:
     >>> from enlist.studies.example import COINS
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with Reproduction.open(COINS, COINS.scale("laptop"), folder) as work:
-    ...         work.run()
+    ...         work.run(engine="local")
     ...         [(judged.claim.key, judged.verdict.kind) for judged in work.judged]
     [('more-heads', 'reproduced')]
     """
@@ -112,13 +112,16 @@ class Reproduction:
         ]
         return max(sum(lengths) / max(min(jobs, len(lengths)), 1), max(lengths, default=0.0))
 
-    def run(self, jobs: int = 1, tick: Tick | None = None, engine: Engine | None = None) -> None:
+    def run(self, jobs: int = 1, tick: Tick | None = None, engine: AnyEngine = None) -> None:
         """Run what is missing, judge the claims, run what unclear ones call for, and read it.
 
-        Experiments are done by an `engine`; without one, by so many local processes.
+        Experiments are done by an `engine`: "local" processes, as many as `jobs` says, or a Ray cluster: "ray" or
+        "ray://host:10001", where `jobs` bounds how many are done at once.
         """
-        engine = engine or local(checks.whole("jobs", jobs, minimum=1))
-        tick = tick or (lambda experiment, state: None)
+        with chosen(engine, checks.whole("jobs", jobs, minimum=1)) as where:
+            self._run(where, tick or (lambda experiment, state: None))
+
+    def _run(self, engine: Engine, tick: Tick) -> None:
         self._noted = time.monotonic()
         try:
             self._perform(self.experiments, engine, tick)
@@ -221,6 +224,7 @@ def performed(
     """Run experiments and keep what they give; yields each as it ends, with the reason if it failed.
 
     >>> import tempfile
+    >>> from enlist.engine import local
     >>> from enlist.studies.example import COINS
     >>> coins = COINS.experiments(COINS.scale("smoke"))[:1]
     >>> with tempfile.TemporaryDirectory() as folder:

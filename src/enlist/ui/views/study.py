@@ -209,5 +209,5 @@ def picture(item: Item, name: str, kind: str = "png") -> bytes:
     path = item.folder / "figures" / f"{name}.{kind}"
     found = files.read(path) if path.stat().st_size <= LARGEST else b""
     if not found.startswith(PNG if kind == "png" else b"<svg"):
-        raise NotFoundError(f"{item.id} has a figure of that name, but it is no {kind.upper()}.")
+        raise NotFoundError(f"{item.id} has a figure of that name, but not as {kind.upper()}.")
     return found
