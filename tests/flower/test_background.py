@@ -177,7 +177,7 @@ def full() -> None:
 @pytest.mark.parametrize("number", [2, 6])
 def test_an_error_of_writing_ends_the_run(number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As soon as it is known, not only when the next checkpoint is due, and also that of the last round."""
-    jobs: list[Any] = []
+    third, jobs = threading.Event(), list[Any]()
     begin = Background.run
 
     def begun(self: Background, job: Any) -> None:
@@ -186,11 +186,12 @@ def test_an_error_of_writing_ends_the_run(number: int, monkeypatch: pytest.Monke
 
     def on_round(result: Any) -> None:
         if result.number == 3:
+            third.set()
             assert not concurrent.futures.wait(jobs, 60.0).not_done
 
     with monkeypatch.context() as patch:
         patch.setattr(Background, "run", begun)
-        Disk(patch, number, full)
+        Disk(patch, number, lambda: (third.wait(60.0), full()))
         with pytest.raises(StateFileError, match=r"No space left on device.* The last good checkpoint is intact"):
             federation(tmp_path / "run", 6, save_every=2, on_round=on_round)
     assert not (tmp_path / "run" / "result.json").exists()
