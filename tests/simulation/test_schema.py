@@ -132,9 +132,8 @@ def test_every_key_is_on_the_page_with_its_description() -> None:
         "| `hidden` | list of whole numbers | `[200]` | each ≥ 1, ≤ 1e+09 | Neurons of each hidden layer. |",
         "| `clients` | whole number | required | ≥ 1 | How many. |",
         "| `clients` | list of whole numbers | required | at least 1 | Their positions. |",
-        '| `late` | text | – | `"drop"`, `"learn"`, `"merge"` | Updates that come too late: thrown away; told to the '
-        "selector when they come; or merged, too (as REFL does). If not given, they are thrown away, but SAFA merges "
-        "them. |",
+        '| `late` | text | – | `"drop"`, `"learn"`, `"merge"` | Late updates: discarded, told to the selector '
+        "when they arrive, or merged as well (as REFL does). If not given, they are discarded, and SAFA merges them. |",
         '| `dataset` | name or table | `"digits"` | [below](#datadataset) | The data set: a name, or a table with its '
         "options. |",
         "| `joins` | tables | `[]` | [below](#membershipjoins) | Clients that join in mid-run. |",

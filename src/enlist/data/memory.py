@@ -99,7 +99,7 @@ class FromMemory(OwnOptions):
         drop : sequence of str
             Columns to leave out.
         shape : sequence of int, optional
-            Shape of one sample, such as [1, 28, 28], if inputs are to be folded into it.
+            Shape of one sample, such as [1, 28, 28], if inputs are to be reshaped.
         regression : bool, default False
             Take whole numbers for targets of a regression, not classes.
         normalise : bool, default False

@@ -75,9 +75,9 @@ class OwnOptions(GrownOptions, FileOptions):
     LATER: ClassVar[frozenset[str]] = frozenset({"columns", "drop"})
 
     label: str = pydantic.Field("label", description="Column of labels or targets (of a table).")
-    user: str | None = pydantic.Field(None, description="Column of whom a sample belongs to (of a table).")
+    user: str | None = pydantic.Field(None, description="Column that names the user of a sample (of a table).")
     shape: tuple[int, ...] | None = pydantic.Field(
-        None, description="Shape of one sample, such as [1, 28, 28], if inputs are to be folded into it."
+        None, description="Shape of one sample, such as [1, 28, 28], if inputs are to be reshaped."
     )
     regression: bool = pydantic.Field(False, description="Take whole numbers for targets of a regression, not classes.")
     normalise: bool = pydantic.Field(
@@ -87,7 +87,7 @@ class OwnOptions(GrownOptions, FileOptions):
         0.2, gt=0, lt=1, description="Share of each class kept for testing if there is no test part."
     )
     columns: tuple[str, ...] | None = pydantic.Field(
-        None, description="Columns of inputs, in this order (of a table); if not given, all that are nothing else."
+        None, description="Columns of inputs, in this order (of a table); if not given, all other columns."
     )
     drop: tuple[str, ...] = pydantic.Field((), description="Columns to leave out (of a table).")
 

@@ -122,7 +122,7 @@ class AlwaysOnline(Availability):
 
 
 class Always(AvailabilityOptions):
-    """Everybody is always online.
+    """All clients are always online.
 
     >>> Always().draw(2, Streams(1)).next_online(9.0)
     9.0

@@ -99,7 +99,7 @@ class DeadlineOptions(Options, abc.ABC):
 
 
 class NoDeadline(DeadlineOptions):
-    """A round waits for everybody.
+    """A round waits for all clients.
 
     >>> NoDeadline().start(np.array([10.0]), model_bytes=0).seconds
     inf
@@ -113,7 +113,7 @@ class NoDeadline(DeadlineOptions):
 
 
 class Fixed(DeadlineOptions):
-    """A round waits so many seconds.
+    """A round waits a fixed number of seconds.
 
     >>> Fixed(seconds=60.0).start(np.array([10.0]), model_bytes=0).seconds
     60.0

@@ -37,19 +37,19 @@ class Energy(Options):
     model_config = pydantic.ConfigDict(allow_inf_nan=False)
 
     compute_watts: float | None = pydantic.Field(
-        None, ge=0, description="While computing; None for what the kind of device draws."
+        None, ge=0, description="While computing; if not given, what the kind of device draws."
     )
     download_watts: float | None = pydantic.Field(
-        None, ge=0, description="While receiving; None for what the kind of device draws."
+        None, ge=0, description="While receiving; if not given, what the kind of device draws."
     )
     upload_watts: float | None = pydantic.Field(
-        None, ge=0, description="While sending; None for what the kind of device draws."
+        None, ge=0, description="While sending; if not given, what the kind of device draws."
     )
     spread: float = pydantic.Field(
         0.3, ge=0, le=3, description="Standard deviation of the logarithm of a client's factor on all three."
     )
     battery: float | None = pydantic.Field(
-        None, gt=0, description="Joules of a full battery, a phone's about 40000; None if nobody runs on one."
+        None, gt=0, description="Joules of a full battery, a phone's about 40000; if not given, no client runs on one."
     )
     charged: float = pydantic.Field(0.5, ge=0, le=1, description="Least share of its battery a client begins with.")
     charge_watts: float = pydantic.Field(1.0, ge=0, description="Mean power at which batteries are charged.")
@@ -66,7 +66,7 @@ class Energy(Options):
         return Power(*(watts * factor for watts in self.watts(kind)))
 
     def batteries(self, count: int, streams: Streams) -> BatteryLevels | None:
-        """The batteries as they are at the start; None if nobody runs on one."""
+        """The batteries as they are at the start; if not given, no client runs on one."""
         if self.battery is None:
             return None
         share = streams.generator("battery").uniform(self.charged, 1.0, count)

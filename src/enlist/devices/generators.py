@@ -184,7 +184,7 @@ class Mixture(DeviceOptions):
 
 
 class EqualDevices(TimedOptions):
-    """Everybody has the same device.
+    """All clients have the same device.
 
     >>> EqualDevices(compute=10.0).draw(2, Streams(1)).compute
     array([10., 10.])

@@ -46,7 +46,7 @@ class PersonalTraining(LocalTraining):
 
 
 class PersonalRoundsSection(Options):
-    """How rounds go.
+    """How rounds work.
 
     >>> PersonalRoundsSection(epochs=4).epochs
     FixedEpochs(epochs=4, kind='fixed')
@@ -133,7 +133,7 @@ class PersonalConfig(Options):
     )
     model: AnyModel = pydantic.Field(Thesis(), description="The model.")
     training: PersonalTraining = pydantic.Field(PersonalTraining(), description="How workers train it.")
-    rounds: PersonalRoundsSection = pydantic.Field(PersonalRoundsSection(), description="How rounds go.")
+    rounds: PersonalRoundsSection = pydantic.Field(PersonalRoundsSection(), description="How rounds work.")
     arms: ArmsSection = pydantic.Field(ArmsSection(), description="Which combinations may be played.")
     rule: AnyRule = pydantic.Field(UCBRule(), description="How a combination is chosen.")
     explore: ExploreRounds = pydantic.Field(ExploreRounds(), description="Rounds of Extreme Explore mixed in.")

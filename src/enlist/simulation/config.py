@@ -65,13 +65,15 @@ class Config(GrownOptions):
     model: AnyModel = pydantic.Field(MLP(), description="The model.")
     training: Training = pydantic.Field(Training(), description="What clients do with it.")
     server: ServerSection = pydantic.Field(ServerSection(), description="What the server does with updates.")
-    rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds go.")
+    rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds work.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
     drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
-    energy: Energy | None = pydantic.Field(None, description="What taking part costs in joules; None counts none.")
+    energy: Energy | None = pydantic.Field(
+        None, description="What taking part costs in joules; if not given, energy is not counted."
+    )
     local_noise: LocalNoise | None = pydantic.Field(
-        None, description="Noise of the clients on losses and accuracies that they report; None for none."
+        None, description="Noise of the clients on losses and accuracies that they report; none if not given."
     )
 
     @pydantic.field_validator("devices", "availability", mode="before")

@@ -28,7 +28,7 @@ class DriftOptions(GroupOptions):
 
     kind: str
     from_time: float = pydantic.Field(
-        0.0, ge=0, description="Virtual seconds before which it does not hold, whatever the round."
+        0.0, ge=0, description="Virtual seconds before which it does not apply, whatever the round."
     )
 
     def holds(self, round: int, now: float) -> bool:

@@ -33,29 +33,27 @@ class Evaluation(GrownOptions):
         {"metrics", "keep_best", "patience", "min_delta", "watch", "lower_is_better", "reasons"}
     )
 
-    every: int = pydantic.Field(5, ge=1, description="Test the model every so many rounds, and after the last.")
+    every: int = pydantic.Field(5, ge=1, description="Test the model every this many rounds, and after the last.")
     target: float | None = pydantic.Field(
         None, gt=0, description="The accuracy (in a regression, the loss) whose time is reported."
     )
     stop_at_target: bool = pydantic.Field(False, description="Stop the run when the target is reached.")
     metrics: tuple[Code, ...] = pydantic.Field(
         (),
-        description="Metrics of yours, each 'module:name' or a table, called with the outputs and targets of all test "
+        description="Your own metrics, each 'module:name' or a table, called with the outputs and targets of all test "
         "samples; each gives a number, which goes into the column metric_NAME of rounds.csv.",
     )
     keep_best: bool = pydantic.Field(False, description="Keep the best model beside the last one.")
     patience: int | None = pydantic.Field(
-        None, ge=1, description="Stop the run after so many evaluations in a row that are no better than before."
+        None, ge=1, description="Stop the run after this many evaluations in a row without improvement."
     )
-    min_delta: float = pydantic.Field(
-        0.0, ge=0, description="What an evaluation must be better by to count as better for `patience`."
-    )
+    min_delta: float = pydantic.Field(0.0, ge=0, description="Smallest improvement that counts for `patience`.")
     watch: str = pydantic.Field(
         "validation",
-        description="What `keep_best` and `patience` go by: 'validation' or 'test' (accuracy, in a regression the "
-        "loss, on these samples), or the name of a metric of yours.",
+        description="What `keep_best` and `patience` use: 'validation' or 'test' (accuracy, in a regression the "
+        "loss, on these samples), or the name of your own metric.",
     )
-    lower_is_better: bool = pydantic.Field(False, description="Whether less is better of the metric that is watched.")
+    lower_is_better: bool = pydantic.Field(False, description="Whether a lower value of the watched metric is better.")
     reasons: bool = pydantic.Field(
         True, description="Keep why clients were chosen, in reasons.csv, which grows to 50 MB at most."
     )

@@ -21,15 +21,15 @@ class GroupOptions(Options):
     """
 
     share: float | None = pydantic.Field(
-        None, gt=0, le=1, description="Share of the clients that it is about; who they are follows from the seed."
+        None, gt=0, le=1, description="Share of the clients that it applies to; the seed decides which."
     )
     clients: tuple[int, ...] | None = pydantic.Field(
-        None, min_length=1, description="Positions of the clients that it is about, instead of a share."
+        None, min_length=1, description="Positions of the clients that it applies to, instead of a share."
     )
     group: str = pydantic.Field(
-        "", description="Tables of the same group are about the same clients; one of them says which."
+        "", description="Tables of the same group apply to the same clients; one of them says which."
     )
-    from_round: int = pydantic.Field(1, ge=1, description="The round from which on it holds.")
+    from_round: int = pydantic.Field(1, ge=1, description="The first round in which it applies.")
 
     @pydantic.model_validator(mode="after")
     def _who(self) -> GroupOptions:

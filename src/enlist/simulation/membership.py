@@ -14,7 +14,7 @@ class Joining(Options):
     2
     """
 
-    round: int = pydantic.Field(..., ge=2, description="The round from which on they are there.")
+    round: int = pydantic.Field(..., ge=2, description="The first round in which they take part.")
     clients: int = pydantic.Field(..., ge=1, description="How many.")
 
 
@@ -25,7 +25,7 @@ class Leaving(Options):
     9
     """
 
-    round: int = pydantic.Field(..., ge=2, description="The round from which on they are gone.")
+    round: int = pydantic.Field(..., ge=2, description="The first round in which they are gone.")
     clients: tuple[int, ...] = pydantic.Field(..., min_length=1, description="Their positions.")
 
 

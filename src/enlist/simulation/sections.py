@@ -41,7 +41,7 @@ class SelectorSection(GrownOptions):
 
     LATER: ClassVar[frozenset[str]] = frozenset({"label", "source"})
     name: str = pydantic.Field(
-        "random", description="A selector (`enlist list selectors` shows them), or a class of yours, 'module:Class'."
+        "random", description="A selector (`enlist list selectors` shows them), or your own class, 'module:Class'."
     )
     preset: str | None = pydantic.Field(None, description="A named set of settings, such as 'paper'.")
     settings: dict[str, Any] = pydantic.Field({}, description="Settings of the selector, by name.")
@@ -50,7 +50,7 @@ class SelectorSection(GrownOptions):
     )
     source: str | None = pydantic.Field(
         None,
-        description="Digest of the source of a class of yours; a run refuses to go on with another.",
+        description="Digest of the source of your own class; a run continues only with the same.",
     )
     _kind: Any = pydantic.PrivateAttr(None)
 
@@ -209,8 +209,8 @@ class ServerSection(GrownOptions):
     exclude: int = pydantic.Field(
         0,
         ge=0,
-        description="Rounds for which a client is not asked after its second refused or distrusted update in a row, "
-        "twice as long the next time; 0 asks everybody again.",
+        description="Rounds for which a client is not selected after its second refused or distrusted update in a row, "
+        "twice as long the next time; 0 excludes nobody.",
     )
     sketch: int = pydantic.Field(
         NUMBERS,
@@ -239,7 +239,7 @@ class ServerSection(GrownOptions):
 
 
 class RoundsSection(GrownOptions):
-    """How rounds go.
+    """How rounds work.
 
     >>> RoundsSection(k=10, over_commit=1.3).asked
     13
@@ -251,7 +251,7 @@ class RoundsSection(GrownOptions):
     seconds: float | None = pydantic.Field(None, gt=0, description="Stop when this much virtual time has passed.")
     k: int = pydantic.Field(10, ge=1, le=MOST_CLIENTS, description="Updates wanted per round.")
     over_commit: float = pydantic.Field(
-        1.0, ge=1, le=1000, description="Ask this many times k clients and go on with the first k replies."
+        1.0, ge=1, le=1000, description="Select this many times k clients and use the first k replies."
     )
     deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
     protocol: Literal["synchronous", "safa", "buffered", "async"] = pydantic.Field(
@@ -262,19 +262,21 @@ class RoundsSection(GrownOptions):
     )
     late: Literal["drop", "learn", "merge"] | None = pydantic.Field(
         None,
-        description="Updates that come too late: thrown away; told to the selector when they come; or merged, too (as "
-        "REFL does). If not given, they are thrown away, but SAFA merges them.",
+        description="Late updates: discarded, told to the selector when they arrive, or merged as well (as REFL does). "
+        "If not given, they are discarded, and SAFA merges them.",
     )
     staleness: Literal["equal", "dynsgd", "adasgd", "refl"] = pydantic.Field(
         "refl", description="Weight of an update that came late."
     )
-    max_lateness: int = pydantic.Field(5, ge=1, le=99, description="Rounds after which a late update is thrown away.")
+    max_lateness: int = pydantic.Field(5, ge=1, le=99, description="Rounds after which a late update is discarded.")
     adaptive_target: bool = pydantic.Field(
-        False, description="Ask fewer clients when late ones will arrive within the round (REFL)."
+        False, description="Select fewer clients when late ones will arrive within the round (REFL)."
     )
-    lag_tolerance: int = pydantic.Field(5, ge=0, description="SAFA: rounds a client may lag behind and go on.")
+    lag_tolerance: int = pydantic.Field(
+        5, ge=0, description="SAFA: rounds that a client may lag behind and still keep its own model."
+    )
     forecast: float | None = pydantic.Field(
-        None, ge=0, le=1, description="Tell selectors who will be online next, right with this probability."
+        None, ge=0, le=1, description="Tell selectors which clients will be online next, correct with this probability."
     )
     concurrency: int | None = pydantic.Field(
         None,
@@ -288,8 +290,8 @@ class RoundsSection(GrownOptions):
     max_staleness: int | None = pydantic.Field(
         None,
         ge=0,
-        description="Asynchronous: an update is thrown away if the server has made more steps than this since its "
-        "client was asked; none if not given.",
+        description="Asynchronous: an update is discarded if the server has made more steps than this since its client "
+        "was selected; no limit if not given.",
     )
     discount: AnyDiscount = pydantic.Field(
         Polynomial(), description="Asynchronous: what an update counts by its staleness: a kind, or a table."

@@ -37,7 +37,7 @@ class Code(Options):
     )
     options: dict[str, Any] = pydantic.Field({}, description="Keyword arguments of the call.")
     source: str | None = pydantic.Field(
-        None, description="Digest of its source, written by Enlist; a run refuses to go on with another."
+        None, description="Digest of its source, written by Enlist; a run continues only with the same."
     )
     _object: Any = pydantic.PrivateAttr(None)
 
@@ -101,12 +101,12 @@ class Training(GrownOptions, LocalTraining):
 
     loss: Code | None = pydantic.Field(
         None,
-        description="A loss of yours, 'module:name' or a table, called with outputs and targets of a batch; it gives "
+        description="Your own loss, 'module:name' or a table, called with outputs and targets of a batch; it gives "
         "one loss per sample. If not given, cross-entropy, in a regression the squared error.",
     )
     optimiser: Code | None = pydantic.Field(
         None,
-        description="An optimiser of yours, such as 'torch.optim:Adam', or a table, called with the parameters and lr; "
+        description="Your own optimiser, such as 'torch.optim:Adam', or a table, called with the parameters and lr; "
         "every client begins anew in every round. If not given, SGD.",
     )
 

@@ -46,7 +46,7 @@ class Dirichlet(Partition, GrownOptions):
     )
     min_size: int = pydantic.Field(1, ge=1, description="Least number of samples per client.")
     balanced: bool = pydantic.Field(
-        False, description="Give a client that has its share, 1/clients of all samples, nothing of further classes."
+        False, description="A client that has its share, 1/clients of all samples, gets nothing of further classes."
     )
 
     def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:

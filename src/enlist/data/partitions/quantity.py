@@ -15,7 +15,7 @@ from enlist.streams import Streams
 
 
 class IID(Partition):
-    """Everybody gets the same number of samples, up to one, without regard to labels or, balanced, of every class.
+    """All clients get the same number of samples, up to one, without regard to labels or, balanced, of every class.
 
     Balanced, the numbers of any class differ by at most one between clients, and so do the sizes. In a regression 10
     quantile bins of the targets stand in for classes.
