@@ -25,9 +25,9 @@ FEW = 5
 Row = Mapping[str, Any]
 
 TITLE = "# Which selector do I take?"
-ANSWER = """**Take `tempo`.** It needs to know who is available and when replies came, and no app must be changed for
-that. It uses losses if replies carry them, and what is known of devices if that tells something. It has two settings,
-and you can leave them alone.
+ANSWER = """**Take `tempo`.** It needs only the available clients and the times of replies, so no app has to change. It
+uses losses if replies carry them, and features of devices if they are informative. It has two settings, which you can
+leave at their defaults.
 
 ```python
 import enlist
@@ -41,33 +41,33 @@ strategy = with_selector(FedAdam(), k=20)                # Flower: tempo is the 
 PICTURE = "![Speed-up over random of every method on every rung of the ladder](ladder/heat-map.png)"
 CAPTION = """*Blue is faster than random, red slower: virtual time to 97 % of the final accuracy of random. Each
 column is a federation that is hard in its own way, see [ladder.md](ladder.md). {seeds}*"""
-PUBLISHED = "Nothing was tuned on these seeds."
-PRESETS = """A name with a colon is a preset: what a paper or its code has, where our default differs. Presets were run
-on two development seeds (`enlist ladder --selectors oort:oort-code,oort,... --seeds 2`). Where one did better there
-than the default, the best of them was run on the published seeds as well."""
-WORK = """`pyramidfl` also decides how much each client trains: slow clients do as little as half of the local work. No
-other method here does that, so part of its speed comes from shorter training, not from a better choice."""
-DEVELOPMENT = """These are the seeds for development: `tempo` was tuned on them, and runs on the published seeds are
-not complete."""
+PUBLISHED = "These seeds were never used for tuning."
+PRESETS = """A name with a colon is a preset: the settings of a paper or of its code, where they differ from our
+default. Presets were run on two development seeds (`enlist ladder --selectors oort:oort-code,oort,... --seeds 2`). If a
+preset did better there than the default, the best one was run on the published seeds as well."""
+WORK = """`pyramidfl` also decides how much each client trains: slow clients may do only half of the local work. No
+other method here does this, so part of its speed comes from shorter training, not from a better selection."""
+DEVELOPMENT = """These are the development seeds: `tempo` was tuned on them, and runs on the published seeds are not
+complete."""
 OTHERS = (
     ("if", "take", "because"),
     ("you want the baseline of papers", "`random`", "it is what most frameworks do"),
     (
         "you write about a paper's method",
         "that method, and its preset `paper`",
-        "defaults are what works, presets what was printed: [selectors.md](selectors.md) has the differences",
+        "defaults are chosen to work well, presets follow the paper: [selectors.md](selectors.md) has the differences",
     ),
     (
         "every client must have a given share of the rounds",
         "`cs-ucb-q`, `rbcs-f`",
-        "they promise it; `tempo` lets nobody starve, but promises no number",
+        "they guarantee it; `tempo` never stops selecting a client, but guarantees no share",
     ),
-    ("every client may train all the time", "`safa`", "it chooses among what has arrived; nothing else uses that"),
-    ("reply times cannot be measured, or mean nothing", "`random`, `refl`", "`tempo` would be blind"),
+    ("every client may train all the time", "`safa`", "it chooses among the updates that arrived; no other one does"),
+    ("reply times cannot be measured, or mean little", "`random`, `refl`", "`tempo` would have nothing to learn from"),
     (
         "you want to know what each client brings to the server's accuracy",
         "`darts-ucb`",
-        "with tens of clients and an evaluation every round it learns just that",
+        "with tens of clients and an evaluation every round, it learns exactly that",
     ),
 )
 
@@ -80,16 +80,16 @@ def page(board: Leaderboard) -> str:
         ANSWER,
         PICTURE,
         CAPTION.format(seeds=PUBLISHED if board.published else DEVELOPMENT),
-        "## What that rests on",
+        "## The evidence",
         _rests_on(board, pairs),
         PRESETS if any(":" in name for name in board.contestants) else "",
-        "## Where another one was faster",
+        "## Where another selector was faster",
         _faster(board, pairs),
         WORK if "pyramidfl" in board.contestants else "",
-        "## When to take another one all the same",
+        "## When to take another selector",
         _others(board),
-        "`enlist compare CONFIG.toml --selectors tempo,random,...` answers it for a federation like yours, and "
-        "`with_selector(..., shadow=True)` for your own, without changing whom it selects.",
+        "`enlist compare CONFIG.toml --selectors tempo,random,...` answers the question for a simulated federation "
+        "like yours, and `with_selector(..., shadow=True)` for your real one, without changing its selection.",
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"
 
@@ -108,21 +108,22 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
     wide = f" With {board.seeds} seeds they are wide, and little is certain." if board.seeds < FEW else ""
     lines = [
         f"{board.title}; brackets are 95 % intervals over seeds.{wide}{fewer(board)}",
-        f"* It reaches what random ends with {ratio(ours, 'speed_up')} times as fast, in the geometric mean over "
+        f"* It reaches the target {ratio(ours, 'speed_up')} times as fast as random, in the geometric mean over "
         f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
-        f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as good.",
+        f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as fast.",
         f"* It is the fastest on {len(first)} of {len(own)} rungs, and within a tenth of the fastest on {len(close)}, "
-        f"by means over seeds. By paired intervals, no other is certainly more than a tenth faster on {len(near)}.",
-        f"* Certainly slower than random: {_named(slower)}. Certainly less accurate than random in the end, by half a "
-        f"point or more: {_named(worse)}. At worst it is {ours['worst']:.2f} times as fast as random "
+        f"by means over seeds. By paired intervals, no other selector is certainly more than a tenth faster on "
+        f"{len(near)}.",
+        f"* It is certainly slower than random {_named(slower)}, and certainly less accurate in the end, by half a "
+        f"point or more, {_named(worse)}. At worst it is {ours['worst']:.2f} times as fast as random "
         f"(`{ours['worst_rung']}`).",
     ]
     if CEILING in standing:
         share = ours["speed_up"] / standing[CEILING]["speed_up"]
         lines.append(
-            f"* An oracle with the same objective, which is told how long every client takes, when it goes offline and "
-            f"whose labels are wrong, reaches {ratio(standing[CEILING], 'speed_up')}: `tempo` has {100 * share:.0f} % "
-            "of that."
+            f"* An oracle with the same objective, which knows how long every client takes, when it goes offline and "
+            f"which labels are wrong, reaches {ratio(standing[CEILING], 'speed_up')}: `tempo` reaches "
+            f"{100 * share:.0f} % of that."
         )
     return "\n".join([lines[0], "", *lines[1:]])
 
@@ -151,7 +152,7 @@ def _faster(board: Leaderboard, pairs: Sequence[Row]) -> str:
         best = min(others, key=lambda row: row["ratio"])
         turned = {"r": 1 / best["ratio"], "r_low": 1 / best["ratio_high"], "r_high": 1 / best["ratio_low"]}
         certain = [row["selector"] for row in others if row["ratio_high"] < 1.0 and row["selector"] != BASELINE]
-        named = ", ".join(f"`{name}`" for name in certain) or "nobody"
+        named = ", ".join(f"`{name}`" for name in certain) or "none"
         rows.append((f"`{rung}`", board.hard.get(rung, ""), f"`{best['selector']}`", ratio(turned, "r"), named))
     head = ("rung", "what is hard", "fastest there", "times as fast as `tempo`", "certainly faster than `tempo`")
     return table([head, *rows]) if rows else "Nowhere on the ladder."

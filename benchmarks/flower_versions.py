@@ -2,15 +2,20 @@
 
 The newest is the one that pip can install beside what else is required; the table names it. Each version gets a virtual
 environment of its own, in front of the packages of this one, so that PyTorch and the like need not be installed again.
-In it run the tests of the adapter, but for those that start a SuperLink by its command line, which differs between
-versions; and a simulation of Flower's own with real nodes, selection and a folder, four rounds and then four steps in
-buffered mode. Versions in between, and the simulation alone, which is quicker:
+In it run the tests of the adapter, but for those that start a SuperLink by its command line, or look at its options,
+which differ between versions; and a simulation of Flower's own with real nodes, selection and a folder, four rounds and
+then four steps in buffered mode. Versions in between, and the simulation alone, which is quicker:
 
     python -m benchmarks.flower_versions --simulations "==1.27.*" "==1.33.*"
+
+A version that wants something which cannot be had yet is tried with what the newest of the others depends on:
+
+    python -m benchmarks.flower_versions --alone "==1.42.*"
 """
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import subprocess
@@ -46,12 +51,17 @@ def allowed() -> tuple[str, str]:
     return f"=={oldest[1]}.*", span
 
 
-def environment(place: Path, wanted: str) -> Path:
-    """A virtual environment with a version of flwr in front of the packages of this one; returns its interpreter."""
+def environment(place: Path, wanted: str, alone: str | None = None) -> Path:
+    """A virtual environment with a version of flwr in front of the packages of this one; returns its interpreter.
+
+    `alone` is a version that then takes the place of `wanted`, while all that this depends on stays.
+    """
     venv.create(place, with_pip=True)
     python = place / "bin" / "python"
     install = [python, "-m", "pip", "install", "-q", "--disable-pip-version-check", f"flwr[simulation]{wanted}"]
     subprocess.run([*install, f"numpy=={np.__version__}"], check=True)
+    if alone is not None:
+        subprocess.run([*install[:-1], "--no-deps", f"flwr{alone}"], check=True)
     behind = subprocess.run(
         [python, "-c", "import sysconfig; print(sysconfig.get_path('purelib'))"],
         check=True, capture_output=True, text=True,
@@ -60,16 +70,16 @@ def environment(place: Path, wanted: str) -> Path:
     return python
 
 
-def table(wanted: Sequence[str] = (), simulations_only: bool = False) -> Part:
+def table(wanted: Sequence[str] = (), simulations_only: bool = False, alone: str | None = None) -> Part:
     """Each version: whether the tests of the adapter pass, and a simulation does what it should."""
     lines, holds = ["", "| flwr | tests of the adapter | simulation |", "|---|---|---|"], True
-    for span in wanted or allowed():
+    for span in [allowed()[1]] if alone else wanted or allowed():
         with tempfile.TemporaryDirectory() as place:
-            python = environment(Path(place) / "venv", span)
+            python = environment(Path(place) / "venv", span, alone)
             version = _run(place, python, "-c", "import flwr; print(flwr.__version__)")
             tests = None if simulations_only else _run(
                 place, python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "0", "-m", "not verify",
-                "tests/flower", "--ignore", "tests/flower/deployment",
+                "tests/flower", "--ignore", "tests/flower/deployment", "--ignore", "tests/flower/test_containers.py",
             )  # fmt: skip
             played = _run(place, python, "-m", "benchmarks.flower_versions", "--simulate", place)
         told = "not run" if tests is None else _verdict(tests, tests.stdout.strip().splitlines()[-1:])
@@ -145,11 +155,16 @@ def simulate(folder: Path) -> None:
 
 
 def main() -> None:
-    if "--simulate" in sys.argv:
-        simulate(Path(sys.argv[-1]))
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("spans", nargs="*", help='versions such as "==1.27.*"; the oldest and the newest if not given')
+    parser.add_argument("--simulations", action="store_true", help="leave out the tests")
+    parser.add_argument("--alone", metavar="SPAN", help="a version, with the dependencies of the newest of the others")
+    parser.add_argument("--simulate", type=Path, metavar="FOLDER", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.simulate is not None:
+        simulate(given.simulate)
         return
-    simulations_only = "--simulations" in sys.argv
-    lines, holds = table([span for span in sys.argv[1:] if span != "--simulations"], simulations_only)
+    lines, holds = table(given.spans, given.simulations, given.alone)
     print("\n".join(lines))
     sys.exit(0 if holds else 1)
 

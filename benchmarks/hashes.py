@@ -285,6 +285,9 @@ def _later(base: str, brought: str | None) -> str:
     return base if brought is None or _holds(base, brought) else brought
 
 
+LATER = """
+Asynchronous protocols did not exist at `{base}`: they are compared with the commit that brought them.
+"""
 PAGE = """# The same bits
 
 A refactoring changes no bit of any run. Every shipped example was run for a few rounds at a commit before the round was
@@ -299,9 +302,7 @@ tables (renamed ones count as the same), every tensor of the checkpoint, every a
 state. "3 new" means that three columns or arrays came in addition. The last column compares `{head}` with itself:
 in one process, and with {workers} worker processes. Digests depend on processor and PyTorch, so they mean nothing on
 another machine; that they are equal does.
-
-Asynchronous protocols did not exist at `{base}`: they are compared with the commit that brought them.
-
+{later}
 {table}
 
 {verdict}
@@ -319,8 +320,9 @@ def main() -> None:
     head = _git("rev-parse", "--short", "HEAD").strip()
     verdict = "Whatever differs was changed on purpose." if holds else "SOMETHING DIFFERS THAT NOBODY INTENDED."
     command = " ".join(["python -m benchmarks.hashes", *sys.argv[1:]])
+    later = "" if _holds(given.base, BROUGHT_ASYNCHRONY) else LATER.format(base=given.base)
     page = PAGE.format(
-        head=head, command=command, workers=WORKERS, base=given.base, table="\n".join(lines), verdict=verdict
+        head=head, command=command, workers=WORKERS, later=later, table="\n".join(lines), verdict=verdict
     )
     if given.output:
         given.output.write_text(page)

@@ -67,25 +67,25 @@ def tested() -> tuple[list[str], bool]:
 
 PAGE = """# Reliability
 
-What a hostile folder, file, reply or machine must not be able to do: how often each was tried, and how often it got
-through. Made in {minutes:.0f} minutes on {cores} cores by
+What a hostile folder, file, reply or machine must not be able to do: how often it was tried, and how often it
+succeeded. Made in {minutes:.0f} minutes on {cores} cores by
 
 ```
 {command}
 ```
 
-## Trials at random
+## Random trials
 
 Runs are killed and continued, folders and states are damaged, configurations and calls are fuzzed. A violation is a
-continued run that differs by a byte, a foreign exception, an error that changed a selector, a change that nobody
-noticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N` repeats it. `make
-verify` runs a quarter of them. More of a kind come into this table by, for example,
+continued run that differs by a byte, an exception that is not one of Enlist's, an error that changed a selector,
+damage that went unnoticed, or a hang. Each trial has a number; `python -m benchmarks.chaos --only NAME --number N`
+repeats it. `make verify` runs a quarter of them. This command adds trials of one kind to the table:
 
 ```
 python -m benchmarks.chaos --only "kill of a run on Ray" --record trials.jsonl --minutes 5 --output docs/reliability.md
 ```
 
-The same command goes on where it was ended: what the record holds is not repeated.
+Run again, it continues where it ended: trials in the record are not repeated.
 
 <!-- trials -->
 {trials}

@@ -31,12 +31,12 @@ from enlist import studies
 from enlist.data import Dataset, Samples
 from enlist.ladder import rungs
 from enlist.simulation import Config, Simulation, build, parse
-from enlist.simulation.profile import PeakMemory
 from enlist.streams import Streams
 from enlist.training.engine import ModuleTrainer, SharedSamples, TrainingSetup
 from enlist.training.flat import Vectors
 from enlist.training.local import LocalTraining, TrainingTask
 from enlist.training.models import initialise
+from enlist.training.peak_memory import PeakMemory
 from enlist.training.workers import grouped, one_thread
 
 NODES = (1, 8, 64)

@@ -44,32 +44,32 @@ from enlist.selectors.tempo import MOST, TempoSettings, TempoState
 
 NAME = "tempo"
 LABEL_COUNTS = (
-    "## Label counts, tried and not taken\n\n"
+    "## Label counts: tried, not adopted\n\n"
     "Two variants that look at `Clients.label_counts` ran on five rungs (label-skew, slow-holds-classes, silos, "
-    "choice-skewed, fedcor) with two seeds for development. One multiplies v_i by how rare the client's labels were "
-    "in the replies of about the last ten rounds; the other multiplies what a set brings by how near its labels are "
+    "choice-skewed, fedcor) with two development seeds. One multiplies v_i by how rare the client's labels were "
+    "in the replies of about the last ten rounds; the other multiplies the value of a set by how close its labels are "
     "to those of all clients (1 minus the Hellinger distance). Their speed-ups over random were 1.55 [0.50, 4.80] "
     "and 1.58 [1.50, 1.67], tempo's on the same runs 1.41 [1.11, 1.79]. The intervals overlap, so two seeds do not "
-    "settle it. Label counts also have to be seen client by client, where tempo needs latencies alone. So tempo "
-    "does not use them. The variants are no part of the package, and these numbers are not renewed with the page."
+    "settle it. Label counts would also reveal data of single clients, while tempo needs only latencies. So tempo "
+    "does not use them. The variants are not part of the package, and these numbers are not renewed with the page."
 )
 """An experiment of the past: numbers as they came out then."""
-KEPT = """## Why pieces stay that the mean cannot tell
+KEPT = """## Why pieces stay that do not change the mean
 
-The geometric mean over rungs is one number; a selector that people take blindly must not fail anywhere.
+The geometric mean over rungs is a single number; a default selector must not fail anywhere.
 
-* *Loss* and *evening out* are what keeps `users` fast and final accuracy high: see their columns above. Without loss,
-  the rung `fedcor` loses time as well, and there tempo has none to lose. `loss` was set to 0.5 before anything ran on
-  published seeds. That 0.25 gains a little was seen afterwards, so it is left for the next version of the ladder.
+* *Loss* and *evening out* keep `users` fast and the final accuracy high: see their columns above. Without loss, tempo
+  is also slower on the rung `fedcor`, where it has no lead to lose. `loss` was set to 0.5 before anything ran on
+  published seeds. The small gain of 0.25 was seen afterwards, so it is left for the next version of the ladder.
 * *Chance* is for clients that crash, of which only `users` has many.
 * *Back-off* is for clients that are gone for good, of which no rung has any: see below.
-* *Deadline* decides little on rungs whose late clients are slow anyway. It costs one line, and where somebody is nearly
-  always late it is the only thing that tells.
-* *All replies* instead of the last four cost nothing that can be told, and make regret logarithmic where nothing
-  changes: see below.
+* *Deadline* matters little on rungs whose late clients are slow anyway. It costs one line, and it is the only term that
+  recognises a client that is nearly always late.
+* *All replies* instead of the last four have no measurable cost, and make regret logarithmic where nothing changes: see
+  below.
 
-Constants that are no settings (the prior of eight replies, the three misses that are pardoned, the limits of exponents)
-were not tuned, and are not varied here."""
+Constants that are not settings (the prior of eight replies, the three misses without consequences, the limits of
+exponents) were not tuned, and are not varied here."""
 """By hand: the numbers are those of the tables."""
 
 
@@ -200,8 +200,8 @@ def _own(kind: str) -> str:
 ABLATIONS: dict[str, tuple[str, Method[Any]]] = {
     "no loss": ("losses are left out", Method(NAME, settings={"loss": 0.0})),
     "no evening out": ("the exponent of waiting stays 1", Method(NAME, settings={"patience": 1e9})),
-    "no features": ("what is known of clients up front is left out", Method(_own("NoFeatures"))),
-    "no chance": ("everybody is expected to finish", Method(_own("NoChance"))),
+    "no features": ("what is known about clients up front is left out", Method(_own("NoFeatures"))),
+    "no chance": ("all clients are expected to finish", Method(_own("NoChance"))),
     "short memory": ("latencies are estimated from the last four replies", Method(_own("ShortMemory"))),
     "no back-off": ("misses in a row change nothing", Method(_own("NoBackOff"))),
     "no deadline": ("the chance to meet the deadline is left out", Method(_own("NoDeadline"))),
@@ -362,11 +362,11 @@ def what_follows(found: Mapping[str, Change], labels: Sequence[str], kind: str) 
                 f"{percent(one.speed[one.worst])})"
                 for one in members
             ]
-            said.append(f"By intervals that exclude no change, {'; '.join(shown)}.")
+            said.append(f"Intervals that exclude 0: {'; '.join(shown)}.")
     unsure = [one for one in ranked if not one.effect]
     if unsure:
         shown = [f"“{one.label}” ({percent(one.overall.mean)})" for one in unsure]
-        said.append(f"These rungs and seeds cannot tell from tempo: {', '.join(shown)}.")
+        said.append(f"No difference from tempo can be shown with these rungs and seeds: {', '.join(shown)}.")
     if known and kind == "settings":
         most = max(known, key=lambda one: abs(math.log(one.overall.mean)))
         said.append(
@@ -381,19 +381,19 @@ def introduction() -> str:
     usual = TempoSettings()
     return f"""# Tempo
 
-This page is written by `python -m benchmarks.tempo`; its numbers and what it says about them come from runs.
+This page is written by `python -m benchmarks.tempo`; its numbers, and its statements about them, come from runs.
 
-In every round tempo takes the set S of k clients that brings the most per second: it maximises sum v_i u_i / T(S).
+In every round tempo selects the set S of k clients with the highest value per second: it maximises sum v_i u_i / T(S).
 
-* v_i, what a reply is worth, grows with the turns that a client has waited for, w_i^a, and with its loss relative to
-  the others', to the power `loss`, {usual.loss:g}.
-* The exponent a is 1 + (t / `patience`)^2, at most {MOST:g}, t being the turns that clients have had on average and
-  `patience` {usual.patience:g}: speed decides at first, and shares become even later.
-* A client that misses more than three turns in a row backs off: what it has waited counts half for each further one.
-* u_i is the chance that it finishes, and by the deadline if there is one.
-* T(S) is when all of S that finish are expected to have replied, even if the round may end before.
-* Latencies are log-normal, learned per client, and across clients from features where these tell something. All replies
-  count until a client changes. A reply that never came counts as later than the time waited.
+* v_i is the value of a reply. It grows with the turns that the client has waited, as w_i^a, and with its loss relative
+  to that of the others, to the power `loss`, {usual.loss:g}.
+* The exponent a is 1 + (t / `patience`)^2, at most {MOST:g}, where t is the mean number of turns of a client so far and
+  `patience` is {usual.patience:g}: at first speed decides, later shares become even.
+* A client that misses more than three turns in a row backs off: each further miss halves what it has waited.
+* u_i is the probability that the client finishes, and by the deadline if there is one.
+* T(S) is the time at which all clients of S that finish are expected to have replied, even if the round may end before.
+* Latencies are log-normal. They are learned per client, and across clients from features if these are informative. All
+  replies count until a client changes. A missing reply counts as later than the time waited.
 * The best set is found in one pass over the clients, ordered by latency.
 """
 
@@ -409,9 +409,9 @@ def page(board: Leaderboard, curves: Mapping[tempo_regret.Key, tempo_regret.Curv
             introduction().strip(),
             "## How it was measured",
             f"On {len(board.rungs)} rungs of the ladder with {board.seeds} development seeds each. *Speed-up* is the "
-            "virtual time of random to the target over that of the variant, geometric mean over rungs. *Against tempo* "
-            "is the same with tempo in the place of random, paired by rung and seed; its interval is over rungs. "
-            "*Accuracy* is the final one minus tempo's. A run that never reaches the target counts with its whole "
+            "virtual time of random to the target divided by that of the variant, geometric mean over rungs. *Against "
+            "tempo* is the same with tempo instead of random, paired by rung and seed; its interval is over rungs. "
+            "*Accuracy* is the final accuracy minus tempo's. A run that never reaches the target counts with its whole "
             f"budget.{failed}",
             "## Each setting halved and doubled",
             overview(found, settings),
@@ -431,8 +431,8 @@ def page(board: Leaderboard, curves: Mapping[tempo_regret.Key, tempo_regret.Curv
     )
 
 
-def asked_in_vain(kind: type[Tempo], seed: int, rounds: int = 400) -> float:
-    """Share of all asks, in the last half of the rounds, that go to the tenth of the clients that never replies."""
+def selected_but_gone(kind: type[Tempo], seed: int, rounds: int = 400) -> float:
+    """Share of all selections, in the last half of the rounds, of the tenth of the clients that never replies."""
     world = World(Scenario(latency="lognormal"), tempo_regret.CLIENTS, rounds, seed)
     gone = np.random.default_rng((seed, 9)).permutation(world.count) < world.count // 10
     selector = kind(world.clients(), seed=seed)
@@ -450,7 +450,8 @@ def asked_in_vain(kind: type[Tempo], seed: int, rounds: int = 400) -> float:
 def gone_section(seeds: int = 10) -> str:
     """The part about clients that are gone, of which the rungs have too few to tell."""
     kinds: dict[str, type[Tempo]] = {"tempo": Tempo, "no back-off": NoBackOff, "no chance": NoChance}
-    shares = {label: Summary.of([asked_in_vain(kind, seed) for seed in range(seeds)]) for label, kind in kinds.items()}
+    found = {label: [selected_but_gone(kind, seed) for seed in range(seeds)] for label, kind in kinds.items()}
+    shares = {label: Summary.of(values) for label, values in found.items()}
     lines = [
         [label, f"{100 * share.mean:.2f} % [{100 * max(share.low, 0.0):.2f}, {100 * share.high:.2f}]"]
         for label, share in shares.items()
@@ -458,11 +459,11 @@ def gone_section(seeds: int = 10) -> str:
     return "\n\n".join(
         [
             "## Clients that are gone",
-            "On the rungs hardly anybody misses four turns in a row, so they say nothing about backing off. In "
-            f"federations that run for weeks devices disappear for good. In a world of the arena where a tenth of "
-            f"{tempo_regret.CLIENTS} clients never replies, this share of all asks goes to them in the last half of "
-            f"400 rounds ({seeds} seeds; 10 % would be their even share):",
-            table([["", "asked in vain"], *lines]),
+            "On the rungs hardly any client misses four turns in a row, so they say nothing about backing off. In "
+            f"federations that run for weeks, devices disappear for good. In a world of the arena where a tenth of "
+            f"{tempo_regret.CLIENTS} clients never replies, they get this share of all selections in the "
+            f"last half of 400 rounds ({seeds} seeds; their even share would be 10 %):",
+            table([["", "selected but gone"], *lines]),
         ]
     )
 
@@ -477,11 +478,11 @@ def regret_section(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], image:
             f"In worlds of the arena ({tempo_regret.CLIENTS} clients, {tempo_regret.K} replies a round, {rounds} "
             f"rounds, {seeds} seeds) everything is known: how long each client takes, by how much that varies (20 % "
             "from round to round), and how often it drops out (up to one reply in five is lost). In every round the "
-            "set that tempo chose and the best set, found by the same solver with the truth in the place of "
-            "estimates, bring so much per second, both by tempo's own v. Regret is 1 minus the ratio of the two, "
-            "summed over rounds: 10 means that as much was lost as in ten rounds that brought nothing. "
-            f"“{tempo_regret.LATENCIES}” is the regret of the set that tempo would have chosen with the true chances "
-            "of finishing in time: what its estimates of latencies cost, without those of chances.",
+            "set that tempo chose is compared with the best set, which the same solver finds with true values instead "
+            "of estimates: both have a value per second, by tempo's own v. Regret is 1 minus the ratio of the two, "
+            "summed over rounds: 10 means that as much was lost as in ten rounds without any value. "
+            f"“{tempo_regret.LATENCIES}” is the regret of the set that tempo would have chosen with the true "
+            "probabilities of finishing in time: the cost of its estimates of latencies alone.",
             f"![Cumulated regret]({image})",
             table(tempo_regret.table(curves)),
             "Brackets are 95 % intervals over seeds. The exponent p is that of regret that grows like t^p, taken from "

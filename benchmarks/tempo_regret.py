@@ -355,8 +355,9 @@ def sentences(curves: Mapping[Key, Curve]) -> list[str]:
             pairs = (_per_change(of(curves, world, variant), changes) for variant in (TEMPO, SHORT))
             first, each = zip(*pairs, strict=True)
             said.append(
-                f"In {_listed([world])} each change costs as much as {each[0]:.0f} rounds that bring nothing, where "
-                f"learning everything at first cost {first[0]:.0f}; with the {SHORT} alone it costs {each[1]:.0f}."
+                f"In {_listed([world])} each change costs as much as {each[0]:.0f} rounds without any value, while "
+                f"learning everything at the start costs {first[0]:.0f}; with only the {SHORT}, a change costs "
+                f"{each[1]:.0f}."
             )
     return said
 
@@ -378,7 +379,7 @@ def _of_world(curves: Mapping[Key, Curve], world: str) -> str:
     chance, difference = rate(ours, "all", "random").mean, apart(short, ours)
     begin = f"**{world.capitalize()}**: {WORLDS[world].about}. In the last half of the rounds tempo loses "
     begin += f"{100 * rate(ours).mean:.2f} % a round, where a random set would lose {100 * chance:.0f} %; regret grows "
-    begin += f"{ADVERBS[verdict(ours)]}. With the {SHORT} alone it loses {100 * rate(short).mean:.2f} %, growing "
+    begin += f"{ADVERBS[verdict(ours)]}. With only the {SHORT} it loses {100 * rate(short).mean:.2f} %, growing "
     begin += ADVERBS[verdict(short)]
     if difference.low > 0 or difference.high < 0:
         sign, verb = (1, "costs") if difference.low > 0 else (-1, "gains")
@@ -386,7 +387,7 @@ def _of_world(curves: Mapping[Key, Curve], world: str) -> str:
         cost = f"{sign * 100 * difference.mean:.2f} [{ends[0]:.2f}, {ends[1]:.2f}] points"
         said = f"{begin}: a short memory {verb} {cost}."
     else:
-        said = f"{begin}; these seeds cannot tell the two apart."
+        said = f"{begin}; these seeds show no difference between the two."
     return f"{said} {_of_chances(ours, of(curves, world, SOFT))}" if WORLDS[world].deadline else said
 
 
@@ -394,11 +395,11 @@ def _of_chances(runs: Sequence[Curve], soft: Sequence[Curve]) -> str:
     """Where the regret under a deadline comes from: latencies, or the chances to meet it; and what mends it."""
     given = [curve.of_latencies for curve in runs]
     return (
-        f"Were the chances to meet the deadline known, tempo's latencies alone would cost {100 * rate(given).mean:.2f} "
-        f"% a round, growing {ADVERBS[verdict(given)]}. The rest comes from the chances: when a client is late, all "
-        "that is seen is that it took longer than the deadline. How much longer stays unknown, so the chance of one "
-        "that is nearly always late is easily put wrong, and its wait grows until it counts more than all others. "
-        f"“{SOFT}” takes a bound for what it is, and loses {100 * rate(soft).mean:.2f} % a round, "
+        f"If the probabilities of meeting the deadline were known, the estimates of latencies would cost "
+        f"{100 * rate(given).mean:.2f} % a round, growing {ADVERBS[verdict(given)]}. The rest comes from these "
+        "probabilities: of a late client, tempo sees only that it took longer than the deadline, not how much longer. "
+        "So it easily misjudges a client that is nearly always late, whose wait then grows until it outweighs all "
+        f"others. “{SOFT}” treats a bound as a bound, and loses {100 * rate(soft).mean:.2f} % a round, "
         f"{apart_in_all(runs, soft)} as much in all."
     )
 

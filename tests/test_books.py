@@ -443,7 +443,7 @@ def test_a_log_that_was_cut_off(tmp_path):
     text = log.read_text()
     lines = text.count("\n")
     log.write_text(text[:-20])
-    with pytest.raises(InputError, match=f"line {lines} is no JSON; the log was cut off there"):
+    with pytest.raises(InputError, match=f"line {lines} is not valid JSON; the log was cut off there"):
         list(replay(log, create()))
 
 

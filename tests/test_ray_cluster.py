@@ -235,7 +235,7 @@ def test_after_the_death_of_a_head_and_after_ctrl_c_the_same_command_goes_on(tmp
         again.send_signal(signal.SIGINT)
         said, _ = again.communicate(timeout=200)
         assert again.returncode == 130, said
-        assert "Go on with: enlist compare" in said
+        assert "Continue with: enlist compare" in said
         assert not list(command.folder.rglob(".enlist-*")), "no sign is left"
         until = time.monotonic() + 20
         while at_work():

@@ -272,7 +272,7 @@ def test_ctrl_c_of_a_run_leaves_nothing_behind(head: Head, tmp_path: Path) -> No
         process.send_signal(signal.SIGINT)
     finally:
         said = ended(process, code=130)
-    assert "Go on with: enlist run" in said
+    assert "Continue with: enlist run" in said
     until = time.monotonic() + 30
     while left := at_work(head.folder, b"ray::Host"):
         assert time.monotonic() < until, f"training workers go on: {left}"

@@ -109,6 +109,7 @@ def test_the_reference_lists_every_command_and_option(sources: Path) -> None:
         name = command.name or command.callback.__name__  # type: ignore[union-attr]
         assert f"## enlist {name}\n" in text
     assert "`--seeds`" in text
+    assert not re.search(r"Sentinel|--help` \||\[/|\|  \|$", text, flags=re.M), "marks of a terminal, or no meaning"
     folder = (sources / "reference" / "run-folder.md").read_text(encoding="utf-8")
     for column in ("accuracy", "latency", "outcome"):
         assert f"| `{column}` |" in folder

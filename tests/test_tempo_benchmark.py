@@ -233,7 +233,7 @@ def test_a_genie_has_no_regret() -> None:
 
 
 def test_backing_off_spares_turns_for_those_who_are_there() -> None:
-    with_it, without = (tempo.asked_in_vain(kind, 0, 120) for kind in (enlist.selectors.Tempo, tempo.NoBackOff))
+    with_it, without = (tempo.selected_but_gone(kind, 0, 120) for kind in (enlist.selectors.Tempo, tempo.NoBackOff))
     assert 0.0 < with_it < 0.7 * without < 0.2
 
 

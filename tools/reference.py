@@ -110,7 +110,9 @@ def command_line() -> str:
     context = click.Context(group, info_name="enlist")
     parts = ["# Command line", "`enlist COMMAND --help` shows the same. Every option has a default unless it says so."]
     parts.append("\n".join(["| command | what it does |", "|---|---|", *_overview(group)]))
-    for name, command in group.commands.items():
+    for name in group.commands:
+        command = group.get_command(context, name)
+        assert command is not None
         own = click.Context(command, info_name=name, parent=context)
         usage = f"```text\n{command.get_usage(own).removeprefix('Usage: ')}\n```"
         parts += [f"## enlist {name}", _text(command.help or ""), usage, _options(command, own)]
@@ -118,15 +120,18 @@ def command_line() -> str:
 
 
 def _overview(group: click.Group) -> list[str]:
-    return [
-        f"| [`enlist {name}`](#enlist-{name}) | {_plain(command.get_short_help_str(200))} |"
-        for name, command in group.commands.items()
-    ]
+    first = {name: (command.help or "").split("\n\n")[0] for name, command in group.commands.items()}
+    return [f"| [`enlist {name}`](#enlist-{name}) | {_plain(' '.join(text.split()))} |" for name, text in first.items()]
 
 
 def _plain(text: str) -> str:
-    """Without the marks of Rich, and safe in a table."""
-    return re.sub(r"\[/?(?:bold|dim|italic|cyan|green)[^\]]*\]", "", text).replace("\b", "").replace("|", "\\|").strip()
+    """Without the marks of Rich, and safe in a table; what is bold in the terminal is a command.
+
+    >>> _plain("Example: [bold]enlist list[/], or [dim]nothing[/dim]")
+    'Example: `enlist list`, or nothing'
+    """
+    text = re.sub(r"\[bold\](.*?)\[/(?:bold)?\]", r"`\1`", text)
+    return re.sub(r"\[/?(?:dim|italic|cyan|green)?\]", "", text).replace("\b", "").replace("|", "\\|").strip()
 
 
 def _text(text: str) -> str:
@@ -144,9 +149,9 @@ def _text(text: str) -> str:
 def _options(command: click.Command, context: click.Context) -> str:
     lines = ["| argument or option | type | default | meaning |", "|---|---|---|---|"]
     for parameter in command.get_params(context):
-        if parameter.name == "help":
-            continue
         flags = [*parameter.opts, *parameter.secondary_opts]
+        if "--help" in flags:
+            continue
         if isinstance(parameter, click.Argument):
             flags = [parameter.make_metavar(context)]
         default = getattr(parameter, "default", None)

@@ -101,8 +101,27 @@ def differences(text: str) -> str:
 
 
 def wrapping(text: str) -> str:
-    """Blocks of formulas break long lines instead of being cut."""
-    return text.replace("```\n", "``` { .text .formula }\n", 1) if text.startswith("```\n") else text
+    """Aligned lines as a table of symbols and meanings; what is no such list breaks long lines instead of being cut.
+
+    >>> print(wrapping("```\\nn_i   samples of the\\n      client\\nk     clients a round\\n```"))
+    | symbol | meaning |
+    |---|---|
+    | `n_i` | samples of the client |
+    | `k` | clients a round |
+    """
+    if not text.startswith("```\n"):
+        return text
+    rows: list[list[str]] = []
+    for line in text.splitlines()[1:-1]:
+        found = re.fullmatch(r"(\S.*?) {3,}(\S.*)", line)
+        if found:
+            rows.append([part.replace("|", r"\|") for part in found.groups()])
+        elif line[:1] == " " and rows:
+            rows[-1][1] += f" {line.strip()}".replace("|", r"\|")
+        else:
+            return text.replace("```\n", "``` { .text .formula }\n", 1)
+    lines = [f"| `{symbol}` | {meaning.replace('*', chr(92) + '*')} |" for symbol, meaning in rows]
+    return "\n".join(["| symbol | meaning |", "|---|---|", *lines])
 
 
 def formulas(text: str) -> str:

@@ -7,7 +7,6 @@ the old one in a single step. Whoever is killed in between leaves the previous s
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import hashlib
 import io
 import json
@@ -22,10 +21,11 @@ import numpy as np
 
 from enlist._internal import checks, files
 from enlist._internal.archives import read_arrays
+from enlist._internal.settings import read_settings, written_settings
 from enlist._internal.text import brief, brief_reason
 from enlist._internal.typing import AnyArray
 from enlist.clients import Clients
-from enlist.errors import EnlistError, StateFileError, unknown
+from enlist.errors import EnlistError, StateFileError
 from enlist.records import ALIGNED, Selection
 from enlist.rounds import OpenSelection
 from enlist.state import State
@@ -262,7 +262,7 @@ def whole(folder: str | PathLike[str]) -> Iterator[None]:
     ...     {}["seed"]
     Traceback (most recent call last):
     ...
-    enlist.errors.StateFileError: runs/saved is no whole saved state (KeyError: 'seed'); restore it from a copy.
+    enlist.errors.StateFileError: runs/saved is not a complete saved state (KeyError: 'seed'); restore it from a copy.
     """
     try:
         yield
@@ -270,7 +270,7 @@ def whole(folder: str | PathLike[str]) -> Iterator[None]:
         raise
     except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, MemoryError) as error:
         reason = f"{type(error).__name__}: {brief_reason(error)}"
-        raise StateFileError(f"{folder} is no whole saved state ({reason}); restore it from a copy.") from error
+        raise StateFileError(f"{folder} is not a complete saved state ({reason}); restore it from a copy.") from error
 
 
 def saved_name(folder: str | PathLike[str]) -> str:
@@ -315,60 +315,10 @@ def restore(state: State, prefix: str, arrays: Mapping[str, AnyArray], scalars: 
     state.restore({**arrays, **scalars}, prefix)
 
 
-def written_settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-    """Settings as the header holds them; those that are arrays join `arrays`, and of functions the name is kept.
-
-    >>> from enlist.selectors.oort import OortSettings
-    >>> written_settings(OortSettings(penalty=1.0), {})["penalty"]
-    1.0
-    """
-    saved: dict[str, Any] = {}
-    for field in dataclasses.fields(settings):
-        value = getattr(settings, field.name)
-        if isinstance(value, np.ndarray):
-            arrays[f"settings/{field.name}"] = value
-            saved[field.name] = {"array": f"settings/{field.name}"}
-        elif callable(value):
-            saved[field.name] = {"function": getattr(value, "__qualname__", repr(value))}
-        else:
-            saved[field.name] = value.item() if isinstance(value, np.generic) else value
-    return saved
-
-
-def read_settings(
-    folder: str | PathLike[str],
-    saved: Mapping[str, Any],
-    arrays: Mapping[str, AnyArray],
-    functions: Mapping[str, Callable[..., Any]],
-) -> dict[str, Any]:
-    """What `written_settings` wrote, as keywords; functions are never saved and have to be given again.
-
-    >>> read_settings("saved", {"penalty": 1.0, "tiers": [1, 2]}, {}, {})
-    {'penalty': 1.0, 'tiers': (1, 2)}
-    """
-    for name in functions:
-        if name not in saved:
-            raise unknown("parameter", name, saved, owner="the saved selector")
-    settings: dict[str, Any] = {}
-    for name, value in saved.items():
-        if isinstance(value, dict) and "array" in value:
-            settings[name] = arrays[value["array"]]
-        elif isinstance(value, dict) and "function" in value:
-            if name not in functions:
-                raise StateFileError(
-                    f"{folder}: setting '{name}' was the function {value['function']}, and code is never saved; "
-                    f"pass it again: enlist.load(folder, {name}=...)."
-                )
-            settings[name] = functions[name]
-        else:
-            settings[name] = tuple(value) if isinstance(value, list) else value
-    return settings
-
-
 def _document(path: Path) -> dict[str, Any]:
     try:
         if (path / "state.json").exists() and not (path / "state.json").is_file():
-            raise OSError("it is no plain file")
+            raise OSError("it is not a plain file")
         text = (path / "state.json").read_text()
     except FileNotFoundError:
         raise StateFileError(f"{path} holds no saved state: state.json is missing.") from None

@@ -145,7 +145,7 @@ def test_ctrl_c_while_it_starts_is_one_line(
     assert done.exit_code == 130
     assert done.output.splitlines()[-1].startswith("stopped")
     begun = arguments[0] == "reproduce"  # a study keeps its rules before its first experiment
-    assert done.output.count("is kept. Go on with:" if begun else "nothing was kept") == 1
+    assert done.output.count("is kept. Continue with:" if begun else "nothing was kept") == 1
     assert left(place) == (["runs"] if begun else [])
 
 

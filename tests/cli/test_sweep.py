@@ -80,7 +80,7 @@ def test_ctrl_c_keeps_what_is_finished_and_says_how_to_go_on(
         patch.setattr(ComparisonProgress, "tick", interrupt)
         done = call("--set", "rounds.k=2,4", "--target", "0.5", *SMALL)
     assert done.exit_code == 130
-    again = done.stdout.splitlines()[-1].partition("Go on with: ")[2]
+    again = done.stdout.splitlines()[-1].partition("Continue with: ")[2]
     assert again.startswith("enlist sweep small.toml --set rounds.k=2,4 --selectors random,oort --seeds 2")
     assert again.endswith("--output out --target 0.5")
     assert len(list(tmp_path.glob("out/points/*/runs/*/*/result.json"))) == 1

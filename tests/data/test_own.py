@@ -98,7 +98,7 @@ def test_npz_files_that_do_not_fit(tmp_path, arrays, words):
 
 
 def test_files_that_are_missing_damaged_or_of_another_kind(tmp_path):
-    with pytest.raises(InputError, match=r"none\.npz is no file"):
+    with pytest.raises(InputError, match=r"none\.npz is not a file"):
         FromFile(path=tmp_path / "none.npz").load(STREAMS)
     (tmp_path / "mine.xls").touch()
     with pytest.raises(InputError, match=r"ends in '\.xls'; allowed are \.npz, \.parquet, \.csv"):
@@ -453,7 +453,7 @@ def test_a_configuration_names_its_data_set():
         InputError, match=r"dataset\.name = 'minst' is not known\. Did you mean 'mnist'\? Allowed: cifar10"
     ):
         Run.parse({"dataset": {"name": "minst"}}, "run.toml")
-    with pytest.raises(InputError, match=r"'dataset\.limt' is no known key\. Did you mean 'limit'"):
+    with pytest.raises(InputError, match=r"'dataset\.limt' is not a known key\. Did you mean 'limit'"):
         Run.parse({"dataset": {"name": "mnist", "limt": 1}}, "run.toml")
 
 

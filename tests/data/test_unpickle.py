@@ -103,5 +103,5 @@ def test_damage_gives_an_input_error_or_a_value(cut, flip, byte):
 
 
 def test_truncation_is_named():
-    with pytest.raises(InputError, match=r"cut\.pkl is no readable pickle .* truncated"):
+    with pytest.raises(InputError, match=r"cut\.pkl is not a readable pickle .* truncated"):
         unpickle.loads(pickle.dumps([1, 2])[:-3], "cut.pkl")

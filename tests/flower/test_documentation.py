@@ -179,6 +179,16 @@ def test_the_walk_of_a_round_names_what_there_is() -> None:
         assert f"\n{step}. " in section
 
 
+def test_the_tests_of_promises_exist() -> None:
+    table = PAGE.split("## What it promises")[1].split("\n## ")[0]
+    rows = [re.findall(r"`([^`]+)`", " ".join(line.split("|")[2:])) for line in table.splitlines() if ".py`" in line]
+    assert len(rows) > 20
+    for names in rows:
+        text = "".join((Path(__file__).parent / name).read_text() for name in names if name.endswith(".py"))
+        missing = [name for name in names if not name.endswith(".py") and f"def test_{name}(" not in text]
+        assert not missing
+
+
 def test_the_folder_tells_what_its_modules_are_for() -> None:
     """Every module stands in the package's docstring, wherever it lies; docs/design.md says how many, and why."""
     folder = ROOT / "src" / "enlist" / "flower"

@@ -147,9 +147,9 @@ def test_a_weight_of_nothing_merges_nothing_and_nonsense_is_refused() -> None:
 def test_merging_keeps_few_models() -> None:
     grid = FakeGrid(range(11, 31), taking(lambda node: 1000.0 if node < 20 else 1.0))
     wrapped = run(grid, 20, "random", k=5, deadline=10.0, late="merge")
-    assert len(wrapped.late.models) <= 5
+    assert len(wrapped.late_replies.models) <= 5
     assert len(wrapped.training.messenger.open) <= 9
-    assert set(wrapped.late.asked) <= {sent.round for sent in wrapped.training.messenger.open.values()}
+    assert set(wrapped.late_replies.asked) <= {sent.round for sent in wrapped.training.messenger.open.values()}
 
 
 def test_merging_with_a_server_optimiser() -> None:

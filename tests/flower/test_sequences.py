@@ -97,8 +97,8 @@ def test_everybody_who_was_asked_has_exactly_one_outcome(plan: dict[str, Any]) -
             selector = wrapped.selector
             selector.tell = lambda *told: watched.tell(selector, *told)  # type: ignore[method-assign]
             assert len(wrapped.training.messenger.open) <= len(NODES)
-            assert len(wrapped.late.models) <= 6
-            assert len(wrapped.late.asked) <= len(NODES) + 1
+            assert len(wrapped.late_replies.models) <= 6
+            assert len(wrapped.late_replies.asked) <= len(NODES) + 1
 
         try:
             wrapped.start(grid=grid, initial_arrays=model(), num_rounds=plan["rounds"], evaluate_fn=between)

@@ -10,6 +10,7 @@ import numpy as np
 
 from enlist.report.page import write_page
 from enlist.report.reasons import MOST_CLIENTS, reason_sections, term_rows
+from enlist.report.runs import report_text
 from enlist.runs.clients import by_client
 from enlist.runs.example import example_run
 from enlist.runs.tables import RunTables
@@ -87,3 +88,13 @@ def test_a_click_sorts(browser: Browser, tmp_path: Path) -> None:
     assert visit.found[1] == ["<b>", "007", "9"]
     assert visit.found[2] in (["<b>", "007", "9"], ["007", "9", "<b>"]), "as text: 007 before 9"
     assert visit.found[3] == ["007", "<b>", "9"], "what is not known is at the end"
+
+
+def test_a_report_fits_a_phone(browser: Browser, tmp_path: Path) -> None:
+    runs = [example_run(name, seed) for name in ("oort", "bsfl", "random") for seed in range(2)]
+    page = tmp_path / "report.html"
+    page.write_text(report_text(runs))
+    visit = browser.visit(page, lambda page: page.evaluate("document.documentElement.scrollWidth"), width=390)
+    assert visit.quiet, visit
+    assert visit.charts > 6
+    assert visit.found == 390

@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 
 from enlist.report.charts import DARK, NEUTRAL, PALETTE, Look, coloured, colours, looks, specification
-from enlist.report.participation import activity_chart, evenness_rows, lorenz_chart
+from enlist.report.devices import device_chart, device_rows
+from enlist.report.participation import OUTCOME_COLOURS, activity_chart, evenness_rows, lorenz_chart
+from enlist.report.reasons import reason_sections, term_chart, term_rows
 from enlist.report.regret import regret_chart
 from enlist.report.rounds import (
     ending_chart,
@@ -53,6 +55,20 @@ def test_methods_can_be_told_apart_by_everybody(seen, theme):
     assert nearest > (10 if theme == "light" else 15)  # about 2 is just noticeable side by side
 
 
+@pytest.mark.parametrize("failed", [OUTCOME_COLOURS["failed"], "#e8695f"], ids=["light", "dark"])  # as in theme.js
+@pytest.mark.parametrize("seen", SEEN)
+def test_outcomes_can_be_told_apart_by_everybody(seen, failed):
+    kinds = [lab(colour, SEEN[seen]) for colour in (OUTCOME_COLOURS | {"failed": failed}).values()]
+    assert min(np.linalg.norm(one - other) for one, other in itertools.combinations(kinds, 2)) > 10
+
+
+def test_slow_devices_are_darker_for_everybody():
+    ramp = device_chart(device_rows(example_run()), "Devices").to_dict()["encoding"]["color"]["scale"]["range"]
+    for seen in SEEN.values():
+        lights = [lab(colour, seen)[0] for colour in ramp]
+        assert np.diff(lights).max() < -10
+
+
 @pytest.mark.parametrize("colour", DARK.values())
 def test_colours_can_be_seen_on_the_dark_page(colour):
     light, ground = (lab(each, SEEN["normal"])[0] for each in (colour, "#171c22"))
@@ -83,6 +99,31 @@ def test_more_methods_than_colours_are_dashed_or_dotted_in_every_chart_of_lines(
         assert pairs[8] == (PALETTE[0], (7, 3))
         assert pairs[-1] == (NEUTRAL["random"], (1, 0))
     assert "strokeDash" not in json.dumps(curve_chart(curve_rows(runs[:8]), "Accuracy").to_dict())
+
+
+def test_bands_that_are_hidden_take_no_room():
+    runs = [example_run(f"m{number}", seed) for number in range(9) for seed in range(2)]
+    heights = []
+    for shown in (runs, runs[:4]):
+        rows = curve_rows(shown, "rounds", "loss")
+        line = curve_chart(rows, "Loss", "rounds", "loss").to_dict()["layer"][1]
+        heights.append((line["encoding"]["y"]["scale"]["domain"], rows))
+    (crowded, rows), (free, few) = heights
+    assert crowded[1] < 1.1 * max(row["mean"] for row in rows) < max(row["high"] for row in rows)
+    assert free[1] > max(row["high"] for row in few)
+
+
+def test_an_axis_of_few_clients_names_no_half_ones():
+    for asked, values in ((2, [0, 1, 2]), (9, None)):
+        chart = round_outcome_chart(round_outcome_rows(example_run(clients=40, k=asked)), "Outcomes").to_dict()
+        assert chart["encoding"]["y"]["axis"].get("values") == values
+
+
+def test_terms_have_the_colour_of_their_method():
+    rows = term_rows([example_run("oort")])
+    assert term_chart(rows, "Terms", "#123456").to_dict()["spec"]["mark"]["color"] == "#123456"
+    (_, charts), *_ = reason_sections([example_run("oort"), example_run("bsfl")])
+    assert [chart.to_dict()["spec"]["mark"]["color"] for chart in charts.values()] == list(PALETTE[:2])
 
 
 def test_methods_that_share_a_colour_on_other_pages_are_told_apart_in_a_chart_of_two():

@@ -319,4 +319,4 @@ def test_a_configuration_that_is_a_pipe_does_not_hang(place: Path) -> None:
     (place / "one").mkdir()
     os.mkfifo(place / "one" / "config.json")
     _, error = typed("run", "one/config.json")
-    assert "is no plain file" in str(error)
+    assert "is not a plain file" in str(error)

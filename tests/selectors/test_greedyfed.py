@@ -9,6 +9,8 @@ import enlist
 from enlist import Clients, Feedback, Outcome
 from enlist.errors import InputError, MissingColumnError
 from enlist.simulation import Config, Simulation, simulate
+from enlist.training.mixtures import Mixtures
+from enlist.training.workers import Trainer
 from tests.resuming import assert_resumes
 
 
@@ -70,6 +72,23 @@ def test_wrong_labels_are_worth_less():
         value, quality = simulation.selector.state.value, simulation.population.clients.quality
         assert (simulation.selector.state.rounds == 1).all()
     assert value[quality < 0.5].mean() < value[quality > 0.5].mean()
+
+
+@pytest.mark.parametrize("model", [{"name": "logistic"}, {"name": "mlp", "hidden": [9, 5]}])
+def test_small_dense_models_get_the_same_values_by_a_shorter_way(model, monkeypatch):
+    """The samples pass the first layer once for every update, not once for every set of updates."""
+    evaluate, evaluated, found = Trainer.evaluate, [], []
+    monkeypatch.setattr(Trainer, "evaluate", lambda *some: evaluated.append(some[2]) or evaluate(*some))
+    for fits in (True, False):
+        monkeypatch.setattr(Mixtures, "fits", staticmethod(lambda *_, answer=fits: answer))
+        evaluated.clear()
+        with Simulation(config().replace({"model": model, "rounds.k": 9})) as simulation:
+            simulation.step()
+            found.append((simulation.selector.state.value, evaluated.count("validation")))
+    (short, few), (long, many) = found
+    assert few <= 2 < 50 < many  # of which one measures the model at the end of the round
+    assert np.abs(long).max() > 1e-3
+    np.testing.assert_allclose(short, long, rtol=0, atol=2e-5)
 
 
 @pytest.mark.parametrize("protocol", ["synchronous", "buffered", "async", "late"])

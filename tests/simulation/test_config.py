@@ -22,11 +22,11 @@ def changed(tmp_path: Path, text: str, *changes: str) -> Config:
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"ronds": {}}, r"my\.toml: 'ronds' is no known key\. Did you mean 'rounds'\? Known: availability, data,"),
-        ({"rounds": {"overcommit": 2}}, r"'rounds\.overcommit' is no known key\. Did you mean 'over_commit'\?"),
+        ({"ronds": {}}, r"my\.toml: 'ronds' is not a known key\. Did you mean 'rounds'\? Known: availability, data,"),
+        ({"rounds": {"overcommit": 2}}, r"'rounds\.overcommit' is not a known key\. Did you mean 'over_commit'\?"),
         ({"data": {"dataset": {"name": "digits", "tset_share": 0.1}}}, r"'data\.dataset\.tset_share' .* 'test_share'"),
         ({"data": {"partition": {"kind": "dirichlet", "alhpa": 1}}}, r"'data\.partition\.alhpa' .* mean 'alpha'"),
-        ({"model": {"name": "mlp", "hiden": [3]}}, r"'model\.hiden' is no known key\. Did you mean 'hidden'\?"),
+        ({"model": {"name": "mlp", "hiden": [3]}}, r"'model\.hiden' is not a known key\. Did you mean 'hidden'\?"),
         ({"training": {"lr": -1.0}}, r"my\.toml: training\.lr = -1\.0, but input should be greater than 0"),
         ({"training": {"lr": "fast"}}, r"training\.lr = 'fast', but input should be a valid number"),
         ({"rounds": {"k": 0}}, r"rounds\.k = 0, but input should be greater than or equal to 1"),
@@ -67,7 +67,7 @@ def test_all_that_is_wrong_is_listed() -> None:
     lines = str(caught.value).splitlines()
     assert lines[0] == "my.toml: 3 keys are wrong."
     assert len(lines) == 4
-    assert any("'training.bacth' is no known key. Did you mean 'batch'?" in line for line in lines)
+    assert any("'training.bacth' is not a known key. Did you mean 'batch'?" in line for line in lines)
 
 
 def test_python_errors_are_the_same() -> None:

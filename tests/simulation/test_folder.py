@@ -122,7 +122,7 @@ def test_a_kill_while_the_folder_is_made_does_not_spoil_it(
     tmp_path: Path, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = tmp_path / "run"
-    write = folder._write
+    write = folder.write_document
 
     def interrupted(file: Path, document: Any) -> None:
         if file.name == step:
@@ -130,7 +130,7 @@ def test_a_kill_while_the_folder_is_made_does_not_spoil_it(
         write(file, document)
 
     with monkeypatch.context() as patch:
-        patch.setattr(folder, "_write", interrupted)
+        patch.setattr(folder, "write_document", interrupted)
         with pytest.raises(Kill):
             opened(path)
     opened(path, resume=True).close()

@@ -16,11 +16,12 @@ from torch import nn
 from enlist.errors import EnlistError, InputError
 from enlist.simulation.config import Config
 from enlist.simulation.population import Population, build
-from enlist.simulation.profile import BatchRow, Measurement, PeakMemory, choose, profile, sampled, scores
+from enlist.simulation.profile import BatchRow, Measurement, choose, profile, sampled, scores
 from enlist.streams import Streams
 from enlist.training.engine import ModuleTrainer
 from enlist.training.local import Report, TrainingTask, batches
 from enlist.training.models import initialise
+from enlist.training.peak_memory import PeakMemory
 from enlist.training.workers import one_thread
 
 ONE = Measurement(8, 0, samples=40, steps=5, passes=(0.4,), memory=1000, accuracy=0.9, loss=0.3, latency=7.0)

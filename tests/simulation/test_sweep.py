@@ -73,7 +73,7 @@ def test_folders_of_points_are_plain_names_that_differ() -> None:
     ("points", "message"),
     [
         ({"rounds.k": [5, 0]}, r"point k = 0: rounds.k = 0, but input should be greater"),
-        ({"rounds.kk": [5]}, r"point kk = 5: 'rounds.kk' is no known key. Did you mean 'k'"),
+        ({"rounds.kk": [5]}, r"point kk = 5: 'rounds.kk' is not a known key. Did you mean 'k'"),
         ([{"rounds.k": 2, "data.partition.alpha": -1}], r"point k = 2, alpha = -1: data.partition.alpha = -1, but"),
         ({"rounds.k": 5}, r"rounds.k is 5 in a sweep; give a list of values"),
         ({"data.partition": "iid"}, r"data.partition is 'iid' in a sweep; give a list"),

@@ -23,7 +23,7 @@ from enlist.studies.bsfl.rules import (
     logarithmic,
 )
 from enlist.studies.bsfl.settings import ALPHA, IID, LARGE, METHODS, NON_IID
-from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Claim, judge
+from enlist.studies.claims import NOT, PARTLY, REPRODUCED, UNTESTABLE, Claim, Verdict, judge
 from enlist.studies.parts import simple_rules
 from enlist.studies.results import Replicates, Results
 from enlist.studies.rules import Arm
@@ -79,13 +79,19 @@ def test_beyond_the_horizon_nothing_is_judged() -> None:
 
 
 def test_the_bound_by_hand() -> None:
-    rule = Bounded(BSFL)
-    limit = bound(20, 5, 20_000, 2.8, 0.5)  # just below n·Δmax = 56,000
+    rule = Bounded(BSFL, [Arm("idle", "random")])
+    limit = bound(20, 5, 20_000, 2.8, 0.5)
     assert 53_000 < limit < 56_000
-    assert rule(Results({"regret": grown("regret", "ln n")})).kind == REPRODUCED
-    assert rule(Results({"regret": grown("regret", "n", times=2.8)})).kind == NOT  # 56,000
-    short = rule(Results({"regret": grown("regret", "ln n", rounds=1000)}))
-    assert (short.kind, short.why) == (UNTESTABLE, "beyond the horizon: the bound is more than anybody can lose")
+
+    def judged(shape: str, times: float = 1.0, idle: float = 2.8) -> Verdict:
+        return rule(Results({"regret": grown("regret", shape, times=times), "idle": grown("idle", "n", times=idle)}))
+
+    assert judged("ln n").kind == REPRODUCED  # random loses 56,000
+    assert judged("n", times=2.8).kind == NOT
+    # Below n·Δmax the bound was called kept, though with a regret of 1 a round even random selection keeps it.
+    idle = judged("ln n", idle=1.0)
+    assert (idle.kind, idle.why) == (UNTESTABLE, "beyond the horizon: who learns nothing keeps below the bound as well")
+    assert "random 2e+04; bound 5." in idle.ours
 
 
 def race(walker: list[list[float]], sa: list[list[float]]) -> Results:

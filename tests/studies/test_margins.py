@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
@@ -33,6 +34,15 @@ def test_every_margin_has_a_reason(name: str) -> None:
         found = list(margins(claim.rule))
         assert all(isinstance(each, Margin) for each in found), claim.key
         assert bool(found) <= bool(reasons(claim.rule)), claim.key
+
+
+@pytest.mark.parametrize("name", studies.names())
+def test_a_reason_that_names_times_gives_four_fifths_of_them(name: str) -> None:
+    # Of a ratio the margin is what is added to 1: it once stood as "3.4 times: four fifths of the paper's 3 times".
+    for claim in studies.get(name).claims:
+        for reason in reasons(claim.rule):
+            said = re.fullmatch(r"([\d.]+) times: four fifths of the paper's ([\d.]+)(?: times)?", reason)
+            assert said is None or float(said[1]) == pytest.approx(0.8 * float(said[2]), rel=0.01), claim.key
 
 
 def test_every_spread_belongs_to_a_comparison() -> None:

@@ -203,7 +203,7 @@ def test_dropout_is_random_in_training_only() -> None:
         torch.manual_seed(1)
         assert not torch.equal(module.train()(images), module(images))
     assert torch.equal(module.eval()(images), module(images))
-    with pytest.raises(InputError, match=r"dropout: \[0.1, 1.0\] are no shares"):
+    with pytest.raises(InputError, match=r"dropout: \[0.1, 1.0\] are not valid shares"):
         CNNDropout(dropout=(0.1, 1.0))
 
 

@@ -224,6 +224,29 @@ def test_it_can_be_used_without_a_mouse(browser, server):
     assert before != after == kept
 
 
+def test_parts_have_addresses_and_counts_are_filters(browser, server):
+    def look(page):
+        until(page, "() => document.querySelector('#counts [data-state=stalled]')")
+        page.locator("#counts [data-state=stalled]").click()
+        until(page, "() => document.querySelectorAll('table.runs tbody tr').length === 1")
+        filtered = page.url, page.locator("#counts [data-state=stalled]").get_attribute("aria-pressed")
+        page.goto(f"{server.base_url}/run/all/single#configuration")
+        until(page, "() => document.querySelector('details#configuration')?.open")
+        page.get_by_role("link", name="Rounds", exact=True).click()
+        until(page, "() => Math.abs(document.getElementById('rounds').getBoundingClientRect().top - 60) < 20")
+        names = page.evaluate("() => [...document.querySelectorAll('#parts > *')].map(each => each.id)")
+        return filtered, page.url, names, page.locator("nav.contents a").count()
+
+    visit = browser.visit(f"{server.base_url}/", look, wait=False)
+    assert visit.quiet, visit
+    (address, pressed), part, names, links = visit.found
+    assert address.endswith("/?state=stalled")
+    assert pressed == "true"
+    assert part.endswith("/run/all/single#rounds")
+    assert len(set(names)) == len(names) == links
+    assert {"choice", "clients", "population"} < set(names)
+
+
 def test_one_can_ask_why(browser, server):
     def look(page):
         until(page, "() => document.querySelector('form.question')")

@@ -109,6 +109,9 @@ def test_it_is_filtered_sorted_and_grouped(page):
     assert ids("q=oort+runs") == ["all/compared/runs/oort/0", "all/compared/runs/oort/1"]
     assert ids("kind=federation") == ["all/clinic"]
     assert ids("state=running") == []
+    assert ids("q=compared&down=1") == [
+        "all/compared", *(f"all/compared/runs/{name}" for name in ("random/1", "random/0", "oort/1", "oort/0"))
+    ]  # fmt: skip
     finals = [row["final"] for row in page.get("/data/runs?sort=final&down=1&kind=run").json()["rows"]]
     assert finals == sorted(finals, reverse=True)
     grouped = page.get("/data/runs?group=k&kind=run").json()["rows"]

@@ -32,7 +32,7 @@ def read_arrays(source: str | PathLike[str] | IO[bytes]) -> dict[str, AnyArray]:
     {'x': array([0, 1, 2])}
     """
     if isinstance(source, str | PathLike) and not os.path.isfile(source):
-        raise ValueError("it is no plain file")
+        raise ValueError("it is not a plain file")
     try:
         with zipfile.ZipFile(source) as archive:
             arrays: dict[str, AnyArray] = {}
@@ -43,7 +43,7 @@ def read_arrays(source: str | PathLike[str] | IO[bytes]) -> dict[str, AnyArray]:
                 arrays[name] = _array(archive, member)
             return arrays
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"it is no such archive, or it is damaged ({error})") from None
+        raise ValueError(f"it is not such an archive, or it is damaged ({error})") from None
     except (ArithmeticError, LookupError, SyntaxError, TypeError, UnicodeError, zlib.error) as error:
         raise ValueError(f"one of its arrays is damaged ({error})") from None
 

@@ -191,6 +191,20 @@ def _claim(lock: TextIO) -> bool:
     return True
 
 
+def is_at(file: TextIO, path: Path) -> bool:
+    """Whether an open file still lies where it was opened: a lock is removed by who fails to begin a run.
+
+    >>> import tempfile
+    >>> with tempfile.NamedTemporaryFile("w") as lock:
+    ...     is_at(lock, Path(lock.name)), is_at(lock, Path("elsewhere"))
+    (True, False)
+    """
+    try:
+        return os.path.samestat(os.fstat(file.fileno()), os.lstat(path))
+    except OSError:
+        return False
+
+
 def is_claimed(path: Path) -> bool:
     """Whether a process holds the lock that this file is; False if there is no such file, or none can be told.
 

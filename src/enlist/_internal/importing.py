@@ -46,7 +46,7 @@ def imported(place: str, owner: str, what: str = "class or function") -> Any:
         if error.name is None or not f"{module_name}.".startswith(f"{error.name}."):
             raise
         raise InputError(
-            f"{owner}: there is no module '{module_name}', neither in {here} nor where Python looks; check the name, "
+            f"{owner}: there is no module '{module_name}', neither in {here} nor on Python's path; check the name, "
             "or run where it lies."
         ) from None
     found: Any = module

@@ -43,7 +43,7 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
     >>> Knobs(alhpa=1.0)
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: Knobs: 'alhpa' is no known key. Did you mean 'alpha'? Known: alpha.
+    enlist.errors.InputError: Knobs: 'alhpa' is not a known key. Did you mean 'alpha'? Known: alpha.
     >>> Knobs(alpha=-1.0)
     Traceback (most recent call last):
     ...
@@ -153,7 +153,7 @@ def _line(detail: Any, model: type[pydantic.BaseModel]) -> str:
     owner, path = _resolve(model, location)
     if kind == "extra_forbidden":
         name, known = str(location[-1])[:200], sorted(owner.model_fields) if owner else []
-        return f"'{path:.200}' is no known key.{did_you_mean(name, known)} Known: {', '.join(known)}."
+        return f"'{path:.200}' is not a known key.{did_you_mean(name, known)} Known: {', '.join(known)}."
     if kind == "missing":
         return f"'{path}' is missing."
     if kind in ("union_tag_invalid", "union_tag_not_found"):

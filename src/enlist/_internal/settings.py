@@ -1,15 +1,17 @@
-"""Settings of a selector or rule: a frozen dataclass, filled from a preset and keyword arguments."""
+"""Settings of a selector or rule: a frozen dataclass, filled from a preset and keyword arguments, saved and read."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from os import PathLike
 from typing import Any
 
 import numpy as np
 
 from enlist._internal.text import brief
-from enlist.errors import InputError, unknown
+from enlist._internal.typing import AnyArray
+from enlist.errors import InputError, StateFileError, unknown
 
 
 @dataclasses.dataclass(frozen=True)
@@ -42,6 +44,56 @@ def build_settings(owner: Any, preset: str | None, given: Mapping[str, Any]) -> 
         return owner.Settings(**values)
     except InputError as error:
         raise InputError(f"{label}: {error}") from None
+
+
+def written_settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
+    """Settings as the header holds them; those that are arrays join `arrays`, and of functions the name is kept.
+
+    >>> from enlist.selectors.oort import OortSettings
+    >>> written_settings(OortSettings(penalty=1.0), {})["penalty"]
+    1.0
+    """
+    saved: dict[str, Any] = {}
+    for field in dataclasses.fields(settings):
+        value = getattr(settings, field.name)
+        if isinstance(value, np.ndarray):
+            arrays[f"settings/{field.name}"] = value
+            saved[field.name] = {"array": f"settings/{field.name}"}
+        elif callable(value):
+            saved[field.name] = {"function": getattr(value, "__qualname__", repr(value))}
+        else:
+            saved[field.name] = value.item() if isinstance(value, np.generic) else value
+    return saved
+
+
+def read_settings(
+    folder: str | PathLike[str],
+    saved: Mapping[str, Any],
+    arrays: Mapping[str, AnyArray],
+    functions: Mapping[str, Callable[..., Any]],
+) -> dict[str, Any]:
+    """What `written_settings` wrote, as keywords; functions are never saved and have to be given again.
+
+    >>> read_settings("saved", {"penalty": 1.0, "tiers": [1, 2]}, {}, {})
+    {'penalty': 1.0, 'tiers': (1, 2)}
+    """
+    for name in functions:
+        if name not in saved:
+            raise unknown("parameter", name, saved, owner="the saved selector")
+    settings: dict[str, Any] = {}
+    for name, value in saved.items():
+        if isinstance(value, dict) and "array" in value:
+            settings[name] = arrays[value["array"]]
+        elif isinstance(value, dict) and "function" in value:
+            if name not in functions:
+                raise StateFileError(
+                    f"{folder}: setting '{name}' was the function {value['function']}, and code is never saved; "
+                    f"pass it again: enlist.load(folder, {name}=...)."
+                )
+            settings[name] = functions[name]
+        else:
+            settings[name] = tuple(value) if isinstance(value, list) else value
+    return settings
 
 
 def _check_kind(field: dataclasses.Field[Any], value: Any) -> None:

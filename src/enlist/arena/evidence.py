@@ -75,7 +75,7 @@ class Finding:
 
 EVIDENCE: dict[str, Evidence] = {
     "tempo": Evidence(
-        "you want one selector without thinking: it needs latency alone, rounds are short, and nobody is left out",
+        "you want a default: it needs only latency, rounds are short, and no client is left out",
         Trial("useful-are-slow", "utility_per_second"),
         Trial("alike", "utility_per_second"),
     ),
@@ -85,7 +85,7 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "share_error"),
     ),
     "darts-ucb": Evidence(
-        "there are few clients (tens), the server can evaluate every round, and clients differ in what they bring",
+        "there are few clients (tens), the server can evaluate every round, and clients differ in what they contribute",
         Trial("useful", "accuracy_gain"),
         Trial("alike", "accuracy_gain"),
     ),
@@ -105,7 +105,7 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "utility"),
     ),
     "discounted-thompson": Evidence(
-        "what clients bring changes during the run",
+        "the value of clients changes during the run",
         Trial("changing", "utility"),
         Trial("alike", "utility"),
     ),
@@ -120,17 +120,17 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "round_time"),
     ),
     "bsfl": Evidence(
-        "rounds should be short and nobody may be left out: it trades one for the other in a single objective",
+        "rounds should be short and no client may be left out: one objective balances the two",
         Trial("slow-minority", "pseudo_regret"),
         Trial("alike", "round_time"),
     ),
     "rbcs-f": Evidence(
-        "speed can be told from device features, and a minimum share per client is wanted",
+        "speed can be predicted from device features, and a minimum share per client is wanted",
         Trial("slow-minority", "round_time"),
         Trial("alike", "round_time"),
     ),
     "e3cs": Evidence(
-        "clients drop out, perhaps adversarially, and all you learn is who replied",
+        "clients drop out, perhaps adversarially, and all you know is which clients replied",
         Trial("unreliable", "completed"),
         Trial("alike", "completed"),
     ),
@@ -140,7 +140,7 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "utility"),
     ),
     "ucb-cs": Evidence(
-        "power-of-choice would suit, but not its extra messages: it goes by discounted losses of past rounds",
+        "power-of-choice would suit, but not its extra messages: it uses discounted losses of past rounds",
         Trial("useful", "utility"),
         Trial("alike", "utility"),
     ),
@@ -160,17 +160,17 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "utility"),
     ),
     "fedsuv": Evidence(
-        "device features are known, many clients miss the deadline, and utility follows features",
+        "device features are known, many clients miss the deadline, and utility depends on features",
         Trial("useful-are-fast", "hypervolume_regret"),
         Trial("alike", "hypervolume_regret"),
     ),
     "cu-cs": Evidence(
-        "device features tell who finishes in time and more data is simply better",
+        "device features show which clients finish in time and more data is simply better",
         Trial("unreliable", "completed"),
         Trial("alike", "completed"),
     ),
     "pisces": Evidence(
-        "rounds are asynchronous, losses tell who is worth asking, and some clients may be corrupted",
+        "rounds are asynchronous, losses show which clients are worth selecting, and some clients may be corrupted",
         Trial("useful", "utility"),
         Trial("alike", "utility"),
     ),
@@ -180,7 +180,7 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "utility_per_second"),
     ),
     "refl": Evidence(
-        "clients come and go by the hour and those who rarely show up must be heard",
+        "clients come and go by the hour, and those that are rarely online must take part",
         Trial("diurnal", "rare"),
         Trial("slow-minority", "rare"),
     ),
@@ -190,12 +190,12 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("uneven", "completed"),
     ),
     "fedcor": Evidence(
-        "there are hundreds of clients, data are skewed, and everybody can be asked for its loss now and then",
+        "there are hundreds of clients, data are skewed, and all clients can report their loss now and then",
         Trial("kinds", "update_error"),
         Trial("one-kind", "model_loss"),
     ),
     "clustered": Evidence(
-        "sizes are uneven and the aggregate must be that of all clients on average, with no more said of them",
+        "sizes are uneven, the expected aggregate must be that of all clients, and nothing else is known of them",
         Trial("kinds", "update_error"),
         Trial("one-kind", "model_loss"),
     ),
@@ -205,32 +205,32 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("one-kind", "model_loss"),
     ),
     "haccs": Evidence(
-        "clients may tell how many samples of each class they hold, and rounds should be short with all kinds in them",
+        "clients may reveal their label counts, and rounds should be short but include all kinds of clients",
         Trial("kinds", "round_time"),
         Trial("one-kind", "round_time"),
     ),
     "fedlecc": Evidence(
-        "clients may tell how many samples of each class they hold, and a round should hear of several kinds of them",
+        "clients may reveal their label counts, and a round should include several kinds of clients",
         Trial("kinds", "update_error"),
         Trial("kinds", "model_loss"),
     ),
     "eafl": Evidence(
-        "clients run on batteries, say what is left in them, and should not run out of power",
+        "clients run on batteries, report their charge, and should not run out of power",
         Trial("batteries", "dropped"),
         Trial("long-lived-batteries", "dropped"),
     ),
     "optimal-sampling": Evidence(
-        "updates differ much in length, and the aggregate must be that of all clients on average",
+        "lengths of updates differ much, and the expected aggregate must be that of all clients",
         Trial("kinds", "update_error"),
         Trial("one-kind", "model_loss"),
     ),
     "greedyfed": Evidence(
-        "rounds are few, the server has validation data, and some clients bring much more than others",
+        "there are few rounds, the server has validation data, and some clients contribute much more than others",
         Trial("useful", "utility"),
         Trial("alike", "utility"),
     ),
     "pyramidfl": Evidence(
-        "Oort would suit, and fast clients could do several times the work of slow ones while these are awaited",
+        "Oort would suit, and fast clients could do several times the work of slow ones while the round waits",
         Trial("useful-are-fast", "utility_per_second"),
         Trial("alike", "utility_per_second"),
     ),

@@ -25,7 +25,7 @@ def winner(rewards: ArrayLike, *ties: ArrayLike) -> int:
     """
     left = np.arange(len(np.atleast_1d(np.asarray(rewards))))
     if not len(left):
-        raise InputError("rewards is empty; there is no winner among no arms.")
+        raise InputError("rewards is empty; give at least one.")
     for given in (rewards, *ties):
         scores = np.asarray(given, dtype=float)[left]
         if not np.isnan(scores).all():

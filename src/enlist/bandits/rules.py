@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from enlist import storage
 from enlist._internal import checks
 from enlist._internal.locks import Shared, exclusive
-from enlist._internal.settings import NoSettings, build_settings
+from enlist._internal.settings import NoSettings, build_settings, read_settings, written_settings
 from enlist._internal.text import brief
 from enlist._internal.typing import AnyArray, BoolArray, FloatArray, IntArray
 from enlist.bandits.estimates import BetaPosterior, Estimates
@@ -121,7 +121,7 @@ class Rule(Shared, Generic[SettingsT, StateT]):
         header = {
             "rule": self.name,
             "arms": self.arms,
-            "settings": storage.written_settings(self.settings, arrays),
+            "settings": written_settings(self.settings, arrays),
             "generator": self.rng.bit_generator.state,
             "scalars": storage.split(self.state, "state/", arrays),
         }
@@ -134,7 +134,7 @@ class Rule(Shared, Generic[SettingsT, StateT]):
         if header.get("rule") != cls.name:
             raise StateFileError(f"{folder} holds rule '{header.get('rule')}', not '{cls.name}'.")
         with storage.whole(folder):
-            rule = cls(header["arms"], **storage.read_settings(folder, header["settings"], arrays, {}))
+            rule = cls(header["arms"], **read_settings(folder, header["settings"], arrays, {}))
             storage.restore(rule.state, "state/", arrays, header["scalars"])
             rule.rng.bit_generator.state = header["generator"]
         return rule

@@ -102,7 +102,7 @@ def replay_lines(
     >>> next(replay_lines(['{"event": '], enlist.create("random", Clients(count=2))))
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: the log line 1 is no JSON; the log was cut off there.
+    enlist.errors.InputError: the log line 1 is not valid JSON; the log was cut off there.
     """
     asked: dict[int, Selection] = {number: opening.selection for number, opening in selector.openings.items()}
     for number, line in enumerate(lines, start=1):
@@ -148,7 +148,7 @@ def _parsed(line: str, name: str, number: int) -> dict[str, Any]:
         entry: dict[str, Any] = json.loads(line)
     except json.JSONDecodeError:
         where = f"{name} line {number}" if number else f"a line of {name}"
-        raise InputError(f"{where} is no JSON; the log was cut off there.") from None
+        raise InputError(f"{where} is not valid JSON; the log was cut off there.") from None
     return entry
 
 

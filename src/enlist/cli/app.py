@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
+import click
 import typer
 from typer.core import TyperGroup
+from typer.models import ArgumentInfo
 
 import enlist
 from enlist.cli.arena import arena
@@ -32,6 +34,17 @@ class Commands(TyperGroup):
         """Run the command that was typed."""
         with stopping(open_console()):
             return super().invoke(ctx)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """A command whose arguments are described: from click 8.5 on, typer 0.20 loses what it was told of them."""
+        command = super().get_command(ctx, cmd_name)
+        if command is not None and command.callback is not None:
+            hints = get_type_hints(command.callback, include_extras=True)
+            for parameter in command.params:
+                marks = getattr(hints.get(parameter.name or ""), "__metadata__", ())
+                if getattr(parameter, "help", "") is None and isinstance(mark := next(iter(marks), None), ArgumentInfo):
+                    parameter.help = mark.help  # type: ignore[attr-defined]
+        return command
 
 
 app = typer.Typer(

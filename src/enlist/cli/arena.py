@@ -54,7 +54,7 @@ def arena(
     selectors: Annotated[
         str,
         typer.Option(
-            help="Who plays, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as "
+            help="Methods to play, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as "
             "label=method; and genie."
         ),
     ] = "bsfl,cs-ucb,random,genie",
@@ -71,8 +71,10 @@ def arena(
     ] = "normalised",
     regret: Annotated[str, typer.Option(help=f"Which regret to show: {', '.join(REGRET_NAMES)}.")] = "pseudo",
     alpha: Annotated[float, typer.Option(help="Weight of generalisation in the reward.")] = 1.0,
-    over_commit: Annotated[float, typer.Option(help="Ask for this many times k, keep the first k replies.")] = 1.0,
-    delay: Annotated[int, typer.Option(help="Rounds until the selector is told what became of a round.")] = 0,
+    over_commit: Annotated[
+        float, typer.Option(help="Select this many times k clients, keep the first k replies.")
+    ] = 1.0,
+    delay: Annotated[int, typer.Option(help="Rounds until the selector is told the outcomes of a round.")] = 0,
     late: Annotated[str, typer.Option(help="Late replies: 'drop', or 'learn' from them.")] = "drop",
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
     engine: EngineName = LOCAL,

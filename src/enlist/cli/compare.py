@@ -63,7 +63,7 @@ def compare(
     first_seed: FirstSeed = 0,
     protocols: Annotated[
         str,
-        typer.Option(help="Run every method under each of these: synchronous,buffered,async. The file's if not given."),
+        typer.Option(help="Run every method under each of these: synchronous,buffered,async. Default: as configured."),
     ] = "",
     jobs: Jobs = 0,
     changes: Changes = None,
@@ -140,7 +140,7 @@ def with_view(
             ready = lambda: console.print(lead) if lead else None  # noqa: E731
             return plan.run(folder, max(count, 1), view.tick, how, ready, where)
     except KeyboardInterrupt:
-        kept = f"finished runs are kept. Go on with: {again}" if folder.exists() else NOTHING
+        kept = f"finished runs are kept. Continue with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
 

@@ -56,7 +56,7 @@ def describe(
     quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
-    """Show who holds what: classes, sizes and skew of every client, its device, and when it is online.
+    """Show the federation: classes, sizes and skew of every client, its device, and when it is online.
 
     Example: [bold]enlist describe examples/quickstart.toml --set data.partition.alpha=0.05[/]
     """

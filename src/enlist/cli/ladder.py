@@ -38,27 +38,25 @@ if TYPE_CHECKING:
 
 def ladder(
     selectors: Selectors = "all",
-    seeds: Annotated[int | None, typer.Option(help="Seeds per rung; by default 5, of published ones 10.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Seeds per rung; by default 5, or 10 with --published.")] = None,
     published: Annotated[
-        bool, typer.Option("--published", help="The seeds for publication, instead of those to tune on.")
+        bool, typer.Option("--published", help="Use the published seeds instead of the development seeds.")
     ] = False,
     rungs: Annotated[str | None, typer.Option(help="Rungs, with commas; all if not given.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
     output: Annotated[
         Path | None, typer.Option(help="Folder; if it holds this ladder already, only missing runs are run.")
     ] = None,
-    alone: Annotated[
-        bool, typer.Option("--alone", help="Only what is run here, without known results of other methods.")
-    ] = False,
-    show: Annotated[bool, typer.Option("--show", help="Only say what the rungs are.")] = False,
+    alone: Annotated[bool, typer.Option("--alone", help="Leave out the known results of other methods.")] = False,
+    show: Annotated[bool, typer.Option("--show", help="Only describe the rungs.")] = False,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
     """Measure methods on a fixed set of federations, the rungs of the ladder, and write a leaderboard.
 
-    "all" stands for every registered selector; a class of yours joins as module:Class. Random is always there. Methods
-    that are not run are shown by the results that come with the package, marked with *.
+    "all" stands for every registered selector; add your own class as module:Class. Random always runs. For
+    methods that are not run, the known results of the package are shown, marked with *.
 
     Example: [bold]enlist ladder --selectors mine:LossPerSecond --seeds 2 --rungs silos,users[/]
     """

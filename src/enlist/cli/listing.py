@@ -31,7 +31,7 @@ def listing(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
     privacy: Annotated[
         str | None,
-        typer.Option(help=f"Only selectors that work where no more than this is seen of clients: {', '.join(SEEN)}."),
+        typer.Option(help=f"Only selectors that work if no more than this can be seen of clients: {', '.join(SEEN)}."),
     ] = None,
 ) -> None:
     """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what a
@@ -59,6 +59,7 @@ def selectors(seen: Privacy | None = None) -> Table:
     """Every selector, or those that need no more than this: name, paper, what it needs, when to use it."""
     table = Table("selector", "paper", "needs", "use it when", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
+    table.columns[2].max_width = 30  # most of the room is for the sentences
     for name in names():
         try:
             kind = get(name)

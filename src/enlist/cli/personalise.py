@@ -32,17 +32,17 @@ def personalise(
         list[str] | None, typer.Option("--set", help="Change a key: --set rounds.rounds=30. Repeat as needed.")
     ] = None,
     output: Annotated[Path | None, typer.Option(help="Folder; a new one under runs/ if not given.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with what was interrupted in --output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume what was interrupted in --output.")] = False,
     target: Annotated[
-        str | None, typer.Option(help="The worker for whom the model is; 'all' takes each in turn.")
+        str | None, typer.Option(help="The worker that gets the model; 'all' takes each in turn.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions, from which the intervals come.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Repetitions, over which intervals are computed.")] = 5,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Learn a model for one worker, and which other workers help it.
+    """Learn a model for one worker, and which other workers help.
 
     CONFIG is a TOML file; docs/personalisation.md explains it, docs/personalisation-keys.md lists every key.
 
@@ -118,7 +118,7 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        kept = f"what was done is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
@@ -149,9 +149,9 @@ def _on_engine(
                 say(console, f"seed {seed}: {'finished' if error is None else f'failed: {error}'}")
                 failed += error is not None
     except KeyboardInterrupt:
-        kept = f"what was done is kept. Go on with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        kept = f"what was done is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
     if failed:
-        say(console, f"{failed} of {seeds} seeds failed. Go on with: {again}")
+        say(console, f"{failed} of {seeds} seeds failed. Continue with: {again}")
         raise typer.Exit(1)

@@ -52,8 +52,8 @@ LATENCY = (
 def profile(
     config: ConfigFile,
     batch_sizes: Annotated[str, typer.Option(help="Batch sizes to try, with commas.")] = "8,16,32,64",
-    rounds: Annotated[int, typer.Option(help="Passes of every client over its samples; all of them are timed.")] = 5,
-    weights: Annotated[str, typer.Option(help="What time, memory and accuracy weigh in the choice.")] = "1,1,1",
+    rounds: Annotated[int, typer.Option(help="Timed passes of every client over its samples.")] = 5,
+    weights: Annotated[str, typer.Option(help="Weights of time, memory and accuracy in the choice.")] = "1,1,1",
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="A new folder for tables, charts and report.")] = None,
     quiet: Quiet = False,

@@ -39,10 +39,10 @@ def report(
         float | None,
         typer.Option(help="The test accuracy whose time is compared, such as 0.8; for regression, a loss."),
     ] = None,
-    window: Annotated[int, typer.Option(help="It is the mean of so many evaluations that has to meet the target.")] = 1,
+    window: Annotated[int, typer.Option(help="Number of evaluations whose mean has to meet the target.")] = 1,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
 ) -> None:
-    """Show what runs have left: scores here, and a page with charts.
+    """Report on runs: scores in the terminal, and a page with charts.
 
     Runs that differ in keys of their configurations are shown in groups, by these keys.
 
@@ -96,7 +96,7 @@ def point_to(console: Console, folder: Path, found: FolderContent, more: bool) -
     if more:
         raise InputError(f"{folder} holds {found.what}, which has a page of its own; name it alone, without --output.")
     if found.page is None:
-        way = f"; go on with: {found.again}" if found.again else ", and no page; make it again"
+        way = f"; continue with: {found.again}" if found.again else ", and no page; make it again"
         raise InputError(f"{folder} holds {found.what} that is not finished{way}.")
     say(console, f"{folder} holds {found.what}, which has a page of its own.")
     say_where(console, found.page)

@@ -57,27 +57,29 @@ def reproduce(
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
     resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
     output: Annotated[
-        Path | None, typer.Option(help="Folder for everything; by default a new one below runs/, or the last there.")
+        Path | None, typer.Option(help="Folder for everything; by default a new one in runs/, or the last one there.")
     ] = None,
     extras: Annotated[
-        list[str] | None, typer.Option("--with", help="A part outside the scale; may be repeated.")
+        list[str] | None, typer.Option("--with", help="An extra part of the study, such as cifar10; may be repeated.")
     ] = None,
     first_rounds: Annotated[
         int | None,
-        typer.Option(help="Rehearse: run only so many rounds of one experiment of each kind, and keep nothing."),
+        typer.Option(help="Rehearse: run only this many rounds of one experiment of each kind, and keep nothing."),
     ] = None,
     publish: Annotated[
         Path | None,
-        typer.Option(help="Also copy verdicts, key figures and tables into a folder of the study's name here."),
+        typer.Option(
+            help="Also copy verdicts, key figures and tables into a folder named after the study in this one."
+        ),
     ] = None,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Run a published experiment anew: its figures and tables, and a verdict on each of its claims.
+    """Reproduce a published experiment: its figures and tables, and a verdict on each of its claims.
 
-    STUDY is a name; `enlist list studies` shows them. Everything is kept as it is computed: an interrupted study goes
-    on with --resume.
+    STUDY is a name; `enlist list studies` shows them. Results are kept as they are computed: an interrupted study
+    continues with --resume.
 
     Example: [bold]enlist reproduce mabfl --scale smoke[/]
     """
@@ -112,7 +114,7 @@ def reproduce(
                 page = write(work, command, processes)
             _show(console, work)
     except KeyboardInterrupt:
-        kept = f"what is finished is kept. Go on with: {again}" if folder.exists() else NOTHING
+        kept = f"what is finished is kept. Continue with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
     if publish is not None:

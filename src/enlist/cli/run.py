@@ -22,7 +22,7 @@ Trust = Annotated[
     bool, typer.Option("--trust", help="Run the code that a received folder's config.json names; see docs/trust.md.")
 ]
 AcceptChanges = Annotated[
-    bool, typer.Option("--accept-changes", help="Go on though files of the folder were changed in the meantime.")
+    bool, typer.Option("--accept-changes", help="Continue even if files of the folder were changed in the meantime.")
 ]
 EngineName = Annotated[
     str,
@@ -52,7 +52,7 @@ def run(
     config: ConfigFile,
     changes: Changes = None,
     output: Annotated[Path | None, typer.Option(help="Folder of the run; a new one under runs/ if not given.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on with an interrupted run in --output.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run in --output.")] = False,
     workers: Annotated[
         int | None, typer.Option(help="Processes that train; 0 for this one. One per core if not given.")
     ] = None,
@@ -62,10 +62,10 @@ def run(
     wandb: Wandb = False,
     log: Annotated[
         Path | None,
-        typer.Option(help="A file for all that the selector is asked and told; see 'Replaying' in docs/simulation.md."),
+        typer.Option(help="Log all asks and tells to this file; see 'Replaying' in docs/simulation.md."),
     ] = None,
     timing: Annotated[
-        bool, typer.Option("--timing", help="Say where the time of rounds went, and note it in timing.csv.")
+        bool, typer.Option("--timing", help="Show where the time of each round went, and write it to timing.csv.")
     ] = False,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
@@ -134,7 +134,7 @@ def run(
                 with bar, stopping_after_round(console, simulation):
                     result = simulation.run()
     except KeyboardInterrupt:
-        kept = f"the last checkpoint is kept. Go on with: {again}" if folder.exists() else NOTHING
+        kept = f"the last checkpoint is kept. Continue with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped at once; {kept}")
         raise typer.Exit(130) from None
     show_table(console, summary(folder, result), f"{settings.selector.title}, seed {settings.seed}", LEGEND)
@@ -154,7 +154,7 @@ def run(
     if result["status"] != "stopped":
         say(console, f"run: {folder}\nsee it with: enlist report {folder}")
         return
-    say(console, f"stopped after round {result['rounds']}. Go on with: {again}")
+    say(console, f"stopped after round {result['rounds']}. Continue with: {again}")
     raise typer.Exit(130)
 
 

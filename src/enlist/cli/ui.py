@@ -14,13 +14,13 @@ from enlist.errors import MissingExtraError
 
 
 def ui(
-    folders: Annotated[list[Path], typer.Argument(help="Folders in which runs lie, or will.", show_default=False)],
+    folders: Annotated[list[Path], typer.Argument(help="Folders that hold runs, or will.", show_default=False)],
     port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65_535)] = 8765,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; another one than loopback needs a token, which is shown.")
+        str, typer.Option(help="Address to listen on; any but loopback needs a token, which is printed.")
     ] = "127.0.0.1",
     name: Annotated[
-        list[str] | None, typer.Option(help="A further name by which the page is reached, such as a proxy's.")
+        list[str] | None, typer.Option(help="Another name by which the page is reached, such as that of a proxy.")
     ] = None,
 ) -> None:
     """Show runs, comparisons, federations and ladders on a page, while they run.

@@ -15,14 +15,14 @@ MOST = 40
 
 
 def why(
-    run: Annotated[Path, typer.Argument(help="The folder of one run, also one that is still going.")],
-    round: Annotated[int, typer.Option(help="Which round.", show_default=False)],
+    run: Annotated[Path, typer.Argument(help="The folder of one run, finished or still running.")],
+    round: Annotated[int, typer.Option(help="The round.", show_default=False)],
     client: Annotated[
         str | None,
         typer.Option(help="One client: its position, or its user id ('user:7' for an id that looks like a position)."),
     ] = None,
 ) -> None:
-    """Say why clients were asked in a round: the terms of the choice, and what they mean in words.
+    """Show why clients were selected in a round: the terms of the choice, and what they mean.
 
     Example: [bold]enlist why runs/run-001 --round 41 --client 7[/]
     """

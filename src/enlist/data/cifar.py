@@ -67,7 +67,7 @@ def read_records(content: bytes, source: str, labels: Sequence[str], wanted: str
     size = len(labels) + PIXELS
     if not content or len(content) % size:
         raise InputError(
-            f"{source} has {len(content)} bytes, which is no multiple of a record of {size}; it is truncated or of "
+            f"{source} has {len(content)} bytes, which is not a multiple of a record of {size}; it is truncated or of "
             "another kind."
         )
     table = np.frombuffer(content, np.uint8).reshape(-1, size)
@@ -87,14 +87,16 @@ def read_pickle(content: bytes, source: str, keys: Mapping[str, str], wanted: st
     key = keys[wanted]
     for needed in ("data", key):
         if needed not in batch:
-            raise InputError(f"{source} has no entry '{needed}', only {', '.join(sorted(batch))}; it is no such batch.")
+            raise InputError(
+                f"{source} has no entry '{needed}', only {', '.join(sorted(batch))}; it is not such a batch."
+            )
     pixels, labels = values(batch["data"], source), batch[key]
     if pixels.ndim != 2 or pixels.shape[1] != PIXELS or not isinstance(labels, list) or len(labels) != len(pixels):
         raise InputError(
             f"{source} holds pixels of shape {pixels.shape}; it needs (n, {PIXELS}) and a list of n labels."
         )
     if not all(isinstance(label, int) and 0 <= label <= 255 for label in labels):
-        raise InputError(f"{source} holds labels that are no whole numbers from 0 to 255; it is damaged.")
+        raise InputError(f"{source} holds labels that are not whole numbers from 0 to 255; it is damaged.")
     return pixels, np.array(labels, dtype=np.uint8)
 
 

@@ -47,7 +47,7 @@ def read_csv(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, 
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}).") from None
         except UnicodeDecodeError as error:
-            raise InputError(f"{path} is no text in UTF-8 ({error.reason}); save it as CSV in UTF-8.") from None
+            raise InputError(f"{path} is not UTF-8 text ({error.reason}); save it as CSV in UTF-8.") from None
 
 
 class _OtherKindError(Exception):
@@ -98,13 +98,13 @@ def _rows(lines: Iterator[str], source: str, separator: str) -> Iterator[tuple[i
             if row:
                 yield reader.line_num, row
     except csv.Error as error:
-        raise InputError(f"{source}, line {reader.line_num}: {error}; mend that line.") from None
+        raise InputError(f"{source}, line {reader.line_num}: {error}; fix that line.") from None
 
 
 def _check_widths(source: str, block: Sequence[tuple[int, list[str]]], names: Sequence[str]) -> None:
     for line, row in block:
         if len(row) != len(names):
-            raise InputError(f"{source}, line {line}: {len(row)} cells under {len(names)} columns; mend that line.")
+            raise InputError(f"{source}, line {line}: {len(row)} cells under {len(names)} columns; fix that line.")
 
 
 def _inputs(source: str, name: str, lines: Sequence[int], cells: Sequence[str]) -> AnyArray:

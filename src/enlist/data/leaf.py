@@ -41,7 +41,7 @@ def read_leaf(path: Path, size: int, classes: int) -> tuple[AnyArray, AnyArray, 
     except (OSError, ValueError) as error:
         raise InputError(f"{path} cannot be read as JSON: {error}; it may be truncated: make it again.") from None
     if not isinstance(content, dict) or not {"users", "num_samples", "user_data"} <= content.keys():
-        raise InputError(f"{path} is no LEAF file: it needs the keys users, num_samples and user_data.")
+        raise InputError(f"{path} is not a LEAF file: it needs the keys users, num_samples and user_data.")
     users, counts, data = content["users"], content["num_samples"], content["user_data"]
     if not isinstance(users, list) or not isinstance(counts, list) or len(users) != len(counts):
         raise InputError(f"{path} needs as many num_samples as users; it is damaged.")

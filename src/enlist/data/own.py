@@ -182,7 +182,7 @@ class FromFile(OwnOptions):
         """Reads the file and splits it if need be."""
         path = self.path.expanduser()
         if not path.is_file():
-            raise InputError(f"data set 'file': {path} is no file; give the path of an .npz, .parquet or .csv file.")
+            raise InputError(f"data set 'file': {path} is not a file; give the path of an .npz, .parquet or .csv file.")
         if path.suffix not in READERS:
             raise InputError(f"data set 'file': {path} ends in '{path.suffix}'; allowed are {', '.join(READERS)}.")
         if path.suffix == ".npz":

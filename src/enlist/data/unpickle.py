@@ -56,7 +56,8 @@ def loads(content: bytes, source: str, allowed: Allowed = NOTHING, encoding: str
         raise
     except Exception as error:  # damaged bytes are instructions gone wrong: they can raise anything
         raise InputError(
-            f"{source} is no readable pickle ({type(error).__name__}: {error}); it may be truncated or of another kind."
+            f"{source} is not a readable pickle ({type(error).__name__}: {error}); it may be truncated, or of another "
+            "kind."
         ) from None
 
 

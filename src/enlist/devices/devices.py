@@ -143,7 +143,9 @@ class Devices:
     def _dealing(self, order: IntArray) -> IntArray:
         order = np.asarray(order)
         if order.shape != (len(self),) or (np.sort(order) != np.arange(len(self))).any():
-            raise InputError(f"order of shape {order.shape} is no permutation; name each of {len(self)} devices once.")
+            raise InputError(
+                f"order of shape {order.shape} is not a permutation; name each of {len(self)} devices once."
+            )
         return order.astype(np.int64)
 
 

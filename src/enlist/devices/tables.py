@@ -58,7 +58,7 @@ def numbers(path: str | os.PathLike[str], name: str, values: Sequence[Any]) -> F
         raise InputError(f"{path}, column {name!r}: give one number each a row.")
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
-        raise InputError(f"{path}, column {name!r}, row {row + 1}: {values[row]!r} is no finite number.")
+        raise InputError(f"{path}, column {name!r}, row {row + 1}: {values[row]!r} is not a finite number.")
     return array
 
 
@@ -99,7 +99,7 @@ def _json_columns(path: Path, text: str) -> dict[str, list[Any]]:
     try:
         value = json.loads(text)
     except ValueError as error:
-        raise InputError(f"{path} is no readable JSON: {error}.") from None
+        raise InputError(f"{path} is not valid JSON: {error}.") from None
     if isinstance(value, dict) and all(isinstance(column, list) for column in value.values()):
         return value
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):

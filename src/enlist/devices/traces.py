@@ -170,7 +170,9 @@ def _ordered(path: Path) -> list[Mapping[str, Any]]:
     """The entries of one of FedScale's pickles, in the order of their ids."""
     value = unpickle.load(path, {}, "latin1")
     if not isinstance(value, dict) or not value or not all(isinstance(entry, dict) for entry in value.values()):
-        raise InputError(f"{path} is no dictionary of dictionaries; FedScale's files map an id to what is known of it.")
+        raise InputError(
+            f"{path} is not a dictionary of dictionaries; FedScale's files map an id to what is known of it."
+        )
     ids = list(value)
     _, place = entries(ids)
     return [value[ids[index]] for index in np.argsort(place, kind="stable")]

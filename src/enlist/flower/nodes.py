@@ -251,8 +251,8 @@ class NodeManager:
         self.online: set[int] = set()
         self.introductions: dict[int, Introduction] = {}
         self.errors: dict[int, str] = {}
-        self.mute = False
-        """Whether nobody has answered the question who they are: then it is not asked again without need."""
+        self.nameless = False
+        """Whether no node that was asked told a name: then it is not asked again without need."""
 
     def wait_for_nodes(
         self, grid: Grid, messenger: Messenger, number: int, sort: Callable[[list[Reply]], object]
@@ -331,7 +331,7 @@ class NodeManager:
     def _matters(self, online: set[int]) -> bool:
         if self.terms.identify != "auto":
             return self.terms.identify == "always"
-        return bool(self.federation.wanted) or (not self.mute and self.federation.nodes.missing(online))
+        return bool(self.federation.wanted) or (not self.nameless and self.federation.nodes.missing(online))
 
     def _ask(
         self, grid: Grid, messenger: Messenger, number: int, nodes: list[int], sort: Callable[[list[Reply]], object]
@@ -347,7 +347,7 @@ class NodeManager:
         for reason, failed in self._reasons(nodes).items():
             text = "enlist: %d of them answered with an error, node %d first: %s"
             LOGGER.warning(text, len(failed), failed[0], reason)
-        self.mute = bool(answers) and not named
+        self.nameless = bool(answers) and not named
 
     def _reasons(self, nodes: Sequence[int]) -> dict[str, list[int]]:
         """Why nodes could not say who they are -> those nodes."""

@@ -17,6 +17,7 @@ from flwr.serverapp.strategy import Result, Strategy
 from enlist._internal.text import printable
 from enlist.clients import Clients
 from enlist.contract import Selector
+from enlist.errors import InputError
 from enlist.flower import privacy, strategies
 from enlist.flower.federation import FlowerFederation
 from enlist.flower.grid import LOGGER, BoundedGridView, Clock
@@ -26,7 +27,7 @@ from enlist.flower.replies.updates import LateReplies
 from enlist.flower.rounds import evaluations
 from enlist.flower.rounds.buffered import BufferedTraining
 from enlist.flower.rounds.round import Round, RoundResult, UpdateMonitor
-from enlist.flower.rounds.training import GridTraining
+from enlist.flower.rounds.training import SynchronousTraining, Training
 from enlist.flower.saving import checkpoint, tables
 from enlist.flower.saving.folder import FederationFolder
 from enlist.flower.selector import SelectorSource
@@ -97,8 +98,8 @@ class Selecting(strategies.Forwarding, Strategy):
     def _connect(self) -> None:
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
-        kind = BufferedTraining if self.terms.buffered else GridTraining
-        self.training: GridTraining = kind(*parts, self.clock, self.timeout)
+        kind = BufferedTraining if self.terms.buffered else SynchronousTraining
+        self.training: Training = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
         """The strategies that have an attribute: the one that is used, and the one that it begins with next time.
@@ -117,6 +118,13 @@ class Selecting(strategies.Forwarding, Strategy):
             self.node_manager.needed, self.node_manager.least = self._floors()
 
     @property
+    def _synchronous(self) -> SynchronousTraining:
+        """Training in rounds; a buffered server has none, and steps by itself."""
+        if isinstance(self.training, SynchronousTraining):
+            return self.training
+        raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
+
+    @property
     def weight_key(self) -> str:
         """The key by which the strategy weighs replies."""
         return self.training.weight_key
@@ -127,9 +135,9 @@ class Selecting(strategies.Forwarding, Strategy):
         return self.training.current
 
     @property
-    def late(self) -> LateReplies:
+    def late_replies(self) -> LateReplies:
         """Replies that come after their round."""
-        return self.training.late
+        return self.training.late_replies
 
     @property
     def selector(self) -> Selector[Any, Any]:
@@ -174,39 +182,20 @@ class Selecting(strategies.Forwarding, Strategy):
             self.terms.folder, self._config(), self.terms.resume, self.terms.accept_changes
         )
         try:
-            if self.used:
-                self._begin()
-            self.used = self.running = True
-            strategies.check(self.original, self.terms)
-            privacy.check(self.original, self.terms)
-            self.initial = checkpoint.plain_settings(self.strategy)
-            self._connect()
-            self.table_writer.folder = self.run_folder
-            self.table_writer.noted.clear()
-            result = checkpoint.restored(self, initial_arrays)
+            result = self._prepared(initial_arrays)
             if not self.run_folder.reopen(self.round, num_rounds):
                 text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
                 LOGGER.info(text, self.terms.folder, self.round, num_rounds)
                 return result
             name, begun = type(self.original).__name__, self.clock.monotonic()
-            configs = self.configs.train, self.configs.evaluate
-            tables.log(tables.start_lines(name, num_rounds, result.arrays, *configs))
+            tables.log(tables.start_lines(name, num_rounds, result.arrays, self.configs.train, self.configs.evaluate))
             self.summary()
             LOGGER.info("")
             self._evaluate_first(result, evaluate_fn)
             for number in range(self.round + 1, num_rounds + 1):
                 LOGGER.info("")
                 LOGGER.info("[ROUND %s/%s]", number, num_rounds)
-                self.run_folder.check()
-                self._train(grid, number, result, self.configs.train)
-                self._evaluate(grid, number, result, self.configs.evaluate, evaluate_fn)
-                counts = self._settle(self._measured(number, result))
-                if number % self.terms.save_every == 0 or number == num_rounds or self.update_monitor.over:
-                    self._save(result)
-                if self.terms.on_round is not None:
-                    updated = self.update_monitor.idle == 0
-                    self.terms.on_round(RoundResult.of(number, result, updated, counts))
-                self.update_monitor.end()
+                self._round(grid, number, result, evaluate_fn, last=number == num_rounds)
             self.run_folder.finish({"status": "finished", "rounds": self.round, "time": self.elapsed}, self.federation)
             self.run_folder.note(self.clock.time(), self.elapsed, self.round, "finished")
             tables.log(tables.result_lines(result, self.clock.monotonic() - begun))
@@ -220,6 +209,31 @@ class Selecting(strategies.Forwarding, Strategy):
             self.running = False
             self.run_folder.close()
 
+    def _prepared(self, initial_arrays: ArrayRecord) -> Result:
+        """Make everything ready for a start: as it was given, or as the last checkpoint in the folder left it."""
+        if self.used:
+            self._begin()
+        self.used = self.running = True
+        strategies.check(self.original, self.terms)
+        privacy.check(self.original, self.terms)
+        self.initial = checkpoint.plain_settings(self.strategy)
+        self._connect()
+        self.table_writer.folder = self.run_folder
+        self.table_writer.noted.clear()
+        return checkpoint.restored(self, initial_arrays)
+
+    def _round(self, grid: Grid, number: int, result: Result, evaluate_fn: Evaluate | None, last: bool) -> None:
+        """One round: train, evaluate, tell the selector and write down, save, and tell the app."""
+        self.run_folder.check()
+        self._train(grid, number, result)
+        self._evaluate(grid, number, result, evaluate_fn)
+        counts = self._settle(self._measured(number, result))
+        if number % self.terms.save_every == 0 or last or self.update_monitor.over:
+            self._save(result)
+        if self.terms.on_round is not None:
+            self.terms.on_round(RoundResult.of(number, result, self.update_monitor.idle == 0, counts))
+        self.update_monitor.end()
+
     def _evaluate_first(self, result: Result, evaluate_fn: Evaluate | None) -> None:
         """Evaluate the model that it begins with, unless the run is continued."""
         if evaluate_fn is None or self.round > 0:
@@ -229,13 +243,15 @@ class Selecting(strategies.Forwarding, Strategy):
         if first is not None:
             result.evaluate_metrics_serverapp[0] = first
 
-    def _train(self, grid: Grid, number: int, result: Result, config: ConfigRecord) -> None:
+    def _train(self, grid: Grid, number: int, result: Result) -> None:
+        """Ask nodes to train, and have the strategy make a new model of what they send."""
+        config = self.configs.train
         if isinstance(self.training, BufferedTraining):
             online = self._ready(grid, number)
             arrays, metrics = self.training.step(grid, number, result.arrays, config, online, self._now)
         else:
             messages = list(self.configure_train(number, result.arrays, config, grid))
-            self.training.exchange(grid, messages)
+            self._synchronous.exchange(grid, messages)
             arrays, metrics = self.aggregate_train(number, ())
         if arrays is not None:
             result.arrays = arrays
@@ -243,10 +259,9 @@ class Selecting(strategies.Forwarding, Strategy):
             LOGGER.info("\t└──> Aggregated MetricRecord: %s", metrics)
             result.train_metrics_clientapp[number] = metrics
 
-    def _evaluate(
-        self, grid: Grid, number: int, result: Result, config: ConfigRecord, evaluate_fn: Evaluate | None
-    ) -> None:
-        messages = list(self.configure_evaluate(number, result.arrays, config, grid))
+    def _evaluate(self, grid: Grid, number: int, result: Result, evaluate_fn: Evaluate | None) -> None:
+        """Have the model evaluated by nodes that are free, then by the server."""
+        messages = list(self.configure_evaluate(number, result.arrays, self.configs.evaluate, grid))
         if messages:
             sent = self.training.messenger.send(grid, messages, "evaluate", number)
             assert self.current is not None
@@ -270,8 +285,9 @@ class Selecting(strategies.Forwarding, Strategy):
         """Choose the nodes of a round, and let the strategy make its messages to them."""
         if self.current is not None:  # somebody else's loop, which does not say when a round is over
             self._settle(RoundMetrics())
+        training = self._synchronous
         online = self._ready(grid, server_round)
-        return self.training.configure(server_round, arrays, config, grid, online, self._now())
+        return training.configure(server_round, arrays, config, grid, online, self._now())
 
     def _ready(self, grid: Grid, number: int) -> list[int]:
         """Wait for nodes, unless some are at work, and begin to write down what becomes of them."""
@@ -290,7 +306,7 @@ class Selecting(strategies.Forwarding, Strategy):
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
         """Decide how everybody has ended, and let the strategy aggregate what can be used."""
-        return self.training.aggregate(server_round, replies, self._now())
+        return self._synchronous.aggregate(server_round, replies, self._now())
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid

@@ -15,22 +15,23 @@ from enlist.runs.scores import BASELINE
 
 Row = Mapping[str, Any]
 
-WHAT = """The ladder compares methods of client selection: which clients should take part in the next round of federated
-learning? One federation flatters one method, so there are {rungs}, its rungs, and they stay as they are. On
-each, every method trains the same model with the same populations, devices and luck, and we ask how much virtual time
-it takes to become as accurate as random selection becomes in the end. A speed-up of 2 is half the time of random."""
+WHAT = """The ladder is a benchmark of client selection: which clients should take part in the next round of federated
+learning? A single federation can flatter a method, so there are {rungs}, called rungs, and they do not change. On each
+rung, every method trains the same model on the same populations, devices and random events. The ladder measures the
+virtual time until a method is as accurate as random selection is in the end. A speed-up of 2 is half the time of
+random."""
 SEEDS = """This is version {version} of rungs and seeds. The seeds here are {seeds}. Seeds {development} are for
-development and tuning, seeds {published} for publication: nothing is tuned on them, and a version of a method runs on
-them once."""
-RUN = """`enlist ladder` runs it. Results of many methods come with the package, so only what you name is run, and
-random, the baseline; the known results are shown beside them, marked.
+development and tuning, seeds {published} for publication: they are never used for tuning, and a version of a method
+runs on them once."""
+RUN = """`enlist ladder` runs it. The package brings the results of many methods, so only the methods that you name are
+run, and random, the baseline; the known results are shown beside them, marked with *.
 
 ```
 pip install "enlist[sim]"
 enlist ladder --show                                     what the rungs are
-enlist ladder --selectors mine:LossPerSecond             a class in mine.py, on the seeds for development
+enlist ladder --selectors mine:LossPerSecond             a class in mine.py, on the development seeds
 enlist ladder --selectors mine:LossPerSecond --published the same seeds as here, for a table to publish
-enlist ladder --selectors all --alone                    everybody, from scratch: takes an hour or more
+enlist ladder --selectors all --alone                    all selectors, from scratch: takes an hour or more
 ```
 
 A selector of your own is a class with two methods, here in `mine.py`:
@@ -59,10 +60,10 @@ class LossPerSecond(enlist.Selector):
 [write-a-selector.md](write-a-selector.md) continues from there, and [simulation.md](simulation.md#the-ladder) has every
 option. To bring a selector into this table, run it on the published seeds, merge its folder with
 `python -m benchmarks.ladder FOLDER`, which also writes this page, and open a pull request."""
-BUDGET = """The budget of a rung is virtual time and rounds. If a run that never gets to the target counted with its own
-time, short rounds that lead nowhere would look fast."""
-SHARE = """The oracle knows what no method can know, so it shows what could be gained. The table has its speed-up, and
-how much of it the methods that stand first reach: their speed-up over that of the oracle."""
+BUDGET = """A rung has a budget of virtual time and of rounds. If a run that never reaches the target counted with its
+own time, short rounds without progress would look fast."""
+SHARE = """The oracle knows what no method can know, so it shows what could be gained. The table shows its speed-up, and
+the share of it that the leading methods reach."""
 OVERALL = "all rungs"
 FIRST = 3
 """Methods in the table of the oracle's speed-up, besides random."""
@@ -84,22 +85,22 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         "## Standings",
         f"{board.title}.{fewer(board)}",
         table(board.lines()),
-        f"'Speed-up' is the geometric mean over rungs; 'worst rung' the lowest, and where. {COLUMNS} {board.footnote}",
+        f"'Speed-up' is the geometric mean over rungs, 'worst rung' the lowest and where. {COLUMNS} {board.footnote}",
         f"![Mean speed-up over random of every method, with its interval]({charts}/standings.png)",
         f"![Speed-up over random of every method on every rung]({charts}/heat-map.png)",
         f"{HEAT} {board.footnote}",
         f"![Mean ranks of the methods over the rungs]({charts}/ranks.png)",
         f"{RANKS} {_apart(board)}",
-        f"![Performance profiles of the methods that stand highest]({charts}/profile.png)",
+        f"![Performance profiles of the leading methods]({charts}/profile.png)",
         PROFILE,
         "## The rungs",
-        "What is hard about each, with the mean of its targets over seeds and the fastest method there.",
+        "What is hard about each rung, its mean target over seeds, and its fastest method.",
         table(_rungs(board)),
         "## Speed-up on each rung",
-        "Over random, in virtual time to the target, with the 95 % interval over seeds below it.",
+        "Over random, in virtual time to the target; below it the 95 % interval over seeds.",
         table(_matrix(board, lambda row: ratio(row, "speed_up"))),
         "## Final accuracy on each rung",
-        "Minus that of random, in points, paired by seed, with the 95 % interval below it.",
+        "Minus that of random, in points, paired by seed; below it the 95 % interval.",
         table(_matrix(board, difference)),
         *_oracle(board),
         "## How it is scored",

@@ -19,14 +19,14 @@ RULES = (
     "with a 95 % interval over seeds (Student's t on logarithms)."
 )
 COLUMNS = (
-    "'Reached' is the share of runs that got to the target; 'accuracy' the final accuracy minus that of random, in "
+    "'Reached' is the share of runs that reached the target; 'accuracy' the final accuracy minus that of random, in "
     "points, on average over rungs, and 'at worst' on its worst rung; 'wasted' the share of selected clients whose "
     "update was never merged; 'server ms' the processor time of the selector per round."
 )
 
 HEAT = "Blue is faster than random, red slower."
 RANKS = "Methods whose bars of mean ranks do not overlap differ significantly (Nemenyi, 5 %)."
-PROFILE = "The profile shows on which share of the rungs a method is within a factor of the best one there."
+PROFILE = "The profile shows on what share of the rungs a method is within a given factor of the best one."
 
 
 def write_report(board: Leaderboard, place: Path) -> Path:

@@ -148,12 +148,12 @@ def read_results(path: Path) -> list[dict[str, Any]]:
     ...     read_results(path)
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: .../results.csv has no column selector; it is no results.csv of a ladder.
+    enlist.errors.InputError: .../results.csv has no column selector; it is not a results.csv of a ladder.
     """
     table = read_table(path, text=("rung", "selector", "data"))
     missing = [name for name in COLUMNS if name not in table]
     if missing:
-        raise InputError(f"{path} has no column {missing[0]}; it is no results.csv of a ladder.")
+        raise InputError(f"{path} has no column {missing[0]}; it is not a results.csv of a ladder.")
     rows = [dict(zip(COLUMNS, cells, strict=True)) for cells in zip(*(table[name] for name in COLUMNS), strict=True)]
     return [_typed(row) for row in rows]
 

@@ -194,7 +194,7 @@ def ladder(
         Whether the leaderboard shows, beside what was run, what is known of methods that were not: results of the same
         rungs and seeds that come with the package, marked.
     accept_changes : bool, default False
-        Go on with folders whose files were changed in the meantime.
+        Continue with folders whose files were changed in the meantime.
     tick : callable, optional
         Called with rung, label, seed and how that run stands.
 

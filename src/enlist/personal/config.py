@@ -19,7 +19,7 @@ from enlist.personal.rules import AnyRule, FixedRule, UCBRule
 from enlist.personal.sections import AnyWeights, ArmsSection, SampleWeights, WorkerFailures, WorkersSection
 from enlist.personal.stopping import AnyStopping, Never
 from enlist.personal.workers import Workers
-from enlist.simulation.config import check_code, read
+from enlist.simulation.reading import check_code, read
 from enlist.simulation.sections import MOST_ROUNDS
 from enlist.streams import Streams
 from enlist.training.local import MOST_EPOCHS, LocalTraining
@@ -190,7 +190,7 @@ def parse(values: Mapping[str, Any], source: str) -> PersonalConfig:
     >>> parse({"rul": "ucb"}, "my.toml")
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: my.toml: 'rul' is no known key. Did you mean 'rule'? Known: ...
+    enlist.errors.InputError: my.toml: 'rul' is not a known key. Did you mean 'rule'? Known: ...
     """
     config: PersonalConfig = PersonalConfig.parse(values, source)
     return config

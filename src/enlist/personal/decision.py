@@ -187,7 +187,7 @@ class Decision:
         return np.flatnonzero(clearly_worse)
 
     def extend(self, arms: Arms) -> None:
-        """Go on with more arms: the present ones, and then new ones (`Arms.with_more`)."""
+        """Continue with more arms: the present ones, and then new ones (`Arms.with_more`)."""
         before, more = len(self.arms), len(arms) - len(self.arms)
         if arms.names != self.arms.names or not np.array_equal(arms.members[:before], self.arms.members):
             raise InputError("the arms to go on with must begin with the present ones; use Arms.with_more.")

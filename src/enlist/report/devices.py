@@ -89,7 +89,7 @@ def device_chart(rows: Sequence[Row], title: str) -> alt.Chart:
             ),
             color=alt.Color(
                 "took:Q",
-                scale=alt.Scale(type="log", range=["#2a9d5c", "#e9c46a", "#c8443d"]),
+                scale=alt.Scale(type="log", range=["#e9b03c", "#e07a1f", "#a8321c"]),
                 legend=alt.Legend(
                     title=["expected", f"latency ({unit})"], gradientLength=110, tickCount=4, format="~g"
                 ),

@@ -87,7 +87,7 @@ def document(
     )
     allowed = " ".join(map(_digest, scripts)) or "'none'"
     return (
-        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f'<meta http-equiv="Content-Security-Policy" content="{POLICY.format(scripts=allowed)}">'
         f"<title>{escaped(title)}</title><style>{style}</style>"
         f"<body>{body}{data}{''.join(f'<script>{script}</script>' for script in scripts)}</body></html>"

@@ -18,17 +18,18 @@ from enlist.report.document import document, escaped
 
 STYLE = """
 :root { color-scheme: light; }
-body { font: 16px/1.55 "Helvetica Neue", Arial, sans-serif; color: #222; max-width: 1120px;
+body { font: 16px/1.55 "Helvetica Neue", Arial, sans-serif; color: #222; max-width: 1200px;
         margin: 48px auto; padding: 0 24px; }
 h1 { font-size: 30px; margin-bottom: 4px; letter-spacing: -0.3px; }
 h2 { font-size: 20px; margin-top: 44px; }
 p { max-width: 760px; }
 .lead { color: #555; font-size: 17px; }
-table { border-collapse: collapse; margin: 18px 0; font-variant-numeric: tabular-nums; }
-th, td { padding: 6px 16px 6px 0; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
+table { border-collapse: collapse; margin: 18px 0; font-variant-numeric: tabular-nums; font-size: 15px; }
+th, td { padding: 6px 14px 6px 0; text-align: right; border-bottom: 1px solid #eee; white-space: nowrap; }
 th { color: #666; font-weight: 600; font-size: 14px; border-bottom: 2px solid #ccc; }
 th:first-child, td:first-child { text-align: left; font-weight: 600; }
-.scroll { max-height: 560px; overflow: auto; }
+.scroll { overflow-x: auto; }
+.scroll:has(.sortable) { max-height: 560px; overflow: auto; }
 .sortable { margin: 0; }
 .sortable th { position: sticky; top: 0; background: white; }
 .sortable button { all: unset; cursor: pointer; }
@@ -37,6 +38,9 @@ th:first-child, td:first-child { text-align: left; font-weight: 600; }
 .sortable [aria-sort=ascending] button::after { content: " ▴"; }
 .worded th:last-child, .worded td:last-child { text-align: left; white-space: normal; overflow-wrap: anywhere; }
 .charts { display: flex; flex-wrap: wrap; gap: 24px; }
+.charts > div, .charts .vega-embed { max-width: 100%; }
+.charts svg { max-width: 100%; height: auto; }
+@media (max-width: 760px) { body { margin: 20px auto; padding: 0 14px; } }
 .facts th, .facts td { white-space: normal; text-align: left; overflow-wrap: anywhere; }
 .facts td:first-child { white-space: nowrap; vertical-align: top; font-weight: normal; }
 summary { cursor: pointer; color: #555; }
@@ -163,4 +167,4 @@ def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
     body = "".join(f"<tr>{line}</tr>" for line in lines)
     opening = f'<table class="{kind}">' if kind else "<table>"
     table = f"{opening}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-    return f'<div class="scroll">{table}</div>' if kind.startswith("sortable") else table
+    return f'<div class="scroll">{table}</div>'

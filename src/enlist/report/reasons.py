@@ -10,7 +10,8 @@ import altair as alt
 import numpy as np
 
 from enlist._internal.text import printable
-from enlist.report.charts import PALETTE, Row
+from enlist.report.charts import Row, looks
+from enlist.report.kit import BLUE
 from enlist.report.page import Section
 from enlist.runs.clients import MEANS, by_client
 from enlist.runs.reasons import OWN
@@ -60,21 +61,21 @@ def _by_round(tables: Sequence[dict[str, Any]], name: str) -> tuple[Any, Any]:
     return at, np.bincount(place, weights=values) / np.bincount(place)
 
 
-def term_chart(rows: Sequence[Row], title: str) -> alt.FacetChart:
-    """A small panel for each term, one above the other: terms have units of their own.
+def term_chart(rows: Sequence[Row], title: str, colour: str = BLUE) -> alt.FacetChart:
+    """A small panel for each term, in the colour of the method, one above the other: terms have units of their own.
 
     >>> type(term_chart([{"term": "bonus", "round": 1, "mean": 0.5}], "A title")).__name__
     'FacetChart'
     """
     names = list(dict.fromkeys(row["term"] for row in rows))
     along = alt.Axis(grid=False, tickMinStep=1, format="d", tickCount=6)
+    dots = {"size": 12, "color": colour} if len(rows) <= 10 * len(names) else False
     line = (
         alt.Chart(alt.InlineData(values=list(rows)))
-        .mark_line(strokeWidth=2, point={"size": 12} if len(rows) <= 10 * len(names) else False)
+        .mark_line(strokeWidth=2, color=colour, point=dots)
         .encode(
             x=alt.X("round:Q", title="round", scale=alt.Scale(nice=False), axis=along),
             y=alt.Y("mean:Q", title=None, scale=alt.Scale(zero=False), axis=alt.Axis(tickCount=3)),
-            color=alt.Color("term:N", scale=alt.Scale(domain=names, range=list(PALETTE[: len(names)])), legend=None),
             tooltip=["term:N", "round:Q", alt.Tooltip("mean:Q", format=".4g")],
         )
         .properties(width=390, height=64)
@@ -96,10 +97,11 @@ def reason_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
     ['Why they were selected', 'Clients']
     """
     charts: dict[str, alt.TopLevelMixin] = {}
-    for name in dict.fromkeys(run.selector for run in runs):
+    names = list(dict.fromkeys(run.selector for run in runs))
+    for name, look in zip(names, looks(names), strict=True):
         rows = term_rows([run for run in runs if run.selector == name])
         if rows and len(charts) < MOST_CHARTS:
-            charts[f"reasons-{len(charts) + 1}"] = term_chart(rows, f"Terms of {name}")
+            charts[f"reasons-{len(charts) + 1}"] = term_chart(rows, f"Terms of {name}", look.colour)
     found: list[tuple[Section, dict[str, alt.TopLevelMixin]]] = []
     if charts:
         text = "The terms by which clients were chosen, each the mean over those selected in a round"

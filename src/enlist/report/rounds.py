@@ -18,6 +18,8 @@ from enlist.runs.tables import RunTables
 
 POINTS = 240
 BARS = 100
+APART, FEW = 40, 6
+"""Bars up to which there is room between them, and clients up to which an axis names every number of them."""
 EVERYBODY, ENOUGH, DEADLINE, NOBODY = "everybody replied", "enough replied", "the deadline", "nobody was selected"
 STEP = "enough updates for a step"
 ENDINGS = {EVERYBODY: "#2fb574", ENOUGH: "#0b6e99", DEADLINE: "#e07a1f", NOBODY: "#8d99ae", STEP: "#6b5ca5"}
@@ -125,15 +127,17 @@ def round_outcome_chart(rows: Sequence[Row], title: str) -> alt.Chart:
     >>> type(round_outcome_chart(round_outcome_rows(example_run()), "Outcomes")).__name__
     'Chart'
     """
+    most = max((row["to"] for row in rows), default=0.0)
+    whole = list(range(math.ceil(most) + 1)) if most <= FEW else alt.Undefined  # there is no half a client
     chart: alt.Chart = (
         alt.Chart(
             alt.InlineData(values=[{**row, "left": row["round"] - 0.5, "right": row["last"] + 0.5} for row in rows])
         )
-        .mark_rect(strokeWidth=0)
+        .mark_rect(stroke="white", strokeWidth=1 if len({row["round"] for row in rows}) <= APART else 0)
         .encode(
             x=alt.X("left:Q", title="round", scale=alt.Scale(nice=False), axis=_round_axis()),
             x2="right:Q",
-            y=alt.Y("from:Q", title="clients selected", scale=alt.Scale(nice=True), axis=_up(1)),
+            y=alt.Y("from:Q", title="clients selected", scale=alt.Scale(nice=True), axis=_up(whole)),
             y2="to:Q",
             color=alt.Color(
                 "outcome:N",
@@ -211,9 +215,8 @@ def _round_axis() -> alt.Axis:
     return alt.Axis(grid=False, tickMinStep=1, format=",d", tickCount=7)
 
 
-def _up(least: float | None = None) -> alt.Axis:
-    step = alt.Undefined if least is None else least
-    return alt.Axis(tickCount=6, format=NUMBER, tickMinStep=step)
+def _up(values: Any = alt.Undefined) -> alt.Axis:
+    return alt.Axis(tickCount=6, format=NUMBER, values=values)
 
 
 def _near(deadline: float, most: float, size: float) -> float | None:

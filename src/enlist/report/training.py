@@ -10,7 +10,18 @@ import altair as alt
 import numpy as np
 
 from enlist.report.charts import Row, colours, dashes
-from enlist.report.kit import ANY, NUMBER, WIDTH, band_chart, domain, evenly, summarised, target_layers
+from enlist.report.kit import (
+    ANY,
+    CROWD,
+    NUMBER,
+    WIDTH,
+    band_chart,
+    cut,
+    domain,
+    evenly,
+    summarised,
+    target_layers,
+)
 from enlist.runs.columns import METRIC
 from enlist.runs.printing import duration, level, time_unit
 from enlist.runs.scores import evaluations, time_to, total
@@ -103,10 +114,11 @@ def curve_chart(
     'LayerChart'
     """
     unit, size = time_unit(max(row["at"] for row in rows)) if along == "time" else ("", 1.0)
-    values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in rows]
     goal = math.isfinite(target)
-    bounds = [bound for row in rows for bound in (row["low"], row["high"])] + [target] * goal
-    scale = alt.Scale(zero=False, domain=domain_of(bounds, by), nice=False)
+    ends = ("mean",) if len(names_of(rows)) > CROWD else ("low", "high")  # hidden bands need no room
+    limits = domain_of([row[end] for row in rows for end in ends] + [target] * goal, by)
+    scale = alt.Scale(zero=False, domain=limits, nice=False)
+    values = [{**row, "at": round(row["at"] / size, 5), "spent": _spent(row["at"], along)} for row in cut(rows, limits)]
     numbers = ".1%" if by == "accuracy" else ".4g"
     return band_chart(
         values,

@@ -107,7 +107,9 @@ class Checkpoint:
             self.rows = {str(table): str(row) for table, row in dict(self.written.get("rows", {})).items()}
             """Last rows of tables that are not part of their recorded length."""
         except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
-            raise StateFileError(f"{folder} is no checkpoint of a run ({error!r}); restore it from a copy.") from None
+            raise StateFileError(
+                f"{folder} is not a checkpoint of a run ({error!r}); restore it from a copy."
+            ) from None
         try:
             for name, known in checksums.items():
                 if not WEIGHTS.fullmatch(name) or checksum(folder / name) != known:

@@ -7,11 +7,13 @@ or lost; who wants to deceive can make new ones.
 
 from __future__ import annotations
 
+import contextlib
+import contextvars
 import hashlib
 import json
 import logging
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO
 
@@ -26,6 +28,23 @@ UNSEALED = (SEAL, "wall.csv", "timing.csv", "environment.json", "origin.json")
 """Tables and documents that digests.json does not cover: what differs from run to run, and itself."""
 BLOCK = 1 << 20
 WAY_OUT = "restore it from a copy, or accept what is there with --accept-changes (in Python accept_changes=True)."
+ACCEPTING: contextvars.ContextVar[bool] = contextvars.ContextVar("ACCEPTING", default=False)
+"""Whether folders that are opened without saying so accept what was changed in them."""
+
+
+@contextlib.contextmanager
+def accepting_changes(accept: bool) -> Iterator[None]:
+    """Folders that are opened meanwhile, by whomever, accept what was changed in them, or do not.
+
+    >>> with accepting_changes(True):
+    ...     ACCEPTING.get()
+    True
+    """
+    token = ACCEPTING.set(accept)
+    try:
+        yield
+    finally:
+        ACCEPTING.reset(token)
 
 
 class Difference(NamedTuple):

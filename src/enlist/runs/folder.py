@@ -8,7 +8,6 @@ somebody changed in the meantime is named and refused, and no link in the folder
 from __future__ import annotations
 
 import contextlib
-import contextvars
 import json
 import math
 import os
@@ -29,6 +28,7 @@ from enlist.runs.appending import TableFile, cell, lines
 from enlist.runs.checkpoints import CHECKPOINTS, Checkpoint, Saves, Weights, checksum
 from enlist.runs.columns import TABLES, USER
 from enlist.runs.digests import digest_of, digest_of_file
+from enlist.runs.documents import document_bytes, read_document, write_document
 from enlist.runs.environment import about
 from enlist.runs.starting import check_same, grew, missing_folders, outgrown, undo
 
@@ -37,23 +37,6 @@ FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "
 """Files of a run folder besides its tables."""
 FIRST_FILES = ("lock", ".config.json.", trust.ORIGIN, f".{trust.ORIGIN}.")
 """How the names begin that a run killed at its very beginning may have left."""
-ACCEPTING: contextvars.ContextVar[bool] = contextvars.ContextVar("ACCEPTING", default=False)
-"""Whether folders that are opened without saying so accept what was changed in them."""
-
-
-@contextlib.contextmanager
-def accepting_changes(accept: bool) -> Iterator[None]:
-    """Folders that are opened meanwhile, by whomever, accept what was changed in them, or do not.
-
-    >>> with accepting_changes(True):
-    ...     ACCEPTING.get()
-    True
-    """
-    token = ACCEPTING.set(accept)
-    try:
-        yield
-    finally:
-        ACCEPTING.reset(token)
 
 
 class RunFolder:
@@ -121,7 +104,7 @@ class RunFolder:
             raise InputError(f"{folder} cannot be written ({error.strerror}); name another folder.") from None
         ours = False
         try:
-            ours = files.claim(lock) and _is_at(lock, folder / "lock")
+            ours = files.claim(lock) and files.is_at(lock, folder / "lock")
             if not ours:
                 raise FolderInUseError(f"{folder} is being written by another process; wait for it, or end it.")
             _examine(folder, tables)
@@ -129,12 +112,12 @@ class RunFolder:
             there = files.has_file(saved)
             if there and not resume:
                 raise InputError(f"{folder} already holds a run; continue it with --resume, or name a new folder.")
-            known = _read(saved) if there else {}
+            known = read_document(saved) if there else {}
             if there:
                 check_same(folder, known, config, growing)
             elif any(not other.name.startswith(FIRST_FILES) for other in folder.iterdir()):
                 raise InputError(f"{folder} is not empty and holds no run; name a new folder.")
-            accept = ACCEPTING.get() if accept_changes is None else accept_changes
+            accept = digests.ACCEPTING.get() if accept_changes is None else accept_changes
             run = cls(folder, lock, tables, config, accept, code=code, growing=growing, changed=changed)
             run._made, run._begun, run.extends = made, there, there and outgrown(known, config, growing)
         except BaseException:
@@ -155,15 +138,15 @@ class RunFolder:
             if not files.has_file(self.path / "config.json"):
                 self._write_config()
             if not files.has_file(self.path / "environment.json"):
-                _write(self.path / "environment.json", about(self._changed))
-        _read(self.path / "environment.json")
+                write_document(self.path / "environment.json", about(self._changed))
+        read_document(self.path / "environment.json")
         self._fixed["config.json"] = digest_of_file(self.path / "config.json")
 
     def _write_config(self) -> None:
         config = json.loads(self._config)
         if self._code:
             trust.vouch(self.path, config)
-        _write(self.path / "config.json", config)
+        write_document(self.path / "config.json", config)
 
     def append(self, table: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Append rows to a table; a missing or NaN value is an empty cell."""
@@ -196,9 +179,9 @@ class RunFolder:
         with self.writing():
             found = {name: digest_of_file(self.path / name) for name in ("config.json", "clients.csv")}
             found |= {name: table.digest for name, table in self.tables.items()}
-            found["result.json"] = digest_of(_text(result))
+            found["result.json"] = digest_of(document_bytes(result))
             digests.write_seal(self.path, {name: digest for name, digest in found.items() if digest})
-            _write(self.path / "result.json", result)
+            write_document(self.path / "result.json", result)
             failures.forget_failure(self.path)
 
     def finished(self) -> bool:
@@ -236,8 +219,8 @@ class RunFolder:
                 self._readings[name] = file = files.open_to_append(self.path / name)
                 if not os.fstat(file.fileno()).st_size:
                     file.write(",".join(reading) + "\n")
-            cells = (str(value) if isinstance(value, int) else _seconds(value) for value in reading.values())
-            self._readings[name].write(",".join(cells) + "\n")
+            cells = (str(value) if isinstance(value, int) else f"{value:.6f}" for value in reading.values())
+            self._readings[name].write(",".join(cells).replace("nan", "") + "\n")
             self._readings[name].flush()
 
     def save(
@@ -326,7 +309,8 @@ class RunFolder:
         with self.writing():
             self.reopen()
             self._write_config()
-            _write(self.path / "environment.json", {**_read(self.path / "environment.json"), "changed": self._changed})
+            place = self.path / "environment.json"
+            write_document(place, {**read_document(place), "changed": self._changed})
             self._fixed["config.json"] = digest_of_file(self.path / "config.json")
         self.extends = False
 
@@ -334,7 +318,7 @@ class RunFolder:
         """Where the tables are to be cut; configuration, clients and tables that were changed are refused."""
         known, changes = checkpoint.digests, []
         if known.get("config.json", self._fixed["config.json"]) != self._fixed["config.json"]:
-            now = _read(self.path / "config.json")
+            now = read_document(self.path / "config.json")
             before = checkpoint.written.get("config")
             changes += [] if grew(before, now, self._growing) else [digests.config_change(before, now)]
         clients = digest_of_file(self.path / "clients.csv")
@@ -402,37 +386,6 @@ def _examine(folder: Path, tables: Iterable[str]) -> None:
         files.check_tree(checkpoint)
 
 
-def _is_at(lock: TextIO, path: Path) -> bool:
-    """Whether a lock still is where it was opened: who fails to begin a run removes it."""
-    with contextlib.suppress(OSError):
-        return os.path.samestat(os.fstat(lock.fileno()), os.lstat(path))
-    return False
-
-
-def _read(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(files.read(path))
-    except (OSError, ValueError, RecursionError) as error:
-        raise StateFileError(
-            f"{path} cannot be read ({error}); restore it from a copy, or name a new folder."
-        ) from None
-    if not isinstance(content, dict):
-        raise StateFileError(f"{path} holds no table; restore it from a copy, or name a new folder.")
-    return content
-
-
-def _write(path: Path, document: Mapping[str, Any]) -> None:
-    storage.replace(path, _text(document))
-
-
-def _text(document: Mapping[str, Any]) -> bytes:
-    return (json.dumps(document, indent=1) + "\n").encode()
-
-
-def _seconds(reading: float) -> str:
-    return "" if math.isnan(reading) else f"{reading:.6f}"
-
-
 def _sync(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -441,4 +394,4 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-__all__ = ["Checkpoint", "RunFolder", "Saves", "Weights", "accepting_changes"]
+__all__ = ["Checkpoint", "RunFolder", "Saves", "Weights"]

@@ -102,7 +102,9 @@ def read_personal(folder: Path | str) -> PersonalTables:
         tables[name] = read_table(folder / name, text=TEXT)
         missing = [column for column in needed if column not in tables[name]]
         if missing:
-            raise InputError(f"{folder / name} has no column '{missing[0]}'; it is no table of personalised learning.")
+            raise InputError(
+                f"{folder / name} has no column '{missing[0]}'; it is not a table of personalised learning."
+            )
     rounds, arms = tables["rounds.csv"], tables["arms.csv"]
     told = arms["round"] <= (rounds["round"][-1] if len(rounds["round"]) else -math.inf)
     config = read_json(folder / "config.json")

@@ -328,7 +328,7 @@ def _checked(
     for name in needed:
         if name not in text and table[name].dtype.kind != "f":
             cell = next(cell for cell in table[name] if not _is_number(cell))
-            raise InputError(f"{path} is damaged: {cell!s:.40} in column '{name}' is no number; run it again.")
+            raise InputError(f"{path} is damaged: {cell!s:.40} in column '{name}' is not a number; run it again.")
     return table
 
 

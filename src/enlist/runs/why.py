@@ -284,9 +284,9 @@ class _Choice:
         if busy:
             return f"{name} was not chosen: {busy}. {history}"
         if there >= count:
-            reason = f"all {count} clients were available, and it was not {how}"
+            reason = f"all {count:,} clients were available, and it was not {how}"
         else:
-            reason = f"{there} of {count} clients were available, and who they were is not kept"
+            reason = f"{there:,} of {count:,} clients were available, and who they were is not kept"
             reason += f". If it was, it was not {how}" if there > asked else "; all of these were selected"
         return f"{name} was not chosen: {reason}. {history}{self._behind(row)}"
 

@@ -181,7 +181,7 @@ def get(name: str | AnySelector) -> AnySelector:
             raise EnlistError(f"selector '{name}' of an installed package cannot be loaded: {error!r}") from error
         if not (isinstance(found, type) and issubclass(found, Selector)):
             raise EnlistError(
-                f"entry point '{name}' in {ENTRY_POINT_GROUP} gives {found!r}, which is no enlist.Selector."
+                f"entry point '{name}' in {ENTRY_POINT_GROUP} gives {found!r}, which is not an enlist.Selector."
             )
     return _check_class(found)
 
@@ -211,7 +211,7 @@ def method(given: AnyMethod) -> Method[Any]:
         return _from_table(given)
     if not isinstance(given, str):
         raise InputError(
-            f"{given!r:.80} is no method; pass a name, 'module:Class', a Selector class, or enlist.Method(...)."
+            f"{given!r:.80} is not a method; pass a name, 'module:Class', a Selector class, or enlist.Method(...)."
         )
     label, head, settings = parts_of(given)
     name, colon, rest = head.partition(":")
@@ -331,7 +331,7 @@ def _installed() -> dict[str, Any]:
 
 def _check_class(found: Any, place: str = "") -> AnySelector:
     if not (isinstance(found, type) and issubclass(found, Selector)):
-        raise InputError(f"{place or found!r} is no subclass of enlist.Selector; see docs/write-a-selector.md.")
+        raise InputError(f"{place or found!r} is not a subclass of enlist.Selector; see docs/write-a-selector.md.")
     return found
 
 

@@ -107,9 +107,18 @@ class BSFLState(State):
 class BSFL(Selector[BSFLSettings, BSFLState]):
     """The set S of k clients that maximises  min_S ucb_i + (alpha/k) sum_S g_i  (Eq. 13), found exactly.
 
-    ucb_i = mean speed + s sqrt((k+1) ln t / c_i)   speed = shortest latency / latency, in (0, 1]  (Eqs. 8-12)
-    g_i = |x_i|^beta sgn(x_i),  x_i = target_i - c_i/t   how far client i lags behind its share     (Eqs. 3, 4)
-    target_i = k/n (iid), k d_i/sum d with d = num_examples * quality (size-quality), or by last local loss (loss)
+    ucb_i      mean speed of client i + s sqrt((k+1) ln t / m_i), where speed = shortest latency / latency, in (0, 1]
+               (Eqs. 8-12): an optimistic estimate; infinite if i was never selected
+    g_i        |x_i|^beta sgn(x_i), where x_i = target_i - c_i / t: how far client i lags behind its share (Eqs. 3, 4)
+    target_i   the share of rounds that i should take part in: k/n ("iid"); k d_i / sum d, where d = num_examples *
+               quality ("size-quality"); or in proportion to its last local loss ("loss")
+    t, n, k    the round, the number of clients, and how many of them are selected
+    c_i, m_i   rounds in which client i was selected, and those whose outcome is known
+    alpha, s   weight of the second term, and `bonus_scale`
+
+    In words: a round takes as long as its slowest client, so the first term is the estimated speed of the slowest
+    member of S. Estimates of rarely observed clients are raised, so that all are tried often enough. The second term
+    favours clients that were selected less often than their share, so that the model learns from all data.
 
     Reference: Ben Ami, Cohen and Zhao, Client Selection for Generalization in Accelerated Federated Learning: A
     Multi-Armed Bandit Approach, 2023 (equation numbers are the paper's).

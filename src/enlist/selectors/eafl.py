@@ -21,7 +21,7 @@ class EAFLSettings(OortSettings):
         "eafl",
         """
         utility : float, default 0.25
-            Weight of Oort's score against the battery; the paper's f.
+            Weight of Oort's score against the battery: f.
 
         >>> EAFLSettings().utility
         0.25
@@ -64,6 +64,10 @@ class EAFL(Oort):
     >>> selector.tell(selector.ask(k=3), told)
     >>> selector.ask(k=1, context={"battery": [90.0, 50.0, 95.0]}).clients
     array([2])
+
+    Of the paper, only the abstract could be read. The form of the score is that of code of others who implement it.
+    That B_i is what is left after the round, and that f is 0.25, could not be verified: set `utility` if you know
+    better.
 
     Differs from the paper: as `oort` does. A client of whom nothing is known spends what others do on average. Who has
     less left than a round takes counts as empty, and is exploited last.

@@ -55,6 +55,8 @@ class FedLECC(LabelClustered[FedLECCSettings]):
     >>> selector.ask(k=2).clients, selector.ask(k=3).clients
     (array([1, 4]), array([1, 3, 4]))
 
+    Of the paper, only the abstract and summaries could be read, and no public code was found: J = 5 is ours.
+
     Differs from the paper: how many clusters share a round is a setting, and clusters are those of one distance.
     Losses are those of a client's last reply; who has not replied counts as the mean, so that it neither comes first
     nor never.

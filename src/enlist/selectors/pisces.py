@@ -19,7 +19,7 @@ WINDOW = 5
 
 @dataclasses.dataclass(frozen=True)
 class PiscesSettings:
-    """Settings of `pisces`; defaults are those of the authors' code.
+    """Settings of `pisces`; defaults are those of the authors' code, but for `robust`, which is off there.
 
     Parameters
     ----------
@@ -106,9 +106,11 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
     array([0, 1])
 
     Differs from the paper: losses are pooled over the clients that replied last, where the authors pool those of the
-    last five versions of the model, which a selector is not told. Their code has a further factor, an optional penalty
-    on slow clients, that the published Plato version has not; it is left out. The aggregation that adapts its pace is
-    the server's: see `rounds.max_staleness`. If others do not suffice, clients without credits are asked.
+    last five versions of the model, which a selector is not told. Clustering is on here; in the code it is an option
+    that is off. The chance to explore falls from the second ask on, there from the third. Their code has a further
+    factor, an optional penalty on slow clients, that the published Plato version has not; it is left out. The
+    aggregation that adapts its pace is the server's: see `rounds.max_staleness`. If others do not suffice, clients
+    without credits are asked.
     """
 
     name = "pisces"

@@ -1,4 +1,4 @@
-"""Tempo: the set of clients that brings the most per second, speed first, even shares later."""
+"""Tempo: the set of clients with the highest value per second; speed first, even shares later."""
 
 from __future__ import annotations
 
@@ -71,34 +71,35 @@ class TempoState(State):
 
 
 class Tempo(Selector[TempoSettings, TempoState]):
-    """The set S of k clients that brings the most per second:  maximise  sum_S v_i u_i / T(S).
+    """The set S of k clients with the highest value per second:  maximise  sum_S v_i u_i / T(S).
 
-    v_i = w_i^a l_i^b   what a reply is worth: the longer a client has waited, and the higher its loss, the more
-    w_i                 turns that it would have had since its last one, were they dealt out evenly; half of that for
-                        every miss in a row beyond three
-    a = 1 + (t/10)^2    speed first, even shares later; t is how many turns clients have had on average, a at most 8
-    l_i                 its loss over the level of its round, running mean of logarithms, b = 0.5; 1 if unknown
-    u_i                 chance that it finishes, and by the deadline if there is one
+    v_i = w_i^a l_i^b   value of a reply: it grows with the client's wait and with its loss
+    w_i                 turns that the client would have had since its last one if turns were dealt out evenly, halved
+                        for every miss in a row beyond three
+    a = 1 + (t/10)^2    speed first, even shares later; t is the mean number of turns of a client so far, a at most 8
+    l_i                 its loss relative to that of its rounds, a running mean of logarithms, b = 0.5; 1 if unknown
+    u_i                 probability that it finishes, and by the deadline if there is one
     T(S)                seconds until all of S that finish are expected to have replied
 
-    Latencies are log-normal, learned per client and, where features tell something, across clients; all replies count
-    until a client changes (`LogLatency`). The chance of finishing at all is a rate over the last hundred outcomes, and
-    begins anew when a client that was gone is back. The best S is sought among the sets of the k highest v_i u_i
-    within a limit of time, one after the other (64 limits where there are more): it lies there if latencies are
-    certain, and it is near otherwise. T(S) is what all of S would take, though the round may end before, with enough
-    replies or at the deadline: with the true end in its place slow clients look cheap, and it reaches less.
+    Latencies are log-normal, learned per client and, where features are informative, across clients; all replies count
+    until a client changes (`LogLatency`). The probability of finishing at all is a rate over the last hundred
+    outcomes, and starts anew when a client that was gone is back. Candidates for the best S are the sets of the k
+    highest v_i u_i within a time limit, for one limit after the other (64 limits if there are more). If latencies are
+    certain, the best set is among them, and otherwise it is close to one of them. T(S) is the time that all of S would
+    take, even if the round may end before, with enough replies or at the deadline: with the true end instead, slow
+    clients look cheap, and the speed-up is lower.
 
     Why it works. A round waits for its slowest client, so a slow client costs least in the company of other slow
-    ones: the ratio makes rounds of like speed by itself. A client is chosen once its v_i has grown to the T that it
-    costs, so it has turns in proportion to T^(-1/a): nobody starves, and shares become even as a grows. Loss counts
-    by its square root only, since a high one may be noise. Every piece and setting is measured in docs/tempo.md.
+    ones: the ratio forms rounds of similar speed by itself. A client is selected once its v_i has grown to the T that
+    it costs, so its turns are in proportion to T^(-1/a): no client starves, and shares become even as a grows. Loss
+    counts only by its square root, because a high loss may be noise. docs/tempo.md measures every part and setting.
 
-    Asynchronously (`ask(asynchronous=True)`) nobody waits for a set: each client has a place of its own as long as it
-    works, so those are asked that bring the most per second of theirs, v_i u_i / E[T_i]. Turns are then counted by
-    clients that were asked, as an ask is for one or a few.
+    In asynchronous rounds (`ask(asynchronous=True)`) no client waits for a set: each holds its own place while it
+    works. So tempo selects the clients with the highest value per second of their own time, v_i u_i / E[T_i]. Turns
+    are then counted by selected clients, because an ask is for one or a few.
 
-    Reference: this project's own; what it shares with BSFL is that the best set is found by one pass over latencies.
-    Needs latency alone; uses loss if it is told. O(n log n) per round; 65 bytes of state per client, and its features.
+    Reference: this project's own; like BSFL, it finds the best set in one pass over latencies.
+    Needs only latency; uses loss if it is told. O(n log n) per round; 65 bytes of state per client, and its features.
 
     >>> import enlist
     >>> latency = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])

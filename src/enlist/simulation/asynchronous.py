@@ -111,9 +111,9 @@ class Asynchronous:
         online, busy = self.clients.online(state.round, state.now, state.members), at_work(state.queue, state.members)
         free = int((online & ~busy).sum())
         if free:
-            picked, looked_at, choosing = self.driver.ask(online, places, places, self.updates.losses, busy)
+            picked, candidates, choosing = self.driver.ask(online, places, places, self.updates.losses, busy)
             step.asked.append(picked)
-            step.looked_at += looked_at
+            step.candidates += candidates
             step.choosing += choosing
             state.memory = self.versions.asked(picked.round, state.round - 1)
             self.schedules[picked.round] = picked, self.driver.schedule(picked)

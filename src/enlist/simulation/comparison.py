@@ -195,7 +195,7 @@ def compare(
     trust : bool, default False
         Run the code that a received folder's config.json names; see docs/trust.md.
     accept_changes : bool, default False
-        Go on with folders whose files were changed in the meantime.
+        Continue with folders whose files were changed in the meantime.
     tick : callable, optional
         Called with label, seed and how that run stands, for a progress bar.
 

@@ -1,7 +1,8 @@
 """What an update counts by its staleness: the steps of the server since its client was sent the model.
 
 The three functions of Xie, Koyejo, Gupta: Asynchronous Federated Optimization, OPT 2020, of which FedBuff uses the
-polynomial with a = 0.5.
+polynomial with a = 0.5. They are as in the authors' code (github.com/xcgoner/async_fl), which sets neither a nor b of
+the hinge: that 10 and 4 are the paper's could not be verified.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class JobSettings:
     trackers : tuple of str
         "tensorboard", "mlflow", "wandb".
     accept_changes : bool, default False
-        Go on with folders whose files were changed in the meantime.
+        Continue with folders whose files were changed in the meantime.
 
     >>> JobSettings().workers
     0

@@ -160,7 +160,7 @@ def read_points(path: str | PathLike[str]) -> list[dict[str, Any]]:
             f"{path} cannot be read: {error.strerror}; name a CSV file with a column for each key."
         ) from None
     except (UnicodeDecodeError, csv.Error) as error:
-        raise InputError(f"{path} is no CSV file ({error}); give it a column for each key.") from None
+        raise InputError(f"{path} is not a CSV file ({error}); give it a column for each key.") from None
     keys = [name.strip() for name in header]
     wrong = next((number for number, line in enumerate(lines, start=2) if len(line) != len(keys)), None)
     if not lines or not all(keys) or len(set(keys)) < len(keys) or wrong is not None:

@@ -12,13 +12,10 @@ import os
 import platform
 import statistics
 import time
-import weakref
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from enlist._internal import checks
 from enlist._internal.typing import FloatArray, IntArray
@@ -31,6 +28,7 @@ from enlist.training.engine import ModuleTrainer, TrainingSetup
 from enlist.training.flat import Vectors
 from enlist.training.local import TrainingTask
 from enlist.training.models import initialise
+from enlist.training.peak_memory import PeakMemory
 from enlist.training.workers import one_thread
 
 MOST = 24
@@ -266,56 +264,6 @@ def sampled(count: int, most: int, streams: Streams) -> IntArray:
     if count <= most:
         return np.arange(count)
     return np.sort(streams.generator("profile").choice(count, most, replace=False))
-
-
-class PeakMemory(TorchDispatchMode):
-    """Counts the bytes of all tensors that are made inside the block, and how many of them there were at most at once.
-
-    Exact and the same on every machine, also where a step takes less than the pages that an operating system counts.
-    It sees tensors of forward and backward passes; what a kernel needs inside itself it does not see.
-
-    >>> with PeakMemory() as memory:
-    ...     for _ in range(3):
-    ...         _ = torch.ones(100) + torch.ones(100)
-    >>> memory.peak <= 4 * 4 * 100
-    True
-    """
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.now = self.peak = 0
-        self._inside: set[int] = set()
-        self._outside: dict[int, torch.UntypedStorage] = {}
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
-    ) -> Any:
-        """Run one operation and count what it has made."""
-        for storage in _storages((args, kwargs)):
-            if id(storage) not in self._inside:
-                self._outside[id(storage)] = storage  # held, so that no new one gets its id
-        made = function(*args, **(kwargs or {}))
-        for storage in _storages(made):
-            if id(storage) not in self._inside and id(storage) not in self._outside:
-                self._inside.add(id(storage))
-                self.now += storage.nbytes()
-                self.peak = max(self.peak, self.now)
-                weakref.finalize(storage, self._freed, id(storage), storage.nbytes())
-        return made
-
-    def _freed(self, identity: int, size: int) -> None:
-        self._inside.discard(identity)
-        self.now -= size
-
-
-def _storages(values: Any) -> list[torch.UntypedStorage]:
-    if isinstance(values, torch.Tensor):
-        return [values.untyped_storage()]
-    if isinstance(values, Mapping):
-        values = tuple(values.values())
-    if isinstance(values, tuple | list):
-        return [storage for value in values for storage in _storages(value)]
-    return []
 
 
 class _Memory:

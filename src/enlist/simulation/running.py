@@ -60,7 +60,7 @@ def simulate(
     folder : path, optional
         Where to keep the run, so that it can be killed and continued; without one it stays in memory.
     resume : bool, default False
-        Go on with the run in `folder`; a finished one is returned as it is, or extended if `config` wants more rounds
+        Continue the run in `folder`; a finished one is returned as it is, or extended if `config` wants more rounds
         or virtual seconds than it had.
     workers : int, default 0
         Processes that train; 0 trains in this one. The results are the same.
@@ -73,7 +73,7 @@ def simulate(
     trust : bool, default False
         Run the code that a received folder's config.json names; see docs/trust.md.
     accept_changes : bool, default False
-        Go on with a folder whose files were changed in the meantime.
+        Continue with a folder whose files were changed in the meantime.
 
     Returns
     -------

@@ -11,7 +11,7 @@ import pydantic
 
 from enlist import selectors
 from enlist._internal import aliases
-from enlist._internal.options import GrownOptions, Options
+from enlist._internal.options import GrownOptions
 from enlist._internal.settings import build_settings
 from enlist._internal.text import function_name
 from enlist.bandits.sketches import MOST_NUMBERS, NUMBERS
@@ -352,44 +352,6 @@ class RoundsSection(GrownOptions):
     @classmethod
     def _discount(cls, given: Any) -> Any:
         return {"kind": given} if isinstance(given, str) else given
-
-
-class Joining(Options):
-    """Clients that come later: the last ones of the population.
-
-    >>> Joining(round=5, clients=2).clients
-    2
-    """
-
-    round: int = pydantic.Field(..., ge=2, description="The round from which on they are there.")
-    clients: int = pydantic.Field(..., ge=1, description="How many.")
-
-
-class Leaving(Options):
-    """Clients that go for good.
-
-    >>> Leaving(round=9, clients=(3,)).round
-    9
-    """
-
-    round: int = pydantic.Field(..., ge=2, description="The round from which on they are gone.")
-    clients: tuple[int, ...] = pydantic.Field(..., min_length=1, description="Their positions.")
-
-
-class Membership(Options):
-    """Who comes and goes.
-
-    >>> Membership(joins=[Joining(round=5, clients=2)]).joining
-    2
-    """
-
-    joins: tuple[Joining, ...] = pydantic.Field((), description="Clients that join in mid-run.")
-    leaves: tuple[Leaving, ...] = pydantic.Field((), description="Clients that leave in mid-run.")
-
-    @property
-    def joining(self) -> int:
-        """How many join in all."""
-        return sum(join.clients for join in self.joins)
 
 
 def checked(make: Callable[[Any], Any], given: Any) -> Any:

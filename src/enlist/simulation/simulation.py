@@ -220,10 +220,9 @@ class Simulation:
         context = self._context(joined)
 
         wanted = protocol.wanted(context)
-        picked, looked_at, choosing = driver.ask(available, wanted.asked, wanted.replies, self.updates.losses)
+        picked, candidates, choosing = driver.ask(available, wanted.asked, wanted.replies, self.updates.losses)
         schedule = driver.schedule(picked)  # nobody is told
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
-
         driver.give_up(waited.lost)
 
         taken = protocol.taken(context, waited.arrivals, driver.books.accept)
@@ -239,11 +238,11 @@ class Simulation:
         measured = evaluate(state, self.config, self.trainer, self.evaluator, last=self.finished)
         learning = driver.tell(picked, schedule, waited, received.reports, measured)
 
-        if self.config.energy is None:
-            schedule.energy = None  # it was for the selector alone
+        if self.config.energy is None:  # then it was for the selector alone
+            schedule.energy = None
         rows = Rows(picked, schedule, waited, received.reports, received.late, self.population.users)
-        models = (len(picked) + looked_at, len(received.reports) + len(received.late))
-        row = rows.round(start, int(available.sum()), measured, self.clients.model_bytes, *models)
+        down, up = len(picked) + candidates, len(received.reports) + len(received.late)
+        row = rows.round(start, int(available.sum()), measured, self.clients.model_bytes, down, up)
         participations = rows.asked(merge.weights) + rows.arrived(merge.late_weights)
         reasons = reasons_of(picked) if self.config.evaluation.reasons else None
         return RoundRecord(picked, row, participations, reasons, choosing + learning)

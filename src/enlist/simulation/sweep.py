@@ -182,7 +182,7 @@ def sweep(
     trackers : sequence of str
         Where to log as well: "tensorboard", "mlflow", "wandb".
     accept_changes : bool, default False
-        Go on with folders whose files were changed in the meantime.
+        Continue with folders whose files were changed in the meantime.
     tick : callable, optional
         Called with point, label, seed and how that run stands, for a progress bar.
 

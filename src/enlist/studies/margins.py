@@ -41,6 +41,15 @@ def nearly(number: float, name: str = "") -> Margin:
     return Margin(float(f"{NEAR * number:.3g}"), f"four fifths of the paper's {name or format(number, 'g')}")
 
 
+def beyond_one(ratio: Margin) -> Margin:
+    """A ratio that is asked for, as the margin of a comparison of ratios: what is added to 1.
+
+    >>> beyond_one(nearly(2.5)), beyond_one(nearly(2.5)).because
+    (1.0, "four fifths of the paper's 2.5")
+    """
+    return Margin(ratio - 1.0, ratio.because)
+
+
 def reasons(rule: object) -> list[str]:
     """The margins of a rule and of its parts, each with its reason.
 

@@ -23,9 +23,9 @@ from enlist._internal import checks, files
 from enlist._internal.aliases import present_config
 from enlist.engine import AnyEngine, Engine, chosen, keep_freed_memory, one_core, temporary_folder
 from enlist.errors import EnlistError, InputError
-from enlist.runs.digests import first_difference
+from enlist.runs.digests import accepting_changes, first_difference
 from enlist.runs.elsewhere import Contents, TaskFolder, contents, signed, write_back
-from enlist.runs.folder import RunFolder, accepting_changes
+from enlist.runs.folder import RunFolder
 from enlist.studies.claims import JudgedClaim, judge, read_further
 from enlist.studies.results import EXPERIMENTS, Output, Results, keep, kept
 from enlist.studies.study import Experiment, Scale, Study

@@ -161,7 +161,9 @@ def _published_name(path: Path) -> str:
     except (ValueError, KeyError, TypeError, RecursionError):
         raise InputError(f"{path} is damaged; run the study to its end first.") from None
     if not re.fullmatch("[a-z0-9][a-z0-9.+=_-]*", name):
-        raise InputError(f"{path} calls the study '{name}', which is no name of one; run the study to its end first.")
+        raise InputError(
+            f"{path} calls the study '{name}', which is not the name of one; run the study to its end first."
+        )
     return name
 
 

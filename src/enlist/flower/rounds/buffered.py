@@ -16,21 +16,21 @@ AISTATS 2022.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import functools
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 from flwr.app import ArrayRecord, ConfigRecord, Message
 from flwr.serverapp import Grid
 
-from enlist.errors import InputError
 from enlist.flower.grid import LOGGER, SHORTEST_POLL, NoNodesError
 from enlist.flower.nodes import QUERY
 from enlist.flower.replies.arrays import Template, misshapen, outliers, put_in_order, shapes_of, templates_of
 from enlist.flower.replies.reply import Reply
 from enlist.flower.replies.updates import Model, change, model_of, rebased, weighted_messages, weights
 from enlist.flower.rounds.round import Round
-from enlist.flower.rounds.training import Aggregated, GridTraining
+from enlist.flower.rounds.training import Aggregated, Training
 from enlist.flower.strategies import check_weighable
 from enlist.flower.terms import deadline_seconds
 from enlist.records import Outcome, RoundMetrics, Selection
@@ -98,7 +98,7 @@ class BufferedStep(Round):
         self.reported = [reply for _, reply in sorted(ended, key=_place)]
 
 
-class BufferedTraining(GridTraining):
+class BufferedTraining(Training):
     """Steps of a buffered server over one connection to the grid.
 
     versions   step of the server -> the model that it left, as long as somebody at work was sent it; 0 is the first
@@ -127,14 +127,6 @@ class BufferedTraining(GridTraining):
     def places(self) -> int:
         """How many nodes may be asked now."""
         return self.terms.at_work - len(self.at_work)
-
-    def configure(self, *arguments: Any) -> list[Message]:
-        """Refused: a step sends messages as replies come."""
-        raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
-
-    def aggregate(self, number: int, replies: Iterable[Message], now: float) -> Aggregated:
-        """Refused, see `configure`."""
-        raise InputError("mode='buffered' steps by itself; run it with start(grid=...).")
 
     def step(
         self,
@@ -227,7 +219,8 @@ class BufferedTraining(GridTraining):
         if not nodes:
             self.federation.settle(picked, [], 0.0, manager.online)
             return
-        self._send(grid, current, picked, self._messages(current.number, arrays, config, grid, nodes, picked))
+        configure = functools.partial(self.strategy.configure_train, current.number, arrays, config)
+        self._send(grid, current, picked, self._messages(configure, grid, nodes, picked))
 
     def _send(self, grid: Grid, current: BufferedStep, picked: Selection, messages: list[Message]) -> None:
         current.asked.append(picked)
@@ -272,7 +265,7 @@ class BufferedTraining(GridTraining):
         if reply.identity not in self.at_work:  # it was given up
             if self.federation.nodes.number(reply.node) is not None:
                 reply.client = self.federation.nodes.position(reply.node)
-                self.late.waiting.append(reply)
+                self.late_replies.waiting.append(reply)
             return
         picked, reply.client = self.at_work.pop(reply.identity)
         version = self.versions.get(reply.round - 1)
@@ -362,7 +355,7 @@ class BufferedTraining(GridTraining):
         current = self.current
         assert isinstance(current, BufferedStep)
         current.gather(self.ended)  # again: some may have come while the model was evaluated
-        current.late, self.late.waiting = self.late.waiting, []
+        current.late, self.late_replies.waiting = self.late_replies.waiting, []
         self.ended.sort(key=_place)
         self.federation.ended(self.ended, current.number, current.online, metrics)
         self.current, self.ended, self.number = None, [], current.number + 1

@@ -168,7 +168,7 @@ class UpdateMonitor:
         self.reasons: collections.Counter[str] = collections.Counter()
         self.met = False
         self.quickest = math.inf
-        self.said: set[str] = set()
+        self.warned: set[str] = set()
 
     def note(self, current: Round) -> None:
         """A round is over."""
@@ -210,15 +210,15 @@ class UpdateMonitor:
             return
         if self.quickest < math.inf and self.quickest > deadline:
             text = "the deadline of %.4g s is shorter than any training so far, the quickest of which took %.4g s"
-            self._say("shorter", text, deadline, self.quickest)
+            self._warn_once("shorter", text, deadline, self.quickest)
         elif len(current.selection) and not current.reported:
             text = "none of %d nodes has replied within the deadline of %.4g s"
-            self._say("nobody", text, len(current.selection), deadline)
+            self._warn_once("nobody", text, len(current.selection), deadline)
 
-    def _say(self, kind: str, text: str, *values: float) -> None:
+    def _warn_once(self, kind: str, text: str, *values: float) -> None:
         """Warn, each thing once."""
-        if kind not in self.said:
-            self.said.add(kind)
+        if kind not in self.warned:
+            self.warned.add(kind)
             LOGGER.warning(f"enlist: {text}", *values)
 
     @property

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import abc
 import contextlib
+import functools
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from flwr.app import ArrayRecord, ConfigRecord, Message, MetricRecord, RecordDict
@@ -26,21 +28,23 @@ from enlist.records import RoundMetrics, Selection
 Aggregated = tuple[ArrayRecord | None, MetricRecord | None]
 """What a strategy makes of replies: a new model and metrics, if it makes any."""
 
+Configure = Callable[[Grid], Iterable[Message]]
+"""The strategy's `configure_train` of a round: what is left to say is which grid, with which nodes, it is shown."""
 
-class GridTraining:
-    """Rounds of training over one connection to the grid.
+
+class Training(abc.ABC):
+    """One connection to the grid, over which nodes train: what rounds and steps of a buffered server share.
 
     strategy    the user's strategy, prepared to ask every node that it is shown
     timeout     seconds after which a round ends, whatever its deadline
     messenger   the messages that are open
     current     the round that is not over yet
-    late        replies to earlier rounds
+    late_replies
+                replies to earlier rounds, and what is needed to make use of them
     forms       shapes of arrays with which the app replies, other than those that are sent
 
-    >>> from enlist.flower import with_selector
-    >>> from flwr.serverapp.strategy import FedAvg
-    >>> with_selector(FedAvg(), "random", k=5).training.current is None
-    True
+    >>> sorted(Training.__abstractmethods__)
+    ['close', 'sort']
     """
 
     def __init__(
@@ -56,63 +60,31 @@ class GridTraining:
         self.clock, self.timeout = clock, timeout
         self.messenger = Messenger(clock, terms.poll)
         self.measures = UpdateMeasures(federation.source.needs, federation.source.seed, terms.sketch)
-        self.late = LateReplies(terms.late == "merge" or (terms.late == "learn" and bool(self.measures.wanted)))
+        self.late_replies = LateReplies(terms.late == "merge" or (terms.late == "learn" and bool(self.measures.wanted)))
         self.current: Round | None = None
         self.forms: list[Shapes] = []
-        self.looked = self.uneven = False
-        self.base: Model | None = None
-        """The model of the round, if updates are measured or weighed by the selector."""
+        self.unevenness_told = False
+
+    @abc.abstractmethod
+    def sort(self, replies: Sequence[Reply]) -> list[Reply]:
+        """Put replies where they belong; returns evaluations."""
+
+    @abc.abstractmethod
+    def close(self, metrics: RoundMetrics) -> Round:
+        """Tell the selector what became of the round; returns the round that is over."""
 
     @property
     def weight_key(self) -> str:
         """The key by which the strategy weighs replies."""
         return strategies.weight_key(self.strategy)
 
-    def configure(
-        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float
-    ) -> list[Message]:
-        """Choose among the nodes that are online, and let the strategy make its messages to those chosen."""
-        if self.federation.tidy():
-            self.late.asked.clear()
-        deadline = deadline_seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
-        choose = self._shadowed if self.terms.shadow else self._chosen
-        messages, selection, wanted = choose(number, arrays, config, grid, online, now, deadline)
-        table = self.federation.nodes
-        places = {table.order[client]: client for client in selection.clients.tolist()}
-        asked = {message.metadata.dst_node_id for message in messages}
-        nodes = {node: places[client] for node in asked if (client := table.number(node)) in places}
-        expected = None if strategies.any_shape(self.strategy) else shapes_of(arrays)
-        self.current = Round(number, selection, nodes, messages, expected, set(online), now, wanted, self.terms.shadow)
-        self.current.templates = templates_of(arrays)
-        self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
-        if selection.weights is not None and not self.terms.shadow:
-            strategies.check_weighable(self.strategy, self.federation.source.name, self.terms.late)
-        weighed = selection.weights is not None and not self.terms.shadow
-        self.base = model_of(arrays) if self.measures.wanted or weighed else None
-        self.late.sent(number, nodes, arrays, selection.round)
-        return messages
+    def heaviest(self) -> float:
+        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
+        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
 
-    def _chosen(
-        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
-        deadline: float,
-    ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
-        federation, least = self.federation, self.node_manager.least
-        wanted = self.terms.number_to_ask
-        selection = federation.choose(online, self.messenger.busy, wanted, now, deadline, self.terms.k)
-        nodes = federation.nodes.at(selection.clients)
-        if len(nodes) < least and "free" not in self.node_manager.undercut:
-            text = "enlist: selector '%s' chose %d nodes, fewer than the %d that min_train_nodes wants"
-            LOGGER.warning(text, federation.source.name, len(nodes), least)
-        if not nodes:
-            return [], selection, []
-        privacy.check_asked(self.strategy, len(nodes))
-        return self._messages(number, arrays, config, grid, nodes, selection), selection, []
-
-    def _messages(
-        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, nodes: list[int], selection: Selection
-    ) -> list[Message]:
+    def _messages(self, configure: Configure, grid: Grid, nodes: list[int], selection: Selection) -> list[Message]:
         """The strategy's messages to the nodes that were chosen, one to each, with the share of work it is to do."""
-        messages = list(self.strategy.configure_train(number, arrays, config, GridView(grid, nodes)))
+        messages = list(configure(GridView(grid, nodes)))
         if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
             name = type(strategies.innermost(self.strategy)).__name__
             raise InputError(
@@ -127,13 +99,98 @@ class GridTraining:
                 message.content = RecordDict(records)
         return messages
 
+    def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
+        """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        if 0 < len(replies) < self.terms.min_replies:
+            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
+            LOGGER.warning(text, len(replies), self.terms.min_replies)
+            current.count_nothing()
+            return None, None
+        if not replies and not current.failures and privacy.wrappers(self.strategy):
+            return None, None  # clipping that adapts would divide by the number of replies
+        factor = privacy.unevenness(self.strategy, [reply.weight for reply in current.usable])
+        if factor > privacy.UNEVEN and not self.unevenness_told:
+            self.unevenness_told = True
+            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
+            LOGGER.warning(text, factor, self.weight_key)
+        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
+        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
+        with fitting:
+            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
+        current.updated = arrays is not None
+        if arrays is not None and not self.terms.shadow:
+            arrays = in_types(arrays, types)
+        if replies and not current.updated:
+            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
+            name = type(self.strategy).__name__
+            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
+            current.count_nothing()
+        return arrays, metrics
+
+
+class SynchronousTraining(Training):
+    """Rounds that wait for their replies, until there are enough or the deadline.
+
+    >>> from enlist.flower import with_selector
+    >>> from flwr.serverapp.strategy import FedAvg
+    >>> with_selector(FedAvg(), "random", k=5).training.current is None
+    True
+    """
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.first_examined = False
+        self.base: Model | None = None
+        """The model of the round, if updates are measured or weighed by the selector."""
+
+    def configure(
+        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float
+    ) -> list[Message]:
+        """Choose among the nodes that are online, and let the strategy make its messages to those chosen."""
+        if self.federation.tidy():
+            self.late_replies.asked.clear()
+        deadline = deadline_seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
+        choose = self._shadowed if self.terms.shadow else self._chosen
+        configure = functools.partial(self.strategy.configure_train, number, arrays, config)
+        messages, selection, wanted = choose(configure, grid, online, now, deadline)
+        table = self.federation.nodes
+        places = {table.order[client]: client for client in selection.clients.tolist()}
+        asked = {message.metadata.dst_node_id for message in messages}
+        nodes = {node: places[client] for node in asked if (client := table.number(node)) in places}
+        expected = None if strategies.any_shape(self.strategy) else shapes_of(arrays)
+        self.current = Round(number, selection, nodes, messages, expected, set(online), now, wanted, self.terms.shadow)
+        self.current.templates = templates_of(arrays)
+        self.current.bytes_down = len(messages) * sum(len(array.data) for array in arrays.values())
+        weighed = selection.weights is not None and not self.terms.shadow
+        if weighed:
+            strategies.check_weighable(self.strategy, self.federation.source.name, self.terms.late)
+        self.base = model_of(arrays) if self.measures.wanted or weighed else None
+        self.late_replies.sent(number, nodes, arrays, selection.round)
+        return messages
+
+    def _chosen(
+        self, configure: Configure, grid: Grid, online: list[int], now: float, deadline: float
+    ) -> tuple[list[Message], Selection, list[int]]:
+        """The selector chooses: messages to those nodes, the selection, and nobody whom it would rather have had."""
+        federation, least = self.federation, self.node_manager.least
+        wanted = self.terms.number_to_ask
+        selection = federation.choose(online, self.messenger.busy, wanted, now, deadline, self.terms.k)
+        nodes = federation.nodes.at(selection.clients)
+        if len(nodes) < least and "free" not in self.node_manager.undercut:
+            text = "enlist: selector '%s' chose %d nodes, fewer than the %d that min_train_nodes wants"
+            LOGGER.warning(text, federation.source.name, len(nodes), least)
+        if not nodes:
+            return [], selection, []
+        privacy.check_asked(self.strategy, len(nodes))
+        return self._messages(configure, grid, nodes, selection), selection, []
+
     def _shadowed(
-        self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float,
-        deadline: float,
-    ) -> tuple[list[Message], Selection, list[int]]:  # fmt: skip
+        self, configure: Configure, grid: Grid, online: list[int], now: float, deadline: float
+    ) -> tuple[list[Message], Selection, list[int]]:
+        """Flower chooses: its messages, these nodes as a selection, and whom the selector would have chosen."""
         wanted = self.federation.would_choose(online, self.messenger.busy, self.terms.k, now, deadline)
         view = BoundedGridView(grid, self.clock, self.terms.patience)
-        messages = list(self.strategy.configure_train(number, arrays, config, view))
+        messages = list(configure(view))
         nodes = [message.metadata.dst_node_id for message in messages]
         self.federation.enrol(nodes, self.node_manager.introductions)
         return messages, self.federation.forced(nodes, now, deadline, wanted), wanted.tolist()
@@ -156,7 +213,7 @@ class GridTraining:
                 return False
             self.sort(found[known:])
             known = len(found)
-            self._look_at_first(current)
+            self._examine_first(current)
             return current.good(self.forms) >= enough
 
         found = self.messenger.wait(grid, sent, seconds, have_enough)
@@ -164,12 +221,12 @@ class GridTraining:
         current.waited = min(self.clock.monotonic() - began, seconds)
         current.sent = {instruction.node for instruction in sent}
 
-    def _look_at_first(self, current: Round) -> None:
+    def _examine_first(self, current: Round) -> None:
         """Name the keys that the very first reply lacks: others may carry them, but a round can be long."""
         first = next((reply for reply in current.replies.values() if reply.completed), None)
-        if first is None or self.looked:
+        if first is None or self.first_examined:
             return
-        self.looked = True
+        self.first_examined = True
         for lacking in self.federation.needs.lacking(first):
             text = (
                 "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
@@ -185,7 +242,7 @@ class GridTraining:
                 if current is not None and current.waited is None and reply.round == current.number:
                     current.replies[reply.identity] = reply
                 else:
-                    self.late.waiting.append(reply)
+                    self.late_replies.waiting.append(reply)
             elif reply.kind == QUERY:
                 self.node_manager.introduce(reply)
             else:
@@ -212,14 +269,14 @@ class GridTraining:
         self.federation.claims.note("num_examples", *current.examples())
         heaviest = self.heaviest()
         current.weigh(self.weight_key, heaviest)
-        current.late = self.late.taken()
+        current.late = self.late_replies.taken()
         merged: list[Message] = []
         if self.terms.late == "merge":
-            merged = self.late.merged(
+            merged = self.late_replies.merged(
                 number, current.late, current.usable, self.terms.weighting, self.weight_key, heaviest, self.forms
             )
         if self.measures.wanted:
-            for reply, moved in self.late.changes(current.late):
+            for reply, moved in self.late_replies.changes(current.late):
                 self.measures.take(reply, moved)
         usable = [reply.message for reply in current.usable if reply.message is not None]
         if self.base is not None:
@@ -238,38 +295,6 @@ class GridTraining:
         weights = [given[reply.client] for reply in fitting]
         return weighted_messages(fitting, changes, weights, base, self.weight_key)
 
-    def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
-        """What the strategy makes of replies, with noise that fits them if it adds noise."""
-        if 0 < len(replies) < self.terms.min_replies:
-            text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
-            LOGGER.warning(text, len(replies), self.terms.min_replies)
-            current.count_nothing()
-            return None, None
-        if not replies and not current.failures and privacy.wrappers(self.strategy):
-            return None, None  # clipping that adapts would divide by the number of replies
-        factor = privacy.unevenness(self.strategy, [reply.weight for reply in current.usable])
-        if factor > privacy.UNEVEN and not self.uneven:
-            self.uneven = True
-            text = "enlist: an update counts up to %.3g times an even share (%s), which the noise does not cover"
-            LOGGER.warning(text, factor, self.weight_key)
-        types = types_agreed(current.templates, [next(iter(reply.content.array_records.values())) for reply in replies])
-        fitting = contextlib.nullcontext() if self.terms.shadow else privacy.noise_for(self.strategy, len(replies))
-        with fitting:
-            arrays, metrics = self.strategy.aggregate_train(current.number, [*replies, *current.failures])
-        current.updated = arrays is not None
-        if arrays is not None and not self.terms.shadow:
-            arrays = in_types(arrays, types)
-        if replies and not current.updated:
-            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
-            name = type(self.strategy).__name__
-            LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
-            current.count_nothing()
-        return arrays, metrics
-
-    def heaviest(self) -> float:
-        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
-        return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
-
     def close(self, metrics: RoundMetrics) -> Round:
         """Tell the selector what became of the round, and of late replies; returns the round that is over."""
         current = self.current
@@ -279,8 +304,8 @@ class GridTraining:
         for reply in current.late:
             by_round.setdefault(reply.round, []).append(reply)
         for number, replies in by_round.items():
-            self.federation.arrived(self.late.chosen[number], replies, current.number - number, current.online)
+            self.federation.arrived(self.late_replies.chosen[number], replies, current.number - number, current.online)
         self.federation.settle(current.selection, current.reported, current.waited, current.online, metrics)
         self.current = None
-        self.late.forget({sent.round for sent in self.messenger.open.values() if sent.kind == "train"})
+        self.late_replies.forget({sent.round for sent in self.messenger.open.values() if sent.kind == "train"})
         return current

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
+from torch import Tensor
 
 from enlist.simulation.round.state import RunState
 from enlist.streams import Streams
 from enlist.training.flat import Vectors
 from enlist.training.local import Report
+from enlist.training.mixtures import Mixtures
 from enlist.training.shapley import shapley
-from enlist.training.workers import Trainer
+from enlist.training.workers import Trainer, one_thread
 
 TRIAL = -(1 << 62)
 """The version of a model that is only tried out."""
@@ -40,22 +42,43 @@ class Contributions:
         """Reports with what their updates are worth; those are (report, weight, update) each, and none is refused."""
         if not received:
             return []
-        updates = [update for _, _, update in received]
-        stacks = [torch.stack([getattr(update, part) for update in updates]) for part in ("parameters", "buffers")]
         weights = torch.tensor([weight for _, weight, _ in received], dtype=torch.float32)
+        updates = [update for _, _, update in received]
+        parameters = torch.stack([update.parameters for update in updates])
+        loss = self._fast(parameters) or self._any(parameters, updates)
 
         def worth(some: tuple[int, ...]) -> float:
-            model = self.state.server.model.clone()
-            if some and float(weights[list(some)].sum()) > 0:
-                share = weights[list(some)] / weights[list(some)].sum()
-                change, buffers = (share @ stack[list(some)] for stack in stacks)
-                model.parameters += change
-                if model.buffers.numel():
-                    model.buffers.copy_(buffers)
-            loss, _ = self.trainer.evaluate(self.state.models.put(TRIAL, model), "validation")
-            return -min(loss, WORST) if math.isfinite(loss) else -WORST
+            shares = torch.zeros(len(weights))
+            shares[list(some)] = weights[list(some)]
+            found = loss(shares / shares.sum() if float(shares.sum()) > 0 else torch.zeros(len(weights)))
+            return -min(found, WORST) if math.isfinite(found) else -WORST
 
-        values = shapley(len(received), worth, self.streams.generator("shapley", self.state.round))
+        with one_thread():  # so that the number of workers changes no bit
+            values = shapley(len(received), worth, self.streams.generator("shapley", self.state.round))
         return [
             report._replace(contribution=float(value)) for (report, _, _), value in zip(received, values, strict=True)
         ]
+
+    def _fast(self, parameters: Tensor) -> Callable[[Tensor], float] | None:
+        """The loss of a mixture of updates, if the model is a small dense one; else None."""
+        job, chain = self.trainer.job, self.trainer.chain
+        data = job.data["validation"]
+        if chain is None or not Mixtures.fits(chain, len(parameters), len(data)):
+            return None
+        with one_thread():
+            return Mixtures(chain, self.state.server.model.parameters, parameters, data, job.classes).loss
+
+    def _any(self, parameters: Tensor, updates: Sequence[Vectors]) -> Callable[[Tensor], float]:
+        """The loss of a mixture of updates, for any model."""
+        buffers = torch.stack([update.buffers for update in updates])
+
+        def loss(shares: Tensor) -> float:
+            model = self.state.server.model.clone()
+            some = shares.nonzero().flatten()
+            if len(some):
+                model.parameters += shares[some] @ parameters[some]
+                if model.buffers.numel():
+                    model.buffers.copy_(shares[some] @ buffers[some])
+            return self.trainer.evaluate(self.state.models.put(TRIAL, model), "validation")[0]
+
+        return loss

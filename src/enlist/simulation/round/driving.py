@@ -34,14 +34,14 @@ MEASURED = ("update_norm", "contribution")
 
 
 class TimedSelection(NamedTuple):
-    """Who was selected, how many clients the selector looked at before, and the seconds that it took to choose.
+    """Who was selected, how many candidates were measured before, and the seconds that it took to choose.
 
-    >>> TimedSelection(Selection(1, np.array([3, 8])), looked_at=0, seconds=0.01).looked_at
+    >>> TimedSelection(Selection(1, np.array([3, 8])), candidates=0, seconds=0.01).candidates
     0
     """
 
     selection: Selection
-    looked_at: int
+    candidates: int
     seconds: float
 
 
@@ -51,7 +51,7 @@ class Driver:
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8})) as simulation:
     ...     asked = simulation.driver.ask(np.arange(8) < 5, wanted=3, replies=3, losses=None)
-    >>> len(asked.selection), asked.looked_at
+    >>> len(asked.selection), asked.candidates
     (3, 0)
     """
 
@@ -69,7 +69,7 @@ class Driver:
                 self.books.give_up(number, client)
 
     def go_on(self) -> None:
-        """Go on with the selector of a checkpoint; the log ends where the checkpoint was made."""
+        """Continue with the selector of a checkpoint; the log ends where the checkpoint was made."""
         self.begin()
         if self.log is not None:
             cut(self.log, self.state.round, "step" if self.rounds.asynchronous else "tell")
@@ -111,14 +111,14 @@ class Driver:
         free = available & ~busy
         if not free.any():
             state.abandoned = True
-        looked_at, looking = 0, 0.0
+        candidates, measuring = 0, 0.0
 
         def measure(clients: IntArray) -> Feedback:
-            nonlocal looked_at, looking
+            nonlocal candidates, measuring
             assert losses is not None
             start = time.thread_time()
             told = self.clients.losses(np.array(losses(clients), dtype=float), clients, state.round)
-            looked_at, looking = len(clients), time.thread_time() - start
+            candidates, measuring = len(clients), time.thread_time() - start
             return Feedback(clients=clients, loss=told)
 
         forecast = self.clients.forecast(state.round, state.now, self._window())
@@ -135,7 +135,7 @@ class Driver:
             asynchronous=at_work is not None,
             context=self._context(),
         )
-        return TimedSelection(picked, looked_at, time.thread_time() - began - looking)
+        return TimedSelection(picked, candidates, time.thread_time() - began - measuring)
 
     def schedule(self, picked: Selection) -> Schedule:
         """What will become of clients that were just asked, and what their batteries have to give for it."""

@@ -41,7 +41,7 @@ class RoundRecord:
         aligned with `selection.clients`; empty if there was nothing to choose by, None if they are not kept.
     selecting : float
         Seconds of the processor that the selector took, to choose and to learn.
-    spent : Spent
+    spent : TimeSpent
         Where the seconds of the round went, by the wall clock.
 
     >>> from enlist.simulation import Config, Simulation

@@ -133,10 +133,10 @@ class ServerStep:
         Seconds that a client was given then.
     asked : list of Selection
         Selections that were made, in order.
-    ended : list of Ended
+    ended : list of EndedParticipation
         Participations that ended, in order.
-    looked_at : int
-        Clients that the selector looked at before it chose.
+    candidates : int
+        Clients that were measured before the selector chose.
     end : float
         When the server steps.
 
@@ -152,7 +152,7 @@ class ServerStep:
     deadline: float
     asked: list[Selection] = dataclasses.field(default_factory=list)
     ended: list[EndedParticipation] = dataclasses.field(default_factory=list)
-    looked_at: int = 0
+    candidates: int = 0
     choosing: float = 0.0
     end: float = math.nan
 
@@ -206,7 +206,7 @@ class ServerStep:
             "arrived": 0,
             "deadline": self.deadline,
             "train_loss": sum(report.num_examples * report.loss for report in good) / samples if samples else math.nan,
-            "bytes_down": model_bytes * (sum(map(len, self.asked)) + self.looked_at),
+            "bytes_down": model_bytes * (sum(map(len, self.asked)) + self.candidates),
             "bytes_up": model_bytes * (replies + refused),
             **measured,
         }

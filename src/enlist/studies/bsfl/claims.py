@@ -119,7 +119,13 @@ def growing(world: str, curve: str, within: bool = True) -> Parts:
 
 def bounded(world: str, curve: str) -> Parts:
     """BSFL's regret lies below Theorem 1's bound, iid and not."""
-    return Parts({scenario: Bounded(regret(world, scenario, "bsfl"), curve) for scenario in BOTH})
+    idle = {IID: "random", NON_IID: "size-proportional"}
+    return Parts(
+        {
+            scenario: Bounded(regret(world, scenario, "bsfl"), [regret(world, scenario, idle[scenario])], curve)
+            for scenario in BOTH
+        }
+    )
 
 
 def linear(world: str, said: str = "") -> dict[str, ClaimRule]:

@@ -313,7 +313,7 @@ def peak_memory(action: Callable[[], object], times: int = 3) -> float:
             action()
             peaks.append(1024.0 * max(_resident("VmHWM") - before, 1))
         except (OSError, AttributeError):
-            from enlist.simulation.profile import PeakMemory
+            from enlist.training.peak_memory import PeakMemory
 
             with PeakMemory() as counted:
                 action()

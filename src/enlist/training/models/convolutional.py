@@ -102,7 +102,7 @@ class CNNDropout(ModelOptions):
     @classmethod
     def _shares(cls, dropout: tuple[float, float]) -> tuple[float, float]:
         if any(not 0 <= share < 1 for share in dropout):
-            raise ValueError(f"{list(dropout)} are no shares; both must be at least 0 and below 1.")
+            raise ValueError(f"{list(dropout)} are not valid shares; both must be at least 0 and below 1.")
         return dropout
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:

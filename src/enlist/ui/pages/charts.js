@@ -125,6 +125,7 @@ class Chart {
 
   say(text) {
     this.caption.hidden = true;
+    this.node.classList.add('said');
     this.plot.replaceChildren(el('span', {class: 'quiet'}, text));
   }
 

@@ -136,8 +136,7 @@ export function runs(main) {
     if (holder && place) body.querySelector(`tr[data-id="${CSS.escape(holder)}"] [data-place="${place}"]`)?.focus();
     const more = last.found > last.shown ? ` The first ${last.shown} of them are shown.` : '';
     said.textContent = `${last.found} of ${last.total} found.${more}${last.cut ? ' There are more folders than can be shown.' : ''}`;
-    counts.replaceChildren(...last.known.states.filter(name => last.states[name]).map(name =>
-      el('div', {}, el('dt', {}, chip(name)), el('dd', {}, String(last.states[name])))));
+    count_states();
     for (const id of chosen) if (!last.rows.some(row => row.id === id) && !last.total) chosen.delete(id);
     const ids = [...chosen];
     compare.textContent = ids.length ? `Compare ${ids.length} chosen` : 'Choose runs to compare';
@@ -146,6 +145,17 @@ export function runs(main) {
     compare.setAttribute('aria-disabled', String(!ids.length));
     clear.hidden = !ids.length;
     document.title = last.states.running ? `${last.states.running} running · Enlist` : 'Enlist';
+  }
+
+  // How many are in each state; one click shows these alone, another one all again.
+  function count_states() {
+    const held = counts.contains(document.activeElement) ? document.activeElement.dataset.state : null;
+    counts.replaceChildren(...last.known.states.filter(name => last.states[name]).map(name =>
+      el('button', {type: 'button', 'data-state': name, 'aria-pressed': String(state.value === name), onclick: () => {
+        state.value = state.value === name ? '' : name;
+        changed();
+      }}, chip(name), ' ', el('b', {}, String(last.states[name])))));
+    if (held) counts.querySelector(`[data-state=${held}]`)?.focus();
   }
 
   function sorted(name) {
@@ -181,14 +191,16 @@ export function runs(main) {
         el('span', {class: 'kind'}, row.kind)),
       el('td', {'data-title': 'state', title: row.why || null}, chip(row.state),
         row.why && row.state !== 'finished' ? el('span', {class: 'why'}, row.why) : null),
-      el('td', {'data-title': 'progress'}, bar(row.state === 'finished' ? 1 : row.progress),
-        el('span', {class: 'small'}, work ? `${work}${left}` : '')),
-      el('td', {'data-title': 'method'}, row.method ? dot(row) : null, row.method || inside),
+      el('td', {'data-title': 'progress'}, row.state === 'finished' ? null : bar(row.progress),
+        work ? el('span', {class: row.state === 'finished' ? 'quiet' : 'small'}, `${work}${left}`) : null),
+      el('td', {'data-title': row.method ? 'method' : 'holds'}, row.method ? dot(row) : null, row.method || inside),
       el('td', {'data-title': 'data'}, row.data),
       el('td', {'data-title': 'seed', class: 'number'}, row.seed ?? ''),
-      el('td', {'data-title': row.measure ?? 'accuracy', class: 'number'},
-        ...(row.last === undefined || row.last === null ? [] : [spark(row), ' ', whole(score(row.last, row.measure))])),
-      el('td', {'data-title': 'time to target', class: 'number'}, row.time_to ? whole(duration(row.time_to)) : ''),
+      el('td', {'data-title': measured(row), class: 'number'},
+        ...(row.last === undefined || row.last === null ? [] : [
+          row.measure === 'accuracy' ? null : el('span', {class: 'kind'}, `${measured(row)} `),
+          spark(row), ' ', el('span', {class: 'value'}, whole(score(row.last, row.measure)))])),
+      el('td', {'data-title': 'to target', class: 'number'}, row.time_to ? whole(duration(row.time_to)) : ''),
       el('td', {'data-title': 'written', class: 'number'}, row.since ? ago(row.since) : ''));
   }
 
@@ -200,6 +212,10 @@ export function runs(main) {
 // A number is not parted from its unit.
 function whole(text) {
   return text.replaceAll(' ', '\u00a0');
+}
+
+function measured(row) {
+  return row.measure === 'auc' ? 'AUC' : row.measure ?? 'accuracy';
 }
 
 function count(number, name) {

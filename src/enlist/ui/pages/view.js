@@ -4,14 +4,19 @@ import {ago, ask, bar, chip, el, link, local, roughly} from './dom.js';
 import {chart} from './charts.js';
 import {follow} from './live.js';
 
+const UNITS = /\b(min|s|h|d|x|[kMG]B)\b/g;
+const VERDICTS = {reproduced: 'finished', partly: 'stalled', 'not reproduced': 'failed'};
+const MOST_LINKS = 10, WIDE = 11;
+
 export function view(main, path) {
   const title = el('h1', {}, 'Loading …'), state = el('div', {class: 'state', 'aria-live': 'polite'});
   const lead = el('p', {class: 'lead'}), figures = el('dl', {class: 'figures'});
   const links = el('div', {class: 'tools'}), form = el('div', {}), parts = el('div', {id: 'parts'});
+  const contents = el('nav', {class: 'contents', 'aria-label': 'Parts of this page'});
   const shown = new Map();
   let asked = null, before = {};
 
-  main.replaceChildren(title, state, lead, links, form, figures, parts);
+  main.replaceChildren(title, state, lead, figures, el('div', {class: 'bar'}, links, form), contents, parts);
 
   const rest = () => `${path}${location.search}`;
 
@@ -33,7 +38,9 @@ export function view(main, path) {
     changed('links', [content.links, content.kind], () => links.replaceChildren(...further(content)));
     changed('form', content.data, () => ask_form(content));
     changed('figures', content.figures, () => figures.replaceChildren(...content.figures.map(figure)));
+    const first = !shown.size;
     arrange(content);
+    if (first) reveal();
   }
 
   function changed(name, value, make) {
@@ -55,7 +62,7 @@ export function view(main, path) {
   }
 
   function further(content) {
-    const made = ['run', 'federation', 'compare', 'personal', 'ladder'].includes(content.kind)
+    const made = ['run', 'federation', 'compare', 'personal', 'ladder'].includes(content.kind) && content.state.state !== 'damaged'
       ? [el('a', {class: 'button', href: `/report/${rest()}`, download: ''}, 'Make a report')] : [];
     return [...made, ...content.links.map(each => link(each.text, each.to, {class: 'button'}))];
   }
@@ -150,6 +157,22 @@ export function view(main, path) {
   }
 
   addEventListener('popstate', () => { asked = null; refresh(); });
+  addEventListener('hashchange', reveal);
+
+  // The part that an address names behind its #; a folded one is opened.
+  function reveal() {
+    const node = [...parts.children].find(each => each.id && `#${each.id}` === location.hash);
+    if (!node) return;
+    if (node.tagName === 'DETAILS') node.open = true;
+    node.scrollIntoView();
+  }
+
+  function listed(all) {
+    const some = all.length > MOST_LINKS ? all.filter(part => !part.folded) : all;
+    const places = some.map(part => [parts.children[all.indexOf(part)].id, part.heading]);
+    changed('contents', places, () => contents.replaceChildren(...(some.length < 3 ? []
+      : places.map(([id, heading]) => el('a', {href: `#${id}`}, heading)))));
+  }
 
   function arrange(content) {
     const names = new Set();
@@ -167,6 +190,12 @@ export function view(main, path) {
       for (const one of each.charts.values()) one.close();
       shown.delete(key);
     }
+    content.parts.forEach((part, place) => { // a heading changes with every round, so it is no name
+      const name = part.csv || part.charts[0] || part.heading.toLowerCase().replace(/[^a-z0-9]+/g, '-');
+      const again = content.parts.findIndex(each => each.csv === part.csv) < place && part.csv;
+      parts.children[place].id = again ? `${name}-${place}` : name;
+    });
+    listed(content.parts);
   }
 
   function section(part) {
@@ -209,14 +238,23 @@ export function view(main, path) {
 
   function tabled(part) {
     const {columns, rows, total} = part.table;
-    const numeric = columns.map((_, place) => place > 0 && rows.length > 0 && rows.every(row => /^[-–≥≤<+]?[\s]*[\d.,–]*( ?[%sx]|$)/.test(words(row[place])) && words(row[place]).length < 16));
+    const numeric = columns.map((_, place) => place > 0 && rows.length > 0 && rows.every(row => number_like(words(row[place]))));
     const head = columns.map((name, place) => el('th', {scope: 'col', class: numeric[place] ? 'number' : null}, words(name)));
     const lines = rows.map(row => el('tr', {}, ...row.map((value, place) => el(place ? 'td' : 'th',
       {scope: place ? null : 'row', class: numeric[place] ? 'number' : words(value).length > 40 ? 'long' : null, 'data-title': words(columns[place])},
-      typeof value === 'object' && value !== null ? link(value.text, value.to) : words(value)))));
+      typeof value === 'object' && value !== null ? link(value.text, value.to) : words(columns[place]) === 'verdict' ? verdict(words(value)) : words(value)))));
     return el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': part.heading},
-      el('table', {}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...lines)),
+      el('table', {class: columns.length > WIDE ? 'wide' : null}, el('thead', {}, el('tr', {}, ...head)), el('tbody', {}, ...lines)),
       total > rows.length ? el('p', {class: 'note'}, `${rows.length} of ${total} rows; the CSV has all.`) : null);
+  }
+
+  // Numbers with their units, intervals and bounds stand at the right.
+  function number_like(text) {
+    return text.length < 32 && /\d|^–?$/.test(text) && !/\p{L}/u.test(text.replace(UNITS, ''));
+  }
+
+  function verdict(text) {
+    return el('span', {class: `chip ${Object.hasOwn(VERDICTS, text) ? VERDICTS[text] : ''}`}, text);
   }
 
   function words(value) {

@@ -10,6 +10,7 @@ import numpy as np
 
 from enlist._internal.text import printable
 from enlist.errors import EnlistError, InputError
+from enlist.report.charts import looks
 from enlist.report.reasons import MOST_TERMS, term_chart
 from enlist.report.rounds import history_chart, history_rows
 from enlist.runs.printing import duration, percent
@@ -23,12 +24,13 @@ from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, addres
 from enlist.ui.views.run import number_cell, state_of
 
 SHOWN = 40
-"""Requests that are listed, the latest first."""
+"""Requests to a client that are listed, the latest first."""
 LIMIT = (
     "A run keeps the terms of those who were chosen, and how many were available, but neither who these were nor the "
     "scores of those who were passed over. What is said here follows from that."
 )
 """What is not known of a client that was not chosen."""
+TITLES = {"latency": "latency (s)", "num_examples": "samples"}
 FACTS = {
     "num_examples": "samples",
     "compute_ms": "compute time per sample (ms)",
@@ -64,7 +66,9 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
     if len(mine):
         charts["history"] = lambda: history_chart(history_rows(run, row), f"Requests to client {number}")
     if terms_of(run, row):
-        charts["terms"] = lambda: term_chart(_term_rows(run, row), f"Terms by which client {number} was chosen")
+        charts["terms"] = lambda: term_chart(
+            _term_rows(run, row), f"Terms by which client {number} was chosen", looks([run.selector])[0].colour
+        )
     known = run.rounds["round"]
     span = [int(known[0]), int(known[-1])] if len(known) else []
     return View(
@@ -118,7 +122,7 @@ def _term_rows(run: RunTables, row: int) -> list[dict[str, Any]]:
 
 def _lead(run: RunTables, row: int) -> str:
     count, rounds = int(times_selected(run)[row]), len(run.rounds["round"])
-    return f"Asked in {count:,} of {rounds:,} rounds."
+    return f"Selected in {count:,} of {rounds:,} rounds."
 
 
 def _figures(run: RunTables, row: int) -> list[dict[str, Any]]:
@@ -163,7 +167,7 @@ def _history(item: Item, run: RunTables, row: int, charts: list[str]) -> Part:
     ]
     reason = told.get("reason")
     worded = reason is not None and reason.dtype.kind == "U" and bool(len(mine)) and (reason[mine] != "").any()
-    rows: list[list[Cell]] = [["round", "outcome", *(name.replace("_", " ") for name in names)]]
+    rows: list[list[Cell]] = [["round", "outcome", *(TITLES.get(name, name.replace("_", " ")) for name in names)]]
     rows[0] += ["reason"] if worded else []
     number = int(run.clients["client"][row])
     for place in mine[:SHOWN].tolist():

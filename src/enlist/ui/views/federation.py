@@ -183,7 +183,9 @@ def _events(item: Item, run: RunTables, now: FederationState) -> Part:
         date = now.at(seconds) if isinstance(seconds, float) else None
         when = f"{date:%Y-%m-%d %H:%M} UTC" if date else f"after {duration(seconds)}"
         rows.append([when, f"{event['round']:.0f}", str(event["kind"]), str(event["name"]), str(event["text"])])
-    note = f"The last {SHOWN_EVENTS} of {len(told):,}." if len(told) > SHOWN_EVENTS else ""
+    note = "What a node does again and again is listed once; the figures above count every time."
+    if len(told) > SHOWN_EVENTS:
+        note = f"The last {SHOWN_EVENTS} of {len(told):,}. {note}"
     return Part("Events", [], rows, "events", note=note)
 
 

@@ -138,4 +138,4 @@ def _rungs(rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, 
         states = [summary.status.state for summary, _ in runs.get(rung.id, ())]
         done, going = states.count("finished"), states.count("running")
         rows.append([link(rung.name, address_of(rung)), str(done), str(going), str(len(states) - done - going)])
-    return Part("Rungs", table=rows if len(rows) > 1 else ())
+    return Part("Rungs", table=rows if len(rows) > 1 else (), name="progress of rungs")

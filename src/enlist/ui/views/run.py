@@ -10,6 +10,7 @@ import numpy as np
 
 from enlist.errors import EnlistError
 from enlist.report import sentences
+from enlist.report.charts import looks
 from enlist.report.devices import (
     availability_chart,
     availability_rows,
@@ -36,7 +37,7 @@ from enlist.report.training import curve_chart, curve_rows
 from enlist.runs.clients import by_client
 from enlist.runs.comparing import comparison_rows, configured_target
 from enlist.runs.groups import leaves
-from enlist.runs.printing import UNKNOWN, duration, level, percent, score, written
+from enlist.runs.printing import UNKNOWN, duration, level, percent, plural, score, written
 from enlist.runs.scores import measure, run_scores
 from enlist.runs.tables import RunTables
 from enlist.runs.why import why
@@ -107,9 +108,8 @@ def state_of(now: Status) -> dict[str, Any]:
 
 
 def _lead(summary: RunSummary, run: RunTables) -> str:
-    data = f" on {summary.data}" if summary.data else ""
-    clients = f"{run.count:,} clients" if run.count else "no clients yet"
-    return f"{run.selector}, seed {run.seed}{data}, {clients}."
+    clients = plural(run.count, "client") if run.count else "no clients yet"
+    return f"{summary.data}, {clients}." if summary.data else f"{clients}."
 
 
 def run_figures(summary: RunSummary, run: RunTables) -> list[dict[str, Any]]:
@@ -156,10 +156,12 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
     def terms(name: str) -> Chart:
         def made() -> Any:
             rows = term_rows([run for run in runs if run.selector == name])
-            return term_chart(rows, f"Terms of {name}") if rows else None
+            look = dict(zip(names, looks(list(names)), strict=True))[name]
+            return term_chart(rows, f"Terms of {name}", look.colour) if rows else None
 
         return made
 
+    names = dict.fromkeys(run.selector for run in runs)
     charts: dict[str, Chart] = {
         f"{by}-{along}": curve(by, along) for by in ("accuracy", "loss") for along in ("time", "rounds")
     }
@@ -170,8 +172,8 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
         "outcomes": lambda: outcome_chart(outcome_rows(runs), "Outcomes of selected clients"),
         "availability": lambda: availability_chart(availability_rows(runs), "Who was there", clock),
     }
-    names = dict.fromkeys(run.selector for run in runs if run.reasons)
-    charts |= {f"terms-{place}": terms(name) for place, name in enumerate(list(names)[:6], 1)}
+    told = dict.fromkeys(run.selector for run in runs if run.reasons)
+    charts |= {f"terms-{place}": terms(name) for place, name in enumerate(list(told)[:6], 1)}
     if len(runs) == 1:
         charts |= {
             "durations": lambda: ending_chart(ending_rows(first), "How long rounds took, and what ended them"),
@@ -231,7 +233,7 @@ def rounds_part(item: Item, run: RunTables) -> Part:
         limits = [duration(limit) if math.isfinite(limit) else "none"] if limited else []
         rows.append([here, duration(ends[place]["duration"]), *limits, ends[place]["ended"], *counts, value])
     told = [sum(row["ended"] == name for row in ends) for name in ENDINGS]
-    by_what = "; ".join(f"{name}: {count:,}" for name, count in zip(ENDINGS, told, strict=True) if count)
+    by_what = ", ".join(f"{name} ({count:,})" for name, count in zip(ENDINGS, told, strict=True) if count)
     text = f"What ended rounds: {by_what}." if ends else ""
     return Part("Rounds", [text], rows, "rounds", ["durations", "round-outcomes"])
 

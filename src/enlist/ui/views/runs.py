@@ -62,7 +62,10 @@ def overview(catalogue: Catalogue, asked: Question) -> dict[str, Any]:
     """
     rows = all_rows(catalogue, asked.group)
     kept = [row for row in rows if _fits(row, asked)]
-    kept.sort(key=lambda row: _rank(row, asked), reverse=asked.down)
+    if asked.sort != "name":
+        kept.sort(key=lambda row: _rank(row, asked), reverse=asked.down)
+    elif asked.down:
+        kept = _backwards(kept)
     if asked.group:
         kept.sort(key=lambda row: _order(row["group"]))
     return {
@@ -190,13 +193,22 @@ def _fits(row: Mapping[str, Any], asked: Question) -> bool:
 
 def _rank(row: Mapping[str, Any], asked: Question) -> tuple[int, Any]:
     """What is not known comes last, whichever way the rest goes."""
-    if asked.sort == "name":
-        return 0, 0  # as they were found: natural order
     value = row.get(asked.sort)
     if asked.sort == "state":
         value = STATES.index(row["state"])
     unknown = value is None or value == ""
     return int(unknown != asked.down), (0 if unknown else value)
+
+
+def _backwards(rows: Sequence[Row]) -> list[Row]:
+    """The last name first, and what belongs to a row still below it."""
+    place = {row["id"]: number for number, row in enumerate(rows)}
+    parent = {row["id"]: row["parent"] for row in rows}
+
+    def path(id: str) -> list[int]:
+        return [*(path(parent[id]) if parent[id] in place else ()), -place[id]]
+
+    return sorted(rows, key=lambda row: path(row["id"]))
 
 
 def _order(text: str) -> tuple[int, float, str]:

@@ -34,7 +34,7 @@ def study_view(item: Item, now: GroupStatus | None = None) -> View:
     (done, failed), planned = experiments(item.folder), planned_experiments(facts)
     figures = [figure("scale", scale)] if scale else []
     figures += [figure("experiments kept", f"{done:,}")] if done or not text else []
-    figures += [figure("planned", f"{planned:,}")] if planned else []
+    figures += [figure("experiments" if text else "planned", f"{planned:,}")] if planned else []
     figures += [figure("failed", f"{failed:,}", "failed")] if failed else []
     figures += [figure("took", duration(float(facts["wall_seconds"])))] if _is_number(facts.get("wall_seconds")) else []
     tables = _tables(item.folder)
@@ -96,7 +96,7 @@ def _verdict(folder: Path) -> str:
 
 def _lead(text: str) -> str:
     lines = [line for line in text.splitlines()[1:] if line.strip()]
-    return lines[0] if lines and not lines[0].startswith(("#", "|")) else ""
+    return lines[0].lstrip("> ") if lines and not lines[0].startswith(("#", "|")) else ""
 
 
 def _parts(item: Item, text: str) -> list[Part]:
@@ -209,5 +209,5 @@ def picture(item: Item, name: str, kind: str = "png") -> bytes:
     path = item.folder / "figures" / f"{name}.{kind}"
     found = files.read(path) if path.stat().st_size <= LARGEST else b""
     if not found.startswith(PNG if kind == "png" else b"<svg"):
-        raise NotFoundError(f"{item.id} has a figure of that name, but it is no {kind.upper()}.")
+        raise NotFoundError(f"{item.id} has a figure of that name, but not as {kind.upper()}.")
     return found

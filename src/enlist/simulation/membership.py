@@ -1,0 +1,45 @@
+"""Clients that join or leave in mid-run: the section `membership` of a configuration."""
+
+from __future__ import annotations
+
+import pydantic
+
+from enlist._internal.options import Options
+
+
+class Joining(Options):
+    """Clients that come later: the last ones of the population.
+
+    >>> Joining(round=5, clients=2).clients
+    2
+    """
+
+    round: int = pydantic.Field(..., ge=2, description="The round from which on they are there.")
+    clients: int = pydantic.Field(..., ge=1, description="How many.")
+
+
+class Leaving(Options):
+    """Clients that go for good.
+
+    >>> Leaving(round=9, clients=(3,)).round
+    9
+    """
+
+    round: int = pydantic.Field(..., ge=2, description="The round from which on they are gone.")
+    clients: tuple[int, ...] = pydantic.Field(..., min_length=1, description="Their positions.")
+
+
+class Membership(Options):
+    """Who comes and goes.
+
+    >>> Membership(joins=[Joining(round=5, clients=2)]).joining
+    2
+    """
+
+    joins: tuple[Joining, ...] = pydantic.Field((), description="Clients that join in mid-run.")
+    leaves: tuple[Leaving, ...] = pydantic.Field((), description="Clients that leave in mid-run.")
+
+    @property
+    def joining(self) -> int:
+        """How many join in all."""
+        return sum(join.clients for join in self.joins)
