@@ -79,6 +79,9 @@ def test_numbers_of_the_readme_are_those_of_the_pages_that_measure_them() -> Non
     kills = re.findall(r"^\| kill of .* \| (\d+) \| (\d+) \|", page("reliability.md"), flags=re.M)
     assert f"{sum(int(count) for count, _ in kills)} kills" in text
     assert {wrong for _, wrong in kills} == {"0"}
+    buffered = re.search(r"^tempo \(buffered\) .*? s {2,}(\S+ \[[^\]]+\])", page("simulation.md"), flags=re.M)
+    assert buffered is not None
+    assert f"`tempo` is {buffered[1]} times as fast as random selection in synchronous rounds" in text
 
 
 def test_the_page_of_selectors_lists_every_selector() -> None:

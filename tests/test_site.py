@@ -5,6 +5,7 @@ from __future__ import annotations
 import doctest
 import re
 import shlex
+import sys
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -134,6 +135,10 @@ def test_code_of_the_first_pages_runs(page: str, tmp_path: Path, monkeypatch: py
     namespace: dict[str, Any] = {"__name__": "__main__"}
     codes = re.findall(r"```python\n(.*?)```", text, flags=re.S)
     assert codes or page == "first-comparison"
+    if page == "first-selector":
+        (tmp_path / "mine.py").write_text(codes[0], encoding="utf-8")
+        monkeypatch.syspath_prepend(str(tmp_path))
+        monkeypatch.delitem(sys.modules, "mine", raising=False)
     for code in codes:
         exec(code.replace("seeds=5", "seeds=2").replace('"rounds": 30', '"rounds": 2'), namespace)
     if page == "first-selector":

@@ -97,7 +97,7 @@ def test_running_stopped_killed_finished(tmp_path: Path) -> None:
     lines = (folder / "starts.csv").read_text().splitlines(keepends=True)
     (folder / "starts.csv").write_text("".join(lines[:-1]))  # as if there had been no time to write that
     assert state(read_run(folder)).status == "killed"
-    assert "It is not running: it ended without a word after round 2." in report(folder)[1]
+    assert "It is not running: it ended unexpectedly after round 2." in report(folder)[1]
 
     for rounds in (4, 6):
         later = FakeGrid(NODES, behaving(train))
@@ -109,11 +109,11 @@ def test_running_stopped_killed_finished(tmp_path: Path) -> None:
     ]  # fmt: skip
     terminal, page = report(folder)
     told = (
-        "It is finished, after 6 rounds. It began on 2023-11-14 22:13 UTC, and its last round ended on 2023-11-15 22:1"
+        "It is finished after 6 rounds. It began on 2023-11-14 22:13 UTC, and its last round ended on 2023-11-15 22:1"
     )
     assert told in page
     assert "It was continued 2 times after a stop." in page
-    assert "It is finished, after 6 rounds." in " ".join(terminal.split())
+    assert "It is finished after 6 rounds." in " ".join(terminal.split())
 
 
 def test_events_are_listed_with_names_and_dates(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_the_shadow_says_whose_accuracy_it_is(tmp_path: Path) -> None:
     federation(tmp_path / "run", shadow=True)
     terminal, page = report(tmp_path / "run")
     for text in (" ".join(terminal.split()), page):
-        assert "random only watched (shadow mode): Flower's sampling chose the clients, and the accuracy" in text
+        assert "random only watched (shadow mode): Flower's sampling selected the clients, so accuracy" in text
         assert "Flower's sampling, random watching" in text
     federation(tmp_path / "run", 9)
     partly = shadow(read_run(tmp_path / "run"))
@@ -201,7 +201,7 @@ def test_two_federations_are_told_apart(tmp_path: Path) -> None:
     ]
     assert order == sorted(order)
     assert "Flower's sampling, random watching" in page
-    assert "watched: It is finished, after 6 rounds." in " ".join(done.output.split())
+    assert "watched: It is finished after 6 rounds." in " ".join(done.output.split())
     for text in (done.output.replace(str(tmp_path), ""), page):
-        assert "target that nobody set" not in text
+        assert "If no target was set" not in text
         assert "counts as reached" not in text

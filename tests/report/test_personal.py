@@ -52,7 +52,7 @@ def test_the_verdict_says_what_the_numbers_say():
 
 def test_a_difference_that_is_none_is_called_none():
     some = runs()
-    assert "not to be told from local only" in verdict(
+    assert "not distinguishable from local only" in verdict(
         [ending(run, run.result["local"]["test"] + 0.01 * (-1) ** run.seed) for run in some]
     )
     worse = [ending(run, 0.3) for run in some]

@@ -296,7 +296,7 @@ def test_a_run_that_stops_early_says_so(tmp_path: Path) -> None:
     )
     assert done.exit_code == 0, done.output
     said = " ".join(done.output.split())
-    assert "stopped early: 2 evaluations in a row no better than before; the best was in round" in said
+    assert "stopped early: 2 evaluations in a row without improvement; the best was in round" in said
     assert json.loads((tmp_path / "run" / "result.json").read_text())["rounds"] == 3
 
 

@@ -110,7 +110,7 @@ def test_a_recorded_deployment_is_shown(browser, tmp_path, width, dark):
     assert (figures["rounds finished"], figures["nodes online"]) == ("5", "3")
     assert [int(row[0]) for row in rounds[1:]] == run.rounds["round"].astype(int).tolist()[::-1]
     assert sum(int(row[nodes[0].index("completed")]) for row in nodes[1:]) == run.rounds["completed"].sum()
-    assert "It is finished, after 5 rounds." in text
+    assert "It is finished after 5 rounds." in text
     assert "cannot be drawn" not in text
     assert lost == 0
     assert "Client 0 (2) was chosen" in why["parts"][0]["text"][1]

@@ -194,7 +194,7 @@ def publish(folder: Path, title: str, parts: Sequence[tuple[Tournament, Results]
             )
         sections.append(Section(describe(settings), table=table(settings, results, regret), charts=charts, note=NOTE))
     lead = (
-        "Selectors without training: every one of them meets the same worlds and the same luck. Regret is what a "
+        "Selectors without training: all of them meet the same worlds and the same random events. Regret is what a "
         f"policy loses in each round against {BEST[regret]}."
     )
     return write_page(folder / "report.html", title, lead, sections)

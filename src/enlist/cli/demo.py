@@ -37,8 +37,9 @@ def demo(
     rounds, data = config.rounds, config.data
     again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
     lead = (
-        f"{data.clients} phones hold handwritten digits: some many, some few. They differ two hundredfold in speed and "
-        f"come and go with the day. {rounds.k} are asked in each of {rounds.rounds} rounds. Whom would you ask?"
+        f"{data.clients} phones hold handwritten digits, some of them many, others few. Their speeds differ two "
+        f"hundredfold, and they come and go with the day. Each of {rounds.rounds} rounds takes {rounds.k} of them. "
+        "Which ones?"
     )
     ended = with_view(console, comparison, folder, jobs, again, lead=lead)
     finish(console, comparison, ended, folder, None, "Who takes part in the next round?")

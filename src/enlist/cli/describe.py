@@ -44,8 +44,8 @@ MOMENTS = 97
 DAY = 86_400.0
 TENTHS = "tenths of all targets, the lowest first"
 MEANING = (
-    "Entropy of a client's labels is 0 if it holds one class only and 1 if it holds all alike. The distance to the "
-    "whole is the share of its samples that it would have to swap to look like all clients together."
+    "Entropy of a client's labels is 0 if it holds one class only and 1 if it holds equal shares of all. The distance "
+    "to the whole is the share of its samples that it would have to exchange to have the labels of all clients."
 )
 
 

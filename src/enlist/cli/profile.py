@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 RULE = (
     "The choice: time per sample, memory of a step and lack of accuracy are each brought to [0, 1] over the batch "
     "sizes, 0 for the best of them and 1 for the worst; the score is their weighted mean (--weights, here {weights}), "
-    "and the batch size with the least score is taken, of equal ones the smallest."
+    "and the batch size with the lowest score wins, and of equal ones the smallest."
 )
 MACHINE = (
     "Wall-clock times, measured on this machine ({machine}); they differ elsewhere. Every client trained alone. Its "
@@ -76,7 +76,7 @@ def profile(
         parts = scores(result.rows, result.weights)
         title = f"{settings.model.name} on {settings.data.dataset.name}, {whom(result)}, {_times(result.rounds)}"
         show_table(console, table(result, parts), title, LEGEND, ("latency", "ms / mini-batch", "memory"))
-        console.print(f"[bold]batch size {result.best}[/] is the choice: it has the least score.")
+        console.print(f"[bold]batch size {result.best}[/] is the choice: it has the lowest score.")
         rule = f"{RULE.format(weights=weights)} Times were measured on this machine, memory was counted."
         console.print(rule, style="dim", markup=False, highlight=False)
         say_where(console, publish(folder, settings, result, parts, title))
@@ -151,7 +151,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
         save(chart, folder / "charts" / name, (".png", ".svg"))
     first = Section(
         "Choice",
-        f"Batch size {result.best} has the least score.",
+        f"Batch size {result.best} has the lowest score.",
         table(result, parts),
         [drawn["score"]],
         f"± is {SPREAD}. {RULE.format(weights=','.join(f'{weight:g}' for weight in result.weights))} {LATENCY}",
@@ -190,7 +190,7 @@ def whom(result: Profile) -> str:
     trained = len(result.clients)
     if trained == result.population:
         return f"{trained} client{'s' * (trained > 1)}"
-    return f"{trained} of {result.population:,} clients, drawn by lot"
+    return f"{trained} of {result.population:,} clients, drawn at random"
 
 
 def _times(rounds: int) -> str:

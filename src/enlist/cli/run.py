@@ -144,11 +144,11 @@ def run(
         times = plural(settings.evaluation.patience or 0, "evaluation")
         say(
             console,
-            f"stopped early: {times} in a row no better than before; the best was in round {result['best_round']}",
+            f"stopped early: {times} in a row without improvement; the best was in round {result['best_round']}",
         )
     if result["status"] == "abandoned":
         console.print(
-            "nobody could be asked for 30 virtual days; the run ends here. See [availability] and deadlines.",
+            "no client was available for 30 virtual days; the run ends here. See [availability] and deadlines.",
             markup=False,
         )
     if result["status"] != "stopped":

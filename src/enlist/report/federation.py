@@ -84,14 +84,14 @@ def standing(run: RunTables, now: FederationState) -> str:
 
     >>> from enlist.runs.example import example_run
     >>> standing(example_run(), FederationState("killed"))
-    'It is not running: it ended without a word after round 8.'
+    'It is not running: it ended unexpectedly after round 8.'
     """
     number = int(run.rounds["round"][-1])
     words = {
-        "finished": f"It is finished, after {plural(number, 'round')}.",
-        "running": f"It is running; round {number} is the last that is finished.",
+        "finished": f"It is finished after {plural(number, 'round')}.",
+        "running": f"It is running; round {number} is the last finished one.",
         "stopped": f"It is not running: it was stopped after round {number} ({printable(now.why)}).",
-        "killed": f"It is not running: it ended without a word after round {number}.",
+        "killed": f"It is not running: it ended unexpectedly after round {number}.",
     }
     parts = [words[now.status]]
     if now.began is not None:
@@ -114,12 +114,12 @@ def shadow(run: RunTables) -> str:
         return ""
     if watched == len(run.rounds["round"]):
         return (
-            f"{run.selector} only watched (shadow mode): {FLOWER} chose the clients, and the accuracy, the times and "
-            "the outcomes are its."
+            f"{run.selector} only watched (shadow mode): {FLOWER} selected the clients, so accuracy, times and "
+            "outcomes are not due to the selector."
         )
     return (
-        f"In {plural(watched, 'round')} of {len(run.rounds['round'])} {run.selector} only watched (shadow mode): what "
-        f"was reached in them is due to {FLOWER}."
+        f"In {plural(watched, 'round')} of {len(run.rounds['round'])} {run.selector} only watched (shadow mode); "
+        f"their results are due to {FLOWER}."
     )
 
 

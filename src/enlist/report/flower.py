@@ -140,6 +140,6 @@ def shadow_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
                 rows, "Who is selected, and who would be"
             )
         text = shadow_sentence(table, run.selector, float(np.nanmean(run.rounds["available"])))
-        note = "The selector was told what came of Flower's choices, and recorded what it would have chosen itself."
+        note = "The selector was told the outcomes of Flower's selections, and recorded its own choices."
         found.append((Section(f"{run.selector} in the shadow", text, charts=list(charts.values()), note=note), charts))
     return found

@@ -75,7 +75,7 @@ def _results(groups: Sequence[Group], rows: Sequence[Row], window: int) -> Secti
     notes = [
         sentences.unfinished([run for group in groups for run in group.runs]),
         f"{'; '.join(names)}." if names else "",
-        "A target that nobody set is what the baseline has at least reached in the end with the same values."
+        "If no target was set, it is what the baseline reached at least in the end with the same values."
         if several
         else "",
         f"A target counts as reached when {reached}, without interpolation." if targets else "",

@@ -205,12 +205,12 @@ def _against(gain: Summary, reference: str, metric: str) -> str:
         return f"{size} better than {reference}, {span}"
     if gain.high < 0:
         return f"{size} worse than {reference}, {span}"
-    return f"not to be told from {reference} by these seeds, {_signed(gain.mean, metric)}, {span}"
+    return f"not distinguishable from {reference} with these seeds, {_signed(gain.mean, metric)}, {span}"
 
 
 def _overview(targets: Mapping[str, Sequence[PersonalTables]]) -> Section:
     table = personal_table([run for own in targets.values() for run in own])
-    text = "Each worker in turn was the target. What was learned for whom:"
+    text = "Each worker was the target in turn. What was learned for each:"
     return Section("All targets", text, table, note=_note(next(iter(targets.values()))))
 
 
@@ -299,11 +299,12 @@ def _partners(runs: Sequence[PersonalTables]) -> tuple[Section, Charts]:
         "journey": journey_chart(rows, "Scores by the combination kept", up, colours, possible(runs)),
         "partners": partner_chart(runs, "Partners, early and late"),
     }
-    text = "In a round in which all combinations are tried, the one kept is the one whose model goes on."
+    text = "In a round in which all combinations are tried, the one kept is the one whose model is trained further."
     bad = [row for row in partner_scores(runs) if row["poison"]]
     if bad:
         words = [f"{row['worker']} in {percent(row['early'])} and {percent(row['late'])}" for row in bad]
-        text += f" Poisonous workers were in the combination kept in so many early and late rounds: {'; '.join(words)}."
+        text += " Poisonous workers were in the combination kept in these shares of early and late rounds: "
+        text += f"{'; '.join(words)}."
     note = "Early is the first third of the rounds, late the last third."
     return Section("Who was played", text, charts=list(charts.values()), note=note), charts
 

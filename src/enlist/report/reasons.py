@@ -104,9 +104,9 @@ def reason_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
             charts[f"reasons-{len(charts) + 1}"] = term_chart(rows, f"Terms of {name}", look.colour)
     found: list[tuple[Section, dict[str, alt.TopLevelMixin]]] = []
     if charts:
-        text = "The terms by which clients were chosen, each the mean over those selected in a round"
+        text = "The terms of the choices, each a mean over the clients selected in a round"
         text += ", and over seeds." if len({run.seed for run in runs}) > 1 else "."
-        note = "The command enlist why prints those of one round, client by client, with a sentence."
+        note = "The command enlist why prints those of one round, client by client, and explains them."
         found.append((Section("Why they were selected", text, charts=list(charts.values()), note=note), charts))
     return [*found, (_clients(runs), {})]
 
@@ -125,7 +125,7 @@ def _clients(runs: Sequence[RunTables]) -> Section:
         text = f"The {len(shown)} of {len(order):,} clients that were selected most often. {text}"
     note = "Means are over a client's updates."
     if "reward" in table:
-        note += " The reward is what the selector expected of a client when it was last chosen for it."
+        note += " The reward is what the selector expected of a client when it last selected it."
     if len(runs) > 1:
         note += f" These are the clients of {printable(run.name)}; a report of another run alone shows its own."
     return Section("Clients", text, rows, note=note, sortable=True)

@@ -50,8 +50,8 @@ Charts = dict[str, alt.TopLevelMixin]
 
 ORDER_NAMES = {"speed": "speed", "size": "size of data"}
 COLUMNS = (
-    "'seen' is the share of clients of whom at least one update was merged, Jain is Jain's index of how evenly updates "
-    "come from clients (1 is even), and what was sent counts both directions."
+    "'seen' is the share of clients with at least one merged update, Jain is Jain's index of how evenly updates come "
+    "from clients (1 is even), and the traffic counts both directions."
 )
 
 
@@ -154,7 +154,7 @@ def _results(runs: Sequence[RunTables], rows: Sequence[Row], given: bool, window
             base = rows[0]["baseline"]
             some = [run for run in runs if run.selector == base] or runs
             whose = some[0].name if len(some) == 1 else base if len(some) < len(runs) else "every run"
-            notes.append(f"It was not set but chosen from these runs: what {whose} has at least reached in the end.")
+            notes.append(f"It was not set, but chosen from these runs: what {whose} reached at least in the end.")
     notes.append("The final figure is the mean of the last three evaluations.")
     if seeds > 1:
         notes.append(f"± is half a 95 % interval over {seeds} seeds (Student's t).")
@@ -257,7 +257,7 @@ def _devices(runs: Sequence[RunTables]) -> list[tuple[Section, Charts]]:
         return []
     note = _of_seed(runs)
     if note and "availability" in charts:
-        note += " Of availability there is a line for each seed."
+        note += " Availability has one line for each seed."
     return [(Section("Devices", text, charts=list(charts.values()), note=note), charts)]
 
 

@@ -131,7 +131,7 @@ def _doubt(folder: Path, config: Mapping[str, Any]) -> str:
     except (OSError, RuntimeError, TrustError) as error:
         return f"your key cannot be used ({error})"
     if not hmac.compare_digest(_signature(key, identity, config), given):
-        return "it was made or changed by somebody else, or on another machine"
+        return "it was made or changed by someone else, or on another machine"
     return ""
 
 

@@ -103,7 +103,7 @@ def why(run: RunTables, round: int, client: int | str | None = None) -> ChoiceEx
 
     >>> from enlist.runs.example import example_run
     >>> print(*why(example_run("oort"), 5, client=7).sentences[1:])
-    Client 7 was not chosen: 9 of 12 clients were available, and who they were is not kept. If it was, it was not among
+    Client 7 was not chosen: 9 of 12 clients were available, and which ones is not recorded. If it was, it was not among
     the 4 that oort preferred. It had been selected twice in the 4 rounds before, last in round 3.
     >>> why(example_run("oort"), 9)
     Traceback (most recent call last):
@@ -216,7 +216,7 @@ class _Choice:
             return f"{line}, drawn with equal chances."
         if self._full:
             return f"{line}; reasons.csv was full before this round, so the terms of its choice are not kept."
-        return f"{line} without weighing them: it drew them at random, or needed everybody who was not busy."
+        return f"{line} without weighing them: it drew them at random, or needed all clients that were not busy."
 
     @property
     def _full(self) -> bool:
@@ -286,7 +286,7 @@ class _Choice:
         if there >= count:
             reason = f"all {count:,} clients were available, and it was not {how}"
         else:
-            reason = f"{there:,} of {count:,} clients were available, and who they were is not kept"
+            reason = f"{there:,} of {count:,} clients were available, and which ones is not recorded"
             reason += f". If it was, it was not {how}" if there > asked else "; all of these were selected"
         return f"{name} was not chosen: {reason}. {history}{self._behind(row)}"
 
