@@ -16,6 +16,8 @@ from enlist.cli.app import app
 from enlist.errors import EnlistError
 
 SCRIPT = Path(sys.executable).parent / "enlist"
+STUDY, FOLDER = "power-of-choice", "runs/power-of-choice-smoke-001"
+"""The quickest one."""
 
 
 def enlisted(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
@@ -28,7 +30,7 @@ def enlisted(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("reproduce")
-    done = enlisted("reproduce", "power-of-choice", "--scale", "smoke", cwd=folder)
+    done = enlisted("reproduce", STUDY, "--scale", "smoke", cwd=folder)
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stderr == ""
     (folder / "shown.txt").write_text(done.stdout)
@@ -69,7 +71,7 @@ def test_every_figure_table_and_claim_is_there(place: Path) -> None:
 def test_resuming_a_finished_study_runs_nothing_and_publishes(place: Path) -> None:
     root = place / "runs" / "power-of-choice-smoke-001"
     before = {path: path.stat().st_mtime_ns for path in root.rglob("state.json")}
-    done = enlisted("reproduce", "power-of-choice", "--scale", "smoke", "--resume", "--publish", "docs", cwd=place)
+    done = enlisted("reproduce", STUDY, "--scale", "smoke", "--resume", "--publish", "docs", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "16 of them done already" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in root.rglob("state.json")} == before
@@ -81,14 +83,14 @@ def test_bad_input_is_refused_in_a_sentence(place: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(place)
     for arguments, words in (
         (("reproduce", "power-of-choise"), "no study is called 'power-of-choise'. Did you mean 'power-of-choice'?"),
-        (("reproduce", "power-of-choice", "--scale", "huge"), "study 'power-of-choice' has no scale called 'huge'"),
-        (("reproduce", "power-of-choice", "--with", "cifar10"), "study 'power-of-choice' has no extra called 'cifar10'"),
-        (("reproduce", "power-of-choice", "--seeds", "0"), "seeds"),
-        (("reproduce", "power-of-choice", "--jobs", "-1"), "--jobs"),
-        (("reproduce", "power-of-choice", "--scale", "laptop", "--resume"), "finds no runs/power-of-choice-laptop-NNN here"),
-        (("reproduce", "power-of-choice", "--scale", "smoke", "--output", "runs/power-of-choice-smoke-001"), "continue it with --resume"),
+        (("reproduce", STUDY, "--scale", "huge"), "study 'power-of-choice' has no scale called 'huge'"),
+        (("reproduce", STUDY, "--with", "cifar10"), "study 'power-of-choice' has no extra called 'cifar10'"),
+        (("reproduce", STUDY, "--seeds", "0"), "seeds"),
+        (("reproduce", STUDY, "--jobs", "-1"), "--jobs"),
+        (("reproduce", STUDY, "--scale", "laptop", "--resume"), "finds no runs/power-of-choice-laptop-NNN here"),
+        (("reproduce", STUDY, "--scale", "smoke", "--output", FOLDER), "continue it with --resume"),
         (
-            ("reproduce", "power-of-choice", "--scale", "laptop", "--output", "runs/power-of-choice-smoke-001", "--resume"),
+            ("reproduce", STUDY, "--scale", "laptop", "--output", FOLDER, "--resume"),
             "scale = 'smoke'",
         ),
     ):
@@ -104,7 +106,7 @@ def test_studies_are_listed() -> None:
 
 
 def test_a_rehearsal_runs_a_round_of_each_kind_and_keeps_nothing(tmp_path: Path) -> None:
-    done = enlisted("reproduce", "power-of-choice", "--scale", "smoke", "--first-rounds", "1", "--jobs", "1", cwd=tmp_path)
+    done = enlisted("reproduce", STUDY, "--scale", "smoke", "--first-rounds", "1", "--jobs", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 kinds of experiments" in done.stdout
     assert "digits, mlp  fine" in done.stdout
