@@ -78,7 +78,8 @@ def row(results: Results, deadline: str) -> list[str]:
         float(np.mean([each.of(one, one).number for one in outputs])) for each in (REACHED, ROUNDS_TO_TARGET)
     )
     ends = float(np.mean([final_accuracy(one) for one in outputs]))
-    cells = [f"{deadline} s", f"{in_time:.0%}", f"{ends:.2f}", f"{needed:.0f}"]
+    used = float(np.mean([one["completed"].mean() for one in outputs]))
+    cells = [f"{deadline} s", f"{in_time:.0%}", f"{used:.1f}", f"{ends:.2f}", f"{needed:.0f}"]
     for key in (*(f"{deadline}/{method}" for method in LABELS), NO_DEADLINE):
         if key not in results:
             cells.append("–")
@@ -106,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(f"{each.key}, seed {each.seed}: {reason or 'done'}", flush=True)
     found = {(each.key, each.seed): output for each in wanted if (output := kept(given.output, each)) is not None}
     results = Results.of([(each.key, each.settings, each.seed) for each in wanted], found)
-    first = ["deadline", "in time", "random ends at", "rounds to its target"]
+    first = ["deadline", "in time", "updates a round", "random ends at", "rounds to its target"]
     header = [*first, *LABELS.values(), "random, all in time", "most that the study could see"]
     for cells in (header, ["---"] * len(header), *(row(results, f"{deadline:g}") for deadline in given.deadlines)):
         print(f"| {' | '.join(cells)} |")
