@@ -43,7 +43,7 @@ class Commands(TyperGroup):
             for parameter in command.params:
                 marks = getattr(hints.get(parameter.name or ""), "__metadata__", ())
                 if getattr(parameter, "help", "") is None and isinstance(mark := next(iter(marks), None), ArgumentInfo):
-                    parameter.help = mark.help  # type: ignore[attr-defined]
+                    parameter.help = mark.help
         return command
 
 
