@@ -2,6 +2,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 CONSTRAINTS ?= constraints.txt
+# Each process takes half of the tests in their order and then some of those left: what a file shares is made once.
+QUICK := -m pytest -n auto --dist worksteal -m "not verify"
+# Commands that tests start would compile the package anew, each of them, where the environment forbids compiled modules.
+unexport PYTHONDONTWRITEBYTECODE
 PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 
 .PHONY: demo lint types tests test lowest package verify bench evidence docs chromium clean
@@ -19,7 +23,7 @@ types: $(VENV)/.test
 	$(BIN)/mypy
 
 tests: $(VENV)/.test chromium
-	$(BIN)/python -m pytest -n auto -m "not verify"
+	$(BIN)/python $(QUICK)
 
 # Wheel and sdist; the wheel is installed into an empty environment with EXTRAS and tried there. EXTRAS=sim,flower is one
 # environment, EXTRAS=all has every extra together, and EXTRAS=each tries every extra alone and then all together.
@@ -29,7 +33,7 @@ package: $(VENV)/.test $(CONSTRAINTS)
 # Tests with the lowest versions that pyproject.toml states, in an environment of their own; of PyTorch, with any.
 lowest: chromium build/lowest.txt
 	build/lowest/bin/python -m pip --disable-pip-version-check -q install -c build/lowest.txt -e ".[test]"
-	build/lowest/bin/python -m pytest -n auto -m "not verify"
+	build/lowest/bin/python $(QUICK)
 
 build/lowest.txt: pyproject.toml
 	$(PYTHON) -m venv build/lowest

@@ -630,9 +630,9 @@ def table(
 
     After so many minutes no further trial is begun.
     """
-    rows = [f"Seed {seed}.", "", "| trial | count | kills | violations |", "|---|---|---|---|"]
+    rows = [f"Seed {seed}.", "", "| trial | count | violations |", "|---|---|---|"]
     record, until, left = record or Record(None), time.monotonic() + 60 * minutes, 0
-    violated = False
+    violated, killed = False, []
     for name, (_, count) in TRIALS.items():
         chosen = name == only if only in TRIALS else name.startswith(only or "")
         luck = random.Random(f"{seed} {name}")
@@ -652,11 +652,25 @@ def table(
         kills, wrong = sum(each.kills for each in found), sum(bool(each.violation) for each in found)
         seconds = sum(each.seconds for each in found)
         print(f"{name}: {len(found)} trials, {kills} kills, {wrong} violations, {seconds:.0f} s", flush=True)
-        rows.append(f"| {name} | {len(found):,} | {kills or '–'} | {wrong} |")
+        rows.append(f"| {name} | {len(found):,} | {wrong} |")
+        killed += [f"{kills} in '{name}'"] if kills else []
         violated |= wrong > 0
+    rows += ["", f"Processes killed: {', '.join(killed)}."] if killed else []
     if left:
         print(f"{left} trials are left: type the same command again", flush=True)
     return rows, not violated
+
+
+def joined(page: str, rows: Sequence[str]) -> list[str]:
+    """Rows, and those of a page for trials that are not among them.
+
+    >>> joined("| kill of a study | 1 | 0 |", ["| trial |", "|---|", "| fuzzed configuration | 9 | 0 |", "", "More."])
+    ['| trial |', '|---|', '| kill of a study | 1 | 0 |', '| fuzzed configuration | 9 | 0 |', '', 'More.']
+    """
+    begin = next(at for at, line in enumerate(rows) if line.startswith("|---")) + 1
+    end = next((at for at, line in enumerate(rows) if at >= begin and not line), len(rows))
+    found = {line.split(" | ")[0][2:]: line for line in (*page.splitlines(), *rows[begin:end]) if line.startswith("| ")}
+    return [*rows[:begin], *(found[name] for name in TRIALS if name in found), *rows[end:]]
 
 
 def main() -> None:
@@ -681,7 +695,7 @@ def main() -> None:
     _, holds = table(options.seed, options.share, options.only, record, options.minutes)
     if options.output:
         rows, holds = table(options.seed, options.share, None, record, minutes=0.0)
-        between(options.output, "trials", rows)
+        between(options.output, "trials", joined(options.output.read_text(encoding="utf-8"), rows))
     sys.exit(0 if holds else 1)
 
 

@@ -143,7 +143,7 @@ def documented(browser: Browser, address: str) -> None:
                       part.querySelector('h2').textContent.startsWith('Whom round'));
                       const {top, height} = part.getBoundingClientRect(); return [top + scrollY, height]; }"""
                 )
-                clip = {"x": 0, "y": box[0], "width": 900, "height": box[1] + 12}
+                clip = {"x": 0, "y": box[0], "width": 1280, "height": box[1] + 12}
             page.screenshot(path=ROOT / "docs" / f"{name}.png", full_page=True, clip=clip)  # type: ignore[arg-type]
 
 

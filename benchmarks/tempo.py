@@ -49,9 +49,13 @@ LABEL_COUNTS = (
     "choice-skewed, fedcor) with two development seeds. One multiplies v_i by how rare the client's labels were "
     "in the replies of about the last ten rounds; the other multiplies the value of a set by how close its labels are "
     "to those of all clients (1 minus the Hellinger distance). Their speed-ups over random were 1.55 [0.50, 4.80] "
-    "and 1.58 [1.50, 1.67], tempo's on the same runs 1.41 [1.11, 1.79]. The intervals overlap, so two seeds do not "
-    "settle it. Label counts would also reveal data of single clients, while tempo needs only latencies. So tempo "
-    "does not use them. The variants are not part of the package, and these numbers are not renewed with the page."
+    "and 1.58 [1.50, 1.67], tempo's on the same runs 1.41 [1.11, 1.79].\n\n"
+    "The rule was to adopt them only if the ladder shows that they help. The intervals overlap, so it does not show "
+    "it, and tempo does not use label counts. They would also reveal data of single clients, while tempo needs only "
+    "latencies. These numbers are not renewed with the page, and the code that gave them is gone. "
+    "`benchmarks/tempo_labels.py` has both variants, written anew, for whoever wants to settle it with more seeds "
+    "(`enlist ladder --rungs label-skew,slow-holds-classes,silos,choice-skewed,fedcor --seeds 5 --alone --selectors "
+    "benchmarks.tempo_labels:Rare,benchmarks.tempo_labels:Near,tempo`)."
 )
 """An experiment of the past: numbers as they came out then."""
 KEPT = """## Why pieces stay that do not change the mean

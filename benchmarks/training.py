@@ -1,6 +1,8 @@
 """Seconds per round against the machine's limit, pfl-research, Flower and a naive loop, side by side:
 
-    python -m benchmarks.training [--models mlp,cnn] [--peers bare,pfl] [--blocks 6] [--output docs/training-speed.md]
+    python -m benchmarks.training [--models mlp,cnn] [--peers bare,pfl] [--blocks 6] [--output FILE.md]
+    python -m benchmarks.training --precision bf16 --models cnn --sizes equal --peers float32,pfl,pfl-tuned,naive
+    python -m benchmarks.training --headline DIR        pfl-research's own workload, on CIFAR-10 in DIR
 
 All of them hold 500 Fashion-MNIST clients (120 images each, or lognormal), 25 a round, batch 20, one epoch. They run
 in processes of their own and take turns, block by block, so that a slow minute of the machine hits everybody; what
@@ -15,7 +17,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from statistics import median
+from statistics import mean, median
 
 import numpy as np
 
@@ -50,6 +52,8 @@ PEERS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "pfl-tuned": ("pfl_peer", (("--threads", "1"),)),
     "flower": ("flower_peer", ((),)),
     "naive": ("naive", ((),)),
+    "float32": ("ours", (("--precision", "float32"),)),
+    "headline": ("headline", ((),)),
 }
 """Module and variants of each; a peer is judged by its best variant.
 
@@ -87,20 +91,30 @@ class Peer:
             self.process.kill()
 
 
-def measure(model: str, sizes: str, names: Sequence[str], blocks: int, python: str) -> list[dict[str, object]]:
+def measure(
+    model: str, sizes: str, names: Sequence[str], blocks: int, python: str, precision: str = "float32"
+) -> list[dict[str, object]]:
     """Rows (peer, seconds per round, ratio to ours with its range over blocks)."""
     peers = []
     for name in ("enlist", *names):
         used = python if name in OWN_ENVIRONMENT else sys.executable
-        peers += [Peer(name, model, sizes, used, variant) for variant in PEERS[name][1]]
-    ours = peers[0]
+        given = [("--precision", precision, *variant) for variant in PEERS[name][1]]  # the last of two counts
+        peers += [Peer(name, model, sizes, used, words) for words in given]
+    return alternating(peers, model, sizes, ROUNDS[model], blocks)
+
+
+def alternating(
+    peers: Sequence[Peer], model: str, sizes: str, rounds: int, blocks: int, fixed: bool = False
+) -> list[dict[str, object]]:
+    """Rows of peers that take turns, the first of them ours; blocks of about a second, or of a fixed length."""
+    ours, middle = peers[0], mean if fixed else median  # evaluations belong to all rounds of a block
     ratios: dict[int, list[float]] = {index: [] for index in range(1, len(peers))}
-    counts = [ROUNDS[model]] * len(peers)
-    for block in range(blocks + 1):
+    counts = [rounds] * len(peers)
+    for block in range(1 if fixed else 0, blocks + 1):
         before = [len(peer.seconds) for peer in peers]
         for peer, count in zip(peers, counts, strict=True):
             peer.run(count)
-        spent = [median(peer.seconds[start:]) for peer, start in zip(peers, before, strict=True)]
+        spent = [middle(peer.seconds[start:]) for peer, start in zip(peers, before, strict=True)]
         if block == 0:  # the first block only says how many rounds make a block of about a second
             counts = [max(2, round(1.0 / seconds)) for seconds in spent]
             for peer in peers:
@@ -108,10 +122,10 @@ def measure(model: str, sizes: str, names: Sequence[str], blocks: int, python: s
             continue
         for index in ratios:
             ratios[index].append(spent[index] / spent[0])
-    rows = [{"peer": "enlist", "model": model, "sizes": sizes, "seconds": median(ours.seconds)}]
+    rows = [{"peer": "enlist", "model": model, "sizes": sizes, "seconds": middle(ours.seconds)}]
     for index, found in ratios.items():
         low, high = np.quantile(found, [0.1, 0.9])
-        seconds = median(peers[index].seconds)
+        seconds = middle(peers[index].seconds)
         row = {"peer": peers[index].name, "model": model, "sizes": sizes, "seconds": seconds}
         rows.append(row | {"ratio": median(found), "low": float(low), "high": float(high)})
     for peer in peers:
@@ -122,6 +136,17 @@ def measure(model: str, sizes: str, names: Sequence[str], blocks: int, python: s
         if name not in best or float(row["seconds"]) < float(best[name]["seconds"]):  # type: ignore[arg-type]
             best[name] = row
     return list(best.values())
+
+
+def headline(folder: Path, blocks: int, python: str) -> list[dict[str, object]]:
+    """The workload that pfl-research is judged by in its own paper, 20 rounds a block, evaluations included."""
+    peers = [Peer("headline", "cnn", "equal", sys.executable, ("--data", str(folder), "--simulator", "enlist"))]
+    for threads in ("1", "2"):
+        words = ("--data", str(folder), "--simulator", "pfl", "--threads", threads)
+        peers.append(Peer("headline", "cnn", "equal", python, words))
+    for peer, name in zip(peers, ("enlist", "pfl, 1 thread", "pfl, 2 threads"), strict=True):
+        peer.name = name
+    return alternating(peers, "two-layer CNN", "CIFAR-10 iid", 20, blocks, fixed=True)
 
 
 def lines(rows: Sequence[dict[str, object]]) -> list[str]:
@@ -146,18 +171,27 @@ def main() -> None:
     parser.add_argument("--peers", default="bare,pfl,pfl-tuned,flower,naive")
     parser.add_argument("--blocks", type=int, default=8)
     parser.add_argument("--environment", type=Path, default=Path(".venv-peers"), help="of the peers; made if missing")
+    parser.add_argument("--precision", choices=("float32", "bf16"), default="float32", help="of all but 'float32'")
+    parser.add_argument("--headline", type=Path, metavar="DIR", help="pfl-research's workload, on CIFAR-10 in DIR")
     parser.add_argument("--output", type=Path, default=None, help="a Markdown file to write")
     options = parser.parse_args()
-    names = options.peers.split(",")
+    names, python = options.peers.split(","), str(options.environment / "bin" / "python")
     if set(names) & set(OWN_ENVIRONMENT):
         from benchmarks.peers.install import install
 
         install(options.environment)
+    if options.headline:
+        if not (options.environment / "bin" / "python").exists():
+            from benchmarks.peers.install import install
+
+            install(options.environment)
+        print("\n".join(lines(headline(options.headline, options.blocks, python))))
+        return
     rows = []
     for sizes in options.sizes.split(","):
         for model in options.models.split(","):
             wanted = [name for name in names if sizes == "equal" or name == "bare"]
-            rows += measure(model, sizes, wanted, options.blocks, str(options.environment / "bin" / "python"))
+            rows += measure(model, sizes, wanted, options.blocks, python, options.precision)
             print("\n".join(lines(rows)[-len(wanted) - 1 :]), flush=True)
     missed = [
         row

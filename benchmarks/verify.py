@@ -194,7 +194,7 @@ def ray_cluster() -> Part:
     lines, holds = ["", "| test | seconds | |", "|---|---|---|"], bool(cases) and done.returncode == 0
     for case in cases:
         wrong = [child.tag for child in case if child.tag in ("failure", "error", "skipped")]
-        name = case.attrib["name"].removeprefix("test_").replace("_", " ")
+        name = case.attrib.get("name", "interrupted").removeprefix("test_").replace("_", " ")
         lines.append(f"| {name} | {float(case.attrib['time']):.0f} | {wrong[0] if wrong else 'passed'} |")
         holds &= not wrong
     return lines, holds

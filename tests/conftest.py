@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -21,6 +22,12 @@ def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _processes_start_fast() -> None:
+    """Whichever test is the first to start a process: those of later tests find PyTorch imported (1.6 s each)."""
+    multiprocessing.set_forkserver_preload(["__main__", "enlist.simulation.comparison"])
 
 
 @pytest.fixture(scope="session")

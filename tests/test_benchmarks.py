@@ -83,7 +83,7 @@ def test_trials_of_a_record_are_not_repeated(tmp_path: Path, monkeypatch: pytest
     assert chaos.table(1, 1.0, None, chaos.Record(record), minutes=0.0)[0][4:] == []
     for share, count, wrong in ((0.25, 1, 0), (1.0, 4, 1), (0.5, 4, 1)):
         rows, holds = chaos.table(1, share, "kill", chaos.Record(record))
-        assert rows[4:] == [f"| kill of it | {count} | {count} | {wrong} |"]
+        assert rows[4:] == [f"| kill of it | {count} | {wrong} |", "", f"Processes killed: {count} in 'kill of it'."]
         assert holds is not bool(wrong)
     assert len(tried) == 4
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any, ClassVar
 
 import numpy as np
@@ -12,11 +16,30 @@ import enlist.testing
 from enlist import Choice, Observation, Request, Selector
 from enlist.bandits import top_k
 
+HERE = [check for check in enlist.testing.CHECKS if check != "same_in_another_process"]
+"""That one starts a process for each selector; below, one process is enough for all."""
 
-@pytest.mark.parametrize("check", enlist.testing.CHECKS)
+
+@pytest.mark.parametrize("check", HERE)
 @pytest.mark.parametrize("selector", enlist.names())
 def test_contract(check: str, selector: str) -> None:
     enlist.testing.run(check, selector)
+
+
+def test_selectors_are_the_same_in_another_process() -> None:
+    code = (
+        "import json, enlist, enlist.testing as t\n"
+        "kinds = {name: enlist.selectors.get(name) for name in enlist.names()}\n"
+        "print(json.dumps({name: t.transcript(kind(t.population(25), seed=11), 30) for name, kind in kinds.items()}))\n"
+    )
+    surroundings = {**os.environ, "PYTHONHASHSEED": "4242"}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=surroundings, check=False)
+    assert done.returncode == 0, done.stderr
+    chosen = json.loads(done.stdout)
+    assert set(chosen) == set(enlist.names())
+    for name, there in chosen.items():
+        kind = enlist.selectors.get(name)
+        assert there == enlist.testing.transcript(kind(enlist.testing.population(25), seed=11), 30), name
 
 
 class Contextual(Selector):

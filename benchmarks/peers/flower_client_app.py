@@ -15,7 +15,7 @@ from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
 from flwr.clientapp import ClientApp
 from torch import nn
 
-from benchmarks.peers.workload import BATCH, RATE, build, deal, inputs, keep_memory, read_images
+from benchmarks.peers.workload import BATCH, RATE, autocast, build, deal, inputs, keep_memory, read_images
 
 app = ClientApp()
 
@@ -23,7 +23,8 @@ app = ClientApp()
 class Trainer:
     """All clients' data and one model that every client in turn trains."""
 
-    def __init__(self, model: str, sizes: str, seed: int) -> None:
+    def __init__(self, model: str, sizes: str, seed: int, precision: str) -> None:
+        self.precision = precision
         pixels, labels = read_images()
         shares = deal(len(labels), sizes, seed)
         x, y = inputs(model, pixels[shares.order]), torch.from_numpy(labels[shares.order])
@@ -41,7 +42,9 @@ class Trainer:
         order = torch.randperm(len(y), generator=self.generator)
         optimizer = torch.optim.SGD(parameters, lr=RATE)
         for batch in order.split(BATCH):
-            loss = nn.functional.cross_entropy(self.model(x[batch]), y[batch])
+            with autocast(self.precision):
+                outputs = self.model(x[batch])
+            loss = nn.functional.cross_entropy(outputs.float(), y[batch])
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
@@ -49,17 +52,17 @@ class Trainer:
 
 
 @functools.cache
-def trainer(model: str, sizes: str, seed: int, threads: int) -> Trainer:
+def trainer(model: str, sizes: str, seed: int, threads: int, precision: str) -> Trainer:
     torch.set_num_threads(threads)
     if os.environ.get("PEER_ALLOCATOR") == "keep":
         keep_memory()
-    return Trainer(model, sizes, seed)
+    return Trainer(model, sizes, seed, precision)
 
 
 @app.train()
 def train(message: Message, context: Context) -> Message:
     config = message.content["config"]
-    here = trainer(config["model"], config["sizes"], config["seed"], config["threads"])
+    here = trainer(config["model"], config["sizes"], config["seed"], config["threads"], config["precision"])
     client = int(context.node_config["partition-id"])
     arrays, count, loss = here.train(client, message.content["arrays"].to_numpy_ndarrays())
     content = RecordDict(

@@ -62,7 +62,7 @@ def simulate(options: argparse.Namespace, channel: Channel) -> None:
         )
         parameters = build(options.model, options.seed).parameters()
         arrays = ArrayRecord([parameter.detach().numpy() for parameter in parameters])
-        config = {name: getattr(options, name) for name in ("model", "sizes", "seed", "threads")}
+        config = {name: getattr(options, name) for name in ("model", "sizes", "seed", "threads", "precision")}
 
         def run(count: int) -> list[float]:
             nonlocal arrays

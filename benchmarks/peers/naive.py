@@ -13,13 +13,25 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from benchmarks.peers.workload import BATCH, RATE, Channel, arguments, build, cohorts, deal, inputs, read_images
+from benchmarks.peers.workload import (
+    BATCH,
+    RATE,
+    Channel,
+    arguments,
+    autocast,
+    build,
+    cohorts,
+    deal,
+    inputs,
+    read_images,
+)
 
 
 class Naive:
     """One server with its model, and a data set per client."""
 
-    def __init__(self, model: str, sizes: str, seed: int) -> None:
+    def __init__(self, model: str, sizes: str, seed: int, precision: str = "float32") -> None:
+        self.precision = precision
         pixels, labels = read_images()
         x, y = inputs(model, pixels), torch.from_numpy(labels)
         shares = deal(len(labels), sizes, seed)
@@ -35,7 +47,9 @@ class Naive:
             optimizer = torch.optim.SGD(local.parameters(), lr=RATE)
             for x, y in DataLoader(self.data[client], batch_size=BATCH, shuffle=True):
                 optimizer.zero_grad()
-                nn.functional.cross_entropy(local(x), y).backward()
+                with autocast(self.precision):
+                    outputs = local(x)
+                nn.functional.cross_entropy(outputs.float(), y).backward()
                 optimizer.step()
             states.append(local.state_dict())
             sizes.append(len(self.data[client]))
@@ -51,7 +65,7 @@ class Naive:
 def main() -> None:
     options = arguments("naive")
     channel = Channel("naive", options)
-    peer = Naive(options.model, options.sizes, options.seed)
+    peer = Naive(options.model, options.sizes, options.seed, options.precision)
     channel.serve(lambda count: [peer.round() for _ in range(count)])
 
 

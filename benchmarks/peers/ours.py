@@ -9,33 +9,44 @@ from __future__ import annotations
 import argparse
 import os
 import time
+from typing import TYPE_CHECKING
 
 from benchmarks.peers.workload import BATCH, CLIENTS, COHORT, RATE, Channel, arguments
+
+if TYPE_CHECKING:
+    from enlist.simulation import Config
 
 
 def extend(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
 
 
-def main() -> None:
-    options = arguments("ours", extend)
-    channel = Channel("enlist", options)
-    from enlist.simulation import Config, Simulation
-    from enlist.training.workers import one_thread
+def configured(model: str, sizes: str, precision: str = "float32", seed: int = 0) -> Config:
+    """The workload as a configuration."""
+    from enlist.simulation import Config
 
-    config = Config(
+    return Config(
         data={
             "dataset": "fashion-mnist",
             "clients": CLIENTS,
             "validation": 0.0,
-            "partition": {"kind": "lognormal", "sigma": 1.0} if options.sizes == "lognormal" else {"kind": "iid"},
+            "partition": {"kind": "lognormal", "sigma": 1.0} if sizes == "lognormal" else {"kind": "iid"},
         },
-        model={"name": options.model} | ({"hidden": [200]} if options.model == "mlp" else {}),
-        training={"batch": BATCH, "lr": RATE},
+        model={"name": model} | ({"hidden": [200]} if model == "mlp" else {}),
+        training={"batch": BATCH, "lr": RATE, "precision": precision},
         rounds={"rounds": 10**9, "k": COHORT},
         evaluation={"every": 10**9},
-        seed=options.seed,
+        seed=seed,
     )
+
+
+def main() -> None:
+    options = arguments("ours", extend)
+    channel = Channel("enlist", options)
+    from enlist.simulation import Simulation
+    from enlist.training.workers import one_thread
+
+    config = configured(options.model, options.sizes, options.precision, options.seed)
     simulation = Simulation(config, workers=options.workers)
 
     def run(count: int) -> list[float]:

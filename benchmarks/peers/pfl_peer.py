@@ -22,6 +22,7 @@ from benchmarks.peers.workload import (
     RATE,
     Channel,
     arguments,
+    autocast,
     build,
     cohorts,
     deal,
@@ -67,7 +68,9 @@ class Pfl:
                 self.network = network
 
             def loss(self, x: Any, y: Any) -> Any:
-                return torch.nn.functional.cross_entropy(self.network(x), y)
+                with autocast(options.precision):
+                    outputs = self.network(x)
+                return torch.nn.functional.cross_entropy(outputs.float(), y)
 
             def metrics(self, x: Any, y: Any) -> dict[str, Any]:
                 return {"loss": Weighted(self.loss(x, y).item() * len(y), len(y))}

@@ -10,6 +10,7 @@ always equally fast. With `--rounds N` a peer does N rounds at once and ends.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import ctypes
 import gzip
 import json
@@ -31,6 +32,7 @@ BATCH = 20
 RATE = 0.05
 MODELS = ("logistic", "mlp", "cnn")
 SIZES = ("equal", "lognormal")
+PRECISIONS = ("float32", "bf16")
 FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")
 
 Run = Callable[[int], Sequence[float]]
@@ -121,6 +123,11 @@ def inputs(model: str, pixels: np.ndarray) -> torch.Tensor:
     return x.view(-1, 1, 28, 28) if model == "cnn" else x
 
 
+def autocast(precision: str) -> contextlib.AbstractContextManager[object]:
+    """The context of a forward pass: torch's own autocast for bf16."""
+    return torch.autocast("cpu", torch.bfloat16) if precision == "bf16" else contextlib.nullcontext()
+
+
 def keep_memory() -> None:
     """Tells glibc to keep freed memory: otherwise it is faulted in anew in every step. Elsewhere it does nothing."""
     libc = ctypes.CDLL(None)
@@ -134,6 +141,9 @@ def arguments(peer: str, extend: Callable[[argparse.ArgumentParser], Any] | None
     parser = argparse.ArgumentParser(prog=f"python -m benchmarks.peers.{peer}")
     parser.add_argument("--model", choices=MODELS, required=True)
     parser.add_argument("--sizes", choices=SIZES, default="equal")
+    parser.add_argument(
+        "--precision", choices=PRECISIONS, default="float32", help="bf16: forward passes under autocast"
+    )
     parser.add_argument("--rounds", type=int, default=0, help="do so many rounds and end; 0: read orders")
     parser.add_argument("--warmup", type=int, default=3, help="rounds before the first measured one")
     parser.add_argument("--threads", type=int, default=1, help="threads of torch in each process")

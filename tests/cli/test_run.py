@@ -1,7 +1,8 @@
-"""`enlist run`, `compare`, `report` and `demo` as a person types them: in a process of their own."""
+"""`enlist run`, `compare`, `report` and `demo` as a person types them: each once in a process of its own."""
 
 from __future__ import annotations
 
+import dataclasses
 import filecmp
 import io
 import json
@@ -11,6 +12,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer
@@ -42,6 +44,32 @@ def enlisted(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+@dataclasses.dataclass
+class Here:
+    """Commands in this process, which has imported already what they need."""
+
+    folder: Path
+    patch: pytest.MonkeyPatch
+    shown: pytest.CaptureFixture[str]
+
+    def __call__(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        self.patch.chdir(self.folder)
+        self.patch.setattr(sys, "argv", ["enlist", *arguments])
+        self.shown.readouterr()
+        code: Any = 0
+        try:
+            main()
+        except SystemExit as ended:
+            code = ended.code or 0
+        shown = self.shown.readouterr()
+        return subprocess.CompletedProcess(arguments, code, shown.out, shown.err)
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Here:
+    return Here(tmp_path, monkeypatch, capsys)
+
+
 @pytest.fixture
 def config(tmp_path: Path) -> Path:
     path = tmp_path / "small.toml"
@@ -59,7 +87,7 @@ def test_run_says_where_the_time_went(config: Path, tmp_path: Path) -> None:
     assert len((tmp_path / "runs" / "run-001" / "timing.csv").read_text().splitlines()) == 1 + 6
 
 
-def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path) -> None:
+def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path, here: Here) -> None:
     done = enlisted("run", "small.toml", "--set", "selector.name=bsfl", "--workers", "1", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     folder = tmp_path / "runs" / "run-001"
@@ -76,16 +104,16 @@ def test_run_leaves_a_folder_and_says_where(config: Path, tmp_path: Path) -> Non
         "environment.json",
     }
     assert json.loads((folder / "result.json").read_text())["rounds"] == 6
-    again = enlisted("run", "small.toml", "--set", "selector.name=bsfl", "--output", str(folder), cwd=tmp_path)
+    again = here("run", "small.toml", "--set", "selector.name=bsfl", "--output", str(folder))
     assert again.returncode == 2
     assert "already holds a run" in again.stderr
     assert "--resume" in again.stderr
-    report = enlisted("report", "runs", cwd=tmp_path)
+    report = here("report", "runs")
     assert report.returncode == 0, report.stderr
     assert "report.html" in report.stdout
 
 
-def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp_path: Path) -> None:
+def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp_path: Path, here: Here) -> None:
     config.write_text(SMALL.format(rounds=150), encoding="utf-8")
     process = subprocess.Popen(
         [str(SCRIPT), "run", "small.toml", "--output", "cut", "--workers", "0"],
@@ -94,7 +122,7 @@ def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp
         text=True,
     )
     rows = tmp_path / "cut" / "rounds.csv"
-    patience = time.monotonic() + 60
+    patience = time.monotonic() + 240  # a busy machine is no bug
     while not (rows.exists() and len(rows.read_text().splitlines()) > 5):
         assert time.monotonic() < patience
         time.sleep(0.02)
@@ -103,16 +131,16 @@ def test_ctrl_c_stops_after_the_round_and_resume_ends_the_same(config: Path, tmp
     assert process.returncode == 130
     assert "enlist run cut/config.json --output cut --resume" in out
     assert 5 < len(rows.read_text().splitlines()) < 150
-    resumed = enlisted("run", "cut/config.json", "--output", "cut", "--resume", "--workers", "2", cwd=tmp_path)
+    resumed = here("run", "cut/config.json", "--output", "cut", "--resume", "--workers", "2")
     assert resumed.returncode == 0, resumed.stderr
     assert "resuming after round" in resumed.stdout
-    whole = enlisted("run", "small.toml", "--output", "whole", "--workers", "0", cwd=tmp_path)
-    assert whole.returncode == 0
+    whole = here("run", "small.toml", "--output", "whole", "--workers", "0")
+    assert whole.returncode == 0, whole.stderr
     for name in ("rounds.csv", "participations.csv", "clients.csv", "result.json"):
         assert filecmp.cmp(tmp_path / "cut" / name, tmp_path / "whole" / name, shallow=False), name
 
 
-def test_compare_continues_and_prints_a_table(config: Path, tmp_path: Path) -> None:
+def test_compare_continues_and_prints_a_table(config: Path, tmp_path: Path, here: Here) -> None:
     command = ["compare", "small.toml", "--selectors", "random,oort", "--seeds", "2", "--output", "out", "--jobs", "2"]
     done = enlisted(*command, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
@@ -120,7 +148,7 @@ def test_compare_continues_and_prints_a_table(config: Path, tmp_path: Path) -> N
     assert (tmp_path / "out" / "report" / "report.html").exists()
     json.loads((tmp_path / "out" / "report" / "scores.json").read_text())
     stamp = (tmp_path / "out" / "runs" / "oort" / "1" / "rounds.csv").stat().st_mtime_ns
-    more = enlisted(*command[:3], "random,oort,bsfl", *command[4:], cwd=tmp_path)
+    more = here(*command[:3], "random,oort,bsfl", *command[4:])
     assert more.returncode == 0, more.stderr
     assert "bsfl" in more.stdout
     assert (tmp_path / "out" / "runs" / "oort" / "1" / "rounds.csv").stat().st_mtime_ns == stamp
@@ -140,18 +168,12 @@ def test_mistakes_are_named(
     arguments: tuple[str, ...],
     words: tuple[str, ...],
     config: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    here: Here,
 ) -> None:
-    """In this process: how a process of its own says it, the tests above show."""
-    monkeypatch.chdir(config.parent)
-    monkeypatch.setattr(sys, "argv", ["enlist", *arguments])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    shown = capsys.readouterr()
-    assert ended.value.code == 2
-    assert not shown.out
-    assert all(word in shown.err for word in words)
+    refused = here(*arguments)
+    assert refused.returncode == 2
+    assert not refused.stdout
+    assert all(word in refused.stderr for word in words)
 
 
 def test_demo_on_one_seed(tmp_path: Path) -> None:

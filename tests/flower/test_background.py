@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import concurrent.futures
 import multiprocessing
 import os
 import threading
@@ -22,6 +23,7 @@ from enlist.flower.fake import FakeGrid, FakeReply
 from enlist.flower.saving import decisions as replaying
 from enlist.runs import checkpoints
 from enlist.runs import folder as folders
+from enlist.runs.background import Background
 from tests.flower.flower_helpers import behaving, listening, model, reply, run, selecting
 from tests.flower.test_resuming import NODES, federation, same, train
 
@@ -175,15 +177,21 @@ def full() -> None:
 @pytest.mark.parametrize("number", [2, 6])
 def test_an_error_of_writing_ends_the_run(number: int, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """As soon as it is known, not only when the next checkpoint is due, and also that of the last round."""
-    failed = threading.Event()
+    third, jobs = threading.Event(), list[Any]()
+    begin = Background.run
+
+    def begun(self: Background, job: Any) -> None:
+        begin(self, job)
+        jobs.append(self._job)
 
     def on_round(result: Any) -> None:
         if result.number == 3:
-            assert number == 6 or failed.wait(60.0)
-            time.sleep(0.2)
+            third.set()
+            assert not concurrent.futures.wait(jobs, 60.0).not_done
 
     with monkeypatch.context() as patch:
-        Disk(patch, number, lambda: (failed.set(), full()))
+        patch.setattr(Background, "run", begun)
+        Disk(patch, number, lambda: (third.wait(60.0), full()))
         with pytest.raises(StateFileError, match=r"No space left on device.* The last good checkpoint is intact"):
             federation(tmp_path / "run", 6, save_every=2, on_round=on_round)
     assert not (tmp_path / "run" / "result.json").exists()

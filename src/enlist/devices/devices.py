@@ -122,11 +122,11 @@ class Devices:
         return Latency(transfer, TRAINING * samples * compute / 1000.0, transfer / self.upload_ratio)
 
     def _compute_factor(self, round: int) -> FloatArray:
-        normal = self.streams.generator("compute noise", round).standard_normal(len(self))
+        normal = self.streams.rewound("compute noise", round).standard_normal(len(self))
         return mean_one(normal, self.compute_noise)
 
     def _bandwidth_factor(self, round: int) -> FloatArray:
-        normal = self.streams.generator("bandwidth noise", round).standard_normal(len(self))
+        normal = self.streams.rewound("bandwidth noise", round).standard_normal(len(self))
         return mean_one(normal, self.bandwidth_noise)
 
     def _asked(self, round: int, clients: IntArray, samples: FloatArray) -> tuple[IntArray, FloatArray]:
@@ -182,5 +182,5 @@ class DirectDevices(Devices):
         return DirectDevices(self.mean[order], self.spread[order], self.floor, self.scale, self.streams)
 
     def _latency(self, round: int) -> FloatArray:
-        normal = self.streams.generator("compute noise", round).standard_normal(len(self))
+        normal = self.streams.rewound("compute noise", round).standard_normal(len(self))
         return np.asarray(self.scale * np.clip(self.mean + self.spread * normal, self.floor, 1.0))

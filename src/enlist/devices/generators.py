@@ -220,6 +220,6 @@ class DeviceFailures(Options):
         """Who of `count` clients crashes in this round, and after which fraction of its work (1 for the others)."""
         if self.crash == 0.0:
             return np.zeros(count, dtype=bool), np.ones(count)
-        crashed = streams.generator("crash", round).uniform(size=count) < self.crash
-        fraction = streams.generator("crash fraction", round).uniform(size=count)
+        crashed = streams.rewound("crash", round).uniform(size=count) < self.crash
+        fraction = streams.rewound("crash fraction", round).uniform(size=count)
         return crashed, np.where(crashed, fraction, 1.0)

@@ -40,7 +40,7 @@ def context(preload: str | None = None) -> multiprocessing.context.BaseContext:
 def start_early(preload: str) -> None:
     """Start the server that processes are started from, so that it imports `preload` while this one goes on.
 
-    >>> start_early("json")
+    >>> start_early("enlist.simulation.comparison")
     """
     if sys.platform != "win32":
         from multiprocessing import forkserver

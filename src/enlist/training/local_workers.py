@@ -1,14 +1,17 @@
 """The workers that train: actors with an engine each, which share memory with their master.
 
-Models and updates lie in shared memory; only a few numbers per client pass through pipes.
+Models and updates lie in shared memory; only a few numbers per client pass through pipes. For small dense models the
+master is one of the workers: their rounds are so short that waking a process up for a share of one costs as much.
 """
 
 from __future__ import annotations
 
 import abc
+import copy
+import dataclasses
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
@@ -69,6 +72,11 @@ class WorkerGroup(abc.ABC):
         self.busy = 0.0
         """Seconds that all workers together were busy with the requests of the last `run`."""
 
+    @property
+    def hands(self) -> int:
+        """How many train."""
+        return len(self.workers)
+
     def hire(self, count: int) -> None:
         """Begin with so many workers, or with none if one of them cannot be had."""
         try:
@@ -128,7 +136,15 @@ class LocalWorkers(WorkerGroup):
     def __init__(self, job: TrainingSetup, count: int, models: Vectors, updates: Vectors) -> None:
         super().__init__(models, updates)
         self.job, self.engine, self.turns = job, local(), Tickets(PRELOAD)
-        self.hire(count)
+        # No code of the user's runs in training such models, which could take this process with it.
+        joins = count > 1 and job.chain() is not None
+        self.own = TaskTaker(_copied(job), models, updates, self.turns) if joins else None
+        self.hire(count - joins)
+
+    @property
+    def hands(self) -> int:
+        """How many train, this process included if it does."""
+        return len(self.workers) + (self.own is not None)
 
     def changed(self, slot: int) -> None:
         """A model was put into a slot: workers see it there."""
@@ -136,6 +152,8 @@ class LocalWorkers(WorkerGroup):
     def attach(self, models: Vectors, updates: Vectors) -> None:
         """Hand over larger places for models and updates."""
         self.models, self.updates = models, updates
+        if self.own is not None:
+            self.own.attach(models, updates)
         for worker in self.workers:
             worker.tell("attach", models, updates)
 
@@ -168,28 +186,34 @@ class LocalWorkers(WorkerGroup):
         """The answers of all workers; those of one that dies are lacking.
 
         Every worker gets the whole list and takes the next request that nobody has taken yet: the load is balanced,
-        and this process, which would steal a core from them, wakes only when a worker has found the list empty.
+        and this process, unless it is one of them, wakes only when a worker has found the list empty.
         """
         each = self.turns.deal(len(requests))
         waiting = self.engine.ask(self.workers, "work", requests, each)
         found: list[tuple[int, Any]] = []
         failure: Exception | None = None
         trouble = self.meanwhile.attempt()  # raised when nobody owes an answer any more
-        while waiting:
-            for worker in self.engine.ready(waiting):
-                waiting.remove(worker)
-                answers = worker.answer()
-                if isinstance(answers, Exception):
-                    failure = failure or answers
-                    self.turns.drop()  # nobody needs to begin with anything else
-                elif answers is not None:  # those of one that died are lacking
-                    found += answers[0]
-                    self.busy += answers[1]
+        for answers in self._answers(requests, each, waiting):
+            if isinstance(answers, Exception):
+                failure = failure or answers
+                self.turns.drop()  # nobody needs to begin with anything else
+            elif answers is not None:  # those of one that died are lacking
+                found += answers[0]
+                self.busy += answers[1]
         if failure is not None:
-            raise EnlistError(f"training failed in a worker process: {failure}") from failure
+            raise EnlistError(f"training failed: {failure}") from failure
         if trouble is not None:
             raise trouble
         return found
+
+    def _answers(self, requests: Sequence[Request], each: int, waiting: list[Actor]) -> Iterator[Any]:
+        """What this process answers, and those that owe an answer, as they come."""
+        if self.own is not None:
+            yield self.own.attempt(requests, each)
+        while waiting:
+            for worker in self.engine.ready(waiting) if len(waiting) > 1 else list(waiting):
+                waiting.remove(worker)
+                yield worker.answer()  # waits for it if there is no other
 
     def hired(self) -> Actor:
         """A process that shares models and updates with this one."""
@@ -197,22 +221,22 @@ class LocalWorkers(WorkerGroup):
         return self.engine.actor("a training worker", SharingWorker, *given, preload=PRELOAD)
 
 
-class SharingWorker:
-    """What a worker of this machine is: an engine on models and updates that its master sees as well.
+class TaskTaker:
+    """An engine on models and updates that several processes share, and answers to whatever nobody else has taken.
 
     >>> from enlist.training.flat import Layout
     >>> from enlist.training.local import LocalTraining
     >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
     >>> places, turns = Vectors.zeros(Layout.of(job.module), 1), Tickets()
-    >>> SharingWorker(job, places, places, turns).work([], turns.deal(0))[0]
+    >>> taker = TaskTaker(job, places, places, turns)
+    >>> taker.work([], turns.deal(0))[0]
     []
+    >>> taker.attempt([("evaluate", (0, "test", 0, 4))], turns.deal(1))
+    EnlistError("KeyError: 'test'")
     >>> turns.close()
     """
 
     def __init__(self, job: TrainingSetup, models: Vectors, updates: Vectors, turns: Tickets) -> None:
-        yield_to_parent()
-        torch.set_num_threads(1)
-        keep_freed_memory()
         self.engine, self.turns = ModuleTrainer(job), turns
         self.attach(models, updates)
 
@@ -226,3 +250,29 @@ class SharingWorker:
         taken = self.turns.taken(len(requests), each)
         found = [(number, answered(self.engine, self.models, self.updates, requests[number])) for number in taken]
         return found, time.perf_counter() - began
+
+    def attempt(self, requests: Sequence[Request], each: int) -> tuple[list[tuple[int, Any]], float] | EnlistError:
+        """The same; returns what went wrong, for a caller that has answers to take before it says so."""
+        try:
+            return self.work(requests, each)
+        except Exception as error:
+            return EnlistError(f"{type(error).__name__}: {error}")
+
+
+class SharingWorker(TaskTaker):
+    """What a worker of this machine is, in a process of its own.
+
+    >>> sorted(name for name in vars(SharingWorker) if not name.startswith("_"))
+    []
+    """
+
+    def __init__(self, job: TrainingSetup, models: Vectors, updates: Vectors, turns: Tickets) -> None:
+        yield_to_parent()
+        torch.set_num_threads(1)
+        keep_freed_memory()
+        super().__init__(job, models, updates, turns)
+
+
+def _copied(job: TrainingSetup) -> TrainingSetup:
+    """With a module of its own: that of the caller stays as it is."""
+    return dataclasses.replace(job, module=copy.deepcopy(job.module))

@@ -44,7 +44,7 @@ MOST_WORKERS = 4096
 class Trainer:
     """Trains clients and evaluates models.
 
-    workers    processes; 0 trains in this process
+    workers    processes; 0 trains in this process, which is also one of several if the model is small and dense
     engine     whose actors the workers are; by default processes of this machine
 
     A worker that dies, or is stopped for too long, is replaced, and what it was doing is done again; if that happens
@@ -201,12 +201,12 @@ class Trainer:
     def _run(self, requests: Sequence[Request]) -> list[Any]:
         """Answers in the order of the requests."""
         began, busy = time.perf_counter(), math.inf
-        if self.crew is not None:
-            answers = self.crew.run(requests)
-            busy = self.crew.busy / len(self.crew.workers)
-        else:
-            assert self.engine is not None
-            with one_thread():
+        with one_thread():
+            if self.crew is not None:
+                answers = self.crew.run(requests)
+                busy = self.crew.busy / self.crew.hands
+            else:
+                assert self.engine is not None
                 answers = [answered(self.engine, self.models, self.updates, request) for request in requests]
         self._note(requests, time.perf_counter() - began, busy)
         return answers

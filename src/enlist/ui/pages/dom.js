@@ -48,7 +48,7 @@ export function roughly(seconds) {
   if (!Number.isFinite(seconds)) return '–';
   if (seconds < 60) return `${Math.max(1, Math.round(seconds))} s`;
   if (seconds < 3600) return `${Math.round(seconds / 60)} min`;
-  if (seconds < 172800) return `${(seconds / 3600).toFixed(seconds < 36000 ? 1 : 0)} h`;
+  if (seconds < 172800) return `${Number((seconds / 3600).toFixed(seconds < 36000 ? 1 : 0))} h`;
   return `${Math.round(seconds / 86400)} d`;
 }
 

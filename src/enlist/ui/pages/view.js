@@ -6,7 +6,7 @@ import {follow} from './live.js';
 
 const UNITS = /\b(min|s|h|d|x|[kMG]B)\b/g;
 const VERDICTS = {reproduced: 'finished', partly: 'stalled', 'not reproduced': 'failed'};
-const MOST_LINKS = 10, WIDE = 11;
+const MOST_LINKS = 10, WIDE = 11, MANY = 5;
 
 export function view(main, path) {
   const title = el('h1', {}, 'Loading …'), state = el('div', {class: 'state', 'aria-live': 'polite'});
@@ -215,6 +215,7 @@ export function view(main, path) {
         if (now === old) return;
         old = now;
         heading.textContent = next.heading;
+        node.classList.toggle('beside', !part.folded && next.text.length >= MANY && charts.size === 1);
         text.replaceChildren(...next.text.map(line => el('p', {}, line.replace(/(\d) (?=%)/g, '$1\u00a0'))),
           ...(next.pictures.length ? [el('div', {class: 'pictures'}, ...next.pictures.map(picture))] : []));
         const place = table.contains(document.activeElement) ? [...table.querySelectorAll('a, button')].indexOf(document.activeElement) : -1;
