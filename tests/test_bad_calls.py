@@ -213,7 +213,7 @@ def test_a_state_that_names_a_pipe_a_device_or_a_folder_is_refused(tmp_path: Pat
             enlist.load(tmp_path)
     (tmp_path / "state.json").unlink()
     os.mkfifo(tmp_path / "state.json")
-    with pytest.raises(StateFileError, match="no plain file"):
+    with pytest.raises(StateFileError, match="not a plain file"):
         enlist.load(tmp_path)
 
 

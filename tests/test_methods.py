@@ -81,8 +81,8 @@ def test_a_shell_passes_it_on_as_it_is(text: str, shell: str) -> None:
         ("", "names no method"),
         ("=oort", "names no method"),
         ("oort+penalty=1+penalty=2", "gives 'penalty' twice"),
-        (3, "3 is no method"),
-        (dict, "no subclass of enlist.Selector"),
+        (3, "3 is not a method"),
+        (dict, "not a subclass of enlist.Selector"),
         ({"settings": {}}, "names no selector"),
         ({"selector": "oort", "sets": {}}, "a method has no key called 'sets'. Did you mean 'settings'?"),
         ("oorf", "no selector is called 'oorf'. Did you mean 'oort'?"),
@@ -90,7 +90,7 @@ def test_a_shell_passes_it_on_as_it_is(text: str, shell: str) -> None:
         ("oort:papr", "has no preset called 'papr'. Did you mean 'paper'?"),
         ("nowhere:Thing", "there is no module 'nowhere'"),
         ("enlist.selectors.oort:Ort", "has no class 'Ort'. Did you mean 'Oort'?"),
-        ("enlist.errors:InputError", "no subclass of enlist.Selector"),
+        ("enlist.errors:InputError", "not a subclass of enlist.Selector"),
     ],
 )
 def test_what_is_wrong_is_said(given: Any, message: str) -> None:

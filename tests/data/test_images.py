@@ -252,14 +252,14 @@ def batch(**changes):
         (batch(labels=[np.int64(0)] * 3), r"multiarray\.scalar, which is not allowed"),
         (batch(labels=[0, 1]), "list of n labels"),
         (batch(labels=[0, 1, 10]), "label 10; allowed are 0 to 9"),
-        (batch(labels=[0, 1, -1]), "no whole numbers from 0 to 255"),
+        (batch(labels=[0, 1, -1]), "not whole numbers from 0 to 255"),
         (batch(data=PIXELS[:3].astype(float)), "no plain array of unsigned bytes"),
         (batch(data=PIXELS[:3, :5]), r"pixels of shape \(3, 5\)"),
         (batch(data="text"), "no plain array"),
-        (batch()[:-20], "no readable pickle"),
+        (batch()[:-20], "not a readable pickle"),
         (pickle.dumps([1], protocol=2), "holds a list; a batch is a dict"),
         (pickle.dumps({b"data": 1}, protocol=2), "no entry 'labels'"),
-        (b"", "no readable pickle"),
+        (b"", "not a readable pickle"),
     ],
 )
 def test_damaged_or_hostile_cifar_pickles_are_named(tmp_path, content, words):
@@ -273,8 +273,8 @@ def test_damaged_or_hostile_cifar_pickles_are_named(tmp_path, content, words):
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (b"", "no multiple of a record of 3073"),
-        (bytes(3072), "no multiple of a record of 3073"),
+        (b"", "not a multiple of a record of 3073"),
+        (bytes(3072), "not a multiple of a record of 3073"),
         (b"\x0a" + bytes(3072), "label 10; allowed are 0 to 9"),
     ],
 )

@@ -278,7 +278,7 @@ def test_users_of_a_csv_file_keep_their_zeros(tmp_path):
         ("a,label\n1,0\n1,\n", "line 3: column 'label' is empty"),
         ('a,label\n1,"x\ny"\nz,1\n', "line 4: column 'a' holds 'z'"),
         ('a,label\n1,"x\n', "line 2: unexpected end of data"),
-        (b"a,label\n1,\xff\n", "no text in UTF-8"),
+        (b"a,label\n1,\xff\n", "not UTF-8 text"),
     ],
 )
 def test_csv_files_that_do_not_fit(tmp_path, text, words):

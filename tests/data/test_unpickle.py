@@ -79,7 +79,7 @@ def test_strings_of_python_2_follow_the_encoding():
     content = b"\x80\x02U\x02\xe9a."
     assert unpickle.loads(content, "x", encoding="bytes") == b"\xe9a"
     assert unpickle.loads(content, "x", encoding="latin1") == "éa"
-    with pytest.raises(InputError, match="no readable pickle"):
+    with pytest.raises(InputError, match="not a readable pickle"):
         unpickle.loads(content, "x")
 
 

@@ -123,7 +123,7 @@ def test_matched_moves_devices_and_leaves_noise_with_clients() -> None:
     direct = Mixture().draw(6, Streams(3))
     assert isinstance(direct.matched(order), DirectDevices)
     assert (direct.matched(order).compute == direct.compute[order]).all()
-    with pytest.raises(InputError, match="no permutation"):
+    with pytest.raises(InputError, match="not a permutation"):
         devices.matched(np.array([0, 0, 1, 2, 3, 4]))
 
 

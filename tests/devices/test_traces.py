@@ -121,8 +121,8 @@ def test_code_in_a_pickle_does_not_run(tmp_path: Path, capsys: pytest.CaptureFix
         ("client,compute_ms,bandwidth_kbps\n", "has no rows"),
         ("client,compute_ms\n0,1\n", "has no column 'bandwidth_kbps'"),
         ("client,compute_ms,bandwidth_kbps\n0,1\n", "row 1 has 2 cells"),
-        ("client,compute_ms,bandwidth_kbps\n0,fast,1\n", "row 1: 'fast' is no finite number"),
-        ("client,compute_ms,bandwidth_kbps\n0,nan,1\n", "row 1: 'nan' is no finite number"),
+        ("client,compute_ms,bandwidth_kbps\n0,fast,1\n", "row 1: 'fast' is not a finite number"),
+        ("client,compute_ms,bandwidth_kbps\n0,nan,1\n", "row 1: 'nan' is not a finite number"),
         ("client,compute_ms,bandwidth_kbps\n0,0,1\n", "compute time of 0.0"),
         ("client,compute_ms,bandwidth_kbps\n4,1,1\n0,1,1\n4,1,1\n", "names client '4' twice"),
     ],
@@ -135,7 +135,7 @@ def test_bad_tables_are_named(tmp_path: Path, text: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "no readable JSON"),
+        ("{", "not valid JSON"),
         ("3", "neither a list of rows"),
         ("[]", "neither a list of rows"),
         ('[{"client": 0}, {"clint": 1}]', "row 2 has other keys"),
@@ -154,8 +154,8 @@ def test_bad_sessions_are_named(tmp_path: Path, text: str, message: str) -> None
 @pytest.mark.parametrize(
     ("value", "message"),
     [
-        ([1, 2], "no dictionary of dictionaries"),
-        ({}, "no dictionary of dictionaries"),
+        ([1, 2], "not a dictionary of dictionaries"),
+        ({}, "not a dictionary of dictionaries"),
         (CAPACITY, "is it FedScale's other file"),
         ({0: {"active": [1], "inactive": [], "finish_time": 9}}, "1 starts and 0 ends"),
     ],

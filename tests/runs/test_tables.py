@@ -184,7 +184,7 @@ def test_a_missing_file_is_named(run, name):
     ("old", "new", "problem"),
     [
         ("accuracy", "precision", "has no column 'accuracy'"),
-        ("\n3,", "\nx\x00y,", "in column 'round' is no number"),
+        ("\n3,", "\nx\x00y,", "in column 'round' is not a number"),
         ("\n3,", "\n2,", "round 2 follows round 2"),
     ],
 )

@@ -111,7 +111,7 @@ def test_points_from_a_file(tmp_path: Path) -> None:
         ("rounds.k\n", "it has no points"),
         ("rounds.k,rounds.k\n1,2\n", "must name each key once"),
         ("rounds.k\n1,2\n", "line 2 has 2 cells and the first one 1"),
-        ("rounds.k\n\x00\n", "no CSV file|rounds.k"),
+        ("rounds.k\n\x00\n", "not a CSV file|rounds.k"),
     ):
         file.write_text(text)
         with pytest.raises(InputError, match=message):
