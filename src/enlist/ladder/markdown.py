@@ -42,11 +42,11 @@ import numpy as np
 import enlist
 
 @dataclass
-class Seen(enlist.State):
+class LossState(enlist.State):
     worth: np.ndarray = enlist.column(1e9)                        # clients that were never selected come first
 
 class LossPerSecond(enlist.Selector):
-    State = Seen
+    State = LossState
 
     def choose(self, request):
         worth = request.of(self.state.worth) / (1 + request.of(self.counts.selected))
