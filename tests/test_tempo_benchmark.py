@@ -150,7 +150,7 @@ def test_what_the_page_says_follows_the_numbers() -> None:
     found = tempo.changes(board())
     said = " ".join(tempo.what_follows(found, list(tempo.ABLATIONS), "pieces"))
     assert "“no speed” costs 52.3 % (most on three, -54.5 %)" in said
-    assert "cannot tell from tempo: “no loss”" in said
+    assert "can be shown with these rungs and seeds: “no loss”" in said
     said = " ".join(tempo.what_follows(found, list(tempo.sensitivity()), "settings"))
     assert "“loss=1” would gain 100.0 % (least on " in said
     assert "at most 100.0 % (“loss=1”)" in said

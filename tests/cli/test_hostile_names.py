@@ -191,12 +191,10 @@ def test_failures_and_bars_of_a_comparison(monkeypatch: pytest.MonkeyPatch) -> N
 def test_the_bar_of_personalised_learning() -> None:
     console: Any = Terminal(file=io.StringIO(), force_terminal=True, width=200)
     bar = PersonalBar(console, PersonalConfig(), seeds=1)
-    run: Any = SimpleNamespace(
-        config=SimpleNamespace(rounds=SimpleNamespace(rounds=2)), metric=SimpleNamespace(name="auc")
-    )
+    state: dict[str, Any] = {"target": "[/x]\x1b[2J", "stage": "local", "targets": 1, "ended": 0, "share": 0.5}
+    state |= {"metric": "auc", "score": 0.5, "arm": "[/y]\x07+[/x]", "messages": 3}
     with bar.progress:
-        row = {"round": 1, "best_test": 0.5, "arm": "[/y]\x07+[/x]", "cumulative_communication": 3}
-        bar.show("[/x]\x1b[2J", "local", row, run)
+        bar.show(0, state)
     text = console.file.getvalue()
     assert "worker [/x]\\x1b[2J" in text
     assert "kept [/y]\\x07+[/x]" in text

@@ -169,8 +169,8 @@ def test_which_selector_to_take_is_said_from_the_results() -> None:
     page = choosing.page(Leaderboard(rows, hard={"users": "Users differ."}, published=True))
     assert "The next, `bsfl`" in page
     assert "fastest on 1 of 2 rungs, and within a tenth of the fastest on 1, by means over seeds." in page
-    assert "no other is certainly more than a tenth faster on 1." in page
-    assert "Certainly slower than random: on no rung." in page
-    assert "by half a point or more: on `silos`." in page
-    assert "`tempo` has 50 % of that" in page
+    assert "no other selector is certainly more than a tenth faster on 1." in page
+    assert "certainly slower than random on no rung" in page
+    assert "by half a point or more, on `silos`." in page
+    assert "`tempo` reaches 50 % of that" in page
     assert "| `users` | Users differ. | `bsfl` | 1.60 [1.60, 1.60] | `bsfl` |" in page

@@ -137,7 +137,7 @@ def test_the_page_is_of_development_seeds_until_ours_is_published(tmp_path: Path
     board = benchmark.board_of(place)
     assert board is not None
     assert board.published
-    assert "Nothing was tuned on these seeds" in benchmark.pages(board)["choosing.md"]
+    assert "These seeds were never used for tuning" in benchmark.pages(board)["choosing.md"]
     assert board.fewer_seeds == {"oort": 1}
     assert "With fewer, so far: 1 seed: `oort`." in benchmark.pages(board)["ladder.md"]
 

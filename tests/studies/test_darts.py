@@ -273,6 +273,6 @@ def test_spreads_are_measured_on_development_seeds(tmp_path, capsys, monkeypatch
     finals = [each["accuracy"][-3:].mean() for each in example_results()[PRINTED.key].outputs.values()]
     others = [each["accuracy"][-3:].mean() for each in example_results()[RANDOM.key].outputs.values()]
     assert rows["accuracy"]["spread"] == pytest.approx(np.std(np.subtract(finals, others), ddof=1))
-    monkeypatch.setattr(spreads, "development", lambda study, scale: wanted[:0])
+    monkeypatch.setattr(spreads, "development", lambda study, scale, claims: wanted[:0])
     spreads.main(["darts", "--scale", "smoke", "--seeds", "2", "--output", str(tmp_path / "development")])
     assert capsys.readouterr().out == ""

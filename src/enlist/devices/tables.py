@@ -48,7 +48,7 @@ def numbers(path: str | os.PathLike[str], name: str, values: Sequence[Any]) -> F
     >>> numbers("devices.csv", "compute_ms", ["1.5", "fast"])
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: devices.csv, column 'compute_ms', row 2: 'fast' is no finite number.
+    enlist.errors.InputError: devices.csv, column 'compute_ms', row 2: 'fast' is not a finite number.
     """
     try:
         array = np.array(values, dtype=float)

@@ -27,7 +27,7 @@ from enlist.flower.replies.updates import LateReplies
 from enlist.flower.rounds import evaluations
 from enlist.flower.rounds.buffered import BufferedTraining
 from enlist.flower.rounds.round import Round, RoundResult, UpdateMonitor
-from enlist.flower.rounds.training import SynchronousTraining, Training
+from enlist.flower.rounds.training import SynchronousTraining, TrainingLoop
 from enlist.flower.saving import checkpoint, tables
 from enlist.flower.saving.folder import FederationFolder
 from enlist.flower.selector import SelectorSource
@@ -99,7 +99,7 @@ class Selecting(strategies.Forwarding, Strategy):
         """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
         kind = BufferedTraining if self.terms.buffered else SynchronousTraining
-        self.training: Training = kind(*parts, self.clock, self.timeout)
+        self.training: TrainingLoop = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
         """The strategies that have an attribute: the one that is used, and the one that it begins with next time.

@@ -137,7 +137,14 @@ class _Stage(PersonalCallback):
 def standing(
     target: str, stage: str, targets: int, ended: int, record: PersonalRecord, run: Personalisation
 ) -> dict[str, Any]:
-    """How a seed stands after a round."""
+    """How a seed stands after a round.
+
+    >>> from types import SimpleNamespace as Of
+    >>> row = {"round": 5, "best_test": 0.8, "arm": "a+b", "cumulative_communication": 60}
+    >>> run = Of(config=Of(rounds=Of(rounds=20)), metric=Of(name="auc"))
+    >>> standing("a", "local", 1, 0, Of(row=row), run)["share"]
+    0.25
+    """
     row = record.row
     return {
         "target": target,

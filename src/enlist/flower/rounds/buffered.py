@@ -30,7 +30,7 @@ from enlist.flower.replies.arrays import Template, misshapen, outliers, put_in_o
 from enlist.flower.replies.reply import Reply
 from enlist.flower.replies.updates import Model, change, model_of, rebased, weighted_messages, weights
 from enlist.flower.rounds.round import Round
-from enlist.flower.rounds.training import Aggregated, Training
+from enlist.flower.rounds.training import Aggregated, TrainingLoop
 from enlist.flower.strategies import check_weighable
 from enlist.flower.terms import deadline_seconds
 from enlist.records import Outcome, RoundMetrics, Selection
@@ -98,7 +98,7 @@ class BufferedStep(Round):
         self.reported = [reply for _, reply in sorted(ended, key=_place)]
 
 
-class BufferedTraining(Training):
+class BufferedTraining(TrainingLoop):
     """Steps of a buffered server over one connection to the grid.
 
     versions   step of the server -> the model that it left, as long as somebody at work was sent it; 0 is the first

@@ -32,7 +32,7 @@ Configure = Callable[[Grid], Iterable[Message]]
 """The strategy's `configure_train` of a round: what is left to say is which grid, with which nodes, it is shown."""
 
 
-class Training(abc.ABC):
+class TrainingLoop(abc.ABC):
     """One connection to the grid, over which nodes train: what rounds and steps of a buffered server share.
 
     strategy    the user's strategy, prepared to ask every node that it is shown
@@ -43,7 +43,7 @@ class Training(abc.ABC):
                 replies to earlier rounds, and what is needed to make use of them
     forms       shapes of arrays with which the app replies, other than those that are sent
 
-    >>> sorted(Training.__abstractmethods__)
+    >>> sorted(TrainingLoop.__abstractmethods__)
     ['close', 'sort']
     """
 
@@ -128,7 +128,7 @@ class Training(abc.ABC):
         return arrays, metrics
 
 
-class SynchronousTraining(Training):
+class SynchronousTraining(TrainingLoop):
     """Rounds that wait for their replies, until there are enough or the deadline.
 
     >>> from enlist.flower import with_selector
