@@ -89,7 +89,7 @@ class Grid:
                 values = results[f"{place}/{method}"].column(name)
                 known = np.flatnonzero(np.isfinite(values).any(axis=0))
                 rows += along((known + 1).astype(np.float64), values[:, known], label, share=name == "accuracy")
-            panels.append(Panel(heading, rows, "round", title.lower()))
+            panels.append(Panel(heading, rows, "round", title.partition(" (")[0].lower()))
         caption = "Mean over populations with its 95 % interval."
         return Figure(name, title, side_by_side(panels, title, self.colours), caption, highlight=True)
 
