@@ -34,11 +34,23 @@ def results(strong=0.0, rounds=40, fastest=3.0, spread=0.0):
     return Results(groups)
 
 
-def test_clients_are_equal_and_differ_in_their_labels_alone():
-    experiment = STUDY.experiments(STUDY.scale("smoke"))[0]
-    population = build(Config(**experiment.settings["config"], seed=experiment.seed))
+@pytest.mark.parametrize("skew", power_of_choice.SKEWS)
+def test_the_federation_is_that_of_the_authors_code(skew):
+    [experiment, *_] = [each for each in STUDY.experiments(STUDY.scale("smoke")) if each.key == f"{skew}/random"]
+    settings = Config(**experiment.settings["config"], seed=experiment.seed)
+    population = build(settings)
     assert len(population) == 100
-    assert np.ptp(population.sizes) <= 1
+    # Whoever has its share gets no further class: at most the share and one class, at least min_size.
+    share, classes = population.sizes.sum() / 100, population.sizes.sum() / 10
+    assert 10 <= population.sizes.min() < share
+    assert share < population.sizes.max() < share + classes
+    assert (settings.training.batch, settings.training.steps, settings.training.weight_decay) == (64, 30, 1e-4)
+    assert experiment.settings["config"]["model"]["dropout"] == 0.5
+    assert settings.server.aggregation.weights == "uniform"
+
+
+def test_both_rules_draw_in_proportion_to_samples():
+    assert power_of_choice.METHODS["random"] == "size-proportional"
     assert [method(each).settings.get("d") for each in power_of_choice.METHODS.values()] == [None, 6, 9, 15]
 
 
@@ -77,7 +89,7 @@ def test_too_few_seeds_to_see_ten_points_are_no_test():
 
 def test_seeds_are_not_those_on_which_anything_is_chosen():
     seeds = {each.seed for each in STUDY.experiments(STUDY.scale("laptop"))}
-    assert seeds == set(range(1200, 1210))
+    assert seeds == set(range(1300, 1310))
 
 
 def test_figures_and_tables_of_what_there_is():

@@ -65,7 +65,7 @@ class Grid:
         """One method in one place, as a sentence calls it."""
         return Arm(f"{place}/{method}", self.labels[method])
 
-    def experiments(self, scale: Scale, configs: Mapping[str, dict[str, Any]]) -> list[Experiment]:
+    def experiments(self, scale: Scale, configs: Mapping[str, dict[str, Any]], first: int = FIRST) -> list[Experiment]:
         """All methods in all places; a seed is a population that all of them share."""
         return [
             Experiment(
@@ -75,7 +75,7 @@ class Grid:
                 simulation,
                 scale.settings["seconds"],
             )
-            for seed in range(FIRST, FIRST + scale.seeds)
+            for seed in range(first, first + scale.seeds)
             for place in self.places
             for method, selector in self.methods.items()
         ]
