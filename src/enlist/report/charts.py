@@ -13,7 +13,8 @@ import altair as alt
 import vl_convert
 
 from enlist._internal import files
-from enlist.report.document import VEGA_LITE, cleaned, document
+from enlist.report.document import cleaned, document
+from enlist.report.library import VEGA_LITE
 
 Row = Mapping[str, Any]
 

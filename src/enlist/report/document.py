@@ -12,17 +12,12 @@ import hashlib
 import html
 import json
 import math
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import altair as alt
-import vl_convert
-
 from enlist._internal.text import printable
+from enlist.report.library import library
 
-VEGA_LITE = ".".join(alt.SCHEMA_VERSION.split(".")[:2])
-"""The version of Vega-Lite that Altair writes, as vl-convert names it."""
 LONGEST = 240
 """Characters of a string in a chart."""
 CODE = {"calculate", "expr", "filter", "labelExpr", "test"}
@@ -129,17 +124,6 @@ def cleaned(value: Any, most: int | None = LONGEST) -> Any:
     if isinstance(value, list | tuple):
         return [cleaned(item, most) for item in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value
-
-
-@functools.cache
-def library() -> str:
-    """Vega, Vega-Lite and vega-embed in one script; what would end its element early is written another way.
-
-    >>> "vegaEmbed" in library()
-    True
-    """
-    bundle = str(vl_convert.javascript_bundle(vl_version=VEGA_LITE))  # type: ignore[call-arg]
-    return re.sub(r"<(?=/script|!--)", r"\\x3c", bundle.replace("\r\n", "\n"), flags=re.IGNORECASE)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -160,12 +160,12 @@ def _key(make: bool = False) -> bytes:
     path = place / "key"
     if make and not os.path.lexists(path):
         place.mkdir(parents=True, exist_ok=True, mode=0o700)
-        _private(place, stat.S_ISDIR, 0o022)
+        check_private(place, stat.S_ISDIR, 0o022)
         _make_key(path)
     if not os.path.lexists(path):
         raise TrustError(f"there is no {path}")
-    _private(place, stat.S_ISDIR, 0o022)
-    _private(path, stat.S_ISREG, 0o077)
+    check_private(place, stat.S_ISDIR, 0o022)
+    check_private(path, stat.S_ISREG, 0o077)
     key = files.read(path)
     if len(key) != LENGTH:
         raise TrustError(f"{path} has {len(key)} bytes instead of {LENGTH}; remove it, and the next run makes another")
@@ -188,8 +188,17 @@ def _make_key(path: Path) -> None:
     temporary.unlink(missing_ok=True)
 
 
-def _private(path: Path, kind: Any, others: int) -> None:
-    """Refuse a key that is a link, somebody else's, or open to others."""
+def check_private(path: Path, kind: Callable[[int], bool], others: int) -> None:
+    """Refuse a file of the state folder that is a link, somebody else's, or open to others.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     (Path(place) / "key").symlink_to("elsewhere")
+    ...     check_private(Path(place) / "key", stat.S_ISREG, 0o077)
+    Traceback (most recent call last):
+    ...
+    enlist.errors.TrustError: .../key is not what Enlist made it; remove it, and the next run makes another
+    """
     found = os.lstat(path)
     if not kind(found.st_mode):
         raise TrustError(f"{path} is not what Enlist made it; remove it, and the next run makes another")

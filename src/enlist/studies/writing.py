@@ -17,7 +17,7 @@ from enlist import storage
 from enlist._internal import files
 from enlist.errors import InputError
 from enlist.report.charts import specification
-from enlist.report.document import VEGA_LITE
+from enlist.report.library import VEGA_LITE
 from enlist.report.page import Section, write_page
 from enlist.runs.printing import duration, plural
 from enlist.studies.claims import JudgedClaim

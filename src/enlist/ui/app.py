@@ -23,7 +23,7 @@ from starlette.routing import Route
 from enlist._internal.text import printable, slug
 from enlist.errors import EnlistError
 from enlist.report.charts import DARK, coloured, specification
-from enlist.report.document import library
+from enlist.report.library import library
 from enlist.ui.answers import Answer, AnswerCache
 from enlist.ui.catalogue import Catalogue
 from enlist.ui.guard import Guard
