@@ -127,11 +127,18 @@ def power_of(difference: float, spread: float, seeds: int) -> float:
         return 0.0
     if spread == 0.0:
         return float(difference != 0.0)
-    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = _quadrature()
     deviation = np.sqrt(scipy.stats.chi2.ppf((nodes + 1.0) / 2.0, seeds - 1) / (seeds - 1))
     bar = float(scipy.stats.t.ppf(0.975, seeds - 1)) * deviation
     shift = abs(difference) / spread * math.sqrt(seeds)
     return min(float(weights @ (scipy.special.ndtr(shift - bar) + scipy.special.ndtr(-shift - bar))) / 2.0, 1.0)
+
+
+@functools.cache
+def _quadrature() -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of Gauss and Legendre on [-1, 1]: finding them takes longer than all that is done with them."""
+    nodes, weights = np.polynomial.legendre.leggauss(200)
+    return nodes, weights
 
 
 def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:

@@ -7,6 +7,7 @@ from pathlib import Path
 from enlist.ladder.charts import heat_map, profile_chart, rank_chart, standing_chart
 from enlist.ladder.leaderboard import CEILING, Leaderboard
 from enlist.ladder.printing import difference, ratio
+from enlist.report.charts import unchecked
 from enlist.report.page import Section, publish
 from enlist.report.runs import Charts
 from enlist.runs.printing import UNKNOWN, percent
@@ -29,6 +30,7 @@ RANKS = "Methods whose bars of mean ranks do not overlap differ significantly (N
 PROFILE = "The profile shows on what share of the rungs a method is within a given factor of the best one."
 
 
+@unchecked()
 def write_report(board: Leaderboard, place: Path) -> Path:
     """Write the page, and beside it charts/ (PNG and SVG); returns the page's path.
 

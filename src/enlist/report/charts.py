@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import altair as alt
 import vl_convert
+from altair.utils.schemapi import debug_mode
 
 from enlist._internal import files
 from enlist.report.document import cleaned, document
@@ -100,6 +101,20 @@ def dashes(names: Sequence[str], legend: Any = alt.Undefined) -> dict[str, Any]:
         return {}
     scale = alt.Scale(domain=list(names), range=[DASHES[dash] for dash in found])
     return {"strokeDash": alt.StrokeDash("selector:N", scale=scale, sort=list(names), legend=legend, title=None)}
+
+
+@contextlib.contextmanager
+def unchecked() -> Iterator[None]:
+    """Where charts are made, as a decorator or in a `with`: Altair checks no part of them against its schema.
+
+    That takes a third of the time of a report, and no data can break it; tests make the charts with the checks on.
+
+    >>> with unchecked():
+    ...     alt.Chart("data.csv", width="wrong").width
+    'wrong'
+    """
+    with debug_mode(False):
+        yield
 
 
 def specification(chart: alt.TopLevelMixin) -> dict[str, Any]:

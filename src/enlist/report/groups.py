@@ -10,7 +10,7 @@ from typing import Any
 import altair as alt
 
 from enlist.report import sentences
-from enlist.report.charts import Row
+from enlist.report.charts import Row, unchecked
 from enlist.report.federation import as_chosen, federation_sections
 from enlist.report.group_charts import PANELS, SERIES, baseline_of, group_curves, measured, shown_methods, trend_chart
 from enlist.report.page import Section, publish
@@ -21,6 +21,7 @@ EXPENDABLE = ("round time", "seen", "Jain", " sent")
 """Columns of a comparison that scores.json has, and the page has no room for."""
 
 
+@unchecked()
 def write_groups(
     groups: Sequence[Group],
     place: Path | str,

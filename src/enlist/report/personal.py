@@ -13,6 +13,7 @@ import altair as alt
 from enlist._internal.statistics import Summary
 from enlist._internal.text import place_name
 from enlist.errors import InputError
+from enlist.report.charts import unchecked
 from enlist.report.page import Section, publish
 from enlist.report.personal_charts import (
     estimate_rows,
@@ -46,6 +47,7 @@ MOST_ARMS = 15
 CLEAR = 0.95
 
 
+@unchecked()
 def write_personal_report(
     runs: Sequence[PersonalTables], place: Path | str, title: str = "Personalised learning"
 ) -> Path:

@@ -12,7 +12,7 @@ import numpy as np
 
 from enlist.errors import InputError
 from enlist.report import sentences
-from enlist.report.charts import Row
+from enlist.report.charts import Row, unchecked
 from enlist.report.devices import (
     availability_chart,
     availability_rows,
@@ -55,6 +55,7 @@ COLUMNS = (
 )
 
 
+@unchecked()
 def write_report(
     runs: Sequence[RunTables],
     place: Path | str,
