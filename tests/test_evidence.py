@@ -7,7 +7,7 @@ import pytest
 import enlist
 from enlist.arena.evidence import EVIDENCE, gather
 
-OFTEN = {"tempo", "oort", "bsfl", "fedsuv", "darts-ucb", "power-of-choice", "fedcs"}
+OFTEN = {"tempo"}
 """Those whose evidence is gathered with every `make test`; the others come with `make verify`."""
 
 

@@ -15,17 +15,14 @@ from enlist import studies
 SCRIPT = Path(sys.executable).parent / "enlist"
 FIGURES = {"darts": 12, "bsfl": 13, "fedsuv": 10, "mabfl": 20, "power-of-choice": 2, "fedcor": 2, "asynchrony": 1}
 """How many figures each has at least."""
-LONG = ("darts", "bsfl", "mabfl", "fedcor", "asynchrony", "power-of-choice")
-"""`make verify` runs them: they take longer than others, or test_reproduce.py runs them already."""
 
 
 def test_every_study_is_covered() -> None:
     assert set(FIGURES) == set(studies.names())
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=[pytest.mark.verify] if name in LONG else []) for name in FIGURES]
-)
+@pytest.mark.verify  # test_reproduce.py has one of them every time
+@pytest.mark.parametrize("name", FIGURES)
 def test_the_smoke_scale_runs_from_experiments_to_the_page(name: str, tmp_path: Path) -> None:
     surroundings = {key: value for key, value in os.environ.items() if key != "FORCE_COLOR"}
     command = [str(SCRIPT), "reproduce", name, "--scale", "smoke", "--output", "out"]

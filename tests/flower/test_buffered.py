@@ -195,7 +195,7 @@ def test_a_reply_after_it_was_given_up_is_counted_and_dropped(tmp_path: Path) ->
     assert {float(row["weight"]) for row in ended if row["outcome"] == "arrived"} == {0.0}
 
 
-@pytest.mark.parametrize("name", ["tempo", "oort", "bsfl", "refl", "tifl", "cs-ucb", "e3cs", "rbcs-f"])
+@pytest.mark.parametrize("name", ["tempo", "oort", "bsfl", "refl"])
 def test_selectors_are_asked_for_a_few_while_others_are_busy(name: str, tmp_path: Path) -> None:
     grid = FakeGrid(NODES, taking(lambda node: float(node - 9), loss=0.5, accuracy=0.5, accuracy_gain=0.1))
     wrapped = run(grid, 15, name, mode="buffered", concurrency=8, buffer=3, deadline=60.0, folder=tmp_path / "run")
