@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterator
@@ -52,6 +53,30 @@ def copied(release: str, what: str, place: Path) -> Path:
     return Path(shutil.copytree(SAVED / release / what, place / what))
 
 
+def alike(one: str, two: str) -> bool:
+    """The same text; numbers may differ in their last digits, because another processor adds up in another order."""
+    words, others = (re.split(r"([,\s]+)", text) for text in (one, two))
+    return len(words) == len(others) and all(
+        word == other or number(word) == pytest.approx(number(other), rel=1e-4)
+        for word, other in zip(words, others, strict=True)
+    )
+
+
+def number(word: str) -> float:
+    """What is no number differs from everything."""
+    try:
+        return float(word)
+    except ValueError:
+        return math.nan
+
+
+def test_alike_is_the_same_but_for_last_digits() -> None:
+    assert alike("round,loss\n1,0.52078\n", "round,loss\n1,0.52079\n")
+    assert not alike("round,loss\n1,0.52\n", "round,loss\n1,0.53\n")
+    assert not alike("round,loss\n1,late\n", "round,loss\n1,dropped\n")
+    assert not alike('{"rounds": 6}', '{"rounds": 6, "more": 1}')
+
+
 def test_there_is_something_of_every_release() -> None:
     assert enlist.__version__.rpartition(".")[0] in RELEASES, "python tests/saved/make.py tests/saved/VERSION"
     parts = {"run", "run-finished", "comparison", "study", "personal", "federation", "selectors"}
@@ -69,7 +94,7 @@ def test_a_stopped_run_goes_on_and_ends_as_it_would_have(release: str, tmp_path:
                 assert recorder.restore(simulation)
                 simulation.run()
         for table in ("rounds.csv", "participations.csv", "clients.csv", "result.json"):
-            assert (place / table).read_bytes() == (SAVED / release / "run-finished" / table).read_bytes()
+            assert alike((place / table).read_text(), (SAVED / release / "run-finished" / table).read_text()), table
 
 
 def test_a_finished_run_can_be_read(release: str) -> None:

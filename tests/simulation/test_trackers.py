@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 
 import pytest
-import wandb
 
 from enlist.simulation import Config, compare
 
@@ -27,4 +26,6 @@ def test_a_comparison_logs_to_tensorboard_and_to_wandb_without_a_network(
         time.sleep(0.1)
     for part in (b"accuracy", b"bytes_up", b"partition", b"enlist"):
         assert part in content
+    import wandb  # only here: it takes seconds to import, and every process collects all tests
+
     wandb.teardown()

@@ -1,4 +1,4 @@
-"""What tests of all folders share: a browser, and a key of their own."""
+"""What tests and doctests share: a browser, a key of their own, and names of selectors that end with the test."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
+
+from enlist import selectors
 
 settings.register_profile("enlist", deadline=None)  # a busy machine is no bug
 settings.load_profile("enlist")
@@ -22,6 +24,12 @@ def _own_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A selector that a test registers is gone when it ends, whichever tests the same process runs next."""
+    monkeypatch.setattr(selectors, "_registered", dict(selectors._registered))
 
 
 @pytest.fixture(autouse=True, scope="session")
