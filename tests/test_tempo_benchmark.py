@@ -237,6 +237,7 @@ def test_backing_off_spares_turns_for_those_who_are_there() -> None:
     assert 0.0 < with_it < 0.7 * without < 0.2
 
 
+@pytest.mark.verify
 def test_latencies_cost_less_than_latencies_and_chances_together() -> None:
     """Under a deadline some clients are hardly ever in time, and how hardly is what tempo cannot see."""
     curve = tempo_regret.run(("deadline", tempo_regret.TEMPO, 0), 400)
@@ -245,6 +246,7 @@ def test_latencies_cost_less_than_latencies_and_chances_together() -> None:
     assert curve.of_latencies.regret == curve.latencies
 
 
+@pytest.mark.verify
 def test_regret_is_small_and_a_short_memory_makes_it_larger() -> None:
     """The experiment of docs/tempo.md in small: 400 rounds, two seeds."""
     runs = {

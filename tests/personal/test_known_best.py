@@ -23,12 +23,14 @@ def learned(seed: int, rule: str, likeness: list[float], **sections: Any) -> str
     return str(Personalisation(settings, workers=workers).run()["combination"])
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("rule", RULES)
 def test_the_best_of_eight_pairs_is_named_in_at_least_18_of_20_seeds(rule: str) -> None:
     named = [learned(seed, rule, EIGHT_PAIRS, model={"name": "logistic"}) for seed in range(SEEDS)]
     assert sum(name == "w0+w4" for name in named) >= 18, named
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize("rule", RULES)
 def test_poisonous_workers_are_in_the_final_combination_of_no_seed(rule: str) -> None:
     """w1 and w4 are like the target and would be good partners; poison, five seeds of each kind, spoils that."""

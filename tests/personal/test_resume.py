@@ -177,6 +177,7 @@ def test_checkpoints_take_at_most_a_twentieth_of_the_time(tmp_path: Path, worker
         assert len(calls) == 1
 
 
+@pytest.mark.verify
 def test_a_process_that_is_killed_at_random_moments(tmp_path: Path) -> None:
     """Real processes and SIGKILL; in the end the run is whole."""
     settings = PersonalConfig(

@@ -83,6 +83,7 @@ def test_no_selector_is_blinded(name: str, lies: dict[str, float]) -> None:
         assert share_of_the_good(name, None, lies, np.inf) >= undisturbed(name, None, np.inf) - 0.1
 
 
+@pytest.mark.verify
 @pytest.mark.parametrize(("name", "preset"), PRESETS)
 def test_presets_go_on_too(name: str, preset: str) -> None:
     kind: Any = enlist.selectors.get(name)

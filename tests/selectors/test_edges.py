@@ -102,7 +102,10 @@ def test_replies_that_are_all_zero(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize("outcome", [Outcome.DROPPED, Outcome.FAILED, Outcome.LATE])
+@pytest.mark.parametrize(
+    "outcome",
+    [Outcome.DROPPED, *(pytest.param(each, marks=pytest.mark.verify) for each in (Outcome.FAILED, Outcome.LATE))],
+)
 def test_all_are_lost_for_hundreds_of_rounds(name: str, outcome: Outcome) -> None:
     selector = make(name)
     selector.tell(selector.ask(k=6), Feedback(**replies(6, 2.0)))

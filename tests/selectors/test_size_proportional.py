@@ -23,6 +23,7 @@ def test_successive_draws_over_include_the_small():
     assert inclusion(selector, None, 2).tolist() == pytest.approx([7 / 12, 7 / 12, 5 / 6], abs=0.02)
 
 
+@pytest.mark.verify
 def test_fixed_inclusion_is_proportional_to_size():
     # sizes 1, 1, 2, k = 2: c = 1/2 gives 1/2, 1/2, 1
     clients = Clients(num_examples=[1, 1, 2])

@@ -549,6 +549,7 @@ def test_tables_of_asynchronous_runs_are_read(tmp_path: Path) -> None:
     assert total > 0
 
 
+@pytest.mark.verify
 def test_a_hundred_thousand_clients() -> None:
     """Memory goes with the clients at work: a step leaves nothing behind that goes with all clients, and takes no more
     than some arrays over all of them while it lasts. Models are kept that clients at work were sent, and no others."""

@@ -76,7 +76,13 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     return found
 
 
-@pytest.mark.parametrize("selector", every_selector())
+OFTEN = {"random", "tempo", "oort", "bsfl", "fedsuv", "refl", "safa", "power-of-choice", "divfl", "eafl"}
+"""One of each kind of state; `make verify` has the others."""
+
+
+@pytest.mark.parametrize(
+    "selector", [pytest.param(name, marks=[] if name in OFTEN else pytest.mark.verify) for name in every_selector()]
+)
 def test_every_selector_resumes_bit_by_bit(
     selector: str, tmp_path: Path, undisturbed: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

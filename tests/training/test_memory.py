@@ -105,7 +105,7 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("kind", ["memory", "files"])
+@pytest.mark.parametrize("kind", ["memory", pytest.param("files", marks=pytest.mark.verify)])
 def test_a_real_dev_shm_of_64_kilobytes(kind: str, tmp_path: Path) -> None:
     if subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode:
         pytest.skip("only root can make a file system of its own")

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import shutil
 
+import pytest
+
 from enlist.runs.example import example_run, write_run
 from enlist.ui.catalogue import Catalogue
 from tests.ui.ui_helpers import Server, unfinished
@@ -33,6 +35,7 @@ def test_a_large_run_is_sent_in_small_pieces(tmp_path):
         assert tables.size < 60_000_000
 
 
+@pytest.mark.verify
 def test_a_large_comparison_is_sent_in_small_pieces(tmp_path):
     methods = [f"method-{number}" for number in range(12)]
     first = write_run(
