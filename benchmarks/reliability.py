@@ -67,8 +67,8 @@ def tested() -> tuple[list[str], bool]:
 
 PAGE = """# Reliability
 
-What a hostile folder, file, reply or machine must not be able to do: how often it was tried, and how often it
-succeeded. Made in {minutes:.0f} minutes on {cores} cores by
+This page says what a hostile folder, file, reply or machine must not be able to do, how often it was tried, and how
+often it succeeded. It was made in {minutes:.0f} minutes on {cores} cores by
 
 ```
 {command}
@@ -85,7 +85,7 @@ repeats it. `make verify` runs a quarter of them. This command adds trials of on
 python -m benchmarks.chaos --only "kill of a run on Ray" --record trials.jsonl --minutes 5 --output docs/reliability.md
 ```
 
-Run again, it continues where it ended: trials in the record are not repeated.
+If you run it again, it continues where it stopped: trials in the record are not repeated.
 
 <!-- trials -->
 {trials}
