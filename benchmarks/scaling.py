@@ -402,8 +402,8 @@ def main() -> None:
     lines += [
         "",
         f"Samples ({PER_CLIENT} of {INPUTS} numbers for each client) are {samples / 1e9:.1f} GB on every node. They "
-        f"take {samples / machine.network:.0f} s of its network and {100 * samples / machine.memory:.0f} % of its memory; "
-        f"at most {LARGE * machine.memory / samples:,.0f} such clients fit.",
+        f"take {samples / machine.network:.0f} s of its network and {100 * samples / machine.memory:.0f} % of its "
+        f"memory; at most {LARGE * machine.memory / samples:,.0f} such clients fit.",
         f"The driver also holds the clients and the selector's state: {(travels + state) / 1e9:.1f} GB. Building takes "
         f"{building / 60:.1f} minutes once, and the server takes {server:.1f} s a round, whatever the number of nodes.",
     ]
