@@ -84,7 +84,7 @@ def with_notices(text: str, notices: Sequence[str]) -> str:
 
 
 def notices(name: str, text: str, former: dict[str, Any], words: dict[str, Any]) -> list[str]:
-    """What has to be said of a published verdict.md: that it is older than the repairs, and what is noted for just this text.
+    """What a published verdict.md must say: that it is older than the repairs, and what is noted for just this text.
 
     >>> notices("coins", "# A", {"coins": {}}, {"notes": {}})[0].partition(" ")[0]
     '**Older'
