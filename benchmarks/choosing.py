@@ -51,7 +51,7 @@ DEVELOPMENT = """These are the development seeds: `tempo` was tuned on them, and
 complete."""
 OTHERS = (
     ("if", "use", "because"),
-    ("you want the baseline of papers", "`random`", "it is what most frameworks do"),
+    ("you want the baseline that papers use", "`random`", "it is what most frameworks do"),
     (
         "you write about a paper's method",
         "that method, and its preset `paper`",
@@ -113,7 +113,7 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
     lines = [
         f"{board.title}; brackets are 95 % intervals over seeds.{wide}{fewer(board)}",
         f"* It reaches the target {ratio(ours, 'speed_up')} times as fast as random, in the geometric mean over "
-        f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
+        f"{plural(len(own), 'rung')}. The next, `{next_best}`, reaches {ratio(standing[next_best], 'speed_up')}: "
         f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as fast.",
         f"* It is the fastest on {len(first)} of {len(own)} rungs, and within a tenth of the fastest on {len(close)}, "
         f"by means over seeds. By paired intervals, no other selector is certainly more than a tenth faster on "

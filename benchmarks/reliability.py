@@ -33,8 +33,8 @@ TESTS = {
     "bad configurations, labels and archives": ("tests/simulation/test_bad_configurations.py",),
     "markup and control characters in names": ("tests/cli/test_hostile_names.py",),
     "small /dev/shm, full disk": ("tests/training/test_memory.py", "tests/cli/test_full_disk.py"),
-    "workers that die, stop or say nothing": ("tests/training/test_workers.py", "tests/test_processes.py"),
-    "availability and resamples without end": ("tests/devices/test_availability.py", "tests/personal/test_metrics.py"),
+    "workers that die, stop or fall silent": ("tests/training/test_workers.py", "tests/test_processes.py"),
+    "endless availability and resampling": ("tests/devices/test_availability.py", "tests/personal/test_metrics.py"),
     "threads that share a selector": ("tests/test_threads.py",),
     "hostile clients and robust aggregation": ("tests/simulation/test_hostile.py", "tests/training/test_robust.py"),
 }
