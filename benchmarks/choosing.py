@@ -24,10 +24,10 @@ FEW = 5
 
 Row = Mapping[str, Any]
 
-TITLE = "# Which selector do I take?"
-ANSWER = """**Take `tempo`.** It needs only the available clients and the times of replies, so no app has to change. It
-uses losses if replies carry them, and features of devices if they are informative. It has two settings, which you can
-leave at their defaults.
+TITLE = "# Which selector should I use?"
+ANSWER = """**Use `tempo`.** It needs only the available clients and their latencies, so no app has to change. It uses
+losses if replies carry them, and device features if they are informative. It has two settings, which you can leave at
+their defaults.
 
 ```python
 import enlist
@@ -40,7 +40,7 @@ strategy = with_selector(FedAdam(), k=20)                # Flower: tempo is the 
 """
 PICTURE = "![Speed-up over random of every method on every rung of the ladder](ladder/heat-map.png)"
 CAPTION = """*Blue is faster than random, red slower: virtual time to 97 % of the final accuracy of random. Each
-column is a federation that is hard in its own way, see [ladder.md](ladder.md). {seeds}*"""
+column is a federation that is hard in its own way; see [ladder.md](ladder.md). {seeds}*"""
 PUBLISHED = "These seeds were never used for tuning."
 PRESETS = """A name with a colon is a preset: the settings of a paper or of its code, where they differ from our
 default. Presets were run on two development seeds (`enlist ladder --selectors oort:oort-code,oort,... --seeds 2`). If a
@@ -50,8 +50,8 @@ other method here does this, so part of its speed comes from shorter training, n
 DEVELOPMENT = """These are the development seeds: `tempo` was tuned on them, and runs on the published seeds are not
 complete."""
 OTHERS = (
-    ("if", "take", "because"),
-    ("you want the baseline of papers", "`random`", "it is what most frameworks do"),
+    ("if", "use", "because"),
+    ("you want the baseline that papers use", "`random`", "it is what most frameworks do"),
     (
         "you write about a paper's method",
         "that method, and its preset `paper`",
@@ -62,8 +62,12 @@ OTHERS = (
         "`cs-ucb-q`, `rbcs-f`",
         "they guarantee it; `tempo` never stops selecting a client, but guarantees no share",
     ),
-    ("every client may train all the time", "`safa`", "it chooses among the updates that arrived; no other one does"),
-    ("reply times cannot be measured, or mean little", "`random`, `refl`", "`tempo` would have nothing to learn from"),
+    (
+        "every client may train all the time",
+        "`safa`",
+        "it chooses among the updates that have arrived; no other selector does",
+    ),
+    ("latency cannot be measured, or means little", "`random`, `refl`", "`tempo` would have nothing to learn from"),
     (
         "you want to know what each client brings to the server's accuracy",
         "`darts-ucb`",
@@ -86,7 +90,7 @@ def page(board: Leaderboard) -> str:
         "## Where another selector was faster",
         _faster(board, pairs),
         WORK if "pyramidfl" in board.contestants else "",
-        "## When to take another selector",
+        "## When to use another selector",
         _others(board),
         "`enlist compare CONFIG.toml --selectors tempo,random,...` answers the question for a simulated federation "
         "like yours, and `with_selector(..., shadow=True)` for your real one, without changing its selection.",
@@ -109,7 +113,7 @@ def _rests_on(board: Leaderboard, pairs: Sequence[Row]) -> str:
     lines = [
         f"{board.title}; brackets are 95 % intervals over seeds.{wide}{fewer(board)}",
         f"* It reaches the target {ratio(ours, 'speed_up')} times as fast as random, in the geometric mean over "
-        f"{plural(len(own), 'rung')}. The next, `{next_best}`, has {ratio(standing[next_best], 'speed_up')}: "
+        f"{plural(len(own), 'rung')}. The next, `{next_best}`, reaches {ratio(standing[next_best], 'speed_up')}: "
         f"`tempo` is {ours['speed_up'] / standing[next_best]['speed_up']:.2f} times as fast.",
         f"* It is the fastest on {len(first)} of {len(own)} rungs, and within a tenth of the fastest on {len(close)}, "
         f"by means over seeds. By paired intervals, no other selector is certainly more than a tenth faster on "

@@ -164,16 +164,19 @@ def measure(runs: int, blocks: int, say: Callable[[str], None]) -> list[str]:
     if any(len(found) > 1 for found in ends.values()):
         sys.exit("results differ between engines")
     said = (
-        f"{runs * blocks} runs of 20 rounds on each, in {blocks} blocks; in brackets the least and the largest ratio "
-        "of a block."
+        f"{runs * blocks} runs of 20 rounds on each engine, in {blocks} blocks; brackets show the smallest and the "
+        "largest ratio of a block."
     )
-    begun = f"Starting the cluster took {started:.1f} s, and the first two runs {2 * first:.1f} s, imports included."
+    begun = (
+        f"Starting the cluster took {started:.1f} s, and the first two runs took {2 * first:.1f} s, imports included."
+    )
     return [
         *table(many, "runs at once", "s a run", 1.0),
         "",
         f"{said} {begun} All tables were the same, byte for byte.",
         "",
-        f"One run, its training workers on either engine (an MLP, 20 clients of 20 steps a round, {ROUNDS} rounds):",
+        "One run, with its training workers on either engine (an MLP, 20 clients with 20 steps each per round, "
+        f"{ROUNDS} rounds):",
         "",
         *table(one, "training workers", "ms a round", 1000.0),
     ]
@@ -188,7 +191,7 @@ def table(seconds: Seconds, what: str, unit: str, scale: float) -> list[str]:
      '| 2 | 1.00 | 2.00 | 2.00 [2.00, 2.00] | 1.20 [1.20, 1.20] | 2.00 | 1.50 |']
     """
     lines = [
-        f"| {what} | local, {unit} | Ray, {unit} | Ray / local | the same of processor time | gain over one, local "
+        f"| {what} | local, {unit} | Ray, {unit} | Ray / local | Ray / local, processor time | gain over one, local "
         "| gain over one, Ray |",
         "|---" * 7 + "|",
     ]

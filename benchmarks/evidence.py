@@ -33,13 +33,13 @@ INTRODUCTION = """# Selectors
 Every selector has the same contract (`ask`, `tell`, `save`, `load`, `explain`; see the README) and is created by name
 or from its class: `enlist.create("oort", clients, seed=7, penalty=1.0)`, `enlist.create(Oort.with_(penalty=1.0),
 clients, seed=7)` after `from enlist.selectors import Oort`. A preset named "paper" restores the printed formula; the
-default is what works at the scale of federated learning. This page is written by `python -m benchmarks.evidence`.
+default is what works at the scale of federated learning. `python -m benchmarks.evidence` writes this page.
 
-The measurements: 100 clients, 10 a round, 400 rounds, 10 seeds; the selector and `random` meet the same worlds and the
-same luck; brackets are 95 % intervals, of the paired difference in the last column. Scenarios are listed by
-`enlist list scenarios`. Scenarios, and some defaults (UCB-CS, Oort's exploration), were chosen while looking at seeds
-below 20; the numbers here come from seeds 1000 to 1009. Most of the scenarios in which a selector does not win are
-simply those in which there is nothing to gain.
+The measurements use 100 clients, 10 per round, 400 rounds and 10 seeds. The selector and `random` run in the same
+worlds with the same random events. Brackets are 95 % intervals; in the last column, of the paired difference.
+`enlist list scenarios` lists the scenarios. Scenarios and some defaults (UCB-CS, Oort's exploration) were chosen on
+seeds below 20; the numbers here come from seeds 1000 to 1009. In most scenarios in which a selector does not win, there
+is simply nothing to gain.
 
 <!-- selectors -->
 <!-- /selectors -->
@@ -54,10 +54,10 @@ key, best first. Let P(p) be the first p of them, T(p) the k largest values amon
 sum of T(p). Then the best v(p) is the optimum, and T(p) attains it:
 
 * every member of T(p) has a key of at least the p-th, so T(p) is worth at least v(p);
-* if the last member of any S stands at position p, its smallest key is the p-th and its values sum to at most those of
+* if the last member of any S is at position p, the smallest key of S is the p-th and its values sum to at most those of
   T(p), so S is worth at most v(p).
 
-That costs one sort. A key of +inf (a client never tried) is legal; with k or more of them the values decide alone.
+This takes one sort. A key of +inf (a client never tried) is allowed; with k or more of them, the values alone decide.
 """
 
 

@@ -108,7 +108,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     found = {(each.key, each.seed): output for each in wanted if (output := kept(given.output, each)) is not None}
     results = Results.of([(each.key, each.settings, each.seed) for each in wanted], found)
     first = ["deadline", "in time", "updates a round", "random ends at", "rounds to its target"]
-    header = [*first, *LABELS.values(), "random, all in time", "most that the study could see"]
+    header = [*first, *LABELS.values(), "random, all in time", "most that the study could detect"]
     for cells in (header, ["---"] * len(header), *(row(results, f"{deadline:g}") for deadline in given.deadlines)):
         print(f"| {' | '.join(cells)} |")
 

@@ -286,22 +286,22 @@ def _later(base: str, brought: str | None) -> str:
 
 
 LATER = """
-Asynchronous protocols did not exist at `{base}`: they are compared with the commit that brought them.
+Asynchronous protocols did not exist at `{base}`: they are compared with the commit that introduced them.
 """
 PAGE = """# The same bits
 
-A refactoring changes no bit of any run. Every shipped example was run for a few rounds at a commit before the round was
-rebuilt and at `{head}`, on one machine, by
+A refactoring changes no bit of any run. This command ran every shipped example for a few rounds on one machine, at a
+commit before the code of a round was rebuilt and at `{head}`:
 
 ```
 {command}
 ```
 
-A cell holds the first digits of the SHA-256 of what both have left behind, the same for both: every column of the
-tables (renamed ones count as the same), every tensor of the checkpoint, every array and number of the selector's
-state. "3 new" means that three columns or arrays came in addition. The last column compares `{head}` with itself:
-in one process, and with {workers} worker processes. Digests depend on processor and PyTorch, so they mean nothing on
-another machine; that they are equal does.
+A cell holds the first digits of a SHA-256 that both commits share: of every column of the tables (renamed columns count
+as the same), every tensor of the checkpoint, and every array and number of the selector's state. "3 new" means that
+three columns or arrays were added. The last column compares `{head}` with itself, in one process and with {workers}
+worker processes. Digests depend on the processor and on PyTorch. On another machine their values mean nothing; what
+matters is that they are equal.
 {later}
 {table}
 
@@ -318,7 +318,7 @@ def main() -> None:
     cases = [case for case in CASES if given.only in case.title]
     lines, holds = table(cases, given.base)
     head = _git("rev-parse", "--short", "HEAD").strip()
-    verdict = "Whatever differs was changed on purpose." if holds else "SOMETHING DIFFERS THAT NOBODY INTENDED."
+    verdict = "Every difference is intended." if holds else "SOMETHING DIFFERS THAT NOBODY INTENDED."
     command = " ".join(["python -m benchmarks.hashes", *sys.argv[1:]])
     later = "" if _holds(given.base, BROUGHT_ASYNCHRONY) else LATER.format(base=given.base)
     page = PAGE.format(

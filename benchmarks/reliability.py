@@ -33,8 +33,8 @@ TESTS = {
     "bad configurations, labels and archives": ("tests/simulation/test_bad_configurations.py",),
     "markup and control characters in names": ("tests/cli/test_hostile_names.py",),
     "small /dev/shm, full disk": ("tests/training/test_memory.py", "tests/cli/test_full_disk.py"),
-    "workers that die, stop or say nothing": ("tests/training/test_workers.py", "tests/test_processes.py"),
-    "availability and resamples without end": ("tests/devices/test_availability.py", "tests/personal/test_metrics.py"),
+    "workers that die, stop or fall silent": ("tests/training/test_workers.py", "tests/test_processes.py"),
+    "endless availability and resampling": ("tests/devices/test_availability.py", "tests/personal/test_metrics.py"),
     "threads that share a selector": ("tests/test_threads.py",),
     "hostile clients and robust aggregation": ("tests/simulation/test_hostile.py", "tests/training/test_robust.py"),
 }
@@ -67,8 +67,8 @@ def tested() -> tuple[list[str], bool]:
 
 PAGE = """# Reliability
 
-What a hostile folder, file, reply or machine must not be able to do: how often it was tried, and how often it
-succeeded. Made in {minutes:.0f} minutes on {cores} cores by
+This page says what a hostile folder, file, reply or machine must not be able to do, how often it was tried, and how
+often it succeeded. It was made in {minutes:.0f} minutes on {cores} cores by
 
 ```
 {command}
@@ -85,7 +85,7 @@ repeats it. `make verify` runs a quarter of them. This command adds trials of on
 python -m benchmarks.chaos --only "kill of a run on Ray" --record trials.jsonl --minutes 5 --output docs/reliability.md
 ```
 
-Run again, it continues where it ended: trials in the record are not repeated.
+If you run it again, it continues where it stopped: trials in the record are not repeated.
 
 <!-- trials -->
 {trials}

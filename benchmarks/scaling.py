@@ -345,11 +345,11 @@ def main() -> None:
     options = parser.parse_args()
     machine = Machine(options.cores, options.memory * 1e9, options.network * 1e9 / 8)
     lines = [
-        f"`python -m benchmarks.scaling`: nodes of {machine.cores} processors, {options.memory:g} GB and "
-        f"{options.network:g} Gbit/s, if not said otherwise. Seconds are",
-        f"processor time of one thread here, and without evaluation. Batches above {LARGEST_BATCH} are taken to cost "
-        f"as much per sample as {LARGEST_BATCH};",
-        "BSFL's runs end after a virtual time, and have as many rounds as one of its own selector.",
+        f"`python -m benchmarks.scaling` assumes nodes of {machine.cores} processors, {options.memory:g} GB and "
+        f"{options.network:g} Gbit/s, unless stated otherwise. Seconds are",
+        f"processor time of one thread on this machine, without evaluation. Batches above {LARGEST_BATCH} are assumed "
+        f"to cost as much per sample as {LARGEST_BATCH};",
+        "BSFL's runs end after a virtual time, and are counted with as many rounds as a run with the BSFL selector.",
     ]
     server_of_few = people(FEW)[3]
     priced: dict[str, Cost] = {}
@@ -380,7 +380,7 @@ def main() -> None:
     travels, state, building, server = (line(list(values)) for values in measured)
     print(measured, file=sys.stderr, flush=True)
     lines += ["", "### One run over all nodes, seconds a round", ""]
-    lines.append(f"| run | nodes | workers | {' | '.join(PARTS)} | in all | largest part |")
+    lines.append(f"| run | nodes | workers | {' | '.join(PARTS)} | total | largest part |")
     lines.append("|---" * (5 + len(PARTS)) + "|")
     for kind, each in found:
         if kind.model == "resnet18":
@@ -401,11 +401,11 @@ def main() -> None:
         lines.append(f"| {name} | {cells} |")
     lines += [
         "",
-        f"Samples ({PER_CLIENT} of {INPUTS} numbers for each client) are {samples / 1e9:.1f} GB, once on every node: "
-        f"{samples / machine.network:.0f} s of its network, and {100 * samples / machine.memory:.0f} % of its memory; "
-        f"at most {LARGE * machine.memory / samples:,.0f} such clients fit.",
-        f"The driver holds the clients and the selector's state besides: {(travels + state) / 1e9:.1f} GB. Building "
-        f"takes {building / 60:.1f} minutes once, and the server {server:.1f} s a round, whatever the number of nodes.",
+        f"Samples ({PER_CLIENT} of {INPUTS} numbers for each client) are {samples / 1e9:.1f} GB on every node. They "
+        f"take {samples / machine.network:.0f} s of its network and {100 * samples / machine.memory:.0f} % of its "
+        f"memory; at most {LARGE * machine.memory / samples:,.0f} such clients fit.",
+        f"The driver also holds the clients and the selector's state: {(travels + state) / 1e9:.1f} GB. Building takes "
+        f"{building / 60:.1f} minutes once, and the server takes {server:.1f} s a round, whatever the number of nodes.",
     ]
     print("\n".join(lines))
     if options.output:

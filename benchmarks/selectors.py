@@ -160,12 +160,13 @@ def main() -> None:
         print(lines[-1], flush=True)
     extra = [
         "",
-        "## Oort in plain Python and ours",
+        "## Oort: plain Python and Enlist",
         "",
-        "Same scores and shares (without the pacer), everybody available and explored, alternating rounds.",
+        "Same scores and shares (without the pacer). All clients are available and explored; rounds alternate between",
+        "the two.",
         "",
     ]
-    extra += ["| clients | plain Python, ms | ours, ms | ratio |", "|---|---|---|---|"]
+    extra += ["| clients | plain Python, ms | Enlist, ms | ratio |", "|---|---|---|---|"]
     for size in (1_000, 10_000, 100_000, 1_000_000):
         plain, ours = oort_ratio(size)
         extra.append(f"| {size:,} | {plain:.1f} | {ours:.2f} | {plain / ours:.0f}x |")
@@ -174,8 +175,8 @@ def main() -> None:
         "## FedSUV's feature form against the exact posterior",
         "",
         "5,000 clients with 6 features, 800 observations: root mean square error of the posterior mean and deviation.",
-        "The first row is the size of the exact ones. Populations above 5,000 get 256 features, from 78,000 on 128,",
-        "from 305,000 on 64.",
+        "The first row gives the size of the exact values. Populations above 5,000 get 256 features, from 78,000 on",
+        "128, from 305,000 on 64.",
         "",
         "| features | mean | deviation |",
         "|---|---|---|",

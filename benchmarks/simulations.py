@@ -25,10 +25,10 @@ Part = tuple[list[str], bool]
 
 
 def scale() -> Part:
-    """100,000 clients with logistic regression, 100 of 130 asked a round, diurnal: built in seconds, the main process
-    below 2 GB besides the 114 MB of data, and at most 50 ms per round outside training.
+    """100,000 clients with logistic regression, 130 selected and 100 used per round, diurnal: built in seconds, the
+    main process below 2 GB in addition to the 114 MB of data, and at most 50 ms per round outside training.
 
-    FedSUV is listed, too; its Gaussian process over 100,000 clients costs more than that (docs/benchmarks.md).
+    FedSUV is listed as well; its Gaussian process over 100,000 clients takes longer than that (docs/benchmarks.md).
     """
     rng = np.random.default_rng(0)
     x = rng.normal(size=(1_000_000, 30)).astype(np.float32)
@@ -84,8 +84,8 @@ def _rounds(config: Config, population: Population, count: int) -> tuple[float, 
 def long_run() -> Part:
     """1,000 rounds with late updates, crashes, over-commitment and diurnal availability: memory is flat.
 
-    Two workers train while rows, tables and checkpoints of the round before are written. Resident megabytes of the
-    process and of its largest worker after so many rounds; at most 10 % and 20 MB may be added after round 200.
+        Two workers train while rows, tables and checkpoints of the previous round are written. The table shows resident
+    megabytes of the process and of its largest worker; after round 200 they may grow by at most 10 % and 20 MB.
     """
     config = Config(
         selector="oort",

@@ -50,15 +50,15 @@ LABEL_COUNTS = (
     "in the replies of about the last ten rounds; the other multiplies the value of a set by how close its labels are "
     "to those of all clients (1 minus the Hellinger distance). Their speed-ups over random were 1.55 [0.50, 4.80] "
     "and 1.58 [1.50, 1.67], tempo's on the same runs 1.41 [1.11, 1.79].\n\n"
-    "The rule was to adopt them only if the ladder shows that they help. The intervals overlap, so it does not show "
-    "it, and tempo does not use label counts. They would also reveal data of single clients, while tempo needs only "
-    "latencies. These numbers are not renewed with the page, and the code that gave them is gone. "
-    "`benchmarks/tempo_labels.py` has both variants, written anew, for whoever wants to settle it with more seeds "
+    "They were to be adopted only if the ladder showed that they help. The intervals overlap, so it does not, and "
+    "tempo does not use label counts. They would also reveal data of single clients, while tempo needs only "
+    "latencies. These numbers are not updated with the page, and the code behind them is gone. "
+    "`benchmarks/tempo_labels.py` reimplements both variants, so that the question can be settled with more seeds "
     "(`enlist ladder --rungs label-skew,slow-holds-classes,silos,choice-skewed,fedcor --seeds 5 --alone --selectors "
     "benchmarks.tempo_labels:Rare,benchmarks.tempo_labels:Near,tempo`)."
 )
 """An experiment of the past: numbers as they came out then."""
-KEPT = """## Why pieces stay that do not change the mean
+KEPT = """## Why tempo keeps parts that do not change the mean
 
 The geometric mean over rungs is a single number; a default selector must not fail anywhere.
 
@@ -73,7 +73,7 @@ The geometric mean over rungs is a single number; a default selector must not fa
   below.
 
 Constants that are not settings (the prior of eight replies, the three misses without consequences, the limits of
-exponents) were not tuned, and are not varied here."""
+exponents) were not tuned and are not varied here."""
 """By hand: the numbers are those of the tables."""
 
 
@@ -385,19 +385,19 @@ def introduction() -> str:
     usual = TempoSettings()
     return f"""# Tempo
 
-This page is written by `python -m benchmarks.tempo`; its numbers, and its statements about them, come from runs.
+`python -m benchmarks.tempo` writes this page. Its numbers, and the statements about them, come from runs.
 
 In every round tempo selects the set S of k clients with the highest value per second: it maximises sum v_i u_i / T(S).
 
 * v_i is the value of a reply. It grows with the turns that the client has waited, as w_i^a, and with its loss relative
   to that of the others, to the power `loss`, {usual.loss:g}.
 * The exponent a is 1 + (t / `patience`)^2, at most {MOST:g}, where t is the mean number of turns of a client so far and
-  `patience` is {usual.patience:g}: at first speed decides, later shares become even.
+  `patience` is {usual.patience:g}: at first speed decides; later, shares become even.
 * A client that misses more than three turns in a row backs off: each further miss halves what it has waited.
 * u_i is the probability that the client finishes, and by the deadline if there is one.
 * T(S) is the time at which all clients of S that finish are expected to have replied, even if the round may end before.
-* Latencies are log-normal. They are learned per client, and across clients from features if these are informative. All
-  replies count until a client changes. A missing reply counts as later than the time waited.
+* Latencies are log-normal. They are learned per client and, if features are informative, across clients. All replies
+  count until a client changes. A missing reply counts as later than the time waited.
 * The best set is found in one pass over the clients, ordered by latency.
 """
 
@@ -421,7 +421,7 @@ def page(board: Leaderboard, curves: Mapping[tempo_regret.Key, tempo_regret.Curv
             overview(found, settings),
             *what_follows(found, settings, "settings"),
             LABEL_COUNTS,
-            "## Each piece left out",
+            "## Each part left out",
             left_out,
             overview(found, pieces),
             "Against tempo, rung by rung:",
@@ -463,8 +463,8 @@ def gone_section(seeds: int = 10) -> str:
     return "\n\n".join(
         [
             "## Clients that are gone",
-            "On the rungs hardly any client misses four turns in a row, so they say nothing about backing off. In "
-            f"federations that run for weeks, devices disappear for good. In a world of the arena where a tenth of "
+            "On the rungs, hardly any client misses four turns in a row, so the rungs say nothing about backing off. "
+            f"In federations that run for weeks, devices disappear for good. In a world of the arena where a tenth of "
             f"{tempo_regret.CLIENTS} clients never replies, they get this share of all selections in the "
             f"last half of 400 rounds ({seeds} seeds; their even share would be 10 %):",
             table([["", "selected but gone"], *lines]),
@@ -481,18 +481,19 @@ def regret_section(curves: Mapping[tempo_regret.Key, tempo_regret.Curve], image:
             "## The regret of its estimates",
             f"In worlds of the arena ({tempo_regret.CLIENTS} clients, {tempo_regret.K} replies a round, {rounds} "
             f"rounds, {seeds} seeds) everything is known: how long each client takes, by how much that varies (20 % "
-            "from round to round), and how often it drops out (up to one reply in five is lost). In every round the "
-            "set that tempo chose is compared with the best set, which the same solver finds with true values instead "
-            "of estimates: both have a value per second, by tempo's own v. Regret is 1 minus the ratio of the two, "
-            "summed over rounds: 10 means that as much was lost as in ten rounds without any value. "
+            "from round to round), and how often it drops out (up to one reply in five is lost). In every round, the "
+            "set that tempo chose is compared with the best set, which the same solver finds from the true values "
+            "instead of estimates. Both sets have a value per second, by tempo's own v. Regret is 1 minus the ratio "
+            "of the two, summed over rounds: a regret of 10 means a loss as large as ten rounds without any value. "
             f"“{tempo_regret.LATENCIES}” is the regret of the set that tempo would have chosen with the true "
             "probabilities of finishing in time: the cost of its estimates of latencies alone.",
             f"![Cumulated regret]({image})",
             table(tempo_regret.table(curves)),
             "Brackets are 95 % intervals over seeds. The exponent p is that of regret that grows like t^p, taken from "
             "its last two doublings: log2 of (R(n) − R(n/2)) / (R(n/2) − R(n/4)), 0 for c ln t and 1 for c t. Growth "
-            "is called linear if its interval holds 1 and not 0, logarithmic if it holds 0 or less and not 1, between "
-            "if it lies between the two, faster if it lies above 1, and unclear if it holds both.",
+            "is called linear if the interval of the exponent contains 1 and not 0, logarithmic if it contains 0 or "
+            "less and not 1, between if it lies between the two, faster if it lies above 1, and unclear if it "
+            "contains both.",
             *tempo_regret.sentences(curves),
             TRIED,
         ]

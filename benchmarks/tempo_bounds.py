@@ -29,12 +29,13 @@ from enlist.selectors import Tempo
 from enlist.selectors.tempo import TempoState
 
 TRIED = (
-    "“soft bounds” is an estimate that treats a bound as a bound (benchmarks/tempo_bounds.py): ten bounds tell it less "
-    "than ten latencies. Its sets are closer to the best ones, but a run that ends takes longer. On the rungs deadline "
+    "“soft bounds” is an estimate that learns less from ten lower bounds than from ten latencies "
+    "(benchmarks/tempo_bounds.py). Its sets are closer to the best ones, but a run with an end takes longer. On the "
+    "rungs deadline "
     "and refl, the two on which clients are late, it is 0.93 [0.80, 1.09] times as fast as tempo with five development "
     "seeds (`enlist ladder --selectors benchmarks.tempo_bounds:SoftBounds,tempo --rungs deadline,refl --seeds 5 "
-    "--alone`). Being too certain that a late client is slow costs regret in an endless run, but saves rounds in one "
-    "that ends. So tempo keeps its own estimate."
+    "--alone`). Being too certain that a late client is slow costs regret in an endless run, but saves rounds in a "
+    "run with an end. So tempo keeps its own estimate."
 )
 """What the page says of it: numbers of that command."""
 LEAST = 1e-9

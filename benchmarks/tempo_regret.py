@@ -61,14 +61,15 @@ class Setting:
 _UNEVEN = Scenario(latency="lognormal", reliability=(0.8, 1.0), features=0.0)
 WORLDS: dict[str, Setting] = {
     "telling features": Setting(
-        "features tell speed, with a correlation of 0.9", dataclasses.replace(_UNEVEN, features=0.9)
+        "features predict speed, with a correlation of 0.9", dataclasses.replace(_UNEVEN, features=0.9)
     ),
-    "no features": Setting("features tell nothing", _UNEVEN),
+    "no features": Setting("features say nothing about speed", _UNEVEN),
     "changing": Setting(
-        "three times, speeds are dealt out anew; features tell nothing", dataclasses.replace(_UNEVEN, changes=3)
+        "speeds are reassigned three times; features say nothing about speed", dataclasses.replace(_UNEVEN, changes=3)
     ),
     "deadline": Setting(
-        "as no features, but 13 are asked for 10 replies, and one client in ten mostly misses the deadline",
+        "as in “no features”, but 13 clients are selected for 10 replies, and one client in ten usually misses the "
+        "deadline",
         _UNEVEN,
         asked=13,
         deadline=True,
@@ -355,7 +356,7 @@ def sentences(curves: Mapping[Key, Curve]) -> list[str]:
             pairs = (_per_change(of(curves, world, variant), changes) for variant in (TEMPO, SHORT))
             first, each = zip(*pairs, strict=True)
             said.append(
-                f"In {_listed([world])} each change costs as much as {each[0]:.0f} rounds without any value, while "
+                f"In {_listed([world])}, each change costs as much as {each[0]:.0f} rounds without any value, and "
                 f"learning everything at the start costs {first[0]:.0f}; with only the {SHORT}, a change costs "
                 f"{each[1]:.0f}."
             )
@@ -397,10 +398,10 @@ def _of_chances(runs: Sequence[Curve], soft: Sequence[Curve]) -> str:
     return (
         f"If the probabilities of meeting the deadline were known, the estimates of latencies would cost "
         f"{100 * rate(given).mean:.2f} % a round, growing {ADVERBS[verdict(given)]}. The rest comes from these "
-        "probabilities: of a late client, tempo sees only that it took longer than the deadline, not how much longer. "
+        "probabilities: tempo sees only that a late client took longer than the deadline, not how much longer. "
         "So it easily misjudges a client that is nearly always late, whose wait then grows until it outweighs all "
-        f"others. “{SOFT}” treats a bound as a bound, and loses {100 * rate(soft).mean:.2f} % a round, "
-        f"{apart_in_all(runs, soft)} as much in all."
+        f"others. “{SOFT}” gives such a lower bound less weight, and loses {100 * rate(soft).mean:.2f} % a round, "
+        f"{apart_in_all(runs, soft)} as much in total."
     )
 
 

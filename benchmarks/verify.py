@@ -42,9 +42,9 @@ def regret() -> Part:
     "doubling" is [R(20,000) - R(10,000)] / [R(10,000) - R(5,000)] with its 95 % interval: 1 if regret is logarithmic
     (its growth stays flat), 1.41 if it grows as the square root, 2 if it is linear. The exponent is
     log2 R(20,000)/R(10,000).
-    Each preset of BSFL maximises one of the two rewards and is judged by that one. Stated here: random is linear, and
-    BSFL under its own reward is clearly below linear. The paper claims logarithmic regret; up to 20,000 rounds neither
-    preset shows it, because gaps between sets get arbitrarily small (its proof assumes a smallest gap).
+    Each preset of BSFL maximises one of the two rewards and is judged by that one. The test is that random is linear,
+    and BSFL under its own reward is clearly below linear. The paper claims logarithmic regret; up to 20,000 rounds
+    neither preset shows it, because gaps between sets get arbitrarily small (its proof assumes a smallest gap).
     """
     lines, holds = [], True
     players = ("bsfl", "bsfl:paper", "cs-ucb", "random")
@@ -81,7 +81,7 @@ def _show(summary: Summary) -> str:
 
 
 def fractions() -> Part:
-    """CS-UCB-Q reaches required fractions (0.6, 0.5, 0.4) with k = 2 of 3 clients of very different speed.
+    """CS-UCB-Q reaches required fractions (0.6, 0.5, 0.4) with k = 2 of 3 clients of very different speeds.
 
     20 seeds, 5,000 rounds each; the smallest share over seeds is shown.
     """
@@ -104,8 +104,8 @@ def fractions() -> Part:
 def darts() -> Part:
     """Team Darts' UCB on 12 clients, 3 a round, 100 rounds, 50 seeds: the share of picks that goes to the 3 best.
 
-    Uniform selection gives 0.25. With preset "paper" the bonus swamps gains of a percent and it behaves as round-robin;
-    with the default it does not.
+    Uniform selection gives 0.25. With preset "paper" the bonus swamps gains of a percent, and it behaves like
+    round-robin; with the default it does not.
     """
     lines = ["", "| preset | share of the 3 best | most / least selected |", "|---|---|---|"]
     means = {}
@@ -134,7 +134,7 @@ def million() -> Part:
 
 
 def soak() -> Part:
-    """Memory does not grow with rounds: 5,000 rounds with late, lost and never told clients, every selector.
+    """Memory does not grow over 5,000 rounds with late clients, lost clients and missing outcomes, every selector.
 
     Bytes allocated by Python and NumPy after 1,000 and after 5,000 rounds, and bytes of state.
     """
@@ -162,9 +162,9 @@ def kills_and_damage() -> Part:
 
 
 def hostile() -> Part:
-    """With 30 % of the clients flipping signs times ten, a guarded mean stays above 90 %, whoever selects.
+    """When 30 % of the clients send their updates times -10, a guarded mean stays above 90 % with every selector.
 
-    docs/hostile.md has the whole table; these are other seeds, 310 to 314.
+    docs/hostile.md has the whole table; these are different seeds, 310 to 314.
     """
     lines, holds = ["", "| selector | accuracy, % |", "|---|---|"], True
     for name in attacks.SELECTORS:
@@ -214,7 +214,7 @@ def _verify_tests(*words: str) -> subprocess.CompletedProcess[str]:
 def versions_of_flower() -> Part:
     """The adapter under the oldest and the newest flwr that pip finds in the range of the extra `flower`.
 
-    Its tests, but for those that start a SuperLink, and four rounds of Flower's simulation with six nodes.
+    Its tests, except those that start a SuperLink, and four rounds of Flower's simulation with six nodes.
     """
     return flower_versions.table()
 

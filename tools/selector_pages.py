@@ -208,7 +208,7 @@ def overview(introduction: str, ladder: str, milliseconds: dict[str, str]) -> st
     return "\n\n".join(
         [
             head,
-            "[Which selector do I take?](../choosing.md) answers with one sentence and the numbers behind it. "
+            "[Which selector should I use?](../choosing.md) answers with one sentence and the numbers behind it. "
             "[Privacy](../privacy.md) says which of them work under secure aggregation.",
             "\n".join(lines),
             "## How they are documented",

@@ -26,10 +26,10 @@ from enlist.studies.claims import KINDS
 ROOT = Path(__file__).resolve().parents[1]
 FORMER = ROOT / "tools" / "former_verdicts.json"
 WORDS = ROOT / "tools" / "study_changes.toml"
-WAITING = "not run again yet; the verdicts shown are those from before"
+WAITING = "not run again yet; the verdicts shown are older than the repairs"
 BEFORE = (
-    "**From before.** This study was repaired after these verdicts, and has not been run again since: they rest on "
-    "former settings, rules and seeds. [What changed, and why](../changes.md)."
+    "**Older than the repairs.** This study was repaired after these verdicts and has not been run again since: they "
+    "rest on the former settings, rules and seeds. [What changed, and why](../changes.md)."
 )
 NOTICE = re.compile(r"\A(# [^\n]*\n\n)(?:> [^\n]*\n(?:>\n)?)+\n")
 """What stands between the title of a verdict.md and the rest, if this program put something there."""
@@ -90,10 +90,10 @@ def with_notices(text: str, notices: Sequence[str]) -> str:
 
 
 def notices(name: str, text: str, former: dict[str, Any], words: dict[str, Any]) -> list[str]:
-    """What has to be said of a published verdict.md: that it is from before, and what is noted for just this text.
+    """What a published verdict.md must say: that it is older than the repairs, and what is noted for just this text.
 
     >>> notices("coins", "# A", {"coins": {}}, {"notes": {}})[0].partition(" ")[0]
-    '**From'
+    '**Older'
     >>> words = {"notes": {"coins": {"digest": digest("# A"), "say": ["by a former rule"]}}}
     >>> notices("coins", "# A", {}, words), notices("coins", "# B", {}, words)
     (['by a former rule'], [])
@@ -170,7 +170,7 @@ def _compared(folder: Path, name: str, former: dict[str, Any] | None, renamed: d
     if from_before(name, text, {name: former}):
         return f"{link}: {WAITING}. {_tally(now)}."
     rows = changed(former["verdicts"], now, renamed)
-    said = f"{link}: before, {_tally(former['verdicts'])}; now, {_tally(now)}. {len(rows)} differ or are new or gone:"
+    said = f"{link}: before, {_tally(former['verdicts'])}; now, {_tally(now)}. {len(rows)} differ, are new or are gone:"
     return f"{said}\n\n{table(['claim', 'before', 'now'], rows)}" if rows else said
 
 
@@ -195,7 +195,7 @@ def tables(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> tuple
             command = re.sub(r" --seeds \d+", "", facts["command"])
             title = own["title"] if each == name else f"{own['title']}, with {' and '.join(facts['extras'])}"
             text = (folder / each / "verdict.md").read_text()
-            title += ", from before" if from_before(each, text, former) else ""
+            title += " (older)" if from_before(each, text, former) else ""
             found = counts(verdicts(text))
             counted.append([f"[{title}]({each}/verdict.md)", *found, f"`{command}`"])
             spent = f"{plural(facts['seeds'], 'seed')}, {duration(facts['wall_seconds'], units=1)}"

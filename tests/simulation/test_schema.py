@@ -133,10 +133,11 @@ def test_every_key_is_on_the_page_with_its_description() -> None:
         "| `clients` | whole number | required | ≥ 1 | How many. |",
         "| `clients` | list of whole numbers | required | at least 1 | Their positions. |",
         '| `late` | text | – | `"drop"`, `"learn"`, `"merge"` | Late updates: discarded, told to the selector '
-        "when they arrive, or merged as well (as REFL does). If not given, they are discarded, and SAFA merges them. |",
+        "when they arrive, or merged as well (as REFL does). If not given, they are discarded, except that SAFA merges "
+        "them. |",
         '| `dataset` | name or table | `"digits"` | [below](#datadataset) | The data set: a name, or a table with its '
         "options. |",
-        "| `joins` | tables | `[]` | [below](#membershipjoins) | Clients that join in mid-run. |",
+        "| `joins` | tables | `[]` | [below](#membershipjoins) | Clients that join during the run. |",
     ],
 )
 def test_types_defaults_and_bounds(line: str) -> None:

@@ -239,12 +239,12 @@ class Bernoulli(AvailabilityOptions):
     kind: Literal["bernoulli"] = "bernoulli"
     a: float = pydantic.Field(3.0, gt=0, le=1e9, description="First shape of the Beta distribution of the chances.")
     b: float = pydantic.Field(2.0, gt=0, le=1e9, description="Second shape of the Beta distribution of the chances.")
-    slot: float = pydantic.Field(600.0, ge=0.001, description="Seconds after which everybody's state is drawn anew.")
+    slot: float = pydantic.Field(600.0, ge=0.001, description="Seconds after which each client's state is drawn anew.")
     lookahead: int = pydantic.Field(
         200,
         ge=1,
         le=100_000,
-        description="Slots that a session can last at most, as told when it is asked for its end.",
+        description="Most slots that are looked ahead for the end of a session; a longer one is said to end there.",
     )
 
     def draw(self, count: int, streams: Streams) -> Slots:

@@ -18,13 +18,13 @@ Row = Mapping[str, Any]
 WHAT = """The ladder is a benchmark of client selection: which clients should take part in the next round of federated
 learning? A single federation can flatter a method, so there are {rungs}, called rungs, and they do not change. On each
 rung, every method trains the same model on the same populations, devices and random events. The ladder measures the
-virtual time until a method is as accurate as random selection is in the end. A speed-up of 2 is half the time of
-random."""
+virtual time until a method is as accurate as random selection is in the end. A speed-up of 2 means half the time
+of random."""
 SEEDS = """This is version {version} of rungs and seeds. The seeds here are {seeds}. Seeds {development} are for
-development and tuning, seeds {published} for publication: they are never used for tuning, and a version of a method
-runs on them once."""
-RUN = """`enlist ladder` runs it. The package brings the results of many methods, so only the methods that you name are
-run, and random, the baseline; the known results are shown beside them, marked with *.
+development and tuning. Seeds {published} are for publication: they are never used for tuning, and each version of a
+method runs on them once."""
+RUN = """`enlist ladder` runs it. The package contains the results of many methods, so only the methods that you name
+and the baseline, random, are run. The known results are shown beside them, marked with *.
 
 ```
 pip install "enlist[sim]"
@@ -34,7 +34,7 @@ enlist ladder --selectors mine:LossPerSecond --published the same seeds as here,
 enlist ladder --selectors all --alone                    all selectors, from scratch: takes an hour or more
 ```
 
-A selector of your own is a class with two methods, here in `mine.py`:
+Your own selector is a class with two methods, here in `mine.py`:
 
 ```python
 from dataclasses import dataclass
@@ -61,7 +61,7 @@ class LossPerSecond(enlist.Selector):
 option. To bring a selector into this table, run it on the published seeds, merge its folder with
 `python -m benchmarks.ladder FOLDER`, which also writes this page, and open a pull request."""
 BUDGET = """A rung has a budget of virtual time and of rounds. If a run that never reaches the target counted with its
-own time, short rounds without progress would look fast."""
+own time, short rounds without progress would look fast, so it counts with the whole budget."""
 SHARE = """The oracle knows what no method can know, so it shows what could be gained. The table shows its speed-up, and
 the share of it that the leading methods reach."""
 OVERALL = "all rungs"
@@ -107,7 +107,7 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         RULES,
         BUDGET,
         "Accuracies are compared at the end of the budget, paired by seed. Ranks are by speed-up.",
-        "## Run it, and add a selector of your own",
+        "## Run it, and add your own selector",
         RUN,
     ]
     return "\n\n".join(part.strip() for part in parts if part) + "\n"

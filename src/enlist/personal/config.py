@@ -124,7 +124,7 @@ class PersonalConfig(Options):
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of data, model, training, failures and the rule.")
     data_seed: int | None = pydantic.Field(
-        None, ge=0, description="Seed of the data alone, if it is to be another: the same data for many seeds."
+        None, ge=0, description="A separate seed for the data, so that many seeds share the same data."
     )
     workers: WorkersSection = pydantic.Field(WorkersSection(), description="Who the workers are, and their samples.")
     target: str = pydantic.Field("2", description="Name of the worker for whom the model is made.")

@@ -15,12 +15,12 @@ INTRODUCTION = """\
 
 `enlist personalise my.toml` reads one TOML file. Every key below may be left out unless it is marked as required.
 Unknown keys, wrong types and values out of bounds are refused before anything runs, with the nearest key that exists.
-What the sections mean is in [personalisation.md](personalisation.md). Single keys can be changed from the command line:
+[personalisation.md](personalisation.md) explains the sections. Change single keys from the command line:
 `enlist personalise my.toml --set rounds.rounds=30 --set rule=extreme-explore`.
 
-Where a section has alternatives, its `kind` (data sets and models: its `name`) says which one is meant, and the word
-alone stands for the table with defaults: `rule = "ucb"` is short for `rule = { kind = "ucb" }`. A number of epochs is a
-fixed one: `epochs = 6`. A file of a worker may be its path alone: `files = { north = "north.npz" }`.
+If a section has alternatives, its `kind` (for data sets and models its `name`) says which one is meant. The word
+alone stands for the table with defaults: `rule = "ucb"` is short for `rule = { kind = "ucb" }`. A number as `epochs` is
+fixed: `epochs = 6`. A worker's file may be given by its path alone: `files = { north = "north.npz" }`.
 
 This page is made from the code: `python -m enlist.personal.schema > docs/personalisation-keys.md`.
 """

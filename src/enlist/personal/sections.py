@@ -36,7 +36,8 @@ class WorkersSection(Options):
         0,
         ge=0,
         le=10**6,
-        description="Workers: the first so many users, all if 0; samples that belong to nobody are spread over them.",
+        description="Number of workers: the first users of the data, or all if 0; samples without a user are spread "
+        "over them.",
     )
     partition: AnyPartition = pydantic.Field(Dirichlet(), description="How they are spread over `count` workers.")
     validation: float = pydantic.Field(

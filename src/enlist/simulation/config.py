@@ -55,7 +55,7 @@ class Config(GrownOptions):
     LATER: ClassVar[frozenset[str]] = frozenset({"hostile", "drift", "energy", "local_noise"})
 
     seed: int = pydantic.Field(0, ge=0, description="Seed of population, devices, availability, model and training.")
-    selector: SelectorSection = pydantic.Field(SelectorSection(), description="Who decides.")
+    selector: SelectorSection = pydantic.Field(SelectorSection(), description="The selector.")
     data: DataSection = pydantic.Field(DataSection(), description="Which samples there are, and who holds them.")
     devices: AnyDevices = pydantic.Field(Phones(), description="How fast clients compute and transfer.")
     features: FeatureKnobs = pydantic.Field(FeatureKnobs(), description="What the feature table tells selectors.")
@@ -68,7 +68,7 @@ class Config(GrownOptions):
     rounds: RoundsSection = pydantic.Field(RoundsSection(), description="How rounds work.")
     evaluation: Evaluation = pydantic.Field(Evaluation(), description="When the model is tested.")
     hostile: tuple[AnyHostile, ...] = pydantic.Field((), description="Clients that do what they should not.")
-    drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change in mid-run.")
+    drift: tuple[AnyDrift, ...] = pydantic.Field((), description="Clients that change during the run.")
     energy: Energy | None = pydantic.Field(
         None, description="What taking part costs in joules; if not given, energy is not counted."
     )

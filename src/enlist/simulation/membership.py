@@ -36,8 +36,8 @@ class Membership(Options):
     2
     """
 
-    joins: tuple[Joining, ...] = pydantic.Field((), description="Clients that join in mid-run.")
-    leaves: tuple[Leaving, ...] = pydantic.Field((), description="Clients that leave in mid-run.")
+    joins: tuple[Joining, ...] = pydantic.Field((), description="Clients that join during the run.")
+    leaves: tuple[Leaving, ...] = pydantic.Field((), description="Clients that leave during the run.")
 
     @property
     def joining(self) -> int:

@@ -62,9 +62,8 @@ INTRODUCTION = f"""\
 A run is described by one TOML file. Every key below may be left out unless it is marked as required, so an empty file
 is a valid run. Unknown keys, wrong types and values out of bounds are refused before anything runs, with the nearest
 key that exists. Numbers are finite, at most 1e15 in magnitude (in `training` 1e30), and those above 0 at least 1e-30.
-A run is refused before memory is taken for it if it would need more than 2^31 parameters, 10^10 numbers of a data set
-that is drawn, 10^8 clients, or 10^9 samples that one client runs through in a round; the message says how much it
-would be.
+A run that would need more than 2^31 parameters, 10^10 numbers in a generated data set, 10^8 clients, or 10^9 samples
+for one client in a round is refused before memory is allocated for it; the message says how much it would need.
 
 ```toml
 {EXAMPLE}```
@@ -72,11 +71,11 @@ would be.
 Run it with `enlist run my.toml`, see who holds what with `enlist describe my.toml`, and change single keys from the
 command line: `enlist run my.toml --set rounds.k=20 --set data.partition=iid`.
 
-Where a section has alternatives, its `kind` (data sets, models and selectors: its `name`) says which one is meant. The
+If a section has alternatives, its `kind` (for data sets, models and selectors its `name`) says which one is meant. The
 word alone stands for the table with defaults: `partition = "iid"` is short for `partition = {{ kind = "iid" }}`. A
-number as deadline is a fixed one: `deadline = 120`. A selector is written as anywhere else (docs/python.md):
-`selector = "bsfl:paper+alpha=5"`, or `selector = "mine:LossPerSecond"` for a class of yours. The `config.json` that a
-run leaves in its folder is a valid configuration too.
+number as deadline is a fixed deadline: `deadline = 120`. A selector is written as everywhere else (docs/python.md):
+`selector = "bsfl:paper+alpha=5"`, or `selector = "mine:LossPerSecond"` for your own class. The `config.json` that a
+run leaves in its folder is also a valid configuration.
 
 This page is made from the code: `python -m enlist.simulation.schema > docs/configuration.md`.
 """
@@ -84,12 +83,12 @@ This page is made from the code: `python -m enlist.simulation.schema > docs/conf
 FORMER = f"""\
 ## Former spellings
 
-These names and words of version 0.1 are deprecated. They work until version {GOES_IN}, with a notice that names the new
-one. Columns are different: folders that hold former columns are read and continued under their own header, for good.
+These names and words of version 0.1 are deprecated: they work until version {GOES_IN}, with a notice that names the new
+ones. Folders with former columns, however, are read and continued under their own header without an end date.
 """
 
 HELPERS = """\
-What was never documented has moved without an alias:
+Undocumented names have moved without an alias:
 """
 
 BOUNDS = (("minimum", "≥"), ("exclusiveMinimum", ">"), ("maximum", "≤"), ("exclusiveMaximum", "<"))

@@ -197,20 +197,20 @@ class ServerSection(GrownOptions):
         1e4,
         ge=0,
         description="Updates longer than this many times the running median of lengths are refused; 0 refuses none. "
-        "From 1000 on, updates are looked at one by one only once a sum of some looks wrong; below, always.",
+        "From 1000 on, updates are checked one by one only when a sum of several looks wrong; below 1000, always.",
     )
     distrust: float = pydantic.Field(
         0.0,
         ge=0,
         description="Clients whose update lies farther from the aggregate than this many times the running median of "
-        "distances count as failed, and the selector learns nothing else of them; 0 trusts everybody. Of a late update "
-        "the selector hears when it comes, before it is compared with others.",
+        "distances count as failed, and the selector learns nothing else about them; 0 trusts all clients. The "
+        "selector is told about a late update when it arrives, before it is compared with others.",
     )
     exclude: int = pydantic.Field(
         0,
         ge=0,
         description="Rounds for which a client is not selected after its second refused or distrusted update in a row, "
-        "twice as long the next time; 0 excludes nobody.",
+        "twice as long the next time; 0 excludes no client.",
     )
     sketch: int = pydantic.Field(
         NUMBERS,
@@ -256,14 +256,14 @@ class RoundsSection(GrownOptions):
     deadline: AnyDeadline = pydantic.Field(NoDeadline(), description="When the server stops waiting.")
     protocol: Literal["synchronous", "safa", "buffered", "async"] = pydantic.Field(
         "synchronous",
-        description="'safa': everybody trains, the server picks among arrivals and keeps a cache. The others replace a "
-        "client when it finishes, and a round is a step of the server: 'buffered' steps after every `buffer` updates "
-        "(FedBuff), 'async' with each (FedAsync).",
+        description="'safa': all clients train, the server picks among arrivals and keeps a cache. 'buffered' and "
+        "'async' replace a client when it finishes, and a round is a step of the server: after every `buffer` updates "
+        "('buffered', FedBuff), or after each update ('async', FedAsync).",
     )
     late: Literal["drop", "learn", "merge"] | None = pydantic.Field(
         None,
         description="Late updates: discarded, told to the selector when they arrive, or merged as well (as REFL does). "
-        "If not given, they are discarded, and SAFA merges them.",
+        "If not given, they are discarded, except that SAFA merges them.",
     )
     staleness: Literal["equal", "dynsgd", "adasgd", "refl"] = pydantic.Field(
         "refl", description="Weight of an update that came late."

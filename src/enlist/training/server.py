@@ -182,7 +182,7 @@ class FedAdam(AdaptiveOptions):
     kind: Literal["fedadam"] = "fedadam"
     lr: float = pydantic.Field(0.01, gt=0, description="Learning rate of the server (η).")
     beta2: float = pydantic.Field(0.99, ge=0, lt=1, description="Share of the second moment that is kept (β2).")
-    bias_correction: bool = pydantic.Field(False, description="Make up for moments that start at zero.")
+    bias_correction: bool = pydantic.Field(False, description="Correct for moments that start at zero.")
 
     def memory(self, parameters: int) -> dict[str, Tensor]:
         """Moments, and how many steps were taken."""

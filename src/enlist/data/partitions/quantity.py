@@ -15,7 +15,7 @@ from enlist.streams import Streams
 
 
 class IID(Partition):
-    """All clients get the same number of samples, up to one, without regard to labels or, balanced, of every class.
+    """All clients get the same number of samples, to within one: regardless of labels or, if balanced, of each class.
 
     Balanced, the numbers of any class differ by at most one between clients, and so do the sizes. In a regression 10
     quantile bins of the targets stand in for classes.
@@ -28,7 +28,7 @@ class IID(Partition):
 
     kind: Literal["iid"] = pydantic.Field("iid", description="Equal sizes and the same labels everywhere.")
     balanced: bool = pydantic.Field(
-        False, description="Give every client the same number of samples of each class, up to one."
+        False, description="Give every client the same number of samples of each class, to within one."
     )
 
     def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:

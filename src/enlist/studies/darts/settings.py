@@ -124,7 +124,7 @@ SCALES = {
 }
 EXTRAS = {
     CIFAR: f"CIFAR-10 in full and a small convolutional network, {CIFAR_SEEDS} populations (other batch sizes: 1): two "
-    "hours on two cores without a GPU, and another for what unclear claims call for"
+    "hours on two cores without a GPU, and another hour for further experiments on unclear claims"
 }
 
 
