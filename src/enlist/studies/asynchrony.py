@@ -25,9 +25,9 @@ from enlist.studies.study import Experiment, Figure, Scale, Study, Table, possib
 
 CLIENTS, K, BUFFER = 100, 20, 5
 PER_STEP = {"synchronous": K, "over-committed": K, "buffered": BUFFER, "async": 1}
-"""Protocol -> updates that change the model once; 20 clients are at work under each, 26 under the second."""
+"""Protocol -> updates per step of the server; 20 clients train at a time under each, 26 under the second."""
 OVER_COMMIT = 1.3
-"""Synchronous rounds that ask 130 % of the clients that they want, as Bonawitz et al. (SysML 2019) do."""
+"""Synchronous rounds that select 130 % of the clients that they want, as Bonawitz et al. (SysML 2019) do."""
 METHODS = ("random", "oort", "pisces", "tempo")
 PUBLISHED = ("random", "oort")
 """Methods whose synchronous rounds are over-committed, too."""
@@ -41,8 +41,8 @@ PISCES = "Jiang et al., SoCC 2022"
 
 
 def config(protocol: str, own: dict[str, Any]) -> dict[str, Any]:
-    """A federation of unlike phones with skewed labels; every protocol merges as many updates, and is evaluated after
-    as many.
+    """A federation of unequal phones with skewed labels; every protocol merges the same number of updates, and is
+    evaluated after the same number.
 
     >>> made = config("async", dict(STUDY.scale("smoke").settings))
     >>> made["rounds"]["rounds"], made["evaluation"]["every"]
@@ -148,7 +148,7 @@ def methods(results: Results) -> Table:
                 "selector": method,
                 "final accuracy": float(np.mean([final_accuracy(one) for one in own.values()])),
                 "hours to the target": float(np.mean([value.number for value in reached])) / 3600.0,
-                "runs that got there": sum(not value.open for value in reached),
+                "runs that reached it": sum(not value.open for value in reached),
                 "hours of the run": float(np.mean([one["end"][-1] for one in own.values()])) / 3600.0,
                 "seeds": len(own),
             }
@@ -193,10 +193,11 @@ STUDY = Study(
     name="asynchrony",
     title="Synchronous rounds, FedBuff and FedAsync",
     reference=f"{FEDBUFF}; Xie et al., OPT 2020; {PISCES}",
-    about="100 clients on unlike phones hold skewed labels (Dirichlet 0.3); 20 are at work at once. Synchronous rounds "
-    "wait for all 20, or ask 26 and go on with the first 20 (over-committed); FedBuff steps after every 5 updates, "
-    "FedAsync after each. Every protocol merges as many updates, on the same virtual clock. The setting is ours; the "
-    f"claims are those of papers and of published examples. Seeds begin at {FIRST}: nothing was chosen on them.",
+    about="100 clients on phones of unequal speed hold skewed labels (Dirichlet 0.3); 20 train at a time. Synchronous "
+    "rounds wait for all 20, or select 26 and go on with the first 20 (over-committed). FedBuff steps after every 5 "
+    "updates, FedAsync after each. Every protocol merges the same number of updates, on the same virtual clock. The "
+    "setting is ours; the claims are those of papers and of published examples. "
+    f"Seeds begin at {FIRST}: nothing was chosen on them.",
     scales={
         "smoke": Scale("smoke", 2, {"dataset": "digits", "rounds": 4, "lr": 0.1, "seconds": 0.4}, "a check"),
         "laptop": Scale(
@@ -219,8 +220,8 @@ STUDY = Study(
         claim(
             "buffered",
             "FedBuff saves time",
-            "FedBuff reaches a given accuracy sooner than synchronous rounds: NVFlare's example takes 45 minutes in "
-            "place of 82, FedScale's 18,913 s in place of 27,618.",
+            "FedBuff reaches a given accuracy sooner than synchronous rounds: NVFlare's example takes 45 minutes "
+            "instead of 82, FedScale's 18,913 s instead of 27,618 s.",
             "examples of NVFlare and FedScale",
             "1.8 and 1.5 times",
             Parts(
@@ -232,8 +233,9 @@ STUDY = Study(
         ),
         claim(
             "over-commitment",
-            "FedBuff saves time over rounds that do not wait for the last",
-            "FedBuff is also faster than synchronous rounds that ask 130 % of the clients and go on with the first.",
+            "FedBuff saves time over over-committed rounds",
+            "FedBuff is also faster than synchronous rounds that select 130 % of the clients and do not wait for the "
+            "last.",
             "ours",
             "no number",
             Parts({name: sooner(arm("buffered", name), arm("over-committed", name)) for name in PUBLISHED}),
@@ -249,7 +251,7 @@ STUDY = Study(
         claim(
             "accuracy",
             "FedBuff is as accurate",
-            "After as many updates FedBuff is as accurate as synchronous rounds.",
+            "After the same number of updates, FedBuff is as accurate as synchronous rounds.",
             FEDBUFF,
             "no number",
             Contrast("no worse", FINAL_ACCURACY, arm("buffered", "random"), [BASE], POINT),
@@ -257,7 +259,7 @@ STUDY = Study(
         claim(
             "selection",
             "Selection still matters",
-            "Where nobody waits for slow clients, a selector that learns whom to ask is still faster than chance.",
+            "Where nobody waits for slow clients, a learned selection is still faster than random selection.",
             "ours",
             "no number",
             Parts({name: sooner(arm(name, "tempo"), arm(name, "random")) for name in ("buffered", "async")}),
@@ -265,7 +267,7 @@ STUDY = Study(
         claim(
             "pisces",
             "Pisces is faster than asynchronous random selection",
-            "Pisces accelerates the time to accuracy by up to 1.9 times against asynchronous schemes.",
+            "Pisces reaches a given accuracy up to 1.9 times as fast as other asynchronous methods.",
             f"abstract of {PISCES}",
             "up to 1.9 times",
             sooner(arm("buffered", "pisces"), arm("buffered", "random"), claimed=1.9),

@@ -121,8 +121,8 @@ class Grid:
                         "method": label,
                         "final accuracy": float(np.mean([final_accuracy(one) for one in own.values()])),
                         "rounds to the target": float(np.mean([value.number for value in reached])),
-                        "runs that got there": sum(not value.open for value in reached),
-                        "clients that were asked": float(np.mean(asked)),
+                        "runs that reached it": sum(not value.open for value in reached),
+                        "clients selected": float(np.mean(asked)),
                         "seeds": len(own),
                     }
                 )
