@@ -21,6 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.pages import between
+from enlist._internal.statistics import Summary, geometric_mean
 from enlist.ladder import Leaderboard, ladder, rungs
 from enlist.ladder.rung import Rung
 from enlist.runs.scores import BASELINE
@@ -42,28 +43,47 @@ def noisy(rung: Rung, sigma: float) -> Rung:
 
 
 def table(board: Leaderboard, names: Sequence[str], methods: Sequence[str], sigmas: Sequence[float]) -> list[str]:
-    """One line per selector and strength: speed-up and final accuracy on each rung, and the mean of all."""
+    """One line per selector and strength: the speed-up on each rung, the mean of all and, paired by seed, what share
+    of the speed without noise is left, both with intervals over seeds."""
     found = {(row["rung"], row["selector"]): row for row in board.rows}
+    seconds = {(row["rung"], row["selector"], row["seed"]): row["seconds"] for row in board.results}
+    seeds = sorted({seed for _, _, seed in seconds})
     lines = [
-        f"| selector | sigma | {' | '.join(names)} | mean speed-up | final accuracy |",
-        f"|---|---|{'---|' * len(names)}---|---|",
+        f"| selector | sigma | {' | '.join(names)} | mean speed-up | speed left | final accuracy |",
+        f"|---|---|{'---|' * len(names)}---|---|---|",
     ]
     for method in methods:
         for sigma in sigmas:
-            own = [found[name if not sigma else f"{name}-{sigma:g}", method] for name in names]
-            cells = [f"{row['speed_up']:.2f}" for row in own]
+            places = [name if not sigma else f"{name}-{sigma:g}" for name in names]
+            own = [found[place, method] for place in places]
+            cells = [shown(Summary(row["speed_up"], row["speed_up_low"], row["speed_up_high"])) for row in own]
             mean = math.exp(float(np.mean([math.log(row["speed_up"]) for row in own])))
+            pairs = list(zip(names, places, strict=True))
+            kept = [
+                [seconds[quiet, method, seed] / seconds[place, method, seed] for quiet, place in pairs]
+                for seed in seeds
+            ]
+            left = shown(geometric_mean([geometric_mean(ratios).mean for ratios in kept])) if sigma else "1"
             final = float(np.mean([row["final"] for row in own]))
-            lines.append(f"| {method} | {sigma:g} | {' | '.join(cells)} | {mean:.2f} | {final:.1%} |")
+            lines.append(f"| {method} | {sigma:g} | {' | '.join(cells)} | {mean:.2f} | {left} | {final:.1%} |")
     return lines
+
+
+def shown(summary: Summary) -> str:
+    """A mean with its interval.
+
+    >>> shown(Summary(1.234, 1.0, 1.5))
+    '1.23 [1.00, 1.50]'
+    """
+    return f"{summary.mean:.2f} [{summary.low:.2f}, {summary.high:.2f}]"
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--rungs", default="silos")
+    parser.add_argument("--rungs", default="label-skew,slow-holds-most,silos")
     parser.add_argument("--selectors", default="tempo,oort")
-    parser.add_argument("--sigmas", default="0.1,0.5", help="strengths beside 0")
-    parser.add_argument("--seeds", type=int, default=2)
+    parser.add_argument("--sigmas", default="0.1,0.5,5", help="strengths beside 0")
+    parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--folder", type=Path, help="keeps the runs, so that an interrupted command goes on")
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--output", type=Path, help="the page that has the table")

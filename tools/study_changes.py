@@ -224,7 +224,7 @@ def tally(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> str:
 
     >>> former = json.loads(FORMER.read_text())
     >>> tally(ROOT / "docs" / "studies", former, read_words())  # doctest: +ELLIPSIS
-    '... studies test ... claims by stated rules: ... reproduced, ... partly, ... (`enlist reproduce darts`, ...'
+    '... studies test ... claims by stated rules... reproduced, ... partly, ... (`enlist reproduce darts`, ...'
     """
     texts = {name: path.read_text() for name in words["studies"] if (path := folder / name / "verdict.md").exists()}
     fresh = {name: text for name, text in texts.items() if not from_before(name, text, former)}
@@ -232,7 +232,9 @@ def tally(folder: Path, former: dict[str, Any], words: dict[str, Any]) -> str:
     every, *each = (sum(column) for column in zip(*found, strict=True))
     told = ", ".join(f"{count} {kind}" for count, kind in zip(each, KINDS, strict=True))
     names = "`, `".join(fresh)
-    return f"{len(found)} studies test {every} claims by stated rules: {told} (`enlist reproduce {names}`"
+    older = len(texts) - len(fresh)
+    left_out = f", not counting {older} with older verdicts" if older else ""
+    return f"{len(found)} studies test {every} claims by stated rules{left_out}: {told} (`enlist reproduce {names}`"
 
 
 def put_tally(text: str, sentence: str) -> str:

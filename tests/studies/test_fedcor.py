@@ -38,6 +38,7 @@ def test_clients_are_equal_and_hold_as_many_shards_as_the_authors_give_them(plac
     population = build(Config(**experiment.settings["config"], seed=experiment.seed))
     assert len(population) == 100
     assert np.ptp(population.sizes) <= classes
+    assert experiment.settings["config"]["data"]["client_test"] == 0.2
     assert method(experiment.settings["selector"]).settings == method("fedcor:paper").settings
     rounds, training = (experiment.settings["config"][part] for part in ("rounds", "training"))
     assert (rounds["k"], training["batch"], training["epochs"], training["weight_decay"]) == (5, 64, 3, 1e-4)

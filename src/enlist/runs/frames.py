@@ -8,13 +8,13 @@ from __future__ import annotations
 import html
 import importlib.util
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 
 from enlist._internal import checks
 from enlist._internal.typing import AnyArray
-from enlist.errors import InputError
+from enlist.errors import InputError, unknown
 
 LIBRARIES = ("pandas", "polars", "arrays")
 WHOLE = frozenset({
@@ -31,11 +31,30 @@ SHOWN = 10
 class Columns(dict[str, AnyArray]):
     """A table without any library: column name to array, of equal length; it prints its first rows.
 
-    >>> Columns({"round": np.array([1, 2]), "accuracy": np.array([np.nan, 0.5])})
+    A list of names gives a table of these columns, as in a data frame.
+
+    >>> table = Columns({"round": np.array([1, 2]), "loss": np.array([0.9, 0.8]), "accuracy": np.array([np.nan, 0.5])})
+    >>> table[["round", "accuracy"]]
       round  accuracy
           1       nan
           2       0.5
+    >>> table["acuracy"]
+    Traceback (most recent call last):
+    ...
+    enlist.errors.UnknownNameError: no column is called 'acuracy'. Did you mean 'accuracy'? Known: accuracy, loss, round.
     """
+
+    @overload
+    def __getitem__(self, name: str) -> AnyArray: ...
+    @overload
+    def __getitem__(self, name: list[str]) -> Columns: ...
+    def __getitem__(self, name: str | list[str]) -> AnyArray | Columns:
+        if isinstance(name, list):
+            return Columns({each: self[each] for each in name})
+        return super().__getitem__(name)
+
+    def __missing__(self, name: str) -> AnyArray:
+        raise unknown("column", name, self)
 
     def __len__(self) -> int:
         return len(next(iter(self.values()), ()))

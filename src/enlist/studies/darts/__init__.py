@@ -20,9 +20,9 @@ DARTS = Study(
     name="darts",
     title="UCB client selection on skewed data",
     reference="Team Darts, report and slides of June 2025",
-    about="12 clients hold very unequal data (Dirichlet 0.05). Mini-batches of several sizes are profiled, and a "
-    "bandit that is rewarded with gains in accuracy selects 3 clients a round, against random selection. The report "
-    "shows one run; here every number stands for several populations.",
+    about="12 clients hold very unequal data (Dirichlet 0.05). Mini-batches of several sizes are profiled. A bandit "
+    "that is rewarded with gains in accuracy selects 3 clients per round, and is compared with random selection. The "
+    "report shows one run; here, every number is from several populations.",
     scales=SCALES,
     experiments=experiments,
     figures=figures,
@@ -34,8 +34,8 @@ DARTS = Study(
         "data": "CIFAR-10",
         "clients": "12",
         "partition": "Dirichlet 0.05",
-        "network": "not named",
-        "local training": "batch 16 (profiled: several), the rest is not named",
+        "network": "not given",
+        "local training": "batch 16 (profiled: several), the rest is not given",
         "clients per round": "3",
         "rounds": "100 for each batch size, of which 20 are shown",
         "methods": "random; UCB with c = √2, ε = 0.1, 5 random rounds, gains 'normalised to [0, 1]'",

@@ -19,13 +19,13 @@ STUDY = Study(
     name="fedsuv",
     title="FedSUV: selection by validity and utility",
     reference='"FedSUV: Validity and Utility-guided Client Selection for Federated Learning" (manuscript, 2024)',
-    about="A linear model predicts who is in time (validity), a Gaussian process how much a client brings (utility); "
-    "clients that are certainly worse are removed. The paper's phones and splits are not public: here a table of "
-    "features is drawn, durations follow from it, and phones are online by day and night. Small models stand in for "
-    "its networks where no GPU is at hand. Oort is as printed; SAFA chooses before training; REFL uses late updates. "
-    "Whether its largest speed-up is in reach was tried in six more settings with averaging against random selection, "
-    "four seeds of each: that there is no other one is not shown. "
-    f"Claims are judged by what is printed. Seeds begin at {FIRST}: nothing was chosen on them.",
+    about="A linear model predicts who is in time (validity), a Gaussian process how much a client contributes "
+    "(utility); clients that are certainly worse are removed. The paper's phones and splits are not public: here a "
+    "table of features is drawn, durations follow from it, and phones are online by day and night. Small models "
+    "replace its networks where there is no GPU. Oort is as printed; SAFA selects before training; REFL uses late "
+    "updates. Six more settings, with averaging and four seeds each, were tried to reach its largest speed-up over "
+    "random selection; others may exist. "
+    f"The printed algorithms decide the claims. Seeds begin at {FIRST}: nothing was chosen on them.",
     scales=SCALES,
     experiments=experiments,
     figures=figures,
@@ -35,13 +35,13 @@ STUDY = Study(
     paper={
         "data": "CIFAR-10, CIFAR-100, FEMNIST, GoogleSpeech; a unit square of clients (process)",
         "clients": "3,500 (2,618 on GoogleSpeech); 2,500 (process)",
-        "partition": "not named (FEMNIST and GoogleSpeech: by user)",
+        "partition": "not given (FEMNIST and GoogleSpeech: by user)",
         "network": "ResNet-18, MobileNet, ShuffleNet, ResNet-34",
         "local training": "lr 0.01 to 0.05, 1 epoch (FEMNIST: 5), batch 10 to 20",
         "clients per round": "20, rounds of at most 100 s",
         "rounds": "1,000; 100 (process)",
         "methods": "FedAvg, SAFA, Oort, REFL, FedSUV with ρ = 0.4",
-        "seeds": "one run, as far as it says",
+        "seeds": "probably one run",
     },
     preload="enlist.simulation.comparison",
 )
