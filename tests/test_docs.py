@@ -79,12 +79,14 @@ def test_numbers_of_the_readme_are_those_of_the_pages_that_measure_them() -> Non
     kills = re.findall(r"^\| kill of .* \| (\d+) \| (\d+) \|", page("reliability.md"), flags=re.M)
     assert f"{sum(int(count) for count, _ in kills)} kills" in text
     assert {wrong for _, wrong in kills} == {"0"}
-    shown = {
-        name: re.search(rf"^{name} \(buffered\) .*? s {{2,}}(\S+ \[[^\]]+\])", page("simulation.md"), flags=re.M)
-        for name in ("random", "tempo")
-    }
-    buffered = {name: found[1] for name, found in shown.items() if found}
-    assert f"(FedBuff) are {buffered['random']} times as fast, and with `tempo` {buffered['tempo']} times" in text
+    judged = page("studies/asynchrony/verdict.md")
+    for words, pattern in (
+        ("are {} times as fast as synchronous rounds", r"- here: random: (\S+ \[[^\]]+\]) times; oort:"),
+        ("they are another {} times as fast", r"- here: buffered: (\S+ \[[^\]]+\]) times; async:"),
+    ):
+        found = re.search(pattern, judged)
+        assert found is not None
+        assert words.format(found[1]) in text
     # No interval of tempo on any rung lies below 1.
     row = next(
         line for line in page("ladder.md").partition("## Speed-up on each rung")[2].splitlines() if "| tempo |" in line
