@@ -46,6 +46,13 @@ th:first-child, td:first-child { text-align: left; font-weight: 600; }
 summary { cursor: pointer; color: #555; }
 .note { color: #666; font-size: 14px; }
 """
+MOST, LONG = 16, 40
+"""Columns of a table that may be told to hold text, and characters from which a cell is wrapped."""
+STYLE += "".join(
+    f".text{place} :is(th, td):nth-child({place}) {{ text-align: left; }}\n"
+    f".long{place} :is(th, td):nth-child({place}) {{ white-space: normal; min-width: 14em; vertical-align: top; }}\n"
+    for place in range(2, MOST + 1)
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -165,6 +172,23 @@ def _table(rows: Sequence[Sequence[str]], kind: str = "") -> str:
     head = "".join(f"<th>{escaped(cell).join(button)}</th>" for cell in rows[0])
     lines = ("".join(f"<td>{escaped(cell)}</td>" for cell in row) for row in rows[1:])
     body = "".join(f"<tr>{line}</tr>" for line in lines)
-    opening = f'<table class="{kind}">' if kind else "<table>"
+    kinds = " ".join([kind, *_wordy(rows)]).strip()
+    opening = f'<table class="{kinds}">' if kinds else "<table>"
     table = f"{opening}<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
     return f'<div class="scroll">{table}</div>'
+
+
+def _wordy(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Classes that say which columns hold words, which go to the left, and which of these are wrapped.
+
+    >>> _wordy([["selector", "speed-up", "worst rung"], ["oort", "1.2 [1.0, 1.4]", "silos"], ["bsfl", "–", "crowd"]])
+    ['text3']
+    >>> _wordy([["what", "here"], ["data", "fashion-mnist"], ["seeds", "1200 to 1209, of which " + 20 * "more "]])
+    ['text2', 'long2']
+    """
+    found = []
+    for place, column in enumerate(zip(*rows[1:], strict=False), 1):
+        if 1 < place <= MOST and any(cell[:1].isalpha() for cell in column):
+            found.append(f"text{place}")
+            found += [f"long{place}"] if max(map(len, column)) > LONG else []
+    return found
