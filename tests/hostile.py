@@ -1,4 +1,4 @@
-"""Text as nobody would name anything, except to see what happens."""
+"""Text that no one would use as a name, except to see what happens."""
 
 from __future__ import annotations
 

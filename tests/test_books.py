@@ -200,7 +200,7 @@ def test_an_incomplete_reply_is_refused_at_once_and_can_be_given_again():
     picked = books.ask([1, 4], k=2, deadline=10.0)
     with pytest.raises(MissingColumnError, match="needs latency"):
         books.reply(picked, 1)
-    with pytest.raises(InputError, match="LATE by itself"):
+    with pytest.raises(InputError, match="LATE anyway"):
         books.reply(picked, 1, Outcome.ARRIVED, latency=3.0)
     books.reply(picked, 1, latency=3.0)
     assert books.close(picked, waited=4.0).latency.tolist() == [3.0, 4.0]
@@ -528,7 +528,7 @@ def test_selections_are_found_as_long_as_they_are_open():
 
 
 def test_asynchronous_outcomes_are_told_one_by_one(tmp_path: Path) -> None:
-    """Metrics come with the last outcome; who is late is not awaited; the log replays."""
+    """Metrics come with the last outcome; late clients are not awaited; the log replays."""
     log = tmp_path / "log.jsonl"
     books = Books(enlist.create("cs-ucb", Clients(count=6), seed=1, max_open=1000), log=log)
     first = books.ask(k=3, asynchronous=True)

@@ -331,7 +331,7 @@ def test_list_scenarios():
     lines = result.output.splitlines()[3:]
     rows = {line.split()[0]: line for line in lines if line.startswith("  ") and line[2:3].strip()}
     assert list(rows) == list(SCENARIOS)
-    assert "dealt out anew" in rows["changing"]
+    assert "reshuffled" in rows["changing"]
 
 
 def test_list_refuses_what_there_is_not(call):

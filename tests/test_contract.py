@@ -757,7 +757,7 @@ def test_a_missing_value_is_no_missing_column():
         ({"k": True}, "k is True; it must be a whole number"),
         ({"k": "2"}, "k is '2'"),
         ({"k": None}, "k is None"),
-        ({"available": [0, 6]}, "available holds position 6; with 6 clients allowed are 0 to 5"),
+        ({"available": [0, 6]}, "available holds position 6; with 6 clients, 0 to 5 are allowed"),
         ({"available": [-1, 2]}, "available holds position -1"),
         ({"available": [3, 1, 3]}, "available repeats position 3"),
         ({"available": [0.0, 1.0]}, "available is float64 of shape"),
@@ -900,7 +900,7 @@ def test_telling_another_selectors_selection():
     foreign = other.ask(k=2)
     assert foreign.round == picked.round
     memory = snapshot(selector)
-    with pytest.raises(UnknownSelectionError, match="round 5 is another selector's"):
+    with pytest.raises(UnknownSelectionError, match="round 5 belongs to another selector"):
         selector.tell(foreign, Feedback(latency=[1.0, 2.0]))
     assert snapshot(selector) == memory
 

@@ -122,7 +122,7 @@ def test_a_logged_run_is_replayed_as_the_simulation_page_shows(home: Path) -> No
 
 
 def test_calls_on_the_scaling_page_have_arguments_that_exist() -> None:
-    """A cluster is not at hand here: the block is compiled, its imports are made and its calls are bound."""
+    """No cluster is available here: the block is compiled, its imports are made and its calls are bound."""
     (code,) = blocks("docs/scaling.md")
     known: dict[str, Any] = {"RayEngine": RayEngine, "compare": compare}
     calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]

@@ -1,4 +1,4 @@
-"""How many replies end a round reaches the selector from everybody who drives one, and a replay repeats it."""
+"""How many replies end a round reaches the selector from every driver, and a replay repeats it."""
 
 from __future__ import annotations
 

@@ -117,7 +117,7 @@ def test_a_comparison_runs_what_is_missing(release: str, tmp_path: Path) -> None
 
 
 def test_experiments_of_a_study_are_kept_or_refused_in_a_sentence(release: str, tmp_path: Path) -> None:
-    """MAB-FL was calibrated anew since version 0.1: old results are not mixed with new ones, and stay as they are."""
+    """MAB-FL has been recalibrated since version 0.1: old results are not mixed with new ones, and stay as they are."""
     place = copied(release, "study", tmp_path)
     before = {path: path.read_bytes() for path in place.rglob("*") if path.is_file()}
     found = studies.get("mabfl")

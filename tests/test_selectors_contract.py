@@ -43,7 +43,7 @@ def test_selectors_are_the_same_in_another_process() -> None:
 
 
 class Contextual(Selector):
-    """Goes by what changes from ask to ask; of clients of whom nothing is told, it thinks well."""
+    """Goes by what changes from ask to ask; it assumes the best of clients about which nothing is told."""
 
     name = "contextual"
     needs = frozenset({"context.battery", "context.charging", "context.bandwidth", "context.mood"})
@@ -114,7 +114,7 @@ class Unlearned(Drawing):
     [
         (Wrong, "weights_probabilities_and_work", "the sums of 1 / probability are 100 on average over 300 draws"),
         (Heavy, "weights_probabilities_and_work", "the sums of the weights are 2 on average over 300 draws, not 1"),
-        (Forgetful, "replaced_as_they_finish", "saved with clients at work, it went on differently"),
+        (Forgetful, "replaced_as_they_finish", "saved with clients at work, it continued differently"),
         (Unlearned, "replaced_as_they_finish", "told of a part"),
     ],
 )

@@ -58,7 +58,7 @@ _former = aliases.former_names(__name__)
 
 
 def __getattr__(name: str) -> Any:
-    """`frame` is imported when it is used, with what reads run folders."""
+    """Import `frame`, and the code that reads run folders, on first use."""
     if name != "frame":
         return _former(name)
     try:

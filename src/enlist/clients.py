@@ -1,4 +1,4 @@
-"""Clients: what is known of them up front. A struct of arrays; clients are positions, with stable names."""
+"""Clients: what is known about them up front. A struct of arrays; a client is a position with a stable name."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ CLIENT_COLUMNS = (
 MOST_INT = np.iinfo(np.int64).max
 
 MOST_CLIENTS = 10**8
-"""So many clients at most, by design: state takes from 16 to some hundred bytes for each."""
+"""The largest population, by design: state takes from 16 to a few hundred bytes per client."""
 
 
 def _frozen(array: AnyArray) -> AnyArray:
-    """A copy that nobody can change behind our back."""
+    """A copy that callers cannot change."""
     copy = array.copy()
     copy.setflags(write=False)
     return copy
@@ -99,17 +99,17 @@ def _distinct_ids(values: ArrayLike, count: int) -> AnyArray:
 
 @dataclasses.dataclass(frozen=True, eq=False, init=False)
 class Clients:
-    """What is known of every client up front. Clients are positions 0..N-1; `ids` are their stable names.
+    """What is known about every client up front. Clients are positions 0..N-1; `ids` are their stable names.
 
-    Every column is optional, but at least one, or `count`, must say how many clients there are. Numbers are cut to
+    Every column is optional, but at least one, or `count`, must say how many clients there are. Numbers are clipped to
     1e15, features to 1e30 in magnitude.
 
     num_examples       samples each client holds, (N,)
-    features           what is known of device and data, (N, d), named by `feature_names`
+    features           what is known about device and data, (N, d), named by `feature_names`
     ids                distinct int or str names, (N,); the positions themselves if not given
     quality            data quality in [0, 1], (N,)
     expected_latency   a profile's estimate of one round in seconds, (N,)
-    expected_upload    the part of it that is upload, (N,)
+    expected_upload    the upload part of it, (N,)
     label_counts       samples of each class, (N, classes)
     energy_per_sample  joules to train on one sample once, (N,)
     energy_per_byte    joules to send or receive one byte, (N,)
@@ -221,7 +221,7 @@ class Clients:
         return Clients(count=len(self) + len(more), feature_names=self.feature_names, **both)
 
     def kept(self, positions: IntArray) -> Clients:
-        """The clients at `positions` alone; positions that served as ids become real ids."""
+        """Only the clients at `positions`; positions that served as ids become real ids."""
         ids = self.names(positions)
         kept: dict[str, Any] = {name: value[positions] for name, value in self.columns().items() if name != "ids"}
         return Clients(count=len(positions), feature_names=self.feature_names, ids=ids, **kept)

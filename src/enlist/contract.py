@@ -1,4 +1,4 @@
-"""The contract: `Selector`, and what its hooks are given. The whole library rests on this page.
+"""The contract: `Selector` and its hooks. The whole library rests on this module.
 
     selector = enlist.create("oort", clients, seed=7)
     picked = selector.ask(available, k=20, now=clock, deadline=100.0)
@@ -45,7 +45,7 @@ from enlist.state import NoState, State
 
 __all__ = ["Choice", "Observation", "Request", "Selector", "SettingsT", "StateT"]
 
-if TYPE_CHECKING:  # so that `class Mine(Selector)` is enough for one without settings and state
+if TYPE_CHECKING:  # so that a selector without settings or state can be `class Mine(Selector)`
     from typing_extensions import TypeVar as TypeVarWithDefault
 
     SettingsT = TypeVarWithDefault("SettingsT", default=NoSettings)
@@ -58,12 +58,12 @@ else:
 class Selector(Shared, Generic[SettingsT, StateT]):
     """Decides which clients take part in a round, and learns from every round.
 
-    Subclasses set `name`, and, where they have any, `Settings` (a frozen dataclass), `State` (a `State`), `needs`
-    and `presets`; they override `choose` and, as far as they learn, `learn`, `amend`, `learn_round`, `watch`.
+    Subclasses set `name` and, if they have any, `Settings` (a frozen dataclass), `State` (a `State`), `needs` and
+    `presets`; they override `choose` and, if they learn, any of `learn`, `amend`, `learn_round` and `watch`.
 
-    Several threads may share one: `ask`, `tell`, `observe`, `join`, `compact`, `accept`, `explain` and `save` run one
-    after the other, so no round number is given twice and no outcome is lost. Which thread comes first is chance:
-    selections are then as sound as ever, but a second run makes others. Hooks run with the lock held.
+    Several threads may share a selector: `ask`, `tell`, `observe`, `join`, `compact`, `accept`, `explain` and `save`
+    run one at a time, so no round number is used twice and no outcome is lost. The order of threads is up to chance:
+    selections stay valid, but a second run may differ. Hooks run with the lock held.
 
     >>> import enlist
     >>> selector = enlist.create("cs-ucb", enlist.Clients(count=4), seed=1)
@@ -74,12 +74,12 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     """
 
     name: ClassVar[str] = ""
-    """What it is called; by default module:Class."""
+    """Its name; by default module:Class."""
     registered: ClassVar[bool] = False
     """Whether `name` alone finds this class; `enlist.register` sets it."""
     reference: ClassVar[str] = ""
     needs: frozenset[str] = frozenset()
-    """Columns without which it cannot do: of Feedback by bare name, else `clients.`, `round.` or `context.NAME`."""
+    """Columns it cannot do without: Feedback's by bare name, others as `clients.`, `round.` or `context.NAME`."""
     presets: ClassVar[Mapping[str, Mapping[str, Any]]] = {}
     may_choose_fewer: ClassVar[bool] = False
     """True if it may return fewer than min(k, available), as a deadline policy does."""
@@ -131,23 +131,24 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         return self.State.create(len(self.clients))
 
     def validate(self, request: Request) -> None:
-        """Refuse a request that cannot be served, before anything changes; `request.k` is still what was asked for."""
+        """Refuse a request that cannot be served, before anything changes; `request.k` is still the number asked
+        for."""
 
     def watch(self, available: IntArray, now: float) -> None:
         """Learn from who is available; called by `observe` and before each choice."""
 
     def begin_round(self, request: Request) -> None:
-        """Do what happens every round, also when there is nothing to choose from."""
+        """Do the work of every round, even if there is nothing to choose from."""
 
     def choose(self, request: Request) -> Choice:
-        """Choose `request.k` of `request.available`; called only if that is a real choice."""
+        """Choose `request.k` of `request.available`; called only if there is a real choice."""
         raise NotImplementedError(f"{type(self).__name__} must define choose(request)")
 
     def chosen(self, selection: Selection) -> None:
-        """Note who was chosen; called after every choice, also an empty one or one without alternatives."""
+        """Note who was chosen; called after every choice, even an empty or forced one."""
 
     def learn(self, told: Observation) -> FloatArray | None:
-        """Learn final outcomes. What it returns comes back as `told.credited` if a late client arrives after all."""
+        """Learn final outcomes. The return value comes back as `told.credited` if a late client arrives after all."""
 
     def amend(self, told: Observation) -> None:
         """Learn the true values of clients that were late (outcome ARRIVED)."""
@@ -160,7 +161,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         return np.zeros(0, dtype=np.int64)
 
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
-        """Which of the clients that have arrived, in order of arrival, the server takes (if `trains_all`)."""
+        """Of `arrivals`, in order of arrival, the clients that the server takes (if `trains_all`)."""
         raise InputError(f"selector '{self.name}' chooses before training; only one with trains_all=True can accept.")
 
     def summary(self) -> dict[str, FloatArray]:
@@ -186,17 +187,17 @@ class Selector(Shared, Generic[SettingsT, StateT]):
     ) -> Selection:
         """Choose at most `k` of the available clients for the next round.
 
-        available   boolean mask over all clients, or their positions; None means everybody
-        busy        mask or positions of clients that are available but still work for an earlier round: not chosen,
-                    and yet seen by selectors that learn who is available
-        now         the caller's clock in seconds; without one, time is counted in rounds
-        deadline    seconds after which a reply is late; beyond 1e15 there is none
+        available   boolean mask over all clients, or their positions; None means all clients
+        busy        mask or positions of clients that are available but still at work for an earlier round: not
+                    chosen, but still seen by selectors that learn who is available
+        now         the caller's clock in seconds; without it, time is counted in rounds
+        deadline    seconds after which a reply is late; anything beyond 1e15 means none
         forecast    probability for each client of being available in the next round window
         fresh       values measured just now for the clients that `candidates` named
         enough      replies that end the round, if it does not wait for all k (over-commitment); k if not given
         context     what changes from round to round, one number per client and name: battery, charging, bandwidth
-        asynchronous   True if clients are replaced as they finish: nobody waits for these k as a set, and a round of
-                    the selector is one ask
+        asynchronous   True if clients are replaced as they finish: the server does not wait for these k as a set, and
+                    each ask is one round of the selector
         """
         online = self.resolve_available(available)
         free = online
@@ -233,10 +234,10 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     @exclusive
     def tell(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
-        """Report outcomes of a selection, or of a part of it; late and out of order is fine.
+        """Report the outcomes of a selection, or of part of it; late or out-of-order reports are fine.
 
         Each selected client gets one final outcome; one that was LATE may be amended once by ARRIVED.
-        `round` carries what the server measured, once per selection, best with its last outcomes.
+        `round` carries what the server measured, once per selection, ideally with its last outcomes.
         """
         opening = self.openings.waiting(self._checked(selection, "tell"), self.round, self.max_open)
         selection = opening.selection
@@ -275,8 +276,9 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     @exclusive
     def expire(self, selection: Selection) -> None:
-        """Close a selection now, as `max_open` rounds would: who has no outcome counts as dropped, who was late stays
-        late. Asynchronous drivers, whose clients may work through any number of asks, call it for late clients."""
+        """Close a selection now, as happens after `max_open` rounds: clients without an outcome count as dropped, late
+        ones stay late. Asynchronous drivers, whose clients may work through any number of asks, call it for late
+        clients."""
         number = self._checked(selection, "expire").round
         if number in self.openings:
             self._close(number)
@@ -289,7 +291,8 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     @exclusive
     def join(self, more: Clients) -> IntArray:
-        """Append clients and keep what was learned; returns the new positions. Leaving is not being available."""
+        """Append clients and keep what was learned; returns the new positions. A client leaves by not being
+        available."""
         if not isinstance(more, Clients):
             raise InputError(f"join got {type(more).__name__}; pass enlist.Clients(...).")
         clients = self.clients.joined(more)
@@ -301,7 +304,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         return np.arange(before, len(clients))
 
     def joined(self, before: int) -> None:
-        """Hook: the clients from position `before` on are new; `state` has grown already."""
+        """Hook: the clients from position `before` on are new; `state` has already grown."""
 
     @exclusive
     def compact(self, keep: ArrayLike) -> IntArray:
@@ -320,10 +323,10 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         return positions
 
     def compacted(self, kept: IntArray) -> None:
-        """Hook: only the clients that were at positions `kept` are left; `state` has shrunk already."""
+        """Hook: only the clients that were at positions `kept` are left; `state` has already shrunk."""
 
     def loaded(self) -> None:
-        """Hook: `state` has just been read from a file; renew whatever is derived from it."""
+        """Hook: `state` has just been read from a file; recompute whatever is derived from it."""
 
     @exclusive
     def explain(self, selection: Selection) -> dict[str, AnyArray]:
@@ -339,7 +342,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     @property
     def privacy(self) -> Privacy:
-        """What it must see of single clients to do its work."""
+        """What it must see of individual clients to do its work."""
         return needed_for(self.needs)
 
     @exclusive
@@ -349,7 +352,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     @classmethod
     def load(cls, folder: str | PathLike[str], **functions: Callable[..., Any]) -> Self:
-        """Read what `save` wrote and continue bit-exactly; settings that were functions are passed again."""
+        """Read what `save` wrote and continue bit-exactly; settings that were functions must be passed again."""
         return storage.load(folder, cls, functions)
 
     def check_columns(self, feedback: Feedback) -> None:
@@ -360,7 +363,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         needs.check_feedback(self.name, self.needs, feedback)
 
     def resolve_available(self, available: ArrayLike | None) -> IntArray:
-        """Sorted positions from a mask, a list of positions, or None for everybody."""
+        """Sorted positions from a mask, a list of positions, or None for all."""
         return checks.positions("available", available, len(self.clients))
 
     @exclusive

@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterable
 
 NEAR = 0.65
-"""How alike two names must be, from 0 to 1, for one to be meant by the other: of four letters, one may differ."""
+"""How alike two names must be, from 0 to 1, for one to be suggested for the other: one letter in four may differ."""
 LONGEST = 200
 """Letters of a name that are compared; the cost grows with their square."""
 
@@ -24,7 +24,7 @@ class EnlistError(Exception):
 
 
 class InputError(EnlistError, ValueError):
-    """A value that was passed in cannot be right; nothing was changed.
+    """An argument is invalid; nothing was changed.
 
     >>> import enlist
     >>> enlist.Clients(count=0)
@@ -104,7 +104,7 @@ class PopulationError(EnlistError, ValueError):
 
 
 class MissingExtraError(EnlistError, ImportError):
-    """A command needs an optional part that is not installed; the message is the line to type.
+    """A command needs an optional part that is not installed; the message says what to install.
 
     >>> str(MissingExtraError("arena", "cli"))
     "'enlist arena' needs the extra 'cli': pip install 'enlist[cli]'"
@@ -115,7 +115,7 @@ class MissingExtraError(EnlistError, ImportError):
 
 
 def unknown(kind: str, given: str, known: Iterable[str], owner: str = "") -> UnknownNameError:
-    """Build the error for a name that does not exist: what was given, the nearest, and all that are known.
+    """Build the error for a name that does not exist: the name given, the nearest one, and all known ones.
 
     >>> str(unknown("preset", "papr", ["paper", "default"]))
     "no preset is called 'papr'. Did you mean 'paper'? Known: default, paper."
@@ -127,7 +127,7 @@ def unknown(kind: str, given: str, known: Iterable[str], owner: str = "") -> Unk
 
 
 def did_you_mean(given: str, known: Iterable[str]) -> str:
-    """The question that names the nearest of some names, with a space before it; nothing if none is near.
+    """A question that suggests the nearest name, with a leading space; empty if none is near.
 
     >>> did_you_mean("orot", ["oort", "random"]), did_you_mean("foo", ["oort", "random"])
     (" Did you mean 'oort'?", '')

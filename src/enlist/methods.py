@@ -28,7 +28,7 @@ P = ParamSpec("P")
 SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
 LONGEST_LABEL = 200
 MOST_SHOWN = 4
-"""Values of a list that a label shows."""
+"""How many values of a list a label shows."""
 
 _SETTING = re.compile(r"\+(?=[^\W\d]\w*=)")
 """Where a setting begins; the plus of 1e+3 is not followed by a name and an equals sign."""
@@ -36,7 +36,7 @@ _SETTING = re.compile(r"\+(?=[^\W\d]\w*=)")
 
 @dataclasses.dataclass(frozen=True)
 class Method(Generic[SelectorT]):
-    """A selector, its preset and settings, and the label under which tables, charts and folders know it.
+    """A selector, its preset and settings, and the label that tables, charts and folders use for it.
 
     Parameters
     ----------
@@ -45,9 +45,9 @@ class Method(Generic[SelectorT]):
     preset : str, optional
         A named set of settings, such as "paper".
     settings : mapping, default {}
-        Settings by name; they win over those of the preset.
+        Settings by name; they override the preset's.
     label : str, optional
-        What to call it; by default the text that names it, such as "oort+penalty=1".
+        Its label; by default its text form, such as "oort+penalty=1".
 
     >>> Method("oort", settings={"penalty": 1.0})
     Method('oort+penalty=1.0')
@@ -89,7 +89,7 @@ class Method(Generic[SelectorT]):
 
     @property
     def text(self) -> str:
-        """The method as it is written on the command line."""
+        """The method as written on the command line."""
         return self._text(self.name)
 
     @property
@@ -152,7 +152,7 @@ class WithSettings(Generic[P]):
 
 
 def split(text: str) -> list[str]:
-    """Methods in a text, separated by commas; commas inside brackets, braces and quotes separate nothing.
+    """The methods in a comma-separated text; commas inside brackets, braces and quotes do not separate.
 
     >>> split('random, oort+penalty=1, cs-ucb-q+fractions=[0.5,0.5]')
     ['random', 'oort+penalty=1', 'cs-ucb-q+fractions=[0.5,0.5]']
@@ -175,7 +175,7 @@ def split(text: str) -> list[str]:
 
 
 def parts_of(text: str) -> tuple[str | None, str, dict[str, Any]]:
-    """Label, selector (with its preset, if any) and settings of a method that is written as text.
+    """Label, selector (with its preset, if any) and settings of a method written as text.
 
     >>> parts_of("fast = oort:paper+penalty=1+pacer=code")
     ('fast', 'oort:paper', {'penalty': 1, 'pacer': 'code'})

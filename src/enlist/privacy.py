@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 
 class Privacy(enum.IntEnum):
-    """What has to be seen, from least to most.
+    """What must be seen, from least to most.
 
     >>> Privacy.OUTCOME < Privacy.INDIVIDUAL, str(Privacy.AGGREGATE)
     (True, 'aggregate')
@@ -44,8 +44,8 @@ COLUMNS = {
     "clients.expected_latency": Privacy.OUTCOME,
     "clients.expected_upload": Privacy.OUTCOME,
 }
-"""Classes by column. The times of a client are seen by whoever talks to it; other columns of `Clients`, and everything
-in `context`, are what a client says of itself."""
+"""Classes by column. Whoever talks to a client sees its times; other columns of `Clients`, and everything in `context`,
+are what a client says about itself."""
 
 
 def privacy_of(column: str) -> Privacy:
@@ -58,7 +58,7 @@ def privacy_of(column: str) -> Privacy:
 
 
 def needed_for(columns: Iterable[str]) -> Privacy:
-    """The most that has to be seen for these columns.
+    """The most that must be seen for these columns.
 
     >>> str(needed_for([])), str(needed_for(["latency", "round.loss"])), str(needed_for(["latency", "loss"]))
     ('outcome', 'aggregate', 'individual')

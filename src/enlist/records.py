@@ -1,4 +1,4 @@
-"""What passes between a selector and whoever drives it: selections and feedback. Structs of arrays throughout."""
+"""What passes between a selector and its driver: selections and feedback. Structs of arrays throughout."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ ALIGNED = ("weights", "probabilities", "work")
 
 
 class Outcome(enum.IntEnum):
-    """How a selected client ended. `ARRIVED` amends an earlier `LATE`, once.
+    """What became of a selected client. `ARRIVED` amends an earlier `LATE`, once.
 
     >>> Outcome.LATE.name, int(Outcome.LATE)
     ('LATE', 1)
@@ -53,8 +53,8 @@ class Selection:
 
     Arrays are aligned with `clients`. `terms` holds the parts of each client's score; `Selector.explain` shows them.
 
-    weights         what each update counts in the average, in place of the server's own weights; None for those
-    probabilities   with which each client was drawn, which an unbiased average and privacy accounting need; or None
+    weights         weight of each update in the average, instead of the server's own weights; None for those
+    probabilities   with which each client was drawn, for unbiased averages and privacy accounting; or None
     work            share of the local work that each is asked to do, in (0, 1]; None for all of it
 
     >>> import enlist
@@ -78,7 +78,7 @@ class Selection:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class RoundMetrics:
-    """What the server measured after a round; every value is optional, and cut to 1e15 in magnitude.
+    """What the server measured after a round; every value is optional, and clipped to 1e15 in magnitude.
 
     >>> RoundMetrics(accuracy=0.61, loss=1.2, duration=87.0).accuracy
     0.61
@@ -112,8 +112,8 @@ class Feedback:
     outcome       one `Outcome` per client; all COMPLETED if not given
     latency       seconds from selection to reply; NaN only for clients that DROPPED or FAILED
     censored      True where `latency` is only a lower bound: the server stopped waiting then
-    rounds_late   for ARRIVED: how many rounds after its own the reply came; asynchronously, for every reply: the steps
-                  of the server since the client was asked (staleness)
+    rounds_late   for ARRIVED: how many rounds late the reply came; in asynchronous rounds, for every reply: server
+                  steps since the client was asked (staleness)
     clients       positions; the whole selection, in its order, if not given
     num_examples     samples that the client trained on
     loss             mean loss over those samples in the first local epoch, before each step
@@ -123,11 +123,11 @@ class Feedback:
     upload_latency   the part of latency that was upload
     update           a sketch of the update: a few numbers whose inner products are those of updates, (n, d)
     update_norm      length of the update
-    contribution     what the server found the update to be worth
+    contribution     what the update was worth, as measured by the server
     energy           joules that the client spent in the round
 
-    A column that nobody knows is None, a single unknown value NaN. Finite values of any size are taken, so that one
-    client cannot end a federation; beyond 1e15 in magnitude they are cut to it, and closer to 0 than 1e-30 they are 0.
+    An unknown column is None, a single unknown value NaN. Finite values of any size are accepted, so that one client
+    cannot end a federation; beyond 1e15 in magnitude they are clipped to it, and closer to 0 than 1e-30 they become 0.
 
     >>> Feedback(outcome=[Outcome.COMPLETED, Outcome.DROPPED], latency=[3.5, float("nan")]).latency
     array([3.5, nan])
@@ -271,11 +271,11 @@ class Feedback:
         update = self.update
         assert update is not None
         if not count and not update.size:
-            return np.zeros((0, 0))  # of nobody: a log has no shape for it
+            return np.zeros((0, 0))  # no clients: a log records no shape for it
         if update.ndim != 2 or len(update) != count:
             raise InputError(f"Feedback.update has shape {update.shape}; it needs ({count}, numbers of a sketch).")
         if np.isinf(update).any():
-            raise InputError("Feedback.update holds infinity; give NaN for a client whose update nobody has.")
+            raise InputError("Feedback.update holds infinity; give NaN for a client whose update is unknown.")
         return checks.bounded(update)
 
     def with_outcome(self, outcome: ArrayLike) -> Feedback:

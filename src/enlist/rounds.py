@@ -1,4 +1,4 @@
-"""Within a round: the request, the choice, what became of it. The hooks of a `Selector` are given these."""
+"""Within a round: the request, the choice, and what became of it. The hooks of a `Selector` receive these."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from enlist.state import State, column
 
 PENDING = np.int8(-1)
 LEAST = 1e-12
-"""Probabilities and shares of work are at least this: what is divided by them stays finite."""
+"""Probabilities and shares of work are at least this, so that quotients stay finite."""
 
 
 @dataclasses.dataclass
 class Counts(State):
     """The two counters of the contract, one row per client.
 
-    selected   times chosen: what fairness looks at
-    observed   times a usable reply came back: what confidence widths look at
+    selected   times chosen: the basis of fairness
+    observed   times a usable reply came back: the basis of confidence widths
 
     >>> Counts.create(2).selected
     array([0, 0])
@@ -45,16 +45,16 @@ class Counts(State):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Request:
-    """One `ask`, checked: what `choose` is given.
+    """One checked `ask`: what `choose` receives.
 
     available   sorted positions of the clients that may be chosen
-    k           how many to choose; never more than there are available
+    k           how many to choose; never more than are available
     enough      replies that end the round; never more than k, and fewer under over-commitment
     forecast    probability of being available in the next round window, for all clients, or None
     fresh       values of the candidates measured just now, or None
     context     what changes from round to round, for all clients, by name: battery (joules left), charging (0 or 1),
-                bandwidth (bytes per second), or what your driver knows
-    asynchronous   True if nobody waits for the k clients as a set: each is replaced when it has replied
+                bandwidth (bytes per second), or whatever your driver knows
+    asynchronous   True if the server does not wait for the k clients as a set: each is replaced once it replies
 
     >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
     >>> request.pick(np.array([2, 0]), score=np.array([0.1, 0.2, 0.3])).clients
@@ -79,11 +79,11 @@ class Request:
 
     @property
     def online(self) -> IntArray:
-        """Sorted positions of all clients that are there, also those still busy with an earlier round."""
+        """Sorted positions of all clients online, including those still busy with an earlier round."""
         return self.available if self.everybody_online is None else self.everybody_online
 
     def of(self, rows: AnyArray) -> AnyArray:
-        """The rows of a per-client array that belong to the available clients (no copy if that is everybody)."""
+        """The rows of a per-client array that belong to the available clients (no copy if that is all)."""
         return rows if len(self.available) == self.population else rows[self.available]
 
     def pick(
@@ -97,7 +97,7 @@ class Request:
     ) -> Choice:
         """Choose `available[index]`; each term is an array over `available` that helped to decide.
 
-        Weights, probabilities and work are arrays over `available`, too; `Selection` says what they mean.
+        Weights, probabilities and work are also arrays over `available`; `Selection` says what they mean.
         """
         given = {"weights": weights, "probabilities": probabilities, "work": work}
         return Choice(
@@ -109,7 +109,7 @@ class Request:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Choice:
-    """What `choose` returns: positions, and for each of them the terms of its score and what `Selection` holds besides.
+    """What `choose` returns: positions, the terms of each client's score, and what else a `Selection` holds.
 
     >>> Choice(np.array([3, 1])).clients
     array([3, 1])
@@ -140,7 +140,7 @@ class Choice:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Observation:
-    """Final outcomes of some clients of one selection: what `learn` and `amend` are given.
+    """Final outcomes of some clients of one selection: what `learn` and `amend` receive.
 
     `credited` is what `learn` returned for these clients when they were late (only in `amend`).
 
@@ -169,12 +169,12 @@ class Observation:
 
     @property
     def completed(self) -> BoolArray:
-        """Whose reply is here: COMPLETED, or ARRIVED after all."""
+        """Whose reply is in: COMPLETED, or ARRIVED after all."""
         return np.asarray((self.outcome == Outcome.COMPLETED) | (self.outcome == Outcome.ARRIVED))
 
     @property
     def latency(self) -> FloatArray:
-        """Latency as it is scored: at most the deadline, the deadline for a lost client, NaN if nothing is known."""
+        """Latency as scored: at most the deadline, the deadline for a lost client, NaN if nothing is known."""
         latency = self.column("latency")
         if math.isinf(self.selection.deadline):
             return latency
@@ -196,7 +196,7 @@ class Observation:
         return np.where(np.isnan(trained), held, trained)
 
     def part(self, where: BoolArray, credited: FloatArray | None = None) -> Observation:
-        """The same about some of the clients."""
+        """The same for some of the clients."""
         values: dict[str, Any] = {
             field.name: None
             if getattr(self.feedback, field.name) is None
@@ -226,7 +226,7 @@ class OpenSelection:
 
     @classmethod
     def of(cls, selection: Selection) -> Self:
-        """A selection of which nothing is known yet."""
+        """A selection about which nothing is known yet."""
         count = len(selection)
         return cls(selection, np.full(count, PENDING, dtype=np.int8), np.full(count, np.nan))
 
@@ -236,11 +236,11 @@ class OpenSelection:
         return np.asarray(self.selection.clients[self.outcome == PENDING])
 
     def finished_after(self, outcome: AnyArray) -> bool:
-        """Whether nothing more can be told once the clients stand as in `outcome`."""
+        """Whether nothing is left to tell once the clients have the outcomes in `outcome`."""
         return not ((outcome == PENDING) | (outcome == Outcome.LATE)).any()
 
     def unheard(self) -> Observation | None:
-        """What is learned when it closes now: whoever has no outcome yet counts as dropped; None if there is nobody."""
+        """What is learned if it closes now: clients without an outcome count as dropped; None if there are none."""
         pending = self.pending
         if not len(pending):
             return None
@@ -248,7 +248,7 @@ class OpenSelection:
         return Observation(self.selection, Feedback(clients=pending, outcome=dropped).resolved(self.selection))
 
     def check_repeats(self, told: Observation, index: IntArray) -> None:
-        """Refuse a second outcome of the clients at the places `index`: only LATE may be amended, by ARRIVED."""
+        """Refuse a second outcome for the clients at `index`: only LATE may be amended, by ARRIVED."""
         before = self.outcome[index]
         wrong = np.where(told.outcome == Outcome.ARRIVED, before != Outcome.LATE, before != PENDING)
         if wrong.any():
@@ -270,7 +270,7 @@ class OpenSelections(dict[int, OpenSelection]):
     """
 
     def waiting(self, selection: Selection, last: int, max_open: int) -> OpenSelection:
-        """That of a selection; if it is not among them, the error says why. `last` is the selector's round."""
+        """The open entry of a selection; if there is none, the error says why. `last` is the selector's round."""
         number = selection.round
         opening = self.get(number)
         if opening is None:
@@ -281,11 +281,11 @@ class OpenSelections(dict[int, OpenSelection]):
                 raise ExpiredSelectionError(f"round {number} expired: it is {age} rounds old, max_open={max_open}.")
             raise FinishedSelectionError(f"round {number} is finished: each of its clients already has its outcome.")
         if not np.array_equal(selection.clients, opening.selection.clients):
-            raise UnknownSelectionError(f"that selection of round {number} is another selector's; tell that one.")
+            raise UnknownSelectionError(f"that selection of round {number} belongs to another selector; tell that one.")
         return opening
 
     def checked(self, selection: Selection, call: str, population: int) -> Selection:
-        """What somebody passed as a selection, if it can be one."""
+        """The selection that was passed, if it can be one."""
         if not isinstance(selection, Selection):
             raise InputError(f"{call} got {type(selection).__name__}; pass the Selection that ask returned.")
         opening = self.get(selection.round) if isinstance(selection.round, int) else None
@@ -299,7 +299,7 @@ class OpenSelections(dict[int, OpenSelection]):
 
 
 def as_selection(choice: Choice, request: Request, owner: str) -> Selection:
-    """What `choose` returned as what `ask` returns: sorted, and read-only; a choice that breaks the rules is refused.
+    """Turn what `choose` returned into what `ask` returns: sorted and read-only; an invalid choice is refused.
 
     >>> request = Request(round=1, available=np.array([2, 5, 7]), k=2, population=9)
     >>> as_selection(Choice(np.array([7, 2])), request, "Mine").clients
@@ -324,7 +324,7 @@ def as_selection(choice: Choice, request: Request, owner: str) -> Selection:
 
 
 def checked_enough(enough: int, k: int) -> int:
-    """The number of replies that ends a round, if k clients can give it.
+    """The number of replies that ends a round, if k clients can send that many.
 
     >>> checked_enough(3, 5)
     3

@@ -25,7 +25,7 @@ Scalar = int | float | bool | str | None
 
 
 def column(fill: float = 0.0, dtype: type = float, shape: tuple[int, ...] = ()) -> Any:
-    """Declare a field with one row per client, filled with `fill` for a client about whom nothing is known.
+    """Declare a field with one row per client, filled with `fill` for a client about which nothing is known.
 
     >>> import dataclasses
     >>> @dataclasses.dataclass
@@ -73,7 +73,7 @@ class State:
 
     @classmethod
     def create(cls, count: int, **given: Any) -> Self:
-        """Make the state of `count` clients about whom nothing is known yet."""
+        """Make the state of `count` clients about which nothing is known yet."""
         values = dict(given)
         for field in dataclasses.fields(cls):
             if field.name in values:
@@ -136,7 +136,7 @@ def _matching(path: str, present: AnyArray | Scalar, saved: AnyArray | Scalar) -
         if not isinstance(saved, np.ndarray) or saved.shape != present.shape or saved.dtype != present.dtype:
             found = f"{saved.dtype} {saved.shape}" if isinstance(saved, np.ndarray) else repr(saved)
             raise StateFileError(f"the saved '{path}' is {found}, but must be {present.dtype} {present.shape}.")
-        return saved.copy(order="K")  # as it was laid out, or products of it round otherwise
+        return saved.copy(order="K")  # in the same memory layout, or its products round differently
     if isinstance(saved, np.ndarray):
         raise StateFileError(f"the saved '{path}' is an array, but must be a single value.")
     plain = int | float | str if present is None else (str if isinstance(present, str) else int | float)

@@ -1,7 +1,7 @@
 """Saved state: a folder with `state.json` and one npz file. Versioned, checksummed, atomic, and never pickled.
 
 The arrays are written first, under a name that contains their checksum; then `state.json`, which names them, replaces
-the old one in a single step. Whoever is killed in between leaves the previous state intact.
+the old one in a single step. A process killed in between leaves the previous state intact.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FORMAT_VERSION = 1
 ARRAYS = re.compile(r"arrays-[0-9a-f]{16}\.npz")
 OURS = re.compile(r"arrays-[0-9a-f]{16}\.npz|\.arrays-[0-9a-f]{16}\.npz\.\d+|\.state\.json\.\d+")
-"""Files that an earlier save left in a folder, whole or torn; nothing else there is ever removed."""
+"""Files that an earlier save left in a folder, complete or not; nothing else there is ever removed."""
 
 SelectorT = TypeVar("SelectorT", bound="Selector[Any, Any]")
 
@@ -108,7 +108,7 @@ def read(folder: str | PathLike[str], kind: str) -> tuple[dict[str, Any], dict[s
     if not isinstance(name, str) or not ARRAYS.fullmatch(name) or not isinstance(document.get("content"), dict):
         raise StateFileError(f"{path}/state.json names no file of arrays; it was not written by Enlist.")
     try:
-        if not (path / name).is_file():  # a pipe would never end
+        if not (path / name).is_file():  # reading a pipe would never end
             raise OSError
         payload = (path / name).read_bytes()
     except OSError:
@@ -228,7 +228,7 @@ def _selector(
         name.removeprefix("clients/"): value for name, value in arrays.items() if name.startswith("clients/")
     }
     if len(arrays["counts/selected"]) != header["count"]:
-        raise StateFileError(f"{folder} claims {brief(header['count'])} clients and counts others; restore a copy.")
+        raise StateFileError(f"{folder} claims {brief(header['count'])} clients but its counts differ; restore a copy.")
     population = Clients(count=header["count"], feature_names=header["feature_names"], **columns)
     settings = read_settings(folder, header["settings"], arrays, functions)
     selector = kind(population, seed=header["seed"], max_open=header["max_open"], **settings)
@@ -256,7 +256,7 @@ def _selector(
 
 @contextlib.contextmanager
 def whole(folder: str | PathLike[str]) -> Iterator[None]:
-    """Entries that are missing or of another kind than was written: one sentence instead of whatever they cause.
+    """Report missing or altered entries in one sentence, whatever error they cause.
 
     >>> with whole("runs/saved"):
     ...     {}["seed"]
@@ -286,7 +286,7 @@ def saved_name(folder: str | PathLike[str]) -> str:
 
 
 def split(state: State, prefix: str, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-    """A state as numbers for the header, which are returned, and arrays, which join `arrays`; both by path.
+    """A state as numbers for the header, which are returned, and arrays, which are added to `arrays`; both by path.
 
     >>> import enlist
     >>> state, arrays = enlist.create("random", enlist.Clients(count=2)).counts, {}
@@ -338,7 +338,7 @@ def _digest(document: Mapping[str, Any]) -> str:
 
 
 def replace(path: Path, payload: bytes) -> None:
-    """Write a file in one step: whoever is killed meanwhile leaves the old one. No link is followed.
+    """Write a file in one step: a process killed meanwhile leaves the old one. Links are not followed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -347,7 +347,7 @@ def replace(path: Path, payload: bytes) -> None:
     b'kept'
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    temporary.unlink(missing_ok=True)  # of an earlier process of this number, or a link that somebody put there
+    temporary.unlink(missing_ok=True)  # left by an earlier process with this number, or a link planted there
     with os.fdopen(files.descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
         file.write(payload)
         file.flush()

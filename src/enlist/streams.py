@@ -1,7 +1,7 @@
-"""Random streams that are found by counting: one per (purpose, position), the same whoever asks, and in any order.
+"""Counter-based random streams: one per (purpose, position), the same for every caller, in any order.
 
-A stream needs no memory of what was drawn before, so runs with other selectors, other numbers of workers, or resumed
-after a kill meet the same luck.
+A stream does not depend on earlier draws, so runs with other selectors, other numbers of workers, or resumed after a
+kill see the same random events.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enlist.errors import InputError
 
 
 class Streams:
-    """Generators of one seed, by purpose and up to three whole numbers (round, client, ...).
+    """Generators for one seed, by purpose and up to three whole numbers (round, client, ...).
 
     >>> streams = Streams(7)
     >>> a = streams.generator("noise", 3).normal(size=4)
@@ -35,7 +35,7 @@ class Streams:
         self._kept: dict[str, tuple[np.random.Generator, Any]] = {}
 
     def generator(self, purpose: str, *position: int) -> np.random.Generator:
-        """The generator of this purpose and position, at its beginning."""
+        """The generator for this purpose and position, at its start."""
         counter = np.array([0, *position, *(0 for _ in range(3 - len(position)))], dtype=np.uint64)
         key = np.array([self.seed, _key(purpose)], dtype=np.uint64)  # a list would pass through floats
         return np.random.Generator(np.random.Philox(key=key, counter=counter))
@@ -43,7 +43,7 @@ class Streams:
     def rewound(self, purpose: str, *position: int) -> np.random.Generator:
         """The same stream as `generator`, but from one generator per purpose, which the next call rewinds.
 
-        Several times faster, for those who draw at once and keep nothing.
+        Several times faster, for callers that draw at once and do not keep the generator.
         """
         if purpose not in self._kept:
             made = self.generator(purpose)

@@ -1,4 +1,4 @@
-"""Comparisons: the same for any number of processes, the same world for everybody, intervals as in the textbook."""
+"""Comparisons: the same for any number of processes, the same world for all selectors, intervals as in the textbook."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A match by hand: who is late, what is told and when, how long rounds last, and what the scores come to."""
+"""A match by hand: who is late, what is told and when, how long rounds last, and what the scores are."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Scripted(World):
 
 
 class Obedient(Selector):
-    """Chooses whom the script names, as far as they are free, and writes down what it is told."""
+    """Chooses the clients that the script names, if they are free, and records what it is told."""
 
     name = "obedient"
     may_choose_fewer = True

@@ -24,7 +24,7 @@ def told(clients, latency, outcome=None, credited=None, deadline=100.0):
 
 
 def plain(count=3):
-    """Clients of whom nothing is known up front."""
+    """Clients about which nothing is known up front."""
     clients = Clients(count=count)
     latency = LogLatency.of(clients)
     return latency, latency.rows(clients)

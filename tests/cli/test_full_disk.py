@@ -46,7 +46,7 @@ COMMANDS = {
 
 @contextmanager
 def disk_of(size: int) -> Iterator[None]:
-    """No file can grow beyond so many bytes: the system then says what it says when a disk is full."""
+    """No file can grow beyond this many bytes: the system then says what it says when a disk is full."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (size, before[1]))
     try:

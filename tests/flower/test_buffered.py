@@ -1,4 +1,4 @@
-"""Buffered mode: nodes are replaced as they reply, and the server steps after every so many updates."""
+"""Buffered mode: nodes are replaced as they reply, and the server steps after a fixed number of updates."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Death(NamedTuple):
 
 
 def federation(folder: Path, after: int, clock: float, death: Death | None = None) -> Selecting:
-    """Run what is left after so many steps, or until the server dies."""
+    """Run what is left after this many steps, or until the server dies."""
     grid, done = FakeGrid(online(after), behaving(train)), [after]
     grid.clock.sleep(clock)
     if death is not None:

@@ -118,7 +118,7 @@ def test_what_is_set_during_a_run_is_saved_and_forgotten_by_a_new_start(tmp_path
 
 
 class Tracking(FedAvg):
-    """Holds data, an object of the user's, and a method of its own."""
+    """Holds data, a user's object, and its own method."""
 
     def __init__(self, tracker: Any) -> None:
         super().__init__(fraction_evaluate=0.0, min_available_nodes=1, train_metrics_aggr_fn=self.averaged)

@@ -38,7 +38,7 @@ def private(name: str, k: int) -> Any:
 
 
 def noise(name: str, k: int, nodes: dict[int, float | None], **terms: Any) -> tuple[float, float, float]:
-    """The noise after one round of nodes that reply after so many seconds: its deviation, multiplier and norm."""
+    """The noise after one round of nodes that reply after this many seconds: its deviation, multiplier and norm."""
 
     def hardly(message: Message) -> FakeReply:
         return FakeReply(nodes[node_of(message)], reply(message, 1e-9))

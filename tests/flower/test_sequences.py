@@ -1,4 +1,4 @@
-"""Whatever happens, in whatever order: everybody who was asked has exactly one outcome, and nothing piles up."""
+"""Whatever happens, in whatever order: every node that was asked has exactly one outcome, and nothing piles up."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def slow(message: Message) -> FakeReply:
 
 
 def warmed(rounds: int) -> Any:
-    """A selector that has chosen in so many rounds before the federation begins."""
+    """A selector that has chosen in this many rounds before the federation begins."""
     selector = enlist.create("cs-ucb", enlist.Clients(ids=[f"phone-{node}" for node in NODES]), seed=1)
     for _ in range(rounds):
         picked = selector.ask(k=3)

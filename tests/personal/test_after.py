@@ -1,4 +1,4 @@
-"""What follows the rounds: stages in folders, baselines, training anew, fine-tuning, growing, every target in turn."""
+"""What follows the rounds: stages in folders, baselines, retraining, fine-tuning, growing, every target in turn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Charts of single rounds and clients, and colours that everybody can tell apart."""
+"""Charts of single rounds and clients, and colours that everyone can tell apart."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ SEEN = {
 
 
 def lab(colour: str, seen: object) -> np.ndarray:
-    """CIE Lab of an sRGB colour as somebody sees it."""
+    """CIE Lab of an sRGB colour as a person sees it."""
     channels = np.array([int(colour[place : place + 2], 16) for place in (1, 3, 5)]) / 255
     linear = np.where(channels <= 0.04045, channels / 12.92, ((channels + 0.055) / 1.055) ** 2.4)
     there = np.clip(np.asarray(seen) @ linear, 0, 1)

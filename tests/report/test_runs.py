@@ -114,7 +114,7 @@ def test_runs_of_regression(tmp_path):
 
 
 def test_runs_that_know_little(tmp_path):
-    """Never evaluated, no device columns, always everybody there: the page just has less to show."""
+    """Never evaluated, no device columns, all clients always online: the page just has less to show."""
     run = example_run()
     rounds = {**run.rounds, "accuracy": np.full(8, NAN), "loss": np.full(8, NAN), "available": np.full(8, 12.0)}
     clients = {"client": run.clients["client"], "num_examples": np.full(12, 5.0)}

@@ -45,7 +45,7 @@ PERSONAL: dict[str, Any] = {
     "rounds": {"rounds": 3, "epochs": 1, "pretrain": 1},
 }
 NEXT = 8
-"""Rounds that a loaded selector is asked for; next.json holds whom the version that saved it chose."""
+"""Rounds that a loaded selector is asked for; next.json holds those that the version that saved it chose."""
 
 
 class Stop(Callback):
@@ -94,7 +94,7 @@ def federation(place: Path) -> None:
 
 
 def selectors(place: Path) -> None:
-    """Every selector after 30 rounds of the contract suite's trouble, and whom it asks next."""
+    """Every selector after 30 rounds of the contract suite's trouble, and the clients it asks next."""
     for name in enlist.names():
         selector = enlist.create(name, population(20), seed=7)
         transcript(selector, 30)

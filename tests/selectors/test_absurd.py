@@ -1,4 +1,4 @@
-"""One client that reports nonsense spoils nothing for the others: neither numbers nor the sight of who is good."""
+"""One client that reports nonsense spoils nothing for the others: neither numbers nor the view of which are good."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ def bsfl(count=4, **settings):
 
 
 def warmed(count=4, deadline=10.0, latency=(1.0, 2.0, 4.0, 5.0), **settings):
-    """Everybody has been seen once."""
+    """Every client has been seen once."""
     selector = bsfl(count, **settings)
     play(selector, None, count, deadline=deadline, latency=list(latency))
     return selector

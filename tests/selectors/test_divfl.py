@@ -1,4 +1,4 @@
-"""DivFL: facility location against brute force, a round by hand, and who is heard of first."""
+"""DivFL: facility location against brute force, a round by hand, and who is heard from first."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_late_and_old_sketches():
     selector.tell(second, Feedback(update=[[2.0], [2.0]]))
     selector.tell(first, Feedback(clients=[0], outcome=[Outcome.ARRIVED], update=[[1.0]]))
     assert selector.state.values[0, 0] == 2.0
-    with pytest.raises(InputError, match="sketches of 4097 numbers came; at most 4096"):
+    with pytest.raises(InputError, match="sketches have 4097 numbers; at most 4096"):
         Sketches.create(2).note(np.array([0]), np.ones((1, 4097)), 1)
 
 

@@ -1,4 +1,4 @@
-"""The edges of what a selector may meet: one client, nobody heard of for long, no samples, no labels, no values."""
+"""The edges of what a selector may meet: one client, none heard from for long, no samples, no labels, no values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""GreedyFed: everybody once, then the largest mean Shapley values."""
+"""GreedyFed: every client once, then the largest mean Shapley values."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ RULES = ("ucb", "epsilon-greedy", "thompson", "discounted-thompson")
 
 @pytest.mark.parametrize("name", RULES)
 def test_who_is_always_cut_off_is_not_asked_for_ever(name):
-    """20 clients, 5 a round: everybody's share is 50 of 200 rounds."""
+    """20 clients, 5 a round: each client's share is 50 of 200 rounds."""
     selector = enlist.create(name, Clients(count=20), seed=1)
     rng = np.random.default_rng(2)
     for _ in range(200):

@@ -24,7 +24,7 @@ def make(clients=5, **settings):
 
 
 def inject(selector, utility, duration=None, last=NEVER_STALE):
-    """Replies as if they had been told; NaN for a client never heard of."""
+    """Replies as if they had been told; NaN for a client never heard from."""
     state = selector.state
     state.utility[:] = utility
     if duration is not None:

@@ -1,4 +1,4 @@
-"""PyramidFL: Oort's clients, of whom the fast do more work."""
+"""PyramidFL: Oort's clients, with more work for the fast."""
 
 from __future__ import annotations
 

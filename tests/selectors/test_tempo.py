@@ -48,7 +48,7 @@ def inject(selector, seconds, last=None, round=10):
 
 
 class Known(Tempo):
-    """Knows how long each client takes; whoever is asked replies, to a millionth."""
+    """Knows how long each client takes; clients that are asked reply, to a millionth."""
 
     seconds = np.ones(1)
 
@@ -58,7 +58,7 @@ class Known(Tempo):
 
 
 def play(selector, seconds, rounds, k, rng=None, lost=None, **asked):
-    """Rounds with these latencies, perhaps noisy, and clients that are always lost; who was chosen."""
+    """Rounds with these latencies, perhaps noisy, and clients that are always lost; returns who was chosen."""
     chosen = []
     for _ in range(rounds):
         picked = selector.ask(k=k, **asked)

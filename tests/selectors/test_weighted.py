@@ -63,7 +63,7 @@ def test_urns_by_similarity_by_hand():
 
 
 def see_all(selector, **columns):
-    """Tell the selector of everybody, one by one: a sampler with weights may leave some out of a large round."""
+    """Tell the selector about every client, one by one: a sampler with weights may leave some out of a large round."""
     for client in range(len(selector.clients)):
         picked = selector.ask([client], k=1)
         selector.tell(picked, Feedback(**{name: values[client : client + 1] for name, values in columns.items()}))
@@ -110,7 +110,7 @@ def test_chances_by_hand():
         expected = np.array([1.0, 0.25, 0.25, 0.5])[picked.clients]
         np.testing.assert_allclose(picked.probabilities, expected)
         np.testing.assert_allclose(picked.weights, 0.25 / expected)
-    # One never heard of counts as the mean of the others.
+    # One never heard from counts as the mean of the others.
     selector = enlist.create("optimal-sampling:paper", Clients(count=3), seed=1)
     first = selector.ask(k=3)
     selector.tell(first, Feedback(outcome=[0, 0, Outcome.DROPPED], update_norm=[1.0, 3.0, np.nan]))

@@ -60,7 +60,7 @@ def without_staleness(rows: Any) -> list[str]:
 
 @pytest.mark.parametrize("selector", sorted({*every_selector()} - {"safa", "eafl", "tempo", "pyramidfl"}))
 def test_with_equal_devices_and_a_buffer_for_all_it_is_synchronous(selector: str) -> None:
-    """Everybody finishes at one instant: one step, one ask, no staleness; the same bits in model and tables."""
+    """All clients finish at the same instant: one step, one ask, no staleness; the same bits in model and tables."""
     found = []
     for name in ("synchronous", "buffered"):
         chosen = config(data={"clients": 12}, rounds={"rounds": 5, "k": 4, "protocol": name}, selector=selector)
@@ -147,7 +147,7 @@ def test_a_schedule_of_twelve_events(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Watched(Queue):
-    """A queue that notes how many clients were at work, and that nobody is asked twice."""
+    """A queue that notes how many clients were at work, and that none is asked twice."""
 
     most = 0
 

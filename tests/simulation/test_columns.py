@@ -37,7 +37,7 @@ class Looking(Selector):
 
 
 class Weighing(Selector):
-    """The first k, with weights of its own."""
+    """The first k, with its own weights."""
 
     weights = (0.5, 0.25, 2.0)
 

@@ -46,7 +46,7 @@ def tasks(*clients: int, round: int = 1) -> list[TrainingTask]:
 
 
 def ones(given: Sequence[TrainingTask]) -> Iterator[tuple[Report, Vectors]]:
-    """Training of which every client's update is its own number."""
+    """Training in which every client's update is its own number."""
     for task in given:
         update = Vectors(torch.full((4,), float(task.client)), torch.zeros(1), torch.zeros(1, dtype=torch.int64))
         yield Report(loss=0.5, loss_rms=0.6, num_examples=20.0), update

@@ -210,7 +210,7 @@ def test_what_safa_keeps_is_saved_and_restored() -> None:
 
 
 class Buffered(Protocol):
-    """A sketch of FedBuff: so many clients at work at any time; the model changes with every k updates, late or not."""
+    """A sketch of FedBuff: a fixed number of clients at work; the model changes with every k updates, late or not."""
 
     def wanted(self, context: RoundContext) -> Quota:
         return Quota(max(self.settings.asked - len(context.under_way), 1), self.settings.k)

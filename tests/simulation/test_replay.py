@@ -114,7 +114,7 @@ def test_a_log_is_never_mixed_with_another(tmp_path: Path) -> None:
 
 def test_a_log_that_does_not_reach_the_checkpoint_is_refused(tmp_path: Path) -> None:
     settings, log = CASES["power-of-choice"], tmp_path / "log.jsonl"
-    with pytest.raises(InputError, match=r"log\.jsonl does not exist, and the run goes on after round 3"):
+    with pytest.raises(InputError, match=r"log\.jsonl does not exist, but the run resumes after round 3"):
         cut(log, 3)
     with Simulation(settings, log=log) as simulation:
         for _ in range(2):

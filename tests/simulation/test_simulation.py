@@ -349,7 +349,7 @@ def test_late_updates_are_trained_from_the_model_that_was_sent_and_weighted(stal
 
 
 def test_a_round_with_late_updates_only_still_moves_the_model() -> None:
-    """Round 1: both late (deadline 2 s); round 2: nobody is free until 3 s, when client 0 arrives."""
+    """Round 1: both late (deadline 2 s); round 2: no client is free until 3 s, when client 0 arrives."""
     settings = config(
         data={"clients": 2}, rounds={"rounds": 2, "k": 2, "deadline": 2.0, "late": "merge", "staleness": "refl"}
     )
@@ -586,7 +586,7 @@ def test_two_groups_may_leave_in_one_round() -> None:
 def test_membership_is_checked() -> None:
     with pytest.raises(InputError, match="4 clients join later, but there are 4; keep some"):
         Simulation(config(data={"clients": 4}, membership={"joins": [{"round": 2, "clients": 4}]}))
-    with pytest.raises(InputError, match=r"membership\.leaves holds position 9; with 4 clients allowed are 0 to 3"):
+    with pytest.raises(InputError, match=r"membership\.leaves holds position 9; with 4 clients, 0 to 3 are allowed"):
         Simulation(config(data={"clients": 4}, membership={"leaves": [{"round": 2, "clients": [9]}]}))
 
 
@@ -681,7 +681,7 @@ def test_workers_do_not_change_a_bit(protocol: str) -> None:
 
 
 def test_a_clock_too_far_on_to_count_minutes_is_refused() -> None:
-    """At 10^18 seconds a minute more is the same number: whoever waited for a busy client would wait for ever."""
+    """At 10^18 seconds a minute more is the same number: waiting for a busy client would never end."""
     simulation = Simulation(config(data={"clients": 4}, rounds={"rounds": 1, "k": 2}))
     simulation.state.now = 1e18
     simulation.state.queue.push(Event(math.inf, Kind.LOST, 1, 0))

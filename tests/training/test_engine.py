@@ -404,7 +404,7 @@ def test_a_model_that_raises_fails_its_client_alone(behaviour: str) -> None:
 
 @pytest.mark.parametrize("bad", [0, 2])
 def test_enormous_samples_of_one_client_do_not_spoil_its_neighbours_in_a_stack(bad: int) -> None:
-    """Clients in a stack are padded to one length; what fills the gaps must not be somebody's samples."""
+    """Clients in a stack are padded to one length; what fills the gaps must not be another client's samples."""
     sizes = (6, 5, 9)
     samples = data(sizes)
     ends = np.cumsum(sizes)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="other systems h
 
 
 def only(monkeypatch: pytest.MonkeyPatch, **free: int) -> None:
-    """A machine without anonymous memory, and with so many free bytes in /dev/shm and in the temporary folder."""
+    """A machine without anonymous memory, and with this many free bytes in /dev/shm and in the temporary folder."""
     monkeypatch.setattr(memory, "_anonymous", lambda size: None)
     monkeypatch.setattr(memory, "SAID", set())
     rooms = {memory.SHARED: free["shared"], tempfile.gettempdir(): free["disk"]}

@@ -13,10 +13,10 @@ from enlist._internal import checks
 
 LOGGER = logging.getLogger("enlist")
 GOES_IN = "0.4"
-"""The version in which names that 0.2 deprecates go; docs/stability.md promises one minor version in between."""
+"""The version that removes names deprecated in 0.2; docs/stability.md promises one minor version in between."""
 
 LATE = ("drop", "learn", "merge")
-"""What is done with replies that come too late: nothing; the selector learns from them; the model does, too."""
+"""What happens to replies that come too late: nothing; the selector learns from them; the model does, too."""
 FORMER_LATE = {"use": "merge", "feedback": "learn", "await": "learn"}
 FORMER_KEYS = {"overcommit": "over_commit"}
 """Keys of the configuration of a federation, and arguments of `with_selector`."""
@@ -46,9 +46,9 @@ FORMER_NAMES: Mapping[str, Mapping[str, str]] = {
 }
 """Public names of modules."""
 FORMER_METRICS = {"asked_total": "selected_total"}
-"""Names at /metrics, without "enlist_"; both are told."""
+"""Names at /metrics, without "enlist_"; both are reported."""
 FORMER_COUNTS = {"asked": "selected"}
-"""Counts of a `RoundResult`, which `on_round` gets."""
+"""Counts of a `RoundResult`, which `on_round` receives."""
 GONE: Mapping[str, str] = {
     **{
         f"enlist.{name}": f"enlist._internal.{name}"
@@ -60,11 +60,11 @@ GONE: Mapping[str, str] = {
     "enlist.unpickle": "enlist.data.unpickle",
     "enlist.training.local.Report.samples": "enlist.training.local.Report.num_examples",
 }  # fmt: skip
-"""What was never documented, under its old name, and where it is now."""
+"""Old names of what was never documented, and where it is now."""
 
 
 def late(given: str, allowed: Iterable[str] = LATE, owner: str = "late") -> str:
-    """The present word for an argument `late`; a former one warns, an unknown one is refused.
+    """The current value of an argument `late`; a former one warns, an unknown one is refused.
 
     >>> late("merge")
     'merge'
@@ -80,7 +80,7 @@ def late(given: str, allowed: Iterable[str] = LATE, owner: str = "late") -> str:
 
 
 def present_late(given: Any, key: str) -> Any:
-    """The present word for a key of a configuration, unchecked; a former one is noted in the log.
+    """The current value of a configuration key, unchecked; a former one is logged.
 
     >>> present_late("learn", "rounds.late"), present_late(3, "rounds.late")
     ('learn', 3)
@@ -92,7 +92,7 @@ def present_late(given: Any, key: str) -> Any:
 
 
 def notice(former: str, now: str) -> str:
-    """The sentence about a former spelling.
+    """The notice about a former spelling.
 
     >>> notice("enlist.Told", "enlist.Observation")
     'enlist.Told is deprecated and will be removed in Enlist 0.4; use enlist.Observation instead.'
@@ -101,7 +101,7 @@ def notice(former: str, now: str) -> str:
 
 
 def warn(former: str, now: str) -> None:
-    """Warn that a former spelling is used in Python, at the line of the caller that uses it.
+    """Warn about a former spelling in Python, at the caller's line that uses it.
 
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
@@ -117,12 +117,12 @@ def warn(former: str, now: str) -> None:
 
 @functools.lru_cache(maxsize=100)
 def log(former: str, now: str) -> None:
-    """Note once that a configuration uses a former spelling: users of the command line see no Python warnings."""
+    """Log once that a configuration uses a former spelling: users of the command line see no Python warnings."""
     LOGGER.warning(notice(former, now))
 
 
 def former_names(module: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module of `FORMER_NAMES`.
+    """The `__getattr__` for a module in `FORMER_NAMES`.
 
     >>> import enlist
     >>> with warnings.catch_warnings(record=True, action="always") as given:
@@ -148,7 +148,7 @@ def former_names(module: str) -> Callable[[str], Any]:
 
 
 def present_columns(table: str, header: Iterable[str]) -> list[str]:
-    """The header of a table of a run folder, in the words of today.
+    """The header of a table in a run folder, in current names.
 
     >>> present_columns("rounds.csv", ["round", "asked"]), present_columns("reasons.csv", ["asked"])
     (['round', 'selected'], ['asked'])
@@ -158,7 +158,7 @@ def present_columns(table: str, header: Iterable[str]) -> list[str]:
 
 
 def present_config(saved: Mapping[str, Any]) -> dict[str, Any]:
-    """A configuration that a folder holds, of a simulation or a federation, in the words of today.
+    """The configuration in a folder, of a simulation or a federation, in current names.
 
     >>> present_config({"seed": 1, "rounds": {"k": 3, "late": "use"}})
     {'seed': 1, 'rounds': {'k': 3, 'late': 'merge'}}

@@ -1,8 +1,7 @@
-"""Reading .npz archives that others made: sizes are checked against the file before memory is taken for them.
+"""Reads .npz archives made by others: sizes are checked against the file before memory is allocated.
 
-The header of an array may claim any shape, and NumPy takes memory for all of it before it reads. Here a member is read
-only if it is a plain .npy array, not encrypted, and no larger than what the file can hold: deflate shrinks at most 1032
-times.
+The header of an array may claim any shape, and NumPy allocates all of it before reading. Here a member is read only if
+it is a plain .npy array, not encrypted, and no larger than the file can hold: deflate compresses at most 1032 times.
 """
 
 from __future__ import annotations
@@ -19,11 +18,11 @@ import numpy as np
 from enlist._internal.typing import AnyArray
 
 MOST_SHRUNK = 1032
-"""Times that deflate makes something smaller, at most."""
+"""The largest compression ratio of deflate."""
 
 
 def read_arrays(source: str | PathLike[str] | IO[bytes]) -> dict[str, AnyArray]:
-    """The arrays of an .npz file by name; whatever is wrong with it is a ValueError that says so in a few words.
+    """The arrays of an .npz file by name; anything wrong with it raises a short ValueError.
 
     >>> import io
     >>> buffer = io.BytesIO()
@@ -43,7 +42,7 @@ def read_arrays(source: str | PathLike[str] | IO[bytes]) -> dict[str, AnyArray]:
                 arrays[name] = _array(archive, member)
             return arrays
     except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        raise ValueError(f"it is not such an archive, or it is damaged ({error})") from None
+        raise ValueError(f"it is not an .npz archive, or it is damaged ({error})") from None
     except (ArithmeticError, LookupError, SyntaxError, TypeError, UnicodeError, zlib.error) as error:
         raise ValueError(f"one of its arrays is damaged ({error})") from None
 
@@ -53,7 +52,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> AnyArray:
     if member.flag_bits & 1:
         raise ValueError(f"'{name:.60}' is encrypted")
     if not name.endswith(".npy"):
-        raise ValueError(f"'{name:.60}' is no array")
+        raise ValueError(f"'{name:.60}' is not an array")
     if member.file_size > MOST_SHRUNK * member.compress_size + 64:
         raise ValueError(f"'{name:.60}' claims {member.file_size} bytes in {member.compress_size}")
     with archive.open(member) as file:

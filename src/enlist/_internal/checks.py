@@ -1,4 +1,4 @@
-"""Checks of what a user passes in. Each says what was given, what is allowed and the way out."""
+"""Checks of user input. Each error says what was given, what is allowed and how to fix it."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.errors import InputError, did_you_mean
 
 MOST = 1e15
-"""Numbers that clients report or users set are at most so large. No loss, latency, sample count or gain comes near it
-(in seconds: 30 million years). Whole numbers up to it are exact in float64; squares (1e30) and sums of squares over a
+"""The largest number that clients may report or users may set. No loss, latency, sample count or gain comes near it (in
+seconds: 30 million years). Whole numbers up to it are exact in float64; squares (1e30) and sums of squares over a
 million clients (1e36) are finite even in float32, and so is every product of a dozen such values in float64."""
 LEAST = 1e-30
-"""A number that is closer to zero counts as zero: its inverse, and the square of that, stay finite."""
+"""A number closer to zero counts as zero, so that inverses and their squares stay finite."""
 MOST_FEATURE = 1e30
 """The same for features: a data centre has more than 1e15 FLOPS."""
 MOST_WHOLE = 2**63 - 1
-"""Whole numbers are at most so large: they fit into 64 bits."""
+"""The largest whole number, so that all fit into 64 bits."""
 SHORTEST = 1e-9
-"""Seconds that a deadline has at least."""
+"""The shortest deadline, in seconds."""
 
 
 def whole(name: str, value: Any, minimum: int, maximum: int = MOST_WHOLE) -> int:
@@ -73,7 +73,7 @@ def finite(name: str, value: Any, minimum: float = -math.inf, maximum: float = m
 
 
 def above_zero(name: str, value: Any, *, least: float = LEAST) -> float:
-    """A finite number above zero, but not so close to it that its inverse is none.
+    """A finite number above zero, but not so close to it that its inverse is infinite.
 
     >>> above_zero("ridge", 0.5)
     0.5
@@ -89,7 +89,7 @@ def above_zero(name: str, value: Any, *, least: float = LEAST) -> float:
 
 
 def seconds(name: str, value: Any) -> float:
-    """Seconds above zero; infinity, and whatever is beyond `MOST`, says that there is no limit.
+    """Seconds above zero; infinity, and anything beyond `MOST`, means no limit.
 
     >>> seconds("deadline", 60), seconds("deadline", float("inf")), seconds("deadline", 1e300)
     (60.0, inf, inf)
@@ -115,7 +115,7 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 
 
 def positions(name: str, given: ArrayLike | None, count: int) -> IntArray:
-    """Sorted positions from a boolean mask, from positions, or from None (everybody).
+    """Sorted positions from a boolean mask, from positions, or from None (all).
 
     >>> positions("available", [False, True, True], 3)
     array([1, 2])
@@ -144,7 +144,7 @@ def positions(name: str, given: ArrayLike | None, count: int) -> IntArray:
             raise InputError(f"{name} repeats position {repeated[0]}; {hint}.")
     if len(array) and (array[0] < 0 or array[-1] >= count):
         wrong = array[0] if array[0] < 0 else array[-1]
-        raise InputError(f"{name} holds position {wrong}; with {count} clients allowed are 0 to {count - 1}.")
+        raise InputError(f"{name} holds position {wrong}; with {count} clients, 0 to {count - 1} are allowed.")
     return array
 
 
@@ -186,10 +186,10 @@ def as_array(owner: str, name: str, values: ArrayLike, dtype: type | None) -> An
 
 
 def bounded(array: FloatArray, most: float = MOST) -> FloatArray:
-    """Finite numbers (or NaN) as they enter: cut to [-most, most], and zero where they are next to it.
+    """Finite numbers (or NaN), clipped to [-most, most], and zero where they are almost zero.
 
-    This is the one place where values that nobody can mean are cut, so that sums, squares and ratios of them stay
-    finite for everybody else. An array without any such value is returned as it is.
+    This is the one place where absurd values are clipped, so that sums, squares and ratios stay finite for all other
+    clients. An array without such values is returned as it is.
 
     >>> bounded(np.array([0.5, -1e300, np.nan, 5e-324]))
     array([ 5.e-01, -1.e+15,     nan,  0.e+00])
@@ -204,7 +204,7 @@ def bounded(array: FloatArray, most: float = MOST) -> FloatArray:
 
 
 def number_column(owner: str, name: str, values: ArrayLike, count: int, *, missing: bool = False) -> FloatArray:
-    """One number for each of `count` clients, cut as `bounded` does; NaN stands for an unknown one where allowed.
+    """One number for each of `count` clients, clipped by `bounded`; NaN marks an unknown one where allowed.
 
     >>> number_column("Feedback", "loss", [0.5, float("nan")], 2, missing=True)
     array([0.5, nan])

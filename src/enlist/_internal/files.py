@@ -1,8 +1,8 @@
-"""Files in a folder that may come from somebody else: no link is followed, and only plain files are opened.
+"""Files in a folder that may come from somebody else: links are not followed, and only plain files are opened.
 
-Whoever sends a run folder decides what lies under the names that a run writes: a link to another place, a pipe that
-never ends, a device. Everything that reads, writes, cuts or removes below such a folder goes through here. The folder
-itself may be reached through links: that path was typed by the user.
+The sender of a run folder decides what is behind the names that a run writes: a link to another place, a pipe that
+never ends, a device. All code that reads, writes, truncates or removes files in such a folder goes through here. The
+path to the folder itself may contain links: the user typed it.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from typing import TextIO
 from enlist.errors import StateFileError
 
 FLAGS = sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_NONBLOCK", "O_CLOEXEC", "O_BINARY"))
-"""What every file is opened with, where the platform has it: a link is not followed, and a pipe does not block."""
+"""Flags for opening every file, where the platform has them: links are not followed, and pipes do not block."""
 
 CLAIM_WAITS = (0.005, 0.02, 0.05)
-"""Seconds between tries to claim a lock."""
+"""Seconds between attempts to claim a lock."""
 
 KINDS = {
     stat.S_IFLNK: "a symbolic link",
@@ -73,7 +73,7 @@ def inside(root: Path, *names: str) -> Path:
 
 
 def make_folder(root: Path, *names: str) -> Path:
-    """Make a folder below `root`, and those on the way; none of them may be a link.
+    """Make a folder below `root` with its parents; none of them may be a link.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -101,7 +101,7 @@ def check_tree(folder: Path) -> None:
 
 
 def remove_folder(path: Path) -> None:
-    """Remove a folder with all that is in it, if it is there; a link to one is an error, and links in it are unlinked.
+    """Remove a folder and its contents, if it exists; a link to one is an error, and links in it are unlinked.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -114,7 +114,7 @@ def remove_folder(path: Path) -> None:
 
 
 def read(path: Path, follow: bool = False) -> bytes:
-    """What a plain file holds; `follow` allows a link, where the user typed the path.
+    """The contents of a plain file; `follow` allows a link, for a path that the user typed.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -127,7 +127,7 @@ def read(path: Path, follow: bool = False) -> bytes:
 
 
 def open_text(path: Path) -> TextIO:
-    """A plain file, opened to be read as text; ends of lines stay as they are.
+    """Open a plain file to read text; line endings stay as they are.
 
     >>> open_text(Path("no/such/rounds.csv"))
     Traceback (most recent call last):
@@ -138,7 +138,7 @@ def open_text(path: Path) -> TextIO:
 
 
 def open_to_append(path: Path) -> TextIO:
-    """A plain file, made if it is missing, opened to be appended to.
+    """Open a plain file to append to; it is created if missing.
 
     A file with several names (hard links) is refused, because it would change under all of them.
 
@@ -152,16 +152,16 @@ def open_to_append(path: Path) -> TextIO:
     if os.fstat(found).st_nlink > 1:
         os.close(found)
         raise StateFileError(
-            f"{path} has further names (hard links), and what is written to it would change under all of them; put a "
+            f"{path} has other names (hard links), and writing to it would change it under all of them; put a "
             "copy in its place."
         )
     return os.fdopen(found, "a", encoding="utf-8", newline="")
 
 
 def claim(lock: TextIO) -> bool:
-    """Whether an open file is now locked for this process; False if another process holds it.
+    """Lock an open file for this process; False if another process holds it.
 
-    It is tried for a moment: who merely asks whether a lock is held (`is_claimed`) holds it for that long.
+    It keeps trying for a moment: merely asking whether a lock is held (`is_claimed`) holds it for that long.
 
     >>> import tempfile
     >>> with tempfile.TemporaryFile("w") as lock:
@@ -192,7 +192,7 @@ def _claim(lock: TextIO) -> bool:
 
 
 def is_at(file: TextIO, path: Path) -> bool:
-    """Whether an open file still lies where it was opened: a lock is removed by who fails to begin a run.
+    """Whether an open file is still where it was opened: a process that fails to begin a run removes its lock.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w") as lock:
@@ -206,7 +206,7 @@ def is_at(file: TextIO, path: Path) -> bool:
 
 
 def is_claimed(path: Path) -> bool:
-    """Whether a process holds the lock that this file is; False if there is no such file, or none can be told.
+    """Whether a process holds this lock file; False if it does not exist, or if that cannot be determined.
 
     >>> import tempfile
     >>> with tempfile.NamedTemporaryFile("w") as lock:
@@ -223,7 +223,7 @@ def is_claimed(path: Path) -> bool:
     except OSError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two who ask do not see each other
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)  # shared: two processes that ask do not see each other
     except BlockingIOError:
         return True
     except OSError:
@@ -234,7 +234,7 @@ def is_claimed(path: Path) -> bool:
 
 
 def write(path: Path, payload: bytes) -> None:
-    """Write a file anew; under its other names (hard links) it stays what it was.
+    """Write a new file; other names of the old one (hard links) keep it.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -258,7 +258,7 @@ def descriptor(path: Path, flags: int, mode: int = 0o666) -> int:
     ...
     enlist.errors.StateFileError: /dev/null is a device, where a plain file belongs. Put one there, or remove it.
     """
-    has_file(path)  # first, because merely opening a device can do something
+    has_file(path)  # first, because merely opening a device can have effects
     found = os.open(path, flags | FLAGS, mode)
     kind = os.fstat(found).st_mode
     if not stat.S_ISREG(kind):

@@ -1,4 +1,4 @@
-"""One thread at a time: a lock for objects that keep books, so that several threads may share one."""
+"""One thread at a time: a lock for stateful objects that several threads share."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ MethodT = TypeVar("MethodT", bound=Callable[..., Any])
 
 
 class Shared:
-    """Base of what several threads may use at once: methods marked `exclusive` run one after the other.
+    """Base of classes that several threads may share: methods marked `exclusive` run one at a time.
 
-    The lock is no part of the object's value: a copy, or what another process unpickles, has one of its own.
+    The lock is not part of the object's value: a copy or an unpickled object has its own.
 
     >>> import copy
     >>> class Counter(Shared):
@@ -39,7 +39,7 @@ class Shared:
 
 
 def exclusive(method: MethodT) -> MethodT:
-    """Mark a method of a `Shared` object: while one thread is in it, others wait before all methods so marked.
+    """Mark a method of a `Shared` object: while one thread runs it, others wait to enter any method so marked.
 
     >>> class Idle(Shared):
     ...     @exclusive

@@ -1,4 +1,4 @@
-"""What a selector declares that it needs, and the error if it is not there.
+"""What a selector declares it needs, and the error if it is missing.
 
 A need is a column of Feedback by its bare name, or `clients.`, `round.` or `context.NAME`.
 """
@@ -16,7 +16,7 @@ from enlist.errors import MissingColumnError
 
 
 def fields(needs: Iterable[str], owner: str) -> Iterator[str]:
-    """The names of what is needed of one owner, sorted; the owner of Feedback's columns is "".
+    """The needed columns of one owner, sorted; the owner of Feedback's columns is "".
 
     >>> list(fields({"loss", "clients.features", "latency"}, ""))
     ['latency', 'loss']
@@ -58,7 +58,7 @@ def check_feedback(selector: str, needs: Iterable[str], feedback: Any) -> None:
 def checked_context(
     selector: str, needs: Iterable[str], context: Mapping[str, ArrayLike], population: int
 ) -> dict[str, FloatArray]:
-    """The context of an ask as columns, one value per client; one without a name that is needed is refused.
+    """The context of an ask as columns, one value per client; an error if a needed one is missing.
 
     >>> checked_context("eafl", {"context.battery"}, {"battery": [0.5, 1]}, 2)
     {'battery': array([0.5, 1. ])}
@@ -74,7 +74,7 @@ def checked_context(
 
 
 def refuse_without_round(selector: str, needs: Iterable[str]) -> None:
-    """Refuse to end a round of which the server has measured nothing, if that is needed.
+    """Refuse to end a round without the server's measurements, if they are needed.
 
     >>> refuse_without_round("tifl", {"round.accuracy"})
     Traceback (most recent call last):

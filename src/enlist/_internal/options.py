@@ -1,7 +1,7 @@
 """Options: settings that come from a configuration file or from Python, checked the same way. Needs the extra `sim`.
 
-A layer's options are the thing itself: `Dirichlet(alpha=0.3)` is what a file says and what splits the data. Bad
-input, from either side, is an `InputError` that names the key, the value given, what is allowed and the nearest key.
+A layer's options are the thing itself: `Dirichlet(alpha=0.3)` is what a file says and what splits the data. Bad input,
+from either source, raises an `InputError` that names the key, the value given, what is allowed and the nearest key.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ else:
 
 
 class _Checked(ModelMetaclass):
-    """Turns pydantic's report into an InputError for whoever constructs options in Python."""
+    """Turns pydantic's report into an InputError when options are constructed in Python."""
 
     def __call__(self, *args: Any, **values: Any) -> Any:
         try:
@@ -52,7 +52,7 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
 
     model_config = pydantic.ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, allow_inf_nan=False)
     most_number: ClassVar[float] = checks.MOST
-    """Numbers of these options are at most so large; whole numbers fit into 64 bits besides."""
+    """The largest number in these options; whole numbers must also fit into 64 bits."""
 
     @pydantic.model_validator(mode="after")
     def _in_range(self) -> Self:
@@ -62,12 +62,12 @@ class Options(pydantic.BaseModel, metaclass=_Checked):
                 if abs(number) > (checks.MOST_WHOLE if isinstance(number, int) else self.most_number):
                     most = f"{checks.MOST_WHOLE}" if isinstance(number, int) else f"{self.most_number:g}"
                     raise ValueError(f"{name} = {brief(number)}, but numbers go up to {most} in magnitude.")
-                if above_zero and number < checks.LEAST:  # its inverse would be none
+                if above_zero and number < checks.LEAST:  # its inverse would be infinite
                     raise ValueError(f"{name} = {number!r}, but it must be at least {checks.LEAST:g}.")
         return self
 
     def not_default(self, default: Options | None = None) -> list[str]:
-        """The keys that are not at their defaults; a table of another kind counts with its kind or name.
+        """The keys that differ from their defaults; a table of another kind counts by its kind or name.
 
         >>> class Knobs(Options):
         ...     alpha: float = 0.5
@@ -108,8 +108,8 @@ def _numbers(value: Any) -> Iterator[int | float]:
 
 
 class GrownOptions(Options):
-    """Options with keys that came after version 0.1. They are written down only if they are set, so that what an older
-    version has written says the same thing, and its runs can be continued.
+    """Options with keys added after version 0.1. They are written only if set, so that files of an older version mean
+    the same, and its runs can be continued.
 
     >>> class Knobs(GrownOptions):
     ...     LATER = frozenset({"beta"})
@@ -129,7 +129,7 @@ class GrownOptions(Options):
 
 
 def explain(error: pydantic.ValidationError, model: type[pydantic.BaseModel], source: str) -> str:
-    """All that is wrong, one line each.
+    """Everything that is wrong, one line each.
 
     >>> class Knobs(pydantic.BaseModel):
     ...     alpha: float
@@ -176,7 +176,7 @@ def _resolve(
 ) -> tuple[type[pydantic.BaseModel] | None, str]:
     """The options class that holds the last key of `location`, and the key's path as a user writes it.
 
-    Pydantic puts the tag of a union into the location; a user never wrote it.
+    Pydantic puts the tag of a union into the location; users never write it.
     """
     owner: type[pydantic.BaseModel] | None = model
     words: list[str] = []

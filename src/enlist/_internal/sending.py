@@ -1,4 +1,4 @@
-"""What is sent to worker processes: also classes that are defined in a script or a notebook."""
+"""What is sent to worker processes, including classes defined in a script or a notebook."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from enlist.errors import InputError
 
 
 def packed(thing: Any, kinds: Iterable[Any] = ()) -> bytes:
-    """Something as bytes for `pickle.loads` in a process of ours; classes that it could not import travel by value.
+    """An object as bytes for `pickle.loads` in one of our processes; classes it cannot import are sent by value.
 
     Parameters
     ----------
     thing : Any
         What to send. It is never written to disk.
     kinds : iterable
-        Classes and functions of the user's that are part of it; whatever else is in here is ignored.
+        The user's classes and functions that are part of it; anything else here is ignored.
 
     >>> class Own:
     ...     pass
@@ -30,7 +30,7 @@ def packed(thing: Any, kinds: Iterable[Any] = ()) -> bytes:
     own = [kind for kind in kinds if hasattr(kind, "__qualname__") and not _importable(kind)]
     try:
         import cloudpickle
-    except ImportError:  # it comes with the extra "sim"; the arena does without
+    except ImportError:  # it comes with the extra "sim"; the arena works without it
         if own:
             raise InputError(
                 f"{own[0].__qualname__} cannot be imported by other processes; pip install cloudpickle, so that it can "
@@ -44,7 +44,7 @@ def packed(thing: Any, kinds: Iterable[Any] = ()) -> bytes:
 
 @contextlib.contextmanager
 def _by_value(kinds: Iterable[Any]) -> Iterator[None]:
-    """Modules that only this process knows are not named to others; what is needed of them is sent."""
+    """Send what is needed of modules that only this process can import, instead of naming them."""
     import cloudpickle
 
     names = {kind.__module__ for kind in kinds} & set(sys.modules) - {"__main__"}
@@ -67,7 +67,7 @@ def _importable(kind: Any) -> bool:
         try:
             found = importlib.machinery.PathFinder.find_spec(package, path)
             path = list(found.submodule_search_locations or []) if found else None
-        except KeyError:  # part of a package without __init__.py that nobody has imported here
+        except KeyError:  # part of a package without __init__.py that was not imported here
             return False
         if found is None:
             return package in sys.builtin_module_names

@@ -47,7 +47,7 @@ def build_settings(owner: Any, preset: str | None, given: Mapping[str, Any]) -> 
 
 
 def written_settings(settings: Any, arrays: dict[str, AnyArray]) -> dict[str, Any]:
-    """Settings as the header holds them; those that are arrays join `arrays`, and of functions the name is kept.
+    """Settings as stored in the header; arrays are added to `arrays`, and functions are kept by name.
 
     >>> from enlist.selectors.oort import OortSettings
     >>> written_settings(OortSettings(penalty=1.0), {})["penalty"]
@@ -72,7 +72,7 @@ def read_settings(
     arrays: Mapping[str, AnyArray],
     functions: Mapping[str, Callable[..., Any]],
 ) -> dict[str, Any]:
-    """What `written_settings` wrote, as keywords; functions are never saved and have to be given again.
+    """What `written_settings` wrote, as keywords; functions are never saved and must be passed again.
 
     >>> read_settings("saved", {"penalty": 1.0, "tiers": [1, 2]}, {}, {})
     {'penalty': 1.0, 'tiers': (1, 2)}
@@ -97,7 +97,7 @@ def read_settings(
 
 
 def _check_kind(field: dataclasses.Field[Any], value: Any) -> None:
-    """Switches are true or false and names are text: what no check of a class of settings looks at by itself."""
+    """Check that switches are true or false and names are text, which settings classes do not check themselves."""
     kind = field.type if isinstance(field.type, str) else getattr(field.type, "__name__", "")
     if kind == "bool" and not isinstance(value, bool | np.bool_):
         raise InputError(f"{field.name} is {brief(value)}; it must be true or false.")

@@ -1,4 +1,4 @@
-"""Figures over seeds with their intervals: means, differences and ratios of paired runs, shares, any statistic.
+"""Statistics over seeds, with intervals: means, differences and ratios of paired runs, shares, any statistic.
 
 And before a run: what its seeds could show.
 """
@@ -44,13 +44,13 @@ class Summary:
         return {name: self.mean, f"{name}_low": self.low, f"{name}_high": self.high}
 
     def within(self, least: float, most: float) -> Summary:
-        """With the interval cut to what is possible: a share cannot be more than 1."""
+        """With the interval clipped to what is possible: a share cannot exceed 1."""
         return Summary(self.mean, max(self.low, least), min(self.high, most))
 
 
 @functools.lru_cache(maxsize=1024)
 def _student(freedom: int) -> float:
-    """The quantile of 95 % intervals; finding it takes longer than all else, and curves ask for it at every point."""
+    """The quantile for 95 % intervals; computing it takes longer than all else, and curves need it at every point."""
     return float(scipy.stats.t.ppf(0.975, freedom))
 
 
@@ -80,7 +80,7 @@ def bootstrap(statistic: Callable[..., float], *columns: ArrayLike, resamples: i
     Rows are resampled together, so pairs stay pairs. Percentiles are taken further out than 2.5 % and 97.5 %, at
     Φ(∓t·sqrt(n/(n−1))) with Student's t, because plain ones are too narrow for few seeds (the expanded percentile
     interval of Hesterberg, "What Teachers Should Know About the Bootstrap", 2015). A single seed has no interval.
-    Resamples of which the statistic is NaN are left out; if it is NaN of all of them, there is no interval either.
+    Resamples whose statistic is NaN are left out; if all are NaN, there is no interval either.
 
     >>> bootstrap(lambda a, b: a.std() / b.std(), [1.0, 3.0, 2.0, 4.0], [1.0, 3.0, 2.0, 4.0])
     Summary(mean=1.0, low=1.0, high=1.0)
@@ -101,7 +101,7 @@ def bootstrap(statistic: Callable[..., float], *columns: ArrayLike, resamples: i
 
 
 def share(successes: int, trials: int) -> Summary:
-    """A share with its 95 % interval of Wilson, which stays within 0 and 1 and is defined for every count.
+    """A share with its 95 % Wilson interval, which stays within 0 and 1 and is defined for every count.
 
     >>> share(18, 20)
     Summary(mean=0.9, low=0.69..., high=0.97...)
@@ -113,8 +113,8 @@ def share(successes: int, trials: int) -> Summary:
 def power_of(difference: float, spread: float, seeds: int) -> float:
     """The chance that the 95 % interval of a paired difference leaves out 0, if the true mean is `difference`.
 
-    spread   standard deviation of the differences from seed to seed, as development seeds have it; of ratios, that of
-             their logarithms, and `difference` is a logarithm, too
+    spread   standard deviation of the differences across seeds, from development seeds; for ratios, that of their
+             logarithms, and `difference` is a logarithm, too
     seeds    how many pairs there will be; a single one has no interval, so it shows nothing
 
     The two tails of Student's noncentral t, by quadrature over the deviation that the seeds will have: scipy's own is
@@ -136,16 +136,16 @@ def power_of(difference: float, spread: float, seeds: int) -> float:
 
 @functools.cache
 def _quadrature() -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of Gauss and Legendre on [-1, 1]: finding them takes longer than all that is done with them."""
+    """Gauss-Legendre nodes and weights on [-1, 1]: computing them takes longer than using them."""
     nodes, weights = np.polynomial.legendre.leggauss(200)
     return nodes, weights
 
 
 def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:
-    """The smallest true difference that so many seeds would show with the chance `power`; see `power_of`.
+    """The smallest true difference that this many seeds would show with probability `power`; see `power_of`.
 
-    A claim about less than that cannot be tested with these seeds. `power` lies between 0.06 and 0.999. Of ratios it is
-    exp of what this returns, if `spread` is that of logarithms. Infinite for a single seed.
+    A claim about less than that cannot be tested with these seeds. `power` lies between 0.06 and 0.999. For ratios it
+    is exp of the result, if `spread` is that of logarithms. Infinite for a single seed.
 
     >>> round(smallest_difference(spread=0.01, seeds=5), 4)
     0.0168
@@ -159,7 +159,7 @@ def smallest_difference(spread: float, seeds: int, power: float = 0.8) -> float:
 
 
 def seeds_needed(difference: float, spread: float, power: float = 0.8, most: int = 10_000) -> int | None:
-    """How many seeds would show a true difference with the chance `power`; None if `most` are not enough.
+    """How many seeds would show a true difference with probability `power`; None if `most` are not enough.
 
     >>> seeds_needed(0.5, spread=1.0), seeds_needed(0.0, spread=1.0)
     (34, None)
@@ -176,7 +176,7 @@ def seeds_needed(difference: float, spread: float, power: float = 0.8, most: int
 
 
 def mean_ranks(scores: ArrayLike) -> FloatArray:
-    """Mean rank of each column over the rows, 1 for the largest score; equal ones share their ranks, NaN comes last.
+    """Mean rank of each column over the rows, 1 for the largest score; ties share their ranks, NaN comes last.
 
     >>> mean_ranks([[3.0, 1.0, 2.0], [5.0, 5.0, 1.0]])
     array([1.25, 2.25, 2.5 ])
@@ -186,7 +186,7 @@ def mean_ranks(scores: ArrayLike) -> FloatArray:
 
 
 def critical_difference(methods: int, blocks: int, level: float = 0.05) -> float:
-    """By how much the mean ranks of two methods over so many blocks must differ to be significant (Nemenyi).
+    """By how much the mean ranks of two methods over this many blocks must differ to be significant (Nemenyi).
 
     q · sqrt(m (m + 1) / (6 n)), where q is the quantile of the studentised range over sqrt(2). Demšar: Statistical
     Comparisons of Classifiers over Multiple Data Sets, JMLR 2006, whose example has four methods and fourteen sets.

@@ -1,4 +1,4 @@
-"""Plain text: what may be shown from outside, values in messages, small tables, names of functions and files."""
+"""Plain text: text from outside made safe to show, values in messages, small tables, names of functions and files."""
 
 from __future__ import annotations
 
@@ -12,24 +12,24 @@ import numpy as np
 from enlist._internal.typing import AnyArray
 
 HIDDEN = ("Cc", "Cf", "Co", "Cs", "Zl", "Zp")
-"""Unicode's categories of what must not reach a terminal or a chart: controls, marks that turn or hide text, private
-use, halves of surrogate pairs, and separators of lines. Characters newer than this Python's tables may pass."""
+"""Unicode categories that must not reach a terminal or a chart: controls, marks that reverse or hide text, private use,
+lone surrogates, and line separators. Characters newer than this Python's tables may pass."""
 JOINERS = "\u200c\u200d"
-"""Formally marks that hide; but Persian needs the one, and emoji the other."""
+"""Formally such marks, but Persian needs one and emoji the other."""
 
 
 def printable(text: object, most: int | None = 200, keep: str = "") -> str:
-    """Text from outside (a name, a label, a reason) as it may be shown: in a terminal, a chart, a page or a log.
+    """Text from outside (a name, a label, a reason), safe to show in a terminal, a chart, a page or a log.
 
-    What would move a cursor, ring a bell, turn the direction of writing or end a line is written out, as Python writes
-    it; so names that differ still look different. The stored data keep the original: clean where text is shown.
+    Characters that would move a cursor, ring a bell, reverse the text direction or end a line are escaped as in Python,
+    so names that differ still look different. Stored data keep the original: clean text where it is shown.
 
     Parameters
     ----------
     text
         What to show; anything but a string is shown as `str` shows it.
     most
-        Length of the result, in characters. Of longer text the beginning and the end are left. None for no bound.
+        Length of the result, in characters. Longer text keeps its beginning and end. None for no limit.
     keep
         Characters to leave as they are, such as a line feed in a text of several lines.
 
@@ -53,7 +53,7 @@ def _cut(text: str, most: int | None) -> str:
 
 def _visible(letter: str) -> str:
     code = ord(letter)
-    never = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF  # Unicode says that these are no characters
+    never = code & 0xFFFE == 0xFFFE or 0xFDD0 <= code <= 0xFDEF  # noncharacters in Unicode
     if letter in JOINERS or not (never or unicodedata.category(letter) in HIDDEN):
         return letter
     return letter.encode("unicode_escape").decode("ascii")
@@ -74,7 +74,7 @@ def plain_table(columns: Mapping[str, AnyArray]) -> str:
 
 
 def brief(value: Any, most: int = 80) -> str:
-    """How a message shows a value: its repr, cut in the middle where that is long, and never an error.
+    """How a message shows a value: its repr, cut in the middle if long, and never an error.
 
     >>> brief(0.5), brief("x" * 1000, most=9), brief(10**5000)
     ('0.5', "'xx...xx'", 'a whole number of 16610 bits')
@@ -102,7 +102,7 @@ def brief_reason(error: BaseException) -> str:
 
 
 def function_name(function: Callable[..., Any]) -> str:
-    """A name for a function that is the same in every process; of an object that can be called, its type's.
+    """A name for a function that is the same in every process; for a callable object, that of its type.
 
     >>> import functools
     >>> function_name(plain_table), function_name(functools.partial(plain_table))
@@ -112,7 +112,7 @@ def function_name(function: Callable[..., Any]) -> str:
 
 
 def slug(name: str, longest: int = 40) -> str:
-    """A name as part of a file name: small ASCII letters, digits and hyphens, "" if nothing of it is left.
+    """A name as part of a file name: lower-case ASCII letters, digits and hyphens, "" if nothing is left.
 
     >>> slug("Sankt Pölten / North"), slug("../../escaped"), slug("東京")
     ('sankt-polten-north', 'escaped', '')
@@ -122,7 +122,7 @@ def slug(name: str, longest: int = 40) -> str:
 
 
 def place_name(position: int, name: str) -> str:
-    """A folder name for something that is called as its user likes: its position, and what is safe of its name.
+    """A folder name for something with a user-chosen name: its position and the safe part of its name.
 
     >>> place_name(3, "Harbour"), place_name(12, "../..")
     ('0003-harbour', '0012')

@@ -147,7 +147,7 @@ def paired_difference(results: Results, quantity: str, selector: str, against: s
 
 
 def rollout_regret(results: Results, selector: str) -> Summary:
-    """What a selector loses against the genie that plays its own way from the start (it must be among the players).
+    """What a selector loses against the genie on its own path from the start (the genie must be among the players).
 
     >>> settings = Tournament(("random", "genie"), "slow-minority", clients=20, k=5, rounds=50, seeds=2)
     >>> rollout_regret(compare(settings), "random").mean > 0

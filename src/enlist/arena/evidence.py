@@ -55,7 +55,7 @@ class Evidence:
 
 @dataclasses.dataclass(frozen=True)
 class Finding:
-    """What a claim came to: means of the selector and of random, and the paired difference.
+    """The outcome of a claim: means of the selector and of random, and the paired difference.
 
     >>> zero = Summary(0.0, -1.0, 1.0)
     >>> Finding(Trial("alike", "utility"), zero, zero, zero).better
@@ -220,7 +220,7 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("long-lived-batteries", "dropped"),
     ),
     "optimal-sampling": Evidence(
-        "lengths of updates differ much, and the expected aggregate must be that of all clients",
+        "updates differ a lot in length, and the expected aggregate must be that of all clients",
         Trial("kinds", "update_error"),
         Trial("one-kind", "model_loss"),
     ),
@@ -235,7 +235,7 @@ EVIDENCE: dict[str, Evidence] = {
         Trial("alike", "utility_per_second"),
     ),
 }
-"""Every registered selector but random, against which they are measured."""
+"""Every registered selector except random, which is their baseline."""
 
 
 def gather(

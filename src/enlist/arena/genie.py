@@ -1,4 +1,4 @@
-"""What the best would have done: the genie, and the regret of not being one."""
+"""What the best selector would have done: the genie, and the regret against it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ REGRETS = ("pseudo", "printed", "expected", "hypervolume", "front")
 class BSFLReward:
     """BSFL's reward: min of speeds + (alpha/k) sum of g, g by how far each client lags behind its share (Eqs. 3-5).
 
-    normalised   lag relative to its target and cut to [-1, 1], as the selector's default; False as printed
+    normalised   lag relative to its target, clipped to [-1, 1], as the selector's default; False as printed
     by_size      targets in proportion to num_examples (non-iid) instead of k/n
     capped       those targets capped at 1 by water-filling, as the selector's default; False as printed (Eq. 4)
 
@@ -74,7 +74,7 @@ class BSFLReward:
 
 
 class Genie(Selector[NoSettings, NoState]):
-    """Knows the true means and maximises the reward on its own history: the rollout genie. Lives in the arena only.
+    """Knows the true means and maximises the reward on its own history: the rollout genie. It exists only in the arena.
 
     >>> from enlist.arena import Scenario, World
     >>> world = World(Scenario(), clients=6, rounds=5, seed=1)
@@ -102,7 +102,7 @@ class Genie(Selector[NoSettings, NoState]):
 
 @dataclasses.dataclass
 class Regret:
-    """What a policy lost in each round against the genie that stands where the policy stands.
+    """What a policy lost in each round against a genie with the same history.
 
     pseudo        F(best set) - F(chosen set), F with true mean speeds and the policy's own history: never negative
     printed       F(best set) - realised reward, as Eq. 7 prints it; grows linearly even for the genie, because the
@@ -165,14 +165,14 @@ class Regret:
     def _best_area(self, truth: Truth, available: IntArray) -> float:
         if len(available) < self.world.count:
             return best_subset(truth.validity[available], truth.utility[available], self.k)[1]
-        # Dealing speeds and utilities out anew does not move the best area of all clients together.
+        # Reshuffling speeds and utilities does not change the best area over all clients.
         if self.whole_area is None:
             self.whole_area = best_subset(truth.validity, truth.utility, self.k)[1]
         return self.whole_area
 
 
 def make(given: AnyMethod, world: World, reward: BSFLReward, seed: int, **settings: Any) -> Selector[Any, Any]:
-    """A selector by any form of a method, or the genie.
+    """A selector from any form of a method, or the genie.
 
     >>> from enlist.arena import Scenario, World
     >>> make("bsfl:paper", World(Scenario(), clients=6, rounds=5, seed=1), BSFLReward(), seed=1).settings.bonus_scale

@@ -1,4 +1,4 @@
-"""Kinds of data and batteries in the arena: what selectors that look at updates, labels or energy are judged by."""
+"""Kinds of data and batteries in the arena, to judge selectors that use updates, labels or energy."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from enlist._internal.typing import BoolArray, FloatArray, IntArray
 from enlist.records import Selection
 
 NUMBERS = 8
-"""Numbers of an update in the arena."""
+"""How many numbers an update has in the arena."""
 JOULES = 100.0
 """What taking part in a round costs a client with a battery."""
 
 
 class Kinds:
-    """Clients hold one of a few kinds of data, some of them rare: those of one kind have like labels and updates.
+    """Clients hold one of a few kinds of data, some of them rare: those of one kind have similar labels and updates.
 
-    The model's loss on a kind falls when clients of that kind take part, each further one bringing less, and creeps
-    back when they do not. So a few clients of every kind teach more than many of one.
+    The model's loss on a kind falls when clients of that kind take part, with diminishing returns, and creeps back up
+    when they do not. So a few clients of every kind teach more than many of one.
 
     of        which kind each client holds, (n,)
     centres   the update that each kind asks for, (kinds, 8)
-    length    how long the updates of each client are, relative to others, (n,)
+    length    relative length of each client's updates, (n,)
     level     the model's loss on each kind, at most 1
 
     >>> kinds = Kinds(3, np.full(6, 100.0), seed=1)
@@ -36,7 +36,7 @@ class Kinds:
         rng, clients = np.random.default_rng((seed, 2)), len(sizes)
         shares = 1.0 / np.arange(1, kinds + 1)
         self.of: IntArray = rng.choice(kinds, clients, p=shares / shares.sum())
-        self.of[rng.permutation(clients)[:kinds]] = np.arange(kinds)[:clients]  # nobody's kind is missing
+        self.of[rng.permutation(clients)[:kinds]] = np.arange(kinds)[:clients]  # no kind is missing
         self.centres: FloatArray = rng.standard_normal((kinds, NUMBERS)) / np.sqrt(NUMBERS)
         self.length: FloatArray = rng.lognormal(0.0, 0.5, clients)
         self.level: FloatArray = np.ones(kinds)
@@ -49,7 +49,7 @@ class Kinds:
         return float(self.share @ self.level)
 
     def learn(self, taking_part: IntArray) -> None:
-        """The model is trained by these clients."""
+        """Train the model on these clients."""
         replies = np.bincount(self.of[taking_part], minlength=len(self.level))
         self.level += 0.05 * (1.0 - self.level) - 0.5 * self.level * (1.0 - np.exp(-2.0 * replies))
 
@@ -79,7 +79,7 @@ class Kinds:
 
 
 class Batteries:
-    """Batteries that drain by taking part and charge slowly; a client whose battery gives out is lost in that round.
+    """Batteries that drain when clients take part and charge slowly; a client whose battery dies is lost in that round.
 
     >>> batteries = Batteries(lasts=5.0, clients=4, seed=1)
     >>> batteries.left.round(), batteries.empty
@@ -101,6 +101,6 @@ class Batteries:
         return np.asarray(self.left < JOULES)
 
     def spend(self, clients: IntArray) -> None:
-        """A round in which these clients were asked; all of them charge meanwhile."""
+        """A round in which these clients were asked; all clients charge meanwhile."""
         self.left[clients] = np.maximum(self.left[clients] - JOULES, 0.0)
         self.left = np.minimum(self.left + self.charging, self.full)

@@ -1,4 +1,4 @@
-"""One run in the arena: a selector plays a world for some rounds, and its losses are written down."""
+"""One run in the arena: a selector plays a world for some rounds, and its losses are recorded."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Rules:
     """How rounds are played.
 
     k             clients wanted per round
-    over_commit   ask for this many times k and stop at the first k replies; the rest is late, cut off at that time
+    over_commit   ask for this many times k and stop at the first k replies; the rest are late, cut off at that time
     delay         rounds until the selector is told what became of a round
     late          "drop" or "learn": whether the selector still learns from a late reply; there is no model to merge
 
@@ -55,7 +55,7 @@ class Rules:
 
 @dataclasses.dataclass(eq=False)
 class MatchRecord:
-    """What a run left: cumulated regrets at checkpoints, times selected, and scores.
+    """The record of a run: cumulative regrets at checkpoints, times selected, and scores.
 
     >>> import enlist
     >>> from enlist.arena import Scenario, World
@@ -178,7 +178,7 @@ class Match:
         return _RoundOutcome(outcome, latency, utility, waited, picked.clients[used], updates)
 
     def _utility(self, number: int, clients: IntArray) -> FloatArray:
-        """What clients bring: the more, the less the model has learned of their kind of data."""
+        """What clients bring: more if the model has learned less of their kind of data."""
         utility = self.world.utility(number)[clients]
         return utility if self.kinds is None else utility * self.kinds.level[self.kinds.of[clients]]
 
@@ -193,14 +193,14 @@ class Match:
         return found if self.batteries is None else found | {"context": {"battery": self.batteries.left}}
 
     def _sent(self, updates: FloatArray | None, count: int) -> dict[str, Any]:
-        """What so many replies tell besides losses, in worlds that have it."""
+        """What this many replies report besides losses, in worlds that have it."""
         found: dict[str, Any] = {}
         if updates is not None:
             found |= {"update": updates, "update_norm": np.sqrt((updates**2).sum(axis=1))}
         return found if self.batteries is None else found | {"energy": np.full(count, JOULES)}
 
     def _measure(self, clients: IntArray) -> Feedback:
-        """Losses of the present model, for selectors that look before they choose."""
+        """Losses of the current model, for selectors that look before they choose."""
         return Feedback(clients=clients, loss=observed(self._utility(self.round, clients))["loss"])
 
     def _score(self, available: IntArray, picked: Selection, happened: _RoundOutcome) -> None:
@@ -234,7 +234,7 @@ class Match:
         while self.coming and self.coming[0][0] <= self.now:
             time, number, client, picked = entry = heapq.heappop(self.coming)
             if picked.round in untold:
-                waiting.append(entry)  # lateness itself is not told yet
+                waiting.append(entry)  # lateness itself is not yet told
             else:
                 running = self.round - sum(start > time for start in self.starts) - 1
                 values = observed(self._utility(number, np.array([client])))
@@ -274,7 +274,7 @@ class Match:
 
 
 def observed(utility: FloatArray) -> dict[str, Any]:
-    """The reply values that a client of this utility reports: high loss and high gain mean much to learn from it.
+    """The reply values that a client of this utility reports: high loss and high gain mean that it has much to teach.
 
     >>> sorted(observed(np.array([0.5])))
     ['accuracy', 'accuracy_gain', 'contribution', 'loss', 'loss_rms']

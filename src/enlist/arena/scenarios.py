@@ -7,13 +7,13 @@ from enlist.errors import unknown
 
 SCENARIOS: dict[str, Scenario] = {
     "slow-minority": Scenario(
-        about="one client in ten is ten times slower; otherwise all are alike but for what they bring (BSFL's setting)"
+        about="one client in ten is ten times slower; otherwise only their utilities differ (BSFL's setting)"
     ),
     "slow-minority-by-size": Scenario(
         about="the same, and the numbers of examples are uneven (lognormal)", sizes="lognormal"
     ),
     "two-speeds": Scenario(
-        about="one client in ten is fifteen times slower, and all of the others are equally fast", latency="two-speeds"
+        about="one client in ten is fifteen times slower; all others are equally fast", latency="two-speeds"
     ),
     "two-speeds-by-size": Scenario(
         about="the same, and the numbers of examples are uneven (lognormal)", latency="two-speeds", sizes="lognormal"
@@ -31,34 +31,34 @@ SCENARIOS: dict[str, Scenario] = {
         profiled=True,
     ),
     "useful-are-slow": Scenario(
-        about="speeds are lognormal, and the slower a client, the more it brings",
+        about="speeds are lognormal, and slower clients have a higher utility",
         latency="lognormal",
         speed_utility=-0.9,
     ),
     "useful-are-fast": Scenario(
-        about="speeds are lognormal, and the faster a client, the more it brings",
+        about="speeds are lognormal, and faster clients have a higher utility",
         latency="lognormal",
         speed_utility=0.9,
     ),
     "unreliable": Scenario(
-        about="speeds are lognormal, and clients drop out with up to four chances in five",
+        about="speeds are lognormal, and clients drop out with a probability of up to four in five",
         latency="lognormal",
         reliability=(0.2, 1.0),
     ),
     "useful": Scenario(
-        about="all are equally fast, and differ in what they bring", latency="equal", noise=0.1, utility_noise=0.05
+        about="all are equally fast, and differ in utility", latency="equal", noise=0.1, utility_noise=0.05
     ),
     "alike": Scenario(
-        about="nothing to learn: all are equally fast and bring the same", latency="equal", utility="equal"
+        about="nothing to learn: all are equally fast and have the same utility", latency="equal", utility="equal"
     ),
     "alike-but-size": Scenario(
-        about="all are equally fast and bring the same, but hold uneven numbers of examples",
+        about="all are equally fast and have the same utility, but hold uneven numbers of examples",
         latency="equal",
         utility="equal",
         sizes="lognormal",
     ),
     "changing": Scenario(
-        about="speeds are lognormal; nine times during the run, speed and utility are dealt out anew",
+        about="speeds are lognormal; nine times during the run, speeds and utilities are reshuffled",
         latency="lognormal",
         changes=9,
     ),
@@ -74,7 +74,7 @@ SCENARIOS: dict[str, Scenario] = {
         availability="markov",
     ),
     "blind-features": Scenario(
-        about="as unreliable, but the feature table tells nothing",
+        about="as unreliable, but the features are uninformative",
         latency="lognormal",
         reliability=(0.2, 1.0),
         features=0.0,
@@ -87,18 +87,18 @@ SCENARIOS: dict[str, Scenario] = {
         kinds=10,
     ),
     "one-kind": Scenario(
-        about="nothing to learn: all hold the same kind of data and as much of it, and are equally fast",
+        about="nothing to learn: all hold the same kind and amount of data, and are equally fast",
         latency="equal",
         utility="equal",
         kinds=1,
     ),
     "batteries": Scenario(
-        about="speeds are lognormal; clients run on batteries, and who runs out of power is lost in that round",
+        about="speeds are lognormal; clients run on batteries, and one that runs out of power is lost in that round",
         latency="lognormal",
         battery=5.0,
     ),
     "long-lived-batteries": Scenario(
-        about="as batteries, but nobody's runs out",
+        about="as batteries, but none runs out",
         latency="lognormal",
         battery=1000.0,
     ),

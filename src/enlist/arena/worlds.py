@@ -1,7 +1,7 @@
-"""Worlds: what is true of every client, and what a round draws from it. Selectors never see a `World`.
+"""Worlds: what is true of every client, and the random events of each round. Selectors never see a `World`.
 
-Every draw belongs to (purpose, round) and is made over all clients, so two selectors in the same world meet the same
-luck: differences between them are their own.
+Every draw belongs to (purpose, round) and is made over all clients, so two selectors in the same world see the same
+random events: differences between them are their own.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ PURPOSES = ("latency", "drop", "utility", "available", "accuracy")
 class Scenario:
     """The knobs of a world.
 
-    about              what is true there, in words
-    latency            "mixture" (a slow minority, as in the BSFL experiments), "two-speeds" (the same, but all of the
-                       fast and all of the slow alike), "lognormal" or "equal"
+    about              a description in words
+    latency            "mixture" (a slow minority, as in the BSFL experiments), "two-speeds" (the same, but all
+                       fast clients alike, and all slow ones), "lognormal" or "equal"
     slow_share         share of slow clients in the mixture and of two speeds
     noise              spread of a client's latency from round to round, relative to its mean (all but the mixture)
     deadline           seconds; latencies scale with it
@@ -39,11 +39,11 @@ class Scenario:
     speed_utility      rank correlation between speed and utility
     sizes              "equal", or "lognormal" numbers of examples
     availability       "always", "bernoulli", "markov" or "diurnal"
-    features           how well the feature table tells speed and utility: 0 useless, 1 exact
-    changes            how often, spread over the run, speeds and utilities are dealt out anew
+    features           how well features predict speed and utility: 0 useless, 1 exact
+    changes            how often, spread over the run, speeds and utilities are reshuffled
     profiled           the latencies known up front are the true means (else nothing is known)
-    kinds              kinds of data that clients hold, some of them rare (`Kinds`); 0 if nothing is known of data
-    battery            rounds that a full battery lasts; 0 if nobody runs on one
+    kinds              kinds of data that clients hold, some of them rare (`Kinds`); 0 if nothing is known about data
+    battery            rounds that a full battery lasts; 0 if none runs on one
 
     >>> Scenario(latency="equal").availability
     'always'
@@ -88,12 +88,12 @@ class Scenario:
 
 @dataclasses.dataclass(frozen=True)
 class Truth:
-    """What holds of every client in one round, (n,) each.
+    """What is true of every client in one round, (n,) each.
 
     latency       mean seconds
     spread        standard deviation
-    speed         E[shortest / latency], latency cut at the deadline, which also stands for dropping out
-    validity      chance to finish in time
+    speed         E[shortest / latency], latency clipped at the deadline, which also stands for a dropout
+    validity      chance of finishing in time
     utility       mean utility in [0, 1]
 
     >>> world = World(Scenario(), clients=4, rounds=10, seed=1)
@@ -158,13 +158,13 @@ class World:
         return Batteries(self.scenario.battery, self.count, self.seed) if self.scenario.battery else None
 
     def deal(self, round: int) -> IntArray:
-        """Who holds whose speed and utility in this round."""
+        """Whose speed and utility each client has in this round."""
         if len(self._deals) == 1:
             return self._deals[0]
         return self._deals[min((round - 1) * len(self._deals) // self.rounds, len(self._deals) - 1)]
 
     def truth(self, round: int) -> Truth:
-        """What holds in this round."""
+        """What is true in this round."""
         if len(self._deals) == 1:
             return self._base
         deal = self.deal(round)
@@ -183,12 +183,12 @@ class World:
             mean += latency
             square += latency**2
         spread = np.sqrt(np.maximum(square / points - (mean / points) ** 2, 0.0))
-        # Whoever drops out is scored at the deadline.
+        # A client that drops out is scored at the deadline.
         speed = self.reliability * speed / points + (1.0 - self.reliability) * self.shortest / self.deadline
         return Truth(mean / points, spread, speed, self.reliability * in_time / points, self._utility)
 
     def latency(self, round: int) -> FloatArray:
-        """What every client would need in this round."""
+        """The seconds that every client would take in this round."""
         return self._shaped(self._normal("latency", round))[self.deal(round)]
 
     def _shaped(self, normal: FloatArray) -> FloatArray:
@@ -204,7 +204,7 @@ class World:
         return np.asarray(self._normal("drop", round) > ndtri(self.reliability[self.deal(round)]))
 
     def utility(self, round: int) -> FloatArray:
-        """The utility that would be observed of every client in this round."""
+        """The utility that would be observed for every client in this round."""
         noise = self.scenario.utility_noise * self._normal("utility", round)
         return np.clip(self._utility[self.deal(round)] + noise, 0.0, None)
 
@@ -243,7 +243,7 @@ class World:
         return np.asarray(self._blocks[purpose, number][row])
 
     def _feature_table(self, rng: np.random.Generator) -> FloatArray:
-        """Three columns that tell speed and three that tell utility, correlated with them by about `features`."""
+        """Three columns that predict speed and three that predict utility, correlated with them by about `features`."""
         quality = self.scenario.features
         speed, useful = _normal_scores(-self._latency, rng), _normal_scores(self._utility, rng)
         columns = []

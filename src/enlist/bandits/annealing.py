@@ -19,7 +19,7 @@ MOST_SETS = 2_000_000
 
 
 def exhaustive(keys: FloatArray, values: FloatArray, k: int, rng: np.random.Generator | None = None) -> IntArray:
-    """Try every k-subset; refused above two million of them. Of several that are best, `rng` draws one.
+    """Try every k-subset; refused above two million of them. Ties are drawn by `rng`.
 
     >>> exhaustive(np.array([0.9, 0.8, 0.5, 0.1]), np.array([-0.2, 0.1, 0.4, 0.45]), 2)
     array([1, 2])
@@ -28,7 +28,7 @@ def exhaustive(keys: FloatArray, values: FloatArray, k: int, rng: np.random.Gene
     index = np.fromiter(itertools.chain.from_iterable(itertools.combinations(range(len(keys)), k)), dtype=np.int64)
     index = index.reshape(sets, k)
     smallest, sums = keys[index].min(axis=1), values[index].sum(axis=1)
-    # With the minimum infinite for several sets, the sums decide.
+    # If the minimum is infinite for several sets, the sums decide.
     scores = np.where(np.isposinf(smallest), np.inf, smallest + sums)
     best = np.flatnonzero(scores == scores.max())
     best = best[sums[best] == sums[best].max()]

@@ -1,4 +1,4 @@
-"""Clusters of clients whose labels are distributed alike."""
+"""Clusters of clients with similar label distributions."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from enlist._internal.typing import AnyArray, FloatArray, IntArray
 from enlist.bandits.sketches import distances
 
 SAMPLE = 2000
-"""So many clients are compared pair by pair; others join the cluster whose centre is nearest."""
+"""The most clients compared pair by pair; others join the cluster with the nearest centre."""
 CENTRES = 200
-"""So many clusters at most, where there are more clients than that."""
+"""The most clusters, if there are more clients than that."""
 
 
 def hellinger(counts: FloatArray) -> FloatArray:
@@ -27,7 +27,7 @@ def hellinger(counts: FloatArray) -> FloatArray:
 
 
 def clusters(rows: FloatArray, distance: float, rng: np.random.Generator) -> AnyArray:
-    """Cluster of each row: chains of rows that are nearer than `distance` to the next; alone if there is none.
+    """Cluster of each row: chains of rows nearer than `distance` to the next; a row without neighbours is alone.
 
     That is DBSCAN with two samples for a core point, which is what OPTICS gives for one distance. Above 2,000 rows,
     that many random ones are compared, and the others join the nearest of the 200 largest clusters.
@@ -59,7 +59,7 @@ def nearest(rows: FloatArray, centres: FloatArray, block: int = 65_536) -> AnyAr
 
 
 def joined(rows: FloatArray, known: AnyArray, distance: float) -> AnyArray:
-    """Clusters of rows of which the last have none yet: that of the nearest centre, or a new one if all are too far.
+    """Clusters of rows, the last of which have none yet: that of the nearest centre, or a new one if all are too far.
 
     >>> joined(np.array([[0.0], [0.2], [1.0], [0.15], [0.6]]), np.array([0, 0, 1], np.int32), 0.3).tolist()
     [0, 0, 1, 0, 2]
@@ -81,7 +81,7 @@ def joined(rows: FloatArray, known: AnyArray, distance: float) -> AnyArray:
 
 
 def totals(cluster: AnyArray, values: FloatArray) -> tuple[IntArray, IntArray, FloatArray]:
-    """The clusters that occur, the place of each client's among them, and the mean value of each.
+    """The clusters that occur, the index of each client's among them, and the mean value of each.
 
     >>> totals(np.array([4, 7, 4]), np.array([1.0, 5.0, 2.0]))
     (array([4, 7]), array([0, 1, 0]), array([1.5, 5. ]))

@@ -1,12 +1,11 @@
-"""Scales that no single client can blow up: absurd values are left out of them.
+"""Scales that no single client can blow up, because they leave out absurd values.
 
-A maximum, a mean, a standard deviation or a quantile of few values is whatever the largest value makes it: one client
-that reports 1e15 shrinks what all others report to nothing. What clients share as a scale is therefore taken over the
-credible values alone. A value is absurd if it is above 1,000 and more than a million times as large as what the lowest
-quarter of all values reaches: nothing that honest clients report side by side is so far apart, so ordinary values are
-never touched, and up to three quarters of the values of a window may be one client's. Of two values nobody can say
-which is absurd; it takes three. Only scales are protected: what a client reports still counts as its own value, and a
-lie that is nearer to the truth is for the driver to judge.
+The largest value dominates a maximum, a mean, a standard deviation or a quantile of few values: one client that reports
+1e15 shrinks all other reports to nothing. A scale shared by clients is therefore taken over credible values only. A
+value is absurd if it is above 1,000 and more than a million times the lower quartile of all values: honest reports are
+never that far apart, so ordinary values are never touched, and up to three quarters of the values in a window may be
+one client's. With only two values, either may be absurd; it takes three. Only scales are protected: a client's report
+still counts as its own value, and smaller lies are for the driver to judge.
 """
 
 from __future__ import annotations
@@ -16,15 +15,15 @@ import numpy as np
 from enlist._internal.typing import BoolArray, FloatArray
 
 APART = 1e6
-"""Times the lowest quarter that a value may be."""
+"""How many times the lower quartile a value may be."""
 SMALL = 1e-3
-"""The lowest quarter counts as no less, so that 1,000 is always credible."""
+"""The lower quartile counts as no less, so that 1,000 is always credible."""
 NOTHING = 1e-6
-"""Values closer to zero are rounding errors of zero, and say nothing of the scale."""
+"""Values closer to zero are rounding errors of zero, and say nothing about the scale."""
 
 
 def largest_credible(values: FloatArray) -> float:
-    """The magnitude beyond which one of these values is absurd; NaN is left out.
+    """The magnitude beyond which one of these values is absurd; NaN is ignored.
 
     >>> largest_credible(np.array([0.5, 2.0, 1e15]))
     2000000.0

@@ -29,13 +29,13 @@ class Estimates(State):
     mean: FloatArray = column(0.0)
 
     def update(self, arms: IntArray, values: FloatArray, step: float | None = None) -> None:
-        """Take in one value for each of the distinct `arms`."""
+        """Add one value for each of the distinct `arms`."""
         self.count[arms] += 1
         weight = 1.0 / self.count[arms] if step is None else step
         self.mean[arms] += weight * (values - self.mean[arms])
 
     def revise(self, arms: IntArray, before: FloatArray, after: FloatArray) -> None:
-        """Replace a value taken in earlier (plain means only)."""
+        """Replace a value added earlier (plain means only)."""
         self.mean[arms] += (after - before) / np.maximum(self.count[arms], 1)
 
 
@@ -53,12 +53,12 @@ class BetaPosterior(State):
     failures: FloatArray = column(0.0)
 
     def update(self, arms: IntArray, rewards: FloatArray) -> None:
-        """Take in rewards in [0, 1] of the distinct `arms`."""
+        """Add rewards in [0, 1] of the distinct `arms`."""
         self.successes[arms] += rewards
         self.failures[arms] += 1.0 - rewards
 
     def discount(self, factor: float) -> None:
-        """Forget a part of what was seen of every arm; the prior is untouched, so the variance grows again."""
+        """Forget part of what was seen of every arm; the prior is untouched, so the variance grows again."""
         self.successes *= factor
         self.failures *= factor
 
@@ -90,7 +90,7 @@ class RecentValues(State):
         return cls(ring=np.zeros(size))
 
     def add(self, values: FloatArray) -> None:
-        """Append values; the oldest give way."""
+        """Append values; the oldest drop out."""
         slots = (self.seen + np.arange(len(values))) % len(self.ring)
         self.ring[slots] = values
         self.seen += len(values)
@@ -100,7 +100,7 @@ class RecentValues(State):
         return self.ring[: min(self.seen, len(self.ring))]
 
     def credible(self) -> FloatArray:
-        """The values in the window without absurd ones: what a scale may be made of."""
+        """The values in the window without absurd ones, for use in scales."""
         return credible(self.values())
 
     def quantile(self, q: float, default: float, minimum: int = 1) -> float:

@@ -1,4 +1,4 @@
-"""ArmStatistics: what the values seen so far say about the mean of each arm, and how surely."""
+"""ArmStatistics: what the values seen so far say about the mean of each arm, and with what certainty."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enlist.state import State, column
 from enlist.streams import Streams
 
 LEAST = 3
-"""Values of an arm below which nothing is said about its mean."""
+"""Fewer values of an arm than this say nothing about its mean."""
 DRAWS = 4096
 
 
@@ -35,7 +35,7 @@ class ArmStatistics(State):
     squares: FloatArray = column(0.0)
 
     def add(self, arms: IntArray, values: FloatArray) -> None:
-        """Take in one value for each of the distinct `arms`."""
+        """Add one value for each of the distinct `arms`."""
         self.count[arms] += 1
         before = values - self.mean[arms]
         self.mean[arms] += before / self.count[arms]
@@ -44,8 +44,8 @@ class ArmStatistics(State):
     def variance(self, certain: int | None = None) -> tuple[FloatArray, FloatArray]:
         """Variance of a value of each arm, and its degrees of freedom; NaN and 0 where nothing is known.
 
-        An arm with fewer than three values, or with equal ones (a coarse score), takes what all arms have in common.
-        Only the arm `certain`, if there is one whose value is fixed by definition, is believed when it does not vary.
+        An arm with fewer than three values, or with equal ones (a coarse score), takes the pooled variance of all arms.
+        Only the arm `certain`, if there is one whose value is fixed by definition, is believed if it does not vary.
         """
         own = self.squares / np.maximum(self.count - 1, 1)
         freedom = np.maximum(self.count - 1, 0).astype(float)
@@ -69,7 +69,7 @@ class ArmStatistics(State):
         """Probability that each arm has the largest mean: its share of wins in seeded draws.
 
         The mean of an arm is drawn from Student's distribution around what was seen; that of an arm never seen, from
-        the spread of all others. Before any two values all arms are equally probable.
+        the spread of all others. With fewer than two values in all, every arm is equally probable.
         """
         arms, seen = len(self.mean), self.count > 0
         if self.count.sum() < 2:

@@ -16,7 +16,7 @@ from enlist.errors import InputError
 
 
 def winner(rewards: ArrayLike, *ties: ArrayLike) -> int:
-    """Position of the largest reward; equal ones are told apart by each of `ties` in turn, then by position.
+    """Position of the largest reward; ties are broken by each of `ties` in turn, then by position.
 
     Unknown rewards (NaN) lose; if all are unknown, the first of `ties` that is known decides.
 
@@ -34,10 +34,10 @@ def winner(rewards: ArrayLike, *ties: ArrayLike) -> int:
 
 
 class ExtremeExplore(MeanRule[MeanSettings]):
-    """Plays all arms that are allowed, whatever was learned, and keeps a mean reward of each.
+    """Plays all allowed arms, whatever was learned, and keeps a mean reward of each.
 
-    Deterministic. Which of the arms is kept is for `winner` to say: the best reward of the round, or, when rewards
-    come one round late, the best of the estimates before them.
+    Deterministic. `winner` decides which arm is kept: the best reward of the round or, when rewards come one round
+    late, the best of the estimates before them.
 
     Reference: the MAB-FL thesis, rule "Extreme Explore".
 
@@ -53,7 +53,7 @@ class ExtremeExplore(MeanRule[MeanSettings]):
     Settings = MeanSettings
 
     def choose(self, mask: ArrayLike | None = None, count: int | None = None) -> IntArray:
-        """All arms that `mask` allows; `count` is beside the point."""
+        """All arms that `mask` allows; `count` is ignored."""
         return checks.positions("mask", mask, self.arms)
 
 
@@ -71,5 +71,5 @@ class BayesianExtremeExplore(Thompson):
     name = "bayesian-extreme-explore"
 
     def choose(self, mask: ArrayLike | None = None, count: int | None = None) -> IntArray:
-        """All arms that `mask` allows; `count` is beside the point."""
+        """All arms that `mask` allows; `count` is ignored."""
         return checks.positions("mask", mask, self.arms)

@@ -1,6 +1,6 @@
-"""A Gaussian process whose covariance is  X X^T + noise^2 I:  fitted to a few rounds, and the best clients to observe.
+"""A Gaussian process with covariance  X X^T + noise^2 I,  fitted to a few rounds, and the best clients to observe.
 
-Everything is computed from X alone, one row of a few numbers per client; the covariance of all pairs is never made.
+Everything is computed from X alone, one row of a few numbers per client; the covariance of all pairs is never formed.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def fit(values: AnyArray, weights: FloatArray, noise: float, dimension: int) -> 
 def pick(
     embedding: AnyArray, noise: float, weights: FloatArray, discount: FloatArray, available: IntArray, k: int
 ) -> tuple[IntArray, FloatArray]:
-    """One after the other the client with the largest  a_k / sqrt(S_kk) sum_i w_i S_ik,  S conditioned on those before.
+    """One by one, the client with the largest  a_k / sqrt(S_kk) sum_i w_i S_ik,  S conditioned on those before.
 
-    Returns indices into `available` and the scores with which they were chosen. The sum is over everybody who has not
-    been chosen. Conditioning on k changes S_ij = x_i M x_j + noise^2 [i = j] of all others through M alone:
+    Returns indices into `available` and the scores with which they were chosen. The sum is over all clients not yet
+    chosen. Conditioning on k changes S_ij = x_i M x_j + noise^2 [i = j] of all others through M alone:
     M <- M - M x_k x_k^T M / (x_k M x_k + noise^2).
 
     >>> embedding = np.array([[2.0, 0.0], [2.0, 0.0], [0.0, 1.0]])
@@ -59,7 +59,7 @@ def pick(
     share, favour = weights[available], discount[available]
     middle = np.eye(dimension)
     variance = (rows**2).sum(axis=1)
-    goal = embedding.T.astype(float) @ weights  # the sum over everybody, before it is seen through M
+    goal = embedding.T.astype(float) @ weights  # the sum over all clients, before M is applied
     chosen, scores = np.zeros(k, dtype=np.int64), np.zeros(k)
     free = np.ones(len(available), dtype=bool)
     for turn in range(k):

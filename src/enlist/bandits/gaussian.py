@@ -1,7 +1,7 @@
 """Gaussian-process posteriors over clients whose inputs are fixed.
 
 Because every input is known up front, the posterior over all clients is a mean and a covariance that each batch of
-observations updates in one step (the Kalman form): exact, at a cost that does not depend on what was seen before.
+observations updates in one step (the Kalman form): exact, at a cost that does not depend on earlier observations.
 Above a few thousand clients the same update runs in a feature space (Nystrom).
 
 Utilities drift while a model trains. Each round may therefore forget a share q:
@@ -73,7 +73,7 @@ class ExactGP(State):
         return cls(inputs, np.zeros(count), np.zeros((count, count)), length, noise)
 
     def update(self, clients: IntArray, values: FloatArray, noise: FloatArray | None = None) -> None:
-        """Take in one value for each of the distinct `clients`, with its own noise if given."""
+        """Add one value for each of the distinct `clients`, with its own noise if given."""
         rows = rbf(self.inputs[clients], self.inputs, self.length) - self.scale * self.reduction[clients]
         block = rows[:, clients] + np.diag(np.full(len(clients), self.noise) if noise is None else noise)
         gain = scipy.linalg.cho_solve(scipy.linalg.cho_factor(block), rows)
@@ -94,7 +94,7 @@ class ExactGP(State):
         return self.mean, np.sqrt(np.maximum(variance, 1e-12))
 
     def extend(self, inputs: FloatArray) -> None:
-        """Append clients: what is believed of them follows from what is believed of the others."""
+        """Append clients: beliefs about them follow from beliefs about the others."""
         prior = rbf(self.inputs, self.inputs, self.length) + 1e-8 * np.eye(len(self.inputs))
         weights = scipy.linalg.cho_solve(scipy.linalg.cho_factor(prior), rbf(self.inputs, inputs, self.length))
         side = self.reduction @ weights
@@ -104,7 +104,7 @@ class ExactGP(State):
         self.inputs = np.concatenate([self.inputs, inputs])
 
     def grow(self, more: int) -> None:
-        """Joining needs the new inputs: `extend` does it."""
+        """Joining needs the new inputs: use `extend`."""
 
     def keep(self, positions: IntArray) -> None:
         self.inputs, self.mean = self.inputs[positions], self.mean[positions]
@@ -163,7 +163,7 @@ class FeatureGP(State):
         return gp
 
     def update(self, clients: IntArray, values: FloatArray, noise: FloatArray | None = None) -> None:
-        """Take in one value for each of the distinct `clients`, with its own noise if given."""
+        """Add one value for each of the distinct `clients`, with its own noise if given."""
         features = self.features[clients].astype(float)
         rows = features - features @ self.reduction
         missed = np.maximum(1.0 - (features**2).sum(1), 0.0)
@@ -210,7 +210,7 @@ class FeatureGP(State):
         self.features = np.concatenate(rows)
 
     def grow(self, more: int) -> None:
-        """Joining needs the new inputs: `extend` does it."""
+        """Joining needs the new inputs: use `extend`."""
 
     def keep(self, positions: IntArray) -> None:
         self.features = self.features[positions]

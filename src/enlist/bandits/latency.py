@@ -1,4 +1,4 @@
-"""Latencies as they are scored: from replies that may be late, cut off or lost."""
+"""Latencies as scored, from replies that may be late, cut off or lost."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from enlist.rounds import Observation
 def scored_latency(told: Observation, expected: FloatArray, longest: float) -> FloatArray:
     """Seconds to learn from, NaN where nothing is known.
 
-    Whoever missed the deadline counts as the deadline, and whoever is lost without one as the longest latency seen. A
-    client cut off because enough others had replied was at least that slow: it counts as what is expected of it
-    (`expected`, NaN if nothing), but no less than the time waited, and never as if it had needed the whole deadline.
+    A client that missed the deadline counts as the deadline, and one lost without a deadline as the longest latency
+    seen. A client cut off because enough others had replied was at least that slow: it counts as its expected latency
+    (`expected`, NaN if unknown), but no less than the time waited, and never as if it had needed the whole deadline.
 
     >>> from enlist.records import Feedback, Selection
     >>> picked = Selection(1, np.array([0, 2]), deadline=10.0)
@@ -31,7 +31,7 @@ def scored_latency(told: Observation, expected: FloatArray, longest: float) -> F
 
 @dataclasses.dataclass
 class MeanLatency(Estimates):
-    """Mean of the latencies as they are scored, and the longest one seen.
+    """Mean of the latencies as scored, and the longest one seen.
 
     >>> from enlist.records import Feedback, Selection
     >>> latency = MeanLatency.create(3)
@@ -50,7 +50,7 @@ class MeanLatency(Estimates):
         return credible_extent(self.longest, self.mean[self.count > 0])
 
     def learn(self, told: Observation) -> FloatArray:
-        """Take in the latencies of told clients; returns what was credited, for `amend`."""
+        """Add the latencies of told clients; returns what was credited, for `amend`."""
         self.longest = max(self.longest, float(np.nanmax(told.latency, initial=0.0)))
         expected = np.where(self.count[told.clients] > 0, self.mean[told.clients], np.nan)
         latency = scored_latency(told, expected, self.slowest())
@@ -59,7 +59,7 @@ class MeanLatency(Estimates):
         return latency
 
     def amend(self, told: Observation) -> None:
-        """Put the true latencies of late clients in the place of what was credited."""
+        """Replace what was credited to late clients with their true latencies."""
         assert told.credited is not None
         latency, new = told.latency, np.isnan(told.credited)
         self.longest = max(self.longest, float(np.nanmax(latency, initial=0.0)))

@@ -13,8 +13,8 @@ from enlist.bandits.credible import APART, SMALL, absurd
 from enlist.state import State
 
 MOST_DEVIATIONS = 1e3
-"""Beyond, a standardised feature says nothing: among a million clients, none can lie further out of the mean than that
-unless it was left out of it. One such row would outweigh all others in a regression."""
+"""Beyond this a standardised feature says nothing: among a million clients, none can lie further from the mean unless
+it was left out of it. One such row would outweigh all others in a regression."""
 
 
 @dataclasses.dataclass
@@ -37,7 +37,7 @@ class Ridge(State):
         return cls(precision=ridge * np.eye(dimension), moment=np.zeros(dimension))
 
     def update(self, features: FloatArray, rewards: FloatArray) -> None:
-        """Take in one reward per row of `features`, (n, d) and (n,)."""
+        """Add one reward per row of `features`, (n, d) and (n,)."""
         self.precision = self.precision + features.T @ features
         self.moment = self.moment + features.T @ rewards
 
@@ -70,7 +70,7 @@ class RidgePerClient(State):
 
     @classmethod
     def of(cls, count: int, dimension: int, ridge: float = 1.0) -> RidgePerClient:
-        """Nothing observed yet of any client."""
+        """No client observed yet."""
         state = cls(inverse=np.zeros((0, dimension, dimension)), moment=np.zeros((0, dimension)), ridge=ridge)
         state.grow(count)
         return state
@@ -85,7 +85,7 @@ class RidgePerClient(State):
         self.inverse, self.moment = self.inverse[positions], self.moment[positions]
 
     def update(self, clients: IntArray, features: FloatArray, rewards: FloatArray) -> None:
-        """Take in one reward for each of the distinct `clients` (Sherman-Morrison)."""
+        """Add one reward for each of the distinct `clients` (Sherman-Morrison)."""
         inverse = self.inverse[clients]
         gain = np.einsum("nij,nj->ni", inverse, features)
         scale = 1.0 + np.einsum("ni,ni->n", gain, features)
@@ -104,7 +104,7 @@ class RidgePerClient(State):
 class Standardiser(State):
     """Maps raw feature columns to comparable ones: log where asked, zero mean, unit deviation.
 
-    Fitted once on the first population and kept, so that clients who join later mean the same thing.
+    Fitted once on the first population and kept, so that clients that join later are scaled alike.
 
     >>> scale = Standardiser.fit(np.array([[1.0], [3.0]]), np.array([False]))
     >>> scale.apply(np.array([[1.0], [5.0]]))
@@ -120,7 +120,7 @@ class Standardiser(State):
     def fit(cls, features: FloatArray, logarithmic: np.ndarray) -> Standardiser:
         """Fit to the rows of `features`; columns marked `logarithmic` must not be negative.
 
-        Absurd values (see `bandits.credible`) are left out: one would leave no difference between all others.
+        Absurd values (see `bandits.credible`) are left out: one would erase the differences between all others.
         """
         rows = np.where(logarithmic, np.log1p(np.maximum(features, 0.0)), features)
         centre, spread = rows.mean(axis=0), rows.std(axis=0)
@@ -131,7 +131,7 @@ class Standardiser(State):
         return cls(logarithmic=logarithmic, centre=centre, spread=np.where(spread > 0, spread, 1.0))
 
     def apply(self, features: FloatArray) -> FloatArray:
-        """Standardised rows; what is absurd counts as the mean. A row does not depend on the others it comes with."""
+        """Standardised rows; absurd values count as the mean. A row does not depend on the other rows."""
         rows = np.where(self.logarithmic, np.log1p(np.maximum(features, 0.0)), features)
         above = rows - self.centre
         deviations = np.asarray(above / self.spread)

@@ -1,10 +1,10 @@
-"""Latencies that are log-normal: learned per client, from features where they tell something, and cut-off replies too.
+"""Log-normal latencies, learned per client, from features where they are informative, and from cut-off replies.
 
     ln latency = m_i + noise,   noise ~ N(0, within),   m_i ~ N(theta.x_i, between)
 
 theta is a ridge regression on standardised features over all clients; m_i is then shrunk towards it by how often the
-client was timed. A reply that never came in time says that the latency is longer than the time waited: it counts as
-what a truncated normal is expected to be beyond that.
+client was timed. A reply that did not come in time says that the latency is longer than the time waited: it counts as
+the mean of a normal truncated there.
 
 Every reply counts alike, so that estimates become exact, until a client changes: then what it did before is forgotten.
 It has changed if one reply is far off, or if the last few are off to the same side by more than chance allows:
@@ -30,17 +30,17 @@ from enlist.state import State, column
 SHORTEST = 1e-6
 """Seconds; shorter latencies count as this, so that they have a logarithm."""
 FAR = 4.0
-"""Deviations beyond which an observation moves what clients share no further."""
+"""Deviations beyond which an observation moves shared estimates no further."""
 WINDOW = 5000.0
 """Observations that the two variances remember."""
 MEMORY = 1000.0
-"""Replies that the mean of a client rests on at most."""
+"""The most replies that the mean of a client rests on."""
 KEPT = 0.8
-"""What a trend keeps of the replies before the last: it is a mean of about five."""
+"""What a trend keeps of earlier replies: it is a mean of about five."""
 LEAST = 0.05
 """Deviation of ln latency below which nothing counts as a change."""
 UNLIKELY = 3.3 * math.sqrt((1.0 - KEPT) / (1.0 + KEPT))
-"""A trend beyond this is chance once in a thousand replies."""
+"""A trend beyond this occurs by chance once in a thousand replies."""
 STEPS = 30
 """Bisections that find when a round ends: to a billionth of the range."""
 
@@ -49,7 +49,7 @@ STEPS = 30
 class LogLatency(State):
     """Mean and deviation of the logarithm of each client's next latency.
 
-    centre, model    what features tell: ln latency = centre + theta.x
+    centre, model    what features predict: ln latency = centre + theta.x
     between, within  variance of clients around that, and of replies around their client; each with its weight
     mean, weight     per client: mean of what was seen, and how many replies it rests on, at most `memory` + 1
     trend            per client: by how many deviations its last replies were off, on average
@@ -84,7 +84,7 @@ class LogLatency(State):
         return cls.create(len(clients), scaler=scaler, model=Ridge.of(table.shape[1] + 1))
 
     def rows(self, clients: Clients) -> FloatArray:
-        """What is known up front of each client, standardised, and an intercept: (n, d)."""
+        """What is known up front about each client, standardised, and an intercept: (n, d)."""
         return np.column_stack([self.scaler.apply(_table(clients)), np.ones(len(clients))])
 
     def predict(self, rows: FloatArray, clients: IntArray | slice = slice(None)) -> tuple[FloatArray, FloatArray]:
@@ -95,7 +95,7 @@ class LogLatency(State):
         return mean, np.sqrt(self.within + self.within / (prior + weight))
 
     def learn(self, rows: FloatArray, told: Observation) -> FloatArray:
-        """Take in the latencies of told clients; returns ln latency as it was credited, NaN for nothing."""
+        """Add the latencies of told clients; returns ln latency as credited, NaN for nothing."""
         latency = np.log(np.maximum(told.column("latency"), SHORTEST))
         late = (told.outcome == Outcome.LATE) & ~np.isnan(latency)
         seen = np.where(told.completed | late, latency, np.nan)
@@ -106,7 +106,7 @@ class LogLatency(State):
         return seen
 
     def amend(self, rows: FloatArray, told: Observation) -> None:
-        """Put the true latencies of late clients in the place of what was credited."""
+        """Replace what was credited to late clients with their true latencies."""
         assert told.credited is not None
         seen = np.log(np.maximum(told.column("latency"), SHORTEST))
         new = np.isnan(told.credited)
@@ -115,7 +115,7 @@ class LogLatency(State):
         self.mean[again] += (seen - told.credited)[~new] / np.maximum(self.weight[again], 1.0)
 
     def observe(self, rows: FloatArray, clients: IntArray, seen: FloatArray, guessed: AnyArray | None = None) -> None:
-        """Take in ln latencies, NaN for unknown; those `guessed` from a bound say nothing of the noise."""
+        """Add ln latencies, NaN for unknown; those `guessed` from a bound say nothing about the noise."""
         known = ~np.isnan(seen)
         if not known.any():
             return
@@ -126,7 +126,7 @@ class LogLatency(State):
         weight = self.weight[clients]
         fresh = weight == 0.0
         self._share(rows[fresh], seen[fresh])
-        changed = self._changed(clients, seen, sure & ~fresh)  # before what has changed counts as noise
+        changed = self._changed(clients, seen, sure & ~fresh)  # before a change counts as noise
         deviations = (seen - self.mean[clients])[sure & ~fresh]
         held = weight[sure & ~fresh]
         # A mean of w replies and the next one differ by (1 + 1/w) times the noise.
@@ -136,7 +136,7 @@ class LogLatency(State):
         self.weight[clients] = kept + 1.0
 
     def _changed(self, clients: IntArray, seen: FloatArray, timed: AnyArray) -> AnyArray:
-        """Who is no longer as it was: one reply far off, or a trend; only clients `timed` before have one."""
+        """Who has changed: one reply far off, or a trend; only clients `timed` before have one."""
         off, weight = seen - self.mean[clients], np.maximum(self.weight[clients], 1.0)
         noise = np.maximum(np.sqrt(self.within * (1.0 + 1.0 / weight)), LEAST)
         recent = KEPT * self.trend[clients] + (1.0 - KEPT) * np.clip(off / noise, -3.0, 3.0)
@@ -146,11 +146,11 @@ class LogLatency(State):
         return np.asarray(changed)
 
     def _jump(self) -> float:
-        """A client that is further off than this has changed; what was known of it is forgotten."""
+        """A client that is further off than this has changed; what was known about it is forgotten."""
         return 3.0 * max(math.sqrt(2.0 * self.within), 0.15)
 
     def _share(self, rows: FloatArray, seen: FloatArray) -> None:
-        """What clients timed for the first time tell of all others."""
+        """Learn about all clients from those timed for the first time."""
         if not len(seen):
             return
         most = FAR * math.sqrt(self.between + self.within)
@@ -168,14 +168,14 @@ class LogLatency(State):
 
 
 def _table(clients: Clients) -> FloatArray:
-    """Everything known up front that may tell speed: (n, d), perhaps with no column at all."""
+    """Everything known up front that may predict speed: (n, d), perhaps with no columns."""
     columns = [values for values in (clients.num_examples, clients.expected_latency) if values is not None]
     features = [] if clients.features is None else list(clients.features.T)
     return np.column_stack([*columns, *features]) if columns or features else np.zeros((len(clients), 0))
 
 
 def beyond(bound: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatArray:
-    """What a normal variable is expected to be, given that it is above a bound.
+    """The expected value of a normal variable, given that it is above a bound.
 
     >>> beyond(np.array([0.0]), np.array([0.0]), np.array([1.0])).round(4)
     array([0.7979])
@@ -186,10 +186,10 @@ def beyond(bound: FloatArray, mean: FloatArray, deviation: FloatArray) -> FloatA
 
 
 def round_end(mean: FloatArray, deviation: FloatArray, finishes: FloatArray) -> FloatArray:
-    """Seconds after which everybody in a set of clients who finishes is expected to have replied, one per set.
+    """Seconds until all clients of a set that finish are expected to have replied, one per set.
 
     Arguments are (sets, k): ln latencies and the probability of finishing at all. The last reply is expected when all
-    but half a client of the set are there, of those that finish.
+    but half a client of those that finish have replied.
 
     >>> sure = np.full((1, 3), 1e-3)
     >>> round_end(np.log([[1.0, 2.0, 4.0]]), sure, np.ones((1, 3))).round(2)

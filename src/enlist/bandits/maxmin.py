@@ -25,8 +25,8 @@ PARTS = 16
 def argmax_min_plus_sum(keys: FloatArray, values: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     """Indices of the optimal k-subset, O(n log n); ties are drawn by `rng`.
 
-    A key of +inf is legal (a client never tried). With k or more of them the minimum is infinite whatever is taken
-    from among them, and the largest values decide.
+    A key of +inf is legal (a client never tried). With k or more of them the minimum is infinite for any choice among
+    them, and the largest values decide.
 
     >>> keys, values = np.array([0.9, 0.8, 0.5, 0.1]), np.array([-0.2, 0.1, 0.4, 0.45])
     >>> argmax_min_plus_sum(keys, values, 2, np.random.default_rng(0)).tolist()
@@ -43,7 +43,7 @@ def argmax_min_plus_sum(keys: FloatArray, values: FloatArray, k: int, rng: np.ra
     order = np.argsort(-keys, kind="stable")
     ranked = keys[order]
     length = _best_prefix(ranked, values[order], k)
-    # Clients that tie with the last key may come in freely: the border falls behind them.
+    # Clients that tie with the last key may be included freely: the border falls behind them.
     length = int(np.searchsorted(-ranked, -ranked[length - 1], side="right"))
     prefix = order[:length]
     return np.sort(prefix[top_k(values[prefix], k, rng)])

@@ -10,7 +10,7 @@ from enlist._internal.typing import BoolArray, FloatArray, IntArray
 def dominated(
     first_high: FloatArray, second_high: FloatArray, first_low: FloatArray, second_low: FloatArray
 ) -> BoolArray:
-    """Who is certainly worse than somebody else: its optimistic corner lies below another's pessimistic corner.
+    """Which clients are certainly worse than another: their optimistic corner lies below its pessimistic corner.
 
     At least one of the two inequalities must be strict, so two identical clients do not remove each other.
 

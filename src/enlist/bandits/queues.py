@@ -1,4 +1,4 @@
-"""Virtual queues and water-filling: long-run selection shares as something that can be owed."""
+"""Virtual queues and water-filling: long-run selection shares as debts."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class VirtualQueues(State):
     served: BoolArray = column(False, bool)
 
     def advance(self, required: FloatArray | float) -> None:
-        """A new round begins: add what each is owed, take off what it got in the last one."""
+        """A new round begins: add what each is owed, subtract what it got in the last one."""
         np.maximum(self.backlog + required - self.served, 0.0, out=self.backlog)
         self.served[:] = False
 

@@ -1,7 +1,7 @@
 """Decision rules over arms: the thesis's bandits, for single arms and for k at a time.
 
-A rule keeps one estimate per arm. `choose` picks arms, `update` takes in their rewards; the k-of-n selectors of the
-same names wrap these rules, and so does personalised learning, where an arm is a combination of workers.
+A rule keeps one estimate per arm. `choose` picks arms, `update` records their rewards; the k-of-n selectors of the same
+names wrap these rules, and so does personalised learning, where an arm is a combination of workers.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class Rule(Shared, Generic[SettingsT, StateT]):
 
     @exclusive
     def update(self, arms: ArrayLike, rewards: ArrayLike) -> None:
-        """Take in the rewards of distinct arms; beyond 1e15 in magnitude they are cut to it."""
+        """Record the rewards of distinct arms, clipped to 1e15 in magnitude."""
         played = np.atleast_1d(checks.as_array("update", "arms", arms, None))
         if played.dtype == bool:
             raise InputError("arms is a mask; pass the positions of the arms, in the order of their rewards.")
@@ -85,13 +85,13 @@ class Rule(Shared, Generic[SettingsT, StateT]):
         self.learn(played.astype(np.int64), values)
 
     def check_rewards(self, rewards: FloatArray) -> None:
-        """Refuse rewards that this rule cannot take in."""
+        """Refuse rewards that this rule cannot use."""
 
     def advance(self) -> None:
-        """A new round begins: time passes, and whatever fades with it fades. `update` does it by itself."""
+        """A new round begins: whatever fades with time fades. `update` calls this itself."""
 
     def revise(self, arms: IntArray, before: FloatArray, after: FloatArray, age: int = 0) -> None:
-        """Put other rewards in the place of some that were taken in `age` rounds ago."""
+        """Replace rewards that were recorded `age` rounds ago."""
         raise NotImplementedError(f"{type(self).__name__} must define revise(arms, before, after, age)")
 
     def joined(self, before: int) -> None:
@@ -99,7 +99,7 @@ class Rule(Shared, Generic[SettingsT, StateT]):
         self.arms = len(self.values())
 
     def learn(self, arms: IntArray, rewards: FloatArray) -> None:
-        """Take in checked rewards."""
+        """Record checked rewards."""
         raise NotImplementedError(f"{type(self).__name__} must define learn(arms, rewards)")
 
     def prior(self, arms: IntArray, values: FloatArray, weight: int) -> None:
@@ -111,7 +111,7 @@ class Rule(Shared, Generic[SettingsT, StateT]):
         raise NotImplementedError(f"{type(self).__name__} must define values()")
 
     def rewarded(self) -> BoolArray:
-        """Of which arms a reward, or a prior, is known."""
+        """For which arms a reward, or a prior, is known."""
         raise NotImplementedError(f"{type(self).__name__} must define rewarded()")
 
     @exclusive
@@ -292,7 +292,7 @@ class UCB(MeanRule[UCBSettings]):
 
 @dataclasses.dataclass(frozen=True)
 class ThompsonSettings:
-    """alpha, beta: the Beta prior; gamma: share of what was seen that is kept at each update (1 forgets nothing).
+    """alpha, beta: the Beta prior; gamma: share of past evidence kept at each update (1 forgets nothing).
 
     >>> ThompsonSettings().gamma
     1.0
@@ -338,7 +338,7 @@ class Thompson(Rule[ThompsonSettings, BetaPosterior]):
             self.state.discount(self.settings.gamma)
 
     def revise(self, arms: IntArray, before: FloatArray, after: FloatArray, age: int = 0) -> None:
-        gain = self.settings.gamma**age * (after - before)  # what was taken in has faded since
+        gain = self.settings.gamma**age * (after - before)  # what was recorded has faded since
         self.state.successes[arms] = np.maximum(self.state.successes[arms] + gain, 0.0)
         self.state.failures[arms] = np.maximum(self.state.failures[arms] - gain, 0.0)
 

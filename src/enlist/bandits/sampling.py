@@ -9,7 +9,7 @@ import numpy as np
 from enlist._internal.typing import FloatArray, IntArray
 
 FAINTEST = -600.0
-"""Logarithm of the least weight that `weighted` is given."""
+"""Logarithm of the least weight passed to `weighted`."""
 
 
 def top_k(scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
@@ -28,7 +28,7 @@ def top_k(scores: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     above = np.flatnonzero(scores > border)
     ties = np.flatnonzero(scores == border)
     missing = k - len(above)
-    if len(ties) < missing:  # NaN sorts as the largest and equals nothing: whoever has no score comes last
+    if len(ties) < missing:  # NaN sorts as the largest and equals nothing: clients without a score come last
         return top_k(np.where(np.isnan(scores), -np.inf, scores), k, rng)
     if len(ties) > missing:
         ties = rng.choice(ties, missing, replace=False)
@@ -71,7 +71,7 @@ def rest(n: int, chosen: IntArray) -> IntArray:
 
 
 def weighted(weights: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
-    """k successive draws without replacement, each in proportion to the weights that are left (Plackett-Luce). O(n).
+    """k successive draws without replacement, each in proportion to the remaining weights (Plackett-Luce). O(n).
 
     Exponential keys e/w, k smallest. A weight of zero is never drawn, so fewer than k may come back.
 
@@ -86,7 +86,7 @@ def weighted(weights: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
 def weighted_by_logarithm(logarithms: FloatArray, k: int, rng: np.random.Generator) -> IntArray:
     """`weighted` for weights exp(l), however far apart they are; -inf is never drawn.
 
-    The same draws as `weighted` makes of exp(l - max l) as long as none of these is too small for a float.
+    The same draws as `weighted` makes from exp(l - max l), as long as none of these is too small for a float.
 
     >>> weighted_by_logarithm(np.array([-np.inf, 0.0, -1e9, -1e9 + 50]), 2, np.random.default_rng(0)).tolist()
     [1, 3]
@@ -121,7 +121,7 @@ def systematic(inclusion: FloatArray, rng: np.random.Generator) -> IntArray:
 
 
 def sets_by_time(times: FloatArray, scores: FloatArray, k: int, rng: np.random.Generator, most: int = 64) -> IntArray:
-    """Sets of k clients, one per row: for growing limits of time, the k best scores within the limit. O(n log n).
+    """Sets of k clients, one per row: for growing time limits, the k best scores within the limit. O(n log n).
 
     Every limit is tried if there are at most `most` of them, else as many on a geometric scale. Ties in time, and of
     scores at the border, are drawn by `rng`.
@@ -140,7 +140,7 @@ def sets_by_time(times: FloatArray, scores: FloatArray, k: int, rng: np.random.G
     held = order[:k]
     sets = [held]
     for start, stop in itertools.pairwise(lengths.tolist()):
-        # Whoever is among the best of a longer stretch is among the best of every part of it.
+        # A client among the best of a longer stretch is among the best of every part of it.
         entering = order[start:stop]
         entering = entering[scores[entering] > scores[held].min()]
         if len(entering):

@@ -1,4 +1,4 @@
-"""The last sketch of every client's update, and choosing clients whose updates stand for those of all."""
+"""The last sketch of every client's update, and choosing clients whose updates represent all."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from enlist.rounds import Observation
 from enlist.state import Scalar, State, column
 
 NUMBERS, MOST_NUMBERS = 64, 4096
-"""Numbers of a sketch that are kept, unless there are more in one; shorter ones are filled up with zeros, which changes
-no distance. And the most."""
+"""How many numbers of a sketch are kept, unless one has more, and the most; shorter ones are padded with zeros, which
+changes no distance."""
 
 
 @dataclasses.dataclass
 class Sketches(State):
-    """The last sketch of each client, and the round it was asked in (0: never heard of); 260 bytes per client, or four
-    for each number if sketches have more than 64.
+    """The last sketch of each client, and the round it was asked in (0: none yet); 260 bytes per client, or four for
+    each number if sketches have more than 64.
 
     >>> sketches = Sketches.create(3)
     >>> sketches.note(np.array([2]), np.array([[3.0, 4.0]]), 7)
@@ -34,22 +34,20 @@ class Sketches(State):
 
     @property
     def known(self) -> BoolArray:
-        """Of whom there is a sketch."""
+        """Which clients have a sketch."""
         return np.asarray(self.measured > 0)
 
     def learn(self, told: Observation) -> None:
-        """Take in the sketches of those whose reply is here."""
+        """Record the sketches of clients whose reply is in."""
         if told.feedback.update is not None:
             done = told.completed
             self.note(told.clients[done], told.feedback.update[done], told.selection.round)
 
     def note(self, clients: IntArray, update: FloatArray, number: int) -> None:
-        """Take in sketches of updates asked for in round `number`, unless later ones are known."""
+        """Record sketches of updates asked for in round `number`, unless later ones are known."""
         width = update.shape[1]
         if width > MOST_NUMBERS:
-            raise InputError(
-                f"sketches of {width} numbers came; at most {MOST_NUMBERS} are kept, so make shorter ones."
-            )
+            raise InputError(f"sketches have {width} numbers; at most {MOST_NUMBERS} are kept, so make shorter ones.")
         self._widen(width)
         good = ~np.isnan(update).any(axis=1) & (self.measured[clients] <= number)
         self.values[clients[good], :width] = update[good]
@@ -74,11 +72,11 @@ class Sketches(State):
         super().restore(saved, prefix)
 
     def lengths(self, clients: IntArray) -> FloatArray:
-        """How long the sketches of these clients are."""
+        """The lengths of these clients' sketches."""
         return np.asarray(np.linalg.norm(self.values[clients].astype(float), axis=1))
 
     def of(self, clients: IntArray) -> FloatArray:
-        """The sketches of these clients; one of absurd length is cut, or it would drown all distances."""
+        """The sketches of these clients; one of absurd length is clipped, or it would swamp all distances."""
         values, length = self.values[clients].astype(float), self.lengths(clients)
         limit = largest_credible(length)
         return values * np.minimum(1.0, limit / np.maximum(length, 1e-300))[:, None]
@@ -101,7 +99,7 @@ def facility_location(distance: FloatArray, k: int, weights: FloatArray | None =
     others are chosen, so one that was computed earlier is a bound, and most are never computed again (Minoux 1978).
 
     Returns the chosen columns in the order in which they were chosen, and for each row the position, in that order, of
-    the column that stands for it. Ties go to the first column.
+    the column that represents it. Ties go to the first column.
 
     >>> points = np.array([[0.0], [0.1], [0.2], [5.0], [5.1]])
     >>> chosen, stands = facility_location(distances(points, points), 2)
@@ -122,7 +120,7 @@ def facility_location(distance: FloatArray, k: int, weights: FloatArray | None =
         bound, index = heapq.heappop(heap)
         closer = np.maximum(nearest - distance[:, index], 0.0)
         gain = float(weights @ closer)
-        # The same sum in another order differs by a rounding error, which must not send it back for ever.
+        # The same sum in another order differs by a rounding error, which must not requeue it for ever.
         if heap and (-gain, index) > heap[0] and gain < -bound * (1.0 - 1e-9):
             heapq.heappush(heap, (-gain, index))
             continue

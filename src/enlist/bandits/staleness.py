@@ -1,4 +1,4 @@
-"""How much an update that came late still counts, beside fresh updates of weight 1, and how many clients to ask then.
+"""How much a late update still counts, next to fresh updates of weight 1, and how many clients to ask then.
 
 Weights are not normalised: divide by the number of fresh updates plus the sum of the stale weights.
 """

@@ -1,4 +1,4 @@
-"""Urns: k draws, one from each urn, in which every client has the chance that its samples give it."""
+"""Urns: k draws, one from each urn, in which a client's chance is given by its samples."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Urns:
         return np.asarray(self.client[np.minimum(place, len(self.client) - 1)])
 
     def chances(self, clients: int) -> FloatArray:
-        """The chance of each of so many clients to be drawn at least once."""
+        """The chance of each client to be drawn at least once."""
         starts = np.concatenate([[0.0], self.ends[:-1]])
         missed = np.ones(clients)
         # A stretch is cut where one urn ends and the next begins: in the first, whole ones, and the last.
@@ -59,7 +59,7 @@ def by_size(sizes: FloatArray, k: int) -> Urns:
 
 
 def by_cluster(sizes: FloatArray, k: int, distance: FloatArray, rng: np.random.Generator) -> Urns:
-    """Clients that are alike share an urn (Fraboni et al., Algorithm 2). O(n^2).
+    """Similar clients share an urn (Fraboni et al., Algorithm 2). O(n^2).
 
     Ward's tree of the distances is cut into the largest branches that an urn can hold. The k heaviest branches get an
     urn each, the others fill them up. A client that fills urns by itself has them to itself.

@@ -15,7 +15,7 @@ from enlist.rounds import Observation
 from enlist.state import State
 
 LOGARITHMIC = ("flops", "memory", "size", "bandwidth", "examples", "samples", "speed", "cores", "count", "number")
-"""Words in a feature's name that say it is a magnitude or a count, of which the logarithm is taken."""
+"""Words in a feature's name that mark it as a magnitude or a count, whose logarithm is taken."""
 
 
 @dataclasses.dataclass
@@ -39,7 +39,7 @@ class Validity(State):
     scaler: Standardiser
     model: Ridge
     norm: float = 1.0
-    """What rows are divided by: 1, but version 0.1 saved the length of the longest row, and what it saved goes on."""
+    """What rows are divided by: 1, but version 0.1 saved the length of the longest row, and its states still work."""
 
     @classmethod
     def of(cls, clients: Clients, ridge: float) -> Validity:
@@ -63,7 +63,7 @@ class Validity(State):
         return mean, (1.0 + math.sqrt(math.log(4.0 / delta) / 2.0)) * width
 
     def learn(self, rows: FloatArray, told: Observation) -> FloatArray:
-        """Take in who finished by the deadline; of a client cut off early that is not known, unless it arrives.
+        """Record who finished by the deadline; for a client cut off early that is unknown, unless it arrives.
 
         Returns what was credited (NaN: nothing), for `amend`.
         """
@@ -72,7 +72,7 @@ class Validity(State):
         return np.where(known, valid, np.nan)
 
     def amend(self, rows: FloatArray, told: Observation) -> None:
-        """Late clients have arrived: take in those of whom nothing was credited, correct the others."""
+        """Late clients have arrived: record those not yet credited, correct the others."""
         assert told.credited is not None
         new, valid = np.isnan(told.credited), in_time(told)
         self.model.update(rows[new], valid[new])

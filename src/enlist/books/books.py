@@ -29,7 +29,7 @@ class Books(Shared):
 
     late   "drop": a client that is late is free for the next round, and its reply is ignored (`arrived` does nothing);
            "learn": it stays busy until it arrives (`arrived`), is given up (`give_up`), or its selection expires, and
-           the selector learns from it; "merge": likewise here, and the driver merges what it has sent
+           the selector learns from it; "merge": the same, and the driver also merges its update
     log    a file to which every ask and tell is appended as one line of JSON; `replay` reads it
 
     Several threads may share the books. The lock is the selector's, so others may use the selector itself meanwhile.
@@ -49,7 +49,7 @@ class Books(Shared):
         self.selector = selector
         self.late = aliases.late(late)
         self.log = None if log is None else Path(log)
-        # One of nobody is open, too, until it is told.
+        # An empty selection is also open until it is told.
         waiting = {
             number: opening
             for number, opening in selector.openings.items()
@@ -59,7 +59,7 @@ class Books(Shared):
             number: Replies.of(opening.selection, opening.outcome) for number, opening in waiting.items()
         }
         self.given_up: set[tuple[int, int]] = set()
-        """(round, client) of late clients that are not awaited any more."""
+        """(round, client) of late clients that are no longer awaited."""
         self._lock = selector._lock
 
     def __setstate__(self, state: dict[str, Any]) -> None:
@@ -88,7 +88,7 @@ class Books(Shared):
     @property
     @exclusive
     def awaited(self) -> list[tuple[int, int]]:
-        """(round, client) of everybody who is late and awaited; nobody if late replies are dropped."""
+        """(round, client) of all late clients that are awaited; none if late replies are dropped."""
         if self.late == "drop":
             return []
         return [
@@ -99,7 +99,7 @@ class Books(Shared):
 
     @exclusive
     def selection(self, number: int) -> Selection | None:
-        """What was selected in a round of which replies may still come; None if there is none."""
+        """The selection of a round whose replies may still come; None if there is none."""
         opening = self.selector.openings.get(number)
         return None if opening is None else opening.selection
 
@@ -120,11 +120,11 @@ class Books(Shared):
     ) -> Selection:
         """Ask the selector for at most `k` of the available clients that are not busy.
 
-        `busy` is a mask or positions, from whoever knows better than that everybody awaited is busy.
+        `busy` is a mask or positions, for drivers that know better than to treat all awaited clients as busy.
         `enough` is the number of replies that end the round; `k` if not given. `context` is what changes from round to
-        round, as in `Selector.ask`, and `asynchronous` says that nobody waits for these clients as a set.
-        `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if
-        there are any, and whoever passes it pays the traffic.
+        round, as in `Selector.ask`, and `asynchronous` says that the server does not wait for these clients as a set.
+        `measure` gives fresh values for the clients that the selector's `candidates` names; it is called only if there
+        are any, and it costs traffic.
         """
         online = self.selector.resolve_available(available)
         if busy is not None:
@@ -188,7 +188,7 @@ class Books(Shared):
     def compact(self, keep: ArrayLike) -> IntArray:
         """Forget every client but those in `keep`; returns the old positions in their new order.
 
-        No round may be open; who was late and is awaited is awaited no longer.
+        No round may be open; late clients are no longer awaited.
         """
         positions = self.selector.compact(keep)
         self.open.clear()
@@ -198,7 +198,7 @@ class Books(Shared):
 
     @exclusive
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
-        """Which of the clients that have arrived, in order of arrival, the server takes (if everybody trains)."""
+        """Of `arrivals`, in order of arrival, the clients that the server takes (if all clients train)."""
         arrivals = checks.as_array("accept", "arrivals", arrivals, None)
         taken = self.selector.accept(arrivals, k)
         self._note("accept", arrivals=np.asarray(arrivals).tolist(), k=k)
@@ -216,7 +216,7 @@ class Books(Shared):
         selection = replies.selection
         if outcome not in (Outcome.COMPLETED, Outcome.DROPPED, Outcome.FAILED):
             raise InputError(
-                f"reply got {Outcome(outcome).name}; who is silent when the round closes is LATE by itself."
+                f"reply got {Outcome(outcome).name}; clients that are silent when the round closes are LATE anyway."
             )
         part = _about(clients, outcome, columns)
         if outcome == Outcome.COMPLETED and part.latency is not None:
@@ -227,7 +227,8 @@ class Books(Shared):
 
     @exclusive
     def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
-        """End the round `waited` seconds after it began: who has not replied is LATE, censored at that time."""
+        """End the round `waited` seconds after it began: clients that have not replied are LATE, censored at that
+        time."""
         feedback = self._replies(selection).feedback(checks.finite("waited", waited, 0.0))
         self.settle(selection, feedback, round)
         return feedback
@@ -242,19 +243,20 @@ class Books(Shared):
         waited: float,
         round: RoundMetrics | None = None,
     ) -> Feedback:
-        """End a round of which all is known, as one `reply` per outcome and `close` would, at a fraction of their cost.
+        """End a round whose outcomes are all known, as one `reply` per outcome and `close` would, at a fraction of the
+        cost.
 
         Parameters
         ----------
         selection : Selection
-            What was asked, of which nobody has replied yet.
+            The selection, of which no client has replied yet.
         outcome : array of shape (n,)
-            The `Outcome` of each of its clients. Who is LATE has not replied; a reply that is COMPLETED, and took
-            longer than the deadline, counts as LATE.
+            The `Outcome` of each of its clients. A LATE client has not replied; a COMPLETED reply that took longer than
+            the deadline counts as LATE.
         columns : mapping of str to array
-            What clients that replied report, (n, ...) each; the rows of others are ignored.
+            What the clients that replied report, (n, ...) each; the rows of others are ignored.
         waited : float
-            Seconds after which the round ended: who has not replied is censored at that time.
+            Seconds after which the round ended: clients that have not replied are censored at that time.
         round : RoundMetrics, optional
             What the server measured.
 
@@ -272,7 +274,7 @@ class Books(Shared):
         """
         replies = self._replies(selection)
         if (replies.outcome != PENDING).any():
-            raise TellError(f"clients have replied in round {selection.round} already; end it with close.")
+            raise TellError(f"clients have already replied in round {selection.round}; end it with close.")
         replied = outcome == Outcome.COMPLETED
         masked = {
             name: np.where(replied.reshape(-1, *(1,) * (values.ndim - 1)), values, np.nan)
@@ -305,8 +307,8 @@ class Books(Shared):
     def tell(self, selection: Selection, feedback: Feedback, round: RoundMetrics | None = None) -> None:
         """Tell the selector final outcomes of some clients of a selection, while others go on (asynchronous rounds).
 
-        `round` belongs to the last outcomes of the selection. Who is late is not awaited: once nobody of the selection
-        is at work any more, it is closed.
+        `round` belongs to the last outcomes of the selection. Late clients are not awaited: the selection closes once
+        none of its clients is at work.
         """
         self.selector.tell(selection, feedback, round)
         self._log_tell(selection, feedback, round)
@@ -318,7 +320,7 @@ class Books(Shared):
             self.open.pop(selection.round, None)
 
     def mark(self, step: int) -> None:
-        """Note in the log that all was told until a step of an asynchronous server; `cut` finds it."""
+        """Log that everything up to a step of an asynchronous server has been told; `cut` looks for it."""
         self._note("step", round=step)
 
     @exclusive
@@ -335,7 +337,7 @@ class Books(Shared):
 
     @exclusive
     def give_up(self, number: int, clients: ArrayLike) -> None:
-        """Late clients of a round will not reply any more, or not with anything useful: they are free again.
+        """Stop waiting for late clients of a round, whose replies are lost or useless: they are free again.
 
         The selector keeps what it was told: they were late.
         """

@@ -1,7 +1,7 @@
-"""The log of a selector: every ask and tell as one line of JSON, and how it is played back.
+"""The log of a selector: every ask and tell as one line of JSON, and its replay.
 
-Arena, simulator and Flower adapter drive selectors through `Books`, which writes the log. Played into a bare selector
-that is as it was when the recording began, it gives the same selections.
+Arena, simulator and Flower adapter drive selectors through `Books`, which writes the log. Replayed into a bare selector
+in the state in which the recording began, it gives the same selections.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ def append(log: Path, entry: dict[str, Any]) -> None:
 
 
 def cut(log: Path, round: int, event: str = "tell") -> None:
-    """Shorten a log to what was written until a round was told; a run that goes on from there writes the rest again.
+    """Truncate a log to what was written until a round was told; a run that resumes there writes the rest again.
 
-    In the log of an asynchronous run the `event` "step" says that a step was told.
+    In the log of an asynchronous run, the `event` "step" marks a step that was told.
 
     >>> import enlist, tempfile
     >>> log = Path(tempfile.mkdtemp()) / "log.jsonl"
@@ -54,16 +54,16 @@ def cut(log: Path, round: int, event: str = "tell") -> None:
     end = 0
     if round:
         if not log.exists():
-            raise InputError(f"{log} does not exist, and the run goes on after round {round}; name its own log.")
+            raise InputError(f"{log} does not exist, but the run resumes after round {round}; name its own log.")
         end = next((place for number, place in _told(log, event) if number == round), 0)
         if not end:
-            raise InputError(f"{log} does not reach round {round}, after which the run goes on; name its own log.")
+            raise InputError(f"{log} does not reach round {round}, after which the run resumes; name its own log.")
     with open(log, "r+b") as file:
         file.truncate(end)
 
 
 def _told(log: Path, event: str) -> Iterator[tuple[int, int]]:
-    """Rounds that were told, late replies included, and where the line ends that says so."""
+    """Rounds that were told, late replies included, and where their lines end."""
     place = 0
     with open(log, "rb") as file:
         for line in file:
@@ -76,7 +76,7 @@ def _told(log: Path, event: str) -> Iterator[tuple[int, int]]:
 
 
 def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[tuple[Selection, IntArray]]:
-    """Play a recorded log into a fresh selector; yields, per ask, its selection and the clients of the recording.
+    """Replay a recorded log into a fresh selector; yields, per ask, its selection and the clients of the recording.
 
     >>> import enlist, tempfile, os
     >>> clients = enlist.Clients(count=6)
@@ -96,7 +96,7 @@ def replay(log: str | PathLike[str], selector: Selector[Any, Any]) -> Iterator[t
 def replay_lines(
     lines: Iterable[str], selector: Selector[Any, Any], name: str = "the log"
 ) -> Iterator[tuple[Selection, IntArray]]:
-    """Play the lines of a recorded log into a selector that is as it was when the recording began; see `replay`.
+    """Replay the lines of a log into a selector in the state in which the recording began; see `replay`.
 
     >>> import enlist
     >>> next(replay_lines(['{"event": '], enlist.create("random", Clients(count=2))))
@@ -174,7 +174,7 @@ def unpacked(text: str, count: int) -> BoolArray:
 
 
 def plain(feedback: Feedback) -> dict[str, Any]:
-    """The columns that a feedback has, as lists.
+    """The columns of a feedback, as lists.
 
     >>> plain(Feedback(latency=[2.0]))
     {'latency': [2.0]}

@@ -30,12 +30,12 @@ class Replies:
 
     @classmethod
     def of(cls, selection: Selection, told: AnyArray | None = None) -> Replies:
-        """Nobody has replied yet, but for those whose outcome in `told` the selector knows already."""
+        """No replies yet, except from clients whose outcome in `told` the selector already knows."""
         outcome = np.full(len(selection), PENDING, dtype=np.int8) if told is None else told.copy()
         return cls(selection, outcome, {}, outcome != PENDING)
 
     def note(self, part: Feedback) -> None:
-        """Take in the replies of some clients; a second reply of the same client is an error."""
+        """Record the replies of some clients; a second reply from the same client is an error."""
         assert part.clients is not None
         index = np.searchsorted(self.selection.clients, part.clients)
         if (self.outcome[index] != PENDING).any():
@@ -64,7 +64,7 @@ class Replies:
         if timed or not replied.any():
             columns["latency"] = np.where(silent, waited, columns.get("latency", np.nan))
         else:
-            columns.pop("latency", None)  # some replies came without: then nobody's is told
+            columns.pop("latency", None)  # some replies lack it: then none is told
         whole = "latency" not in columns and waited >= self.selection.deadline  # nothing else would tell it
         return Feedback(
             clients=self.selection.clients if rest.all() else self.selection.clients[rest],

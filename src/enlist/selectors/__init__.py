@@ -58,9 +58,9 @@ if TYPE_CHECKING:
 AnySelector = type[Selector[Any, Any]]
 SelectorT = TypeVar("SelectorT", bound=Selector[Any, Any])
 AnyMethod = str | AnySelector | Method[Any] | Mapping[str, Any]
-"""Whatever names a method; `method` reads it."""
+"""Anything that names a method; `method` reads it."""
 AnyMethods = AnyMethod | Iterable[AnyMethod] | Mapping[str, AnyMethod]
-"""Whatever names several; `methods` reads it."""
+"""Anything that names several; `methods` reads it."""
 
 ENTRY_POINT_GROUP = "enlist.selectors"
 
@@ -105,7 +105,7 @@ _registered: dict[str, AnySelector] = {}
 
 
 def __getattr__(name: str) -> Any:
-    """Classes are imported when they are first used: all of them take longer than most programs need."""
+    """Import a class on first use: importing them all takes longer than most programs need."""
     for place in BUILT_IN.values():
         module, _, attribute = place.partition(":")
         if attribute == name:
@@ -149,7 +149,7 @@ def register(kind: type[SelectorT], name: str | None = None) -> type[SelectorT]:
             "around it, as `name` of the class or register(..., name=...)."
         )
     if chosen in BUILT_IN or chosen in _installed():
-        raise InputError(f"a selector called '{chosen}' exists already; choose another name.")
+        raise InputError(f"a selector called '{chosen}' already exists; choose another name.")
     kind.name, kind.registered = chosen, True
     _registered[chosen] = kind
     return kind
@@ -187,7 +187,7 @@ def get(name: str | AnySelector) -> AnySelector:
 
 
 def is_code(name: str) -> bool:
-    """Whether naming this selector means importing a module of the user's.
+    """Whether naming this selector means importing a user's module.
 
     >>> is_code("oort"), is_code("mine:LossPerSecond")
     (False, True)
@@ -224,7 +224,7 @@ def method(given: AnyMethod) -> Method[Any]:
 
 
 def methods(given: AnyMethods) -> list[Method[Any]]:
-    """Several methods: a text with commas, one method, a list, or a dict of label to method. Labels are distinct.
+    """Several methods: comma-separated text, one method, a list, or a dict of label to method. Labels are distinct.
 
     >>> [each.label for each in methods({"plain": "oort", "mild": "oort+penalty=1"})]
     ['plain', 'mild']
@@ -307,7 +307,7 @@ def load(folder: str | PathLike[str], **functions: Any) -> Selector[Any, Any]:
 
 
 def saved_kind(folder: str | PathLike[str]) -> AnySelector:
-    """The class of a saved selector; a state never makes code run, so one of the user's own is refused.
+    """The class of a saved selector; a state never runs code, so a user's own class is refused.
 
     >>> import enlist, tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -353,11 +353,11 @@ def _from_table(table: Mapping[str, Any]) -> Method[Any]:
 
 
 def _refuse_ambiguous(text: str, name: str, preset: str) -> None:
-    """A name that is both a registered selector without such a preset and a file of the user's."""
+    """Refuse a name that is both a registered selector without such a preset and a user's file."""
     own = [f"{name}.py", f"{name}/__init__.py"]
     own = [path for path in own if (Path.cwd() / path).is_file()]
     if own and preset not in get(name).presets:
         raise InputError(
-            f"'{text}' is ambiguous: '{name}' is a registered selector without a preset '{preset}', and {own[0]} lies "
+            f"'{text}' is ambiguous: '{name}' is a registered selector without a preset '{preset}', and {own[0]} is "
             "in this folder; rename it to use its class."
         )

@@ -1,4 +1,4 @@
-"""AFL, active federated learning: clients with much data and high loss, by weighted draws."""
+"""AFL, active federated learning: clients with a lot of data and high loss, by weighted draws."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class AFLSettings:
     Parameters
     ----------
     alpha1 : float, default 0.75
-        Share of the available clients, those of least value, that is not drawn by weight.
+        Share of the available clients, those with the lowest value, that is not drawn by weight.
     alpha2 : float, default 0.01
         Steepness of the weights.
     alpha3 : float, default 0.1
@@ -44,7 +44,7 @@ class AFLSettings:
 
 @dataclasses.dataclass
 class AFLState(State):
-    """Value of each client at its last participation (NaN: never), and the round of it.
+    """Value of each client at its last participation (NaN: never), and the round of that.
 
     >>> AFLState.create(2).value
     array([nan, nan])
@@ -58,7 +58,7 @@ class AFL(Selector[AFLSettings, AFLState]):
     """(1-a3) k clients drawn with weights  exp(a2 v_i)  among the most valuable 1-a1, and a3 k uniformly from the rest.
 
     v_i = sqrt(n_i) * mean loss at its last participation, n_i its samples (1 if clients.num_examples is not given).
-    Clients never heard from have the least value.
+    Clients never heard from have the lowest value.
 
     Reference: Goetz et al., Active Federated Learning, 2019.
     Needs loss. O(n) per round; 12 bytes of state per client.
@@ -71,8 +71,8 @@ class AFL(Selector[AFLSettings, AFLState]):
     array([10., 40., 30., nan])
 
     Differs from the paper: a1 is the share that is dropped (one public version keeps it instead). Where a3 k is not
-    whole it is rounded up or down at random, so that its mean is a3 k. Slots that cannot be drawn by weight, because
-    too few clients have a value, are drawn uniformly.
+    whole it is rounded up or down at random, so that its mean is a3 k. Slots that cannot be filled by weight, because
+    too few clients have a value, are filled uniformly.
     """
 
     name = "afl"
@@ -104,7 +104,7 @@ class AFL(Selector[AFLSettings, AFLState]):
 
     def learn(self, told: Observation) -> FloatArray | None:
         loss = told.column("loss")
-        # A reply to an older round than the one already valued says nothing new.
+        # A reply from an older round than the one already used says nothing new.
         newest = told.selection.round >= self.state.valued[told.clients]
         known = told.completed & ~np.isnan(loss) & newest
         clients = told.clients[known]

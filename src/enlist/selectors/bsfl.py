@@ -48,12 +48,12 @@ class BSFLSettings:
     normalised : bool, default True
         Divide the lag by its target, so that alpha means the same for any n and k.
     capped : bool, default True
-        Cap the targets of "size-quality" at 1 by water-filling, as nobody can take part more often than always; False
-        is Eq. 4 as printed.
+        Cap the targets of "size-quality" at 1 by water-filling, as no client can take part in more than all rounds;
+        False is Eq. 4 as printed.
     solver : {"exact", "alsa", "annealing", "exhaustive"}, default "exact"
         How the best set is found.
     shortest : float or None, default None
-        The shortest latency there can be, in seconds, if it is known; None learns it.
+        The shortest possible latency, in seconds, if known; None learns it.
     rates : {"round", "available"}, default "round"
         Whether selections are counted per round, or per round in which the client was available.
     steps : int, default 3500
@@ -90,7 +90,7 @@ class BSFLSettings:
 
 @dataclasses.dataclass
 class BSFLState(State):
-    """Sums of 1/latency, so that the shortest latency may change without spoiling history; last losses.
+    """Sums of 1/latency, so that the shortest latency may change without invalidating history; last losses.
 
     >>> BSFLState.create(2).inverse_latency
     array([0., 0.])

@@ -17,7 +17,7 @@ from enlist.methods import WithSettings
 from enlist.state import State
 
 MOST = 2000
-"""So many clients are compared with each other at most."""
+"""The most clients that are compared with each other."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,8 +27,8 @@ class ClusteredSettings:
     Parameters
     ----------
     by : {"size", "similarity"}, default "size"
-        "size" fills the urns in the order of sizes (Algorithm 1), "similarity" with clients whose last updates point
-        the same way (Algorithm 2).
+        "size" fills the urns in order of size (Algorithm 1), "similarity" with clients whose last updates point the
+        same way (Algorithm 2).
 
     >>> ClusteredSettings().by
     'size'
@@ -54,16 +54,16 @@ class ClusteredState(State):
 class Clustered(Selector[ClusteredSettings, ClusteredState]):
     """One draw from each of k urns;  client i is drawn from urn u with probability r_ui,  sum_u r_ui = k p_i.
 
-    p_i is its share of the samples, and each draw weighs 1/k; so the mean of the aggregate is that of all clients, with
-    less variance than k draws from one urn have, and nobody's chance to take part is smaller than there.
+    p_i is its share of the samples, and each draw weighs 1/k; so the expected aggregate is that of all clients, with
+    less variance than k draws from one urn, and no client is less likely to take part than there.
 
-    size          the clients in the order of their sizes fill one urn after the other (Algorithm 1)
+    size          the clients, in order of size, fill one urn after the other (Algorithm 1)
     similarity    Ward's tree of the angles between their last updates is cut into branches of at most one urn; the k
-                  heaviest get an urn each, and the others fill up what is left (Algorithm 2)
+                  heaviest get an urn each, and the others fill the remaining space (Algorithm 2)
 
     Reference: Fraboni et al., Clustered Sampling: Low-Variance and Improved Representativity for Clients Selection in
     Federated Learning, ICML 2021. Needs clients.num_examples, and update if by similarity. By size, O(n log n) per
-    round and no state; by similarity, O(n^2), for at most 2,000 clients, 260 bytes for each. It weighs updates itself.
+    round and no state; by similarity, O(n^2), for at most 2,000 clients, 260 bytes for each. It weights updates itself.
 
     >>> import enlist
     >>> selector = enlist.create("clustered", enlist.Clients(num_examples=[30, 10, 10, 10]), seed=1)
@@ -71,11 +71,11 @@ class Clustered(Selector[ClusteredSettings, ClusteredState]):
     >>> picked.clients[0], picked.weights, picked.probabilities.round(2)
     (np.int64(0), array([0.5, 0.5]), array([1.  , 0.33]))
 
-    Differs from the paper: urns are filled with the clients that are available. One that is drawn from two urns takes
-    part once and weighs twice as much, so fewer than k may come back. Clients never heard of are alike and at right
-    angles to all others (in the public code, whose zero updates have no angle, they are near everybody); the tree is
-    that of the angles themselves. The weight of a client that is lost is not made up for. An absurd number of
-    samples counts as the mean; if nobody has any, all count the same.
+    Differs from the paper: urns are filled with available clients only. A client drawn from two urns takes part once
+    with twice the weight, so fewer than k may be selected. Clients without an update are alike and at right angles to
+    all others (in the public code, where zero updates have no angle, they are near all others); the tree is that of the
+    angles themselves. The weight of a lost client is not redistributed. An absurd number of samples counts as the mean;
+    if no client has any, all count the same.
     """
 
     name = "clustered"

@@ -35,7 +35,7 @@ CSStateT = TypeVar("CSStateT", bound=CSUCBState)
 
 
 class _LatencyReward(Selector[SettingsT, CSStateT]):
-    """What both share: reward 1 - latency/deadline, 0 for a client that did not make it."""
+    """What both share: reward 1 - latency/deadline, 0 for a client that missed the deadline or was lost."""
 
     needs = frozenset({"latency"})
 
@@ -79,7 +79,7 @@ class CSUCB(_LatencyReward[CSUCBSettings, CSUCBState]):
     """The k clients with the largest  y_i + s sqrt((k+1) ln t / z_i):  y mean reward, z observations, t round.
 
     Reference: Xia et al., Multi-Armed Bandit-Based Client Scheduling for Federated Learning, IEEE TWC 2020.
-    Reward r = 1 - latency/deadline in [0, 1]; a client that is late or lost gives 0. Never tried clients come first.
+    Reward r = 1 - latency/deadline in [0, 1]; 0 for a client that is late or lost. Clients never tried come first.
     Needs latency. O(n) per round; 16 bytes of state per client. Without a deadline, the longest latency seen stands in.
 
     >>> import enlist
@@ -124,9 +124,9 @@ class CSUCBQSettings:
     beta : float, default 0.5
         Weight of the queues against rewards.
     share : float, default 0.5
-        Fraction of rounds that a client is owed, as a part of k n_i / sum n.
+        Fraction of rounds that a client is owed, as a share of k n_i / sum n.
     fractions : array of float or None, default None
-        The fractions themselves, one per client, in place of `share`.
+        The fractions themselves, one per client, instead of `share`.
     bonus_scale : float, default 1.0
         Multiplies the confidence width; 1 is the printed formula.
 
@@ -180,8 +180,8 @@ class CSUCBQ(_LatencyReward[CSUCBQSettings, CSUCBQState]):
     >>> (selector.counts.selected / 200 >= [0.6, 0.5, 0.39]).all()
     np.True_
 
-    Differs from the paper: fractions that nobody could serve would let the queues run away, so c_i is capped at how
-    often client i has been available, and fractions that sum to more than k are refused.
+    Differs from the paper: infeasible fractions would let the queues grow without bound, so c_i is capped at how often
+    client i has been available, and fractions that sum to more than k are refused.
     """
 
     name = "cs-ucb-q"

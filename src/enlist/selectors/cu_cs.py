@@ -1,4 +1,4 @@
-"""CU-CS: the chance to finish in time and the amount of data, added up."""
+"""CU-CS: the sum of the chance of finishing in time and the amount of data."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class CUCS(Selector[CUCSSettings, CUCSState]):
     array([0, 2])
 
     Differs from the paper: the validity model is that of `fedsuv`, with standardised features (logarithms of magnitudes
-    and counts) and an intercept; max n leaves out absurd numbers, and who declares one counts as the largest.
+    and counts) and an intercept; max n leaves out absurd numbers, and a client that declares one counts as the largest.
     """
 
     name = "cu-cs"

@@ -29,12 +29,12 @@ class DartsSettings:
     initial_rounds : int, default 5
         Random rounds at the start.
     reward : {"quantile", "range", "shift", "clip", "raw"}, default "quantile"
-        How a gain in accuracy x becomes a reward: stretched between its running quantiles or between the smallest and
-        largest gain of the last 256 rounds, (x+1)/2 or max(x, 0), both cut to [0, 1], or as it is.
+        How a gain in accuracy x becomes a reward: scaled between its running quantiles or between the smallest and
+        largest gain of the last 256 rounds, (x+1)/2 or max(x, 0), both clipped to [0, 1], or unchanged.
     count : {"observed", "selected"}, default "observed"
         What narrows the bonus: rewards observed, or times selected.
     first_reward : bool, default False
-        Take the accuracy after round 1, as it is, for its reward; otherwise that round gives none.
+        Use the accuracy after round 1, unchanged, as its reward; otherwise that round gives none.
 
     >>> DartsSettings().c
     0.3
@@ -87,11 +87,10 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
     Differs from the paper (preset "paper" restores the printed form): gains of a percent or so drown in the printed
     bonus c = sqrt(2), which makes it a round-robin; gains are therefore scaled between their running 5 % and 95 %
     quantiles, and c = 0.3. "Normalised to [0, 1]" is not explained: the preset takes (x+1)/2, the preset
-    "paper-stretched" stretches gains to the range seen so far, where a gain that has no other to be compared with
-    counts 0.5. The pseudo-code never stores a reward; here every completed client of a round gets it. The
-    bonus counts rewards, not selections. Round 1 gives no reward, because its accuracy is no gain. Clients never
-    selected come first by a mask instead of a bonus divided by 1e-10, and ln(max(s, 1)) avoids the root of a negative
-    number.
+    "paper-stretched" stretches gains to the range seen so far, where a gain with no other to compare it with counts
+    0.5. The pseudo-code never stores a reward; here every completed client of a round gets it. The bonus counts
+    rewards, not selections. Round 1 gives no reward, because its accuracy is not a gain. Clients never selected come
+    first by a mask instead of a bonus divided by 1e-10, and ln(max(s, 1)) avoids the root of a negative number.
     """
 
     name = "darts-ucb"
@@ -131,7 +130,7 @@ class DartsUCB(Selector[DartsSettings, DartsState]):
             return
         gain = metrics.accuracy - (before or 0.0)
         reward = metrics.accuracy if before is None else self._scaled(gain)
-        if not absurd(np.array([gain]), self.state.gains.values())[0]:  # nobody has earned an absurd gain
+        if not absurd(np.array([gain]), self.state.gains.values())[0]:  # no client has earned an absurd gain
             self.state.rewards.update(completed, np.full(len(completed), reward))
 
     def _scaled(self, gain: float) -> float:

@@ -1,4 +1,4 @@
-"""DivFL: clients whose updates stand for those of all, by facility location."""
+"""DivFL: clients whose updates represent those of all, by facility location."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from enlist.contract import Choice, Observation, Request, Selector
 from enlist.methods import WithSettings
 
 MOST = 500
-"""So many clients, drawn at random, are looked at, and so many are stood for."""
+"""The most clients considered, and the most represented; beyond that, a random sample."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -22,9 +22,9 @@ class DivFLSettings:
     Parameters
     ----------
     explore : float, default 0.5
-        Share of the places that goes to clients never heard of, as long as there are any.
+        Share of the slots that goes to clients never heard from, as long as there are any.
     weights : {"represented", "server"}, default "represented"
-        "represented" weighs a client by the samples of those it stands for; "server" leaves weights to the server.
+        "represented" weights a client by the samples of those it represents; "server" leaves weights to the server.
 
     >>> DivFLSettings().explore
     0.5
@@ -41,13 +41,13 @@ class DivFLSettings:
 class DivFL(Selector[DivFLSettings, Sketches]):
     """The set S of k clients with the smallest  sum_j n_j min_{i in S} |g_j - g_i|,  g_i the last update of client i.
 
-    Facility location: every client is stood for by the one in S whose update is nearest, and the distances bound how
-    far the aggregate of S is from that of all, if each weighs as much as those it stands for. The set is found
-    greedily, lazily. Updates are sketches, whose distances are those of the updates up to 9 % (one standard deviation,
-    with sketches of 64 numbers).
+    Facility location: every client is represented by the one in S whose update is nearest, and the distances bound how
+    far the aggregate of S is from that of all, if each weighs as much as those it represents. The set is found by lazy
+    greedy search. Updates are sketches, which preserve distances to within 9 % (one standard deviation, with sketches
+    of 64 numbers).
 
     Reference: Balakrishnan et al., Diverse Client Selection for Federated Learning via Submodular Maximization, ICLR
-    2022. Needs update; num_examples helps. O(n) per round, O(m^2) for m clients looked at, at most 500; 260 bytes of
+    2022. Needs update; num_examples helps. O(n) per round, O(m^2) for m clients considered, at most 500; 260 bytes of
     state per client.
 
     >>> import enlist
@@ -59,10 +59,10 @@ class DivFL(Selector[DivFLSettings, Sketches]):
     (np.True_, array([0.6, 0.4]))
 
     Differs from the paper (preset "paper" restores both): updates of all clients are not collected before the first
-    round; until a client has been heard of, it waits for one of the places that are kept for such clients, half of
-    them. A client weighs as much as those it stands for, as the paper's bound has it, where its Algorithm 1 takes the
-    plain mean. Distances are weighed by num_examples. Of more than 500 clients, as many are drawn each round, for the
-    set and for those it stands for.
+    round; until a client has been heard from, it waits for one of the slots reserved for such clients, half of them. A
+    client weighs as much as those it represents, as in the paper's bound; the paper's Algorithm 1 takes the plain mean.
+    Distances are weighted by num_examples. With more than 500 clients, 500 are drawn each round, for the set and for
+    those it represents.
     """
 
     name = "divfl"
@@ -83,7 +83,7 @@ class DivFL(Selector[DivFLSettings, Sketches]):
         held = np.ones(len(self.clients)) if self.clients.num_examples is None else self.clients.num_examples
         samples = np.minimum(request.of(held), 1e12)
         if not samples.any():
-            samples = np.ones(len(samples))  # nobody says how much it holds: all count the same
+            samples = np.ones(len(samples))  # no client says how much it holds: all count the same
         rows = self.state.of(request.available[pool])
         stood_for = rows[:MOST]
         gap = distances(stood_for, rows)
@@ -92,7 +92,7 @@ class DivFL(Selector[DivFLSettings, Sketches]):
         stood = np.zeros(len(request.available))
         stood[explored] = samples[explored]
         if len(order):
-            # Whoever was not looked at is stood for by the same clients, in the same shares.
+            # Clients not considered are represented by the same clients, in the same shares.
             mass = np.bincount(stands, weights=samples[pool[:MOST]], minlength=len(order))
             rest = float(samples.sum() - samples[explored].sum())
             stood[chosen] = rest * mass / max(float(mass.sum()), 1e-12)

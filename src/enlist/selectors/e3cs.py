@@ -27,7 +27,7 @@ class E3CSSettings:
     eta : float, default 0.5
         Learning rate.
     quota : {"constant", "late"}, default "constant"
-        The least chance of everybody: `share` of k/n, or nothing in the first quarter of the run and then k/n.
+        The least chance of each client: `share` of k/n, or nothing in the first quarter of the run and then k/n.
     share : float, default 0.5
         The share of k/n of the constant quota.
     rounds : int or None, default None
@@ -68,8 +68,8 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
 
     w_i <- w_i exp((k - n sigma) eta x_i / (n p_i))   for the chosen with p_i < 1; x_i = 1 if it returned in time
 
-    n clients are available, sigma is the probability that each is granted. Where p_i would exceed 1, the rest is
-    shared out among the others (water-filling). The draw is systematic, so i is included with probability exactly p_i.
+    n clients are available, sigma is the probability granted to each. Where p_i would exceed 1, the rest is shared
+    among the others (water-filling). The draw is systematic, so i is included with probability exactly p_i.
 
     Reference: Huang et al., Stochastic Client Selection for Federated Learning With Volatile Clients, IEEE IoT-J 2022.
     Needs nothing but outcomes. O(n log n) per round; 8 bytes of state per client.
@@ -83,9 +83,9 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
     >>> selector.counts.selected.argmin()
     np.int64(0)
 
-    Differs from the paper: n counts the available clients, and the probabilities are theirs alone. A late client that
-    arrives after all stays a failure, unless it was cut off early and arrives before its deadline. Who joins later
-    begins with the largest weight.
+    Differs from the paper: n counts the available clients, and only they have probabilities. A late client that arrives
+    after all stays a failure, unless it was cut off early and arrives before its deadline. Clients that join later
+    begin with the largest weight.
     """
 
     name = "e3cs"
@@ -103,7 +103,7 @@ class E3CS(Selector[E3CSSettings, E3CSState]):
 
     def learn(self, told: Observation) -> None:
         terms = told.selection.terms
-        if not terms:  # everybody was chosen: p = 1
+        if not terms:  # all were chosen: p = 1
             return
         index = np.searchsorted(told.selection.clients, told.clients)
         probability, rate = terms["probability"][index], terms["rate"][index]

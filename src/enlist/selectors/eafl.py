@@ -1,4 +1,4 @@
-"""EAFL: Oort that also goes by what is left in the battery."""
+"""EAFL: Oort that also considers the remaining battery."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class EAFLSettings(OortSettings):
 
 @dataclasses.dataclass
 class EAFLState(OortState):
-    """Oort's, and the joules that each client's last round took (NaN: unknown) and left it with, as far as is known.
+    """Oort's, and the joules that each client spent in its last round (NaN: unknown) and has left, as far as known.
 
     >>> "battery" in [field.name for field in dataclasses.fields(EAFLState)]
     True
@@ -48,11 +48,11 @@ class EAFLState(OortState):
 
 
 class EAFL(Oort):
-    """Oort whose clients are exploited by  f U_i + (1 - f) B_i.
+    """Oort that exploits clients by  f U_i + (1 - f) B_i.
 
     U_i is Oort's score, scaled to [0, 1]; B_i the share of its battery that client i would have left after the round:
-    what is left now less what its last round took. What is left now comes with each ask (context.battery); of whom it
-    does not tell, the battery counts as full, less what it has spent.
+    its charge now less what its last round took. The charge comes with each ask (context.battery); if it is missing,
+    the battery counts as full, less what the client has spent.
 
     Reference: Arouj and Abdelmoniem, Towards Energy-Aware Federated Learning on Battery-Powered Clients, FedEdge 2022.
     Needs loss_rms, latency, energy and clients.battery; context.battery helps. O(n) per round; 40 bytes of state per
@@ -65,12 +65,11 @@ class EAFL(Oort):
     >>> selector.ask(k=1, context={"battery": [90.0, 50.0, 95.0]}).clients
     array([2])
 
-    Of the paper, only the abstract could be read. The form of the score is that of code of others who implement it.
-    That B_i is what is left after the round, and that f is 0.25, could not be verified: set `utility` if you know
-    better.
+    Only the paper's abstract could be read. The form of the score is that of other implementations. That B_i is what is
+    left after the round, and that f is 0.25, could not be verified: set `utility` if you know better.
 
-    Differs from the paper: as `oort` does. A client of whom nothing is known spends what others do on average. Who has
-    less left than a round takes counts as empty, and is exploited last.
+    Differs from the paper: as `oort` does. A client about which nothing is known spends what others do on average. One
+    with less left than a round takes counts as empty, and is exploited last.
     """
 
     name = "eafl"

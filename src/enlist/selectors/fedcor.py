@@ -1,4 +1,4 @@
-"""FedCor: a Gaussian process over the loss changes of all clients, and the clients that tell most of them."""
+"""FedCor: a Gaussian process over the loss changes of all clients, and the clients most informative about them."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from enlist.records import Selection
 from enlist.state import State, column
 
 HISTORY, DIMENSION = 32, 15
-"""Rounds of loss changes that are kept, and numbers of an embedding (the public code's `dimension`)."""
+"""Rounds of loss changes kept, and numbers in an embedding (the public code's `dimension`)."""
 POOL = 20_000
-"""So many of the available clients, drawn at random, are looked at."""
+"""The most available clients considered; beyond that, a random sample."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,13 +32,13 @@ class FedCorSettings:
     warm_up : int, default 15
         Random rounds before the first fit.
     interval : int, default 10
-        Every so many rounds one is random, and the process is fitted anew after it.
+        One round in this many is random, and the process is refitted after it.
     discount : float, default 0.95
         Factor by which a client counts less each time it is chosen, until the next fit; the paper's beta.
     memory : float, default 0.95
-        Weight of a loss change, for each round that has passed since.
+        Factor by which a loss change counts less for each round since.
     noise : float, default 0.01
-        Standard deviation of a loss change that no other client shares.
+        Standard deviation of the part of a loss change that no other client shares.
 
     >>> FedCorSettings().interval
     10
@@ -78,7 +78,7 @@ class FedCorState(State):
 
 
 class FedCor(Selector[FedCorSettings, FedCorState]):
-    """One client after the other, each time the one with the largest  a_k / sqrt(S_kk) * sum_i p_i S_ik.
+    """Selects clients one by one, each time the one with the largest  a_k / sqrt(S_kk) * sum_i p_i S_ik.
 
     S     covariance of the clients' loss changes in a random round,  X X^T + noise^2 I,  X one embedding per client;
           once k is chosen, it is conditioned on k:  S <- S - S_k S_k^T / S_kk
@@ -86,8 +86,8 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
     a_k   1, times `discount` for each time that k was chosen since the last fit
 
     So it selects clients whose progress is correlated with that of many others, then those that add something new.
-    X maximises the likelihood of the loss changes seen, which are those of random rounds: `warm_up` of them at first,
-    and one every `interval` rounds. Before and after such a round it wants fresh losses of everybody (`candidates`).
+    X maximises the likelihood of the loss changes seen in random rounds: the first `warm_up` rounds, then one every
+    `interval` rounds. Before and after such a round it wants fresh losses of all available clients (`candidates`).
 
     Reference: Tang et al., FedCor: Correlation-Based Active Client Selection Strategy for Heterogeneous Federated
     Learning, CVPR 2022. Needs loss; num_examples helps. O(n) per round and O(n k) for the first 20,000 available
@@ -102,10 +102,10 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
 
     Differs from the paper: the likelihood's maximum over X is computed in closed form (probabilistic PCA: the
     covariance is linear in the embeddings, as in the public code's runs), not approached by gradient steps. Losses for
-    the refits come from real random rounds, where the paper trains a trial model that it throws away. A driver that
-    measures no fresh losses gives those of participants alone: their changes since the last time, divided by the square
-    root of the rounds between, take the place of the measured ones. Of more than 20,000 available clients as many are
-    drawn. An absurd loss change counts as unknown, an unknown one as the client's mean.
+    the refits come from real random rounds; the paper trains a trial model and discards it. Without fresh losses,
+    participants' own losses are used: their changes since the last time, divided by the square root of the rounds
+    between, replace the measured ones. With more than 20,000 available clients, 20,000 are drawn. An absurd loss change
+    counts as unknown, an unknown one as the client's mean.
     """
 
     name = "fedcor"
@@ -120,7 +120,7 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
         return FedCorState.create(len(self.clients), when=np.zeros(HISTORY, np.int64))
 
     def candidates(self, available: ArrayLike | None = None, k: int = 1) -> IntArray:
-        """Everybody available, before and after a random round; else nobody."""
+        """All available clients before and after a random round; otherwise none."""
         number = self.round + 1
         if self._random(number) or self._random(number - 1):
             return self.resolve_available(available)
@@ -172,16 +172,16 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
 
     def _fit(self) -> None:
         state, held = self.state, min(self.state.samples, HISTORY)
-        age = state.when[:held].max() - state.when[:held]  # only ratios count, and a long silence must not make all 0
+        age = state.when[:held].max() - state.when[:held]  # only ratios count, and a long pause must not make all 0
         state.embedding[:] = fit(state.change[:, :held], self.settings.memory**age, self.settings.noise, DIMENSION)
         state.fitted = self.round
         state.discount[:] = 1.0
 
     def _sample(self, clients: IntArray, change: FloatArray) -> None:
-        """Keep one more row of loss changes, in the place of the oldest."""
+        """Keep one more row of loss changes, in place of the oldest."""
         usable = ~np.isnan(change) & ~absurd(change, change)
         if usable.sum() < 2:
-            return  # one client alone tells nothing of how losses change together
+            return  # one client alone says nothing about how losses change together
         state, place = self.state, self.state.samples % HISTORY
         state.change[:, place] = np.nan
         state.change[clients[usable], place] = change[usable]
@@ -197,7 +197,7 @@ class FedCor(Selector[FedCorSettings, FedCorState]):
         done, number = told.completed, told.selection.round
         clients, loss = told.clients[done], told.column("loss")[done]
         if self.state.told:
-            return  # measured losses are better: taken of everybody, with the same model
+            return  # measured losses are better: those of all clients, with the same model
         before = self.state.measured[clients]
         again = (before > 0) & (before < number)
         span = np.sqrt(number - before[again])

@@ -23,14 +23,13 @@ class FedCSSettings:
     Parameters
     ----------
     step : float, default 0.5
-        Weight of the newest time in an estimate.
+        Weight of the latest time in an estimate.
     overhead : float, default 0.0
         Seconds of each round that are neither update nor upload: selection, download, aggregation.
     unknown_share : float, default 0.2
         Share of k that may go to clients without an estimate.
     forget : int or None, default 50
-        Rounds after which a client that is kept out only because it once did not reply is tried again; None for
-        never.
+        Rounds after which a client excluded only because it once did not reply is tried again; None for never.
 
     >>> FedCSSettings().step
     0.5
@@ -51,8 +50,8 @@ class FedCSSettings:
 
 @dataclasses.dataclass
 class FedCSState(State):
-    """Estimated seconds of a whole round and of its upload (NaN: unknown), the round last told of (0: none), and
-    whether that told only that the client needs at least so long.
+    """Estimated seconds of a whole round and of its upload (NaN: unknown), the last round told of (0: none), and
+    whether that gave only a lower bound.
 
     >>> FedCSState.create(2).latency
     array([nan, nan])
@@ -65,10 +64,10 @@ class FedCSState(State):
 
 
 class FedCS(Selector[FedCSSettings, FedCSState]):
-    """Again and again the client with the least  u_i + max(0, c_i - T),  as long as T stays below the deadline.
+    """Adds, one by one, the client with the least  u_i + max(0, c_i - T),  while T stays below the deadline.
 
     u_i upload time, c_i update time, T when the last accepted upload ends, T <- T + u_i + max(0, c_i - T): updates run
-    side by side, uploads one after the other. At most k; often fewer, but never none, for it could not learn again.
+    side by side, uploads one after the other. At most k; often fewer, but never none, as it could then learn no more.
 
     Reference: Nishio and Yonetani, Client Selection for Federated Learning with Heterogeneous Resources, ICC 2019.
     Needs latency, and upload_latency or clients.expected_upload to tell uploads from updates (else u_i = 0, and it
@@ -79,11 +78,11 @@ class FedCS(Selector[FedCSSettings, FedCSState]):
     >>> enlist.create("fedcs", clients).ask(k=4, deadline=10.0).clients
     array([0, 1, 2])
 
-    Differs from the paper: there every client reports its resources each round; here estimates start from the profile
+    Differs from the paper: there, every client reports its resources each round; here estimates start from the profile
     (`Clients`) and follow what was observed. A client that was cut off or lost counts as at least that slow, or as
-    slow as the deadline. Clients without any estimate count as immediate, in at most a share `unknown_share` of the k
-    slots unless there are not enough others, and are drawn at random. A client refused by the greedy ends it: all
-    that remain cost more. Ties go to the shorter update, then to chance.
+    slow as the deadline. Clients without an estimate count as immediate, get at most a share `unknown_share` of the k
+    slots unless there are too few others, and are drawn at random. The first client that does not fit ends the search:
+    all that remain cost more. Ties go to the shorter update, then to chance.
     """
 
     name = "fedcs"
@@ -139,7 +138,7 @@ class FedCS(Selector[FedCSSettings, FedCSState]):
     def amend(self, told: Observation) -> None:
         assert told.credited is not None
         state, clients, true = self.state, told.clients, told.column("latency")
-        # What its lateness taught is taken back, unless something else was learned since.
+        # What its lateness taught is undone, unless something else was learned since.
         last = state.heard[clients] == told.selection.round
         state.latency[clients[last]] = told.credited[last]
         state.bound[clients[last]] = False
@@ -193,7 +192,7 @@ def pack(update: FloatArray, upload: FloatArray, k: int, limit: float, rng: np.r
 
 
 class _Smallest:
-    """Values of which the smallest is found in O(sqrt n): one minimum per block, renewed where values change."""
+    """Finds the smallest of many values in O(sqrt n): one minimum per block, updated where values change."""
 
     def __init__(self, values: FloatArray) -> None:
         self.width = math.isqrt(len(values)) + 1

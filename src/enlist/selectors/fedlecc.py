@@ -1,4 +1,4 @@
-"""FedLECC: clusters of clients with like labels; those with the highest loss, from the clusters with the highest."""
+"""FedLECC: clusters of clients with similar labels; the highest losses from the clusters with the highest loss."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FedLECCSettings:
     Parameters
     ----------
     clusters : int, default 5
-        Clusters that share the places of a round.
+        Clusters that share the slots of a round.
     distance : float, default 0.25
         Hellinger distance below which the labels of two clients are alike.
 
@@ -41,8 +41,8 @@ class FedLECC(LabelClustered[FedLECCSettings]):
     """From the J clusters with the highest mean loss, the k/J clients with the highest loss each.
 
     Clients are in one cluster if their label distributions are less than `distance` apart (Hellinger), or linked by
-    others that are. Clusters keep the round diverse, losses make it informative. Places that a small cluster cannot
-    fill go on to the next.
+    others that are. Clusters keep the round diverse, losses make it informative. Slots that a small cluster cannot fill
+    go to the next.
 
     Reference: Jimenez-Gutierrez et al., FedLECC: Cluster- and Loss-Guided Client Selection for Federated Learning under
     Non-IID Data, ICCN workshop at INFOCOM 2026. Needs clients.label_counts and loss. O(n log n) per round; clusters are
@@ -55,11 +55,11 @@ class FedLECC(LabelClustered[FedLECCSettings]):
     >>> selector.ask(k=2).clients, selector.ask(k=3).clients
     (array([1, 4]), array([1, 3, 4]))
 
-    Of the paper, only the abstract and summaries could be read, and no public code was found: J = 5 is ours.
+    Only the paper's abstract and summaries could be read, and no public code was found: J = 5 is ours.
 
-    Differs from the paper: how many clusters share a round is a setting, and clusters are those of one distance.
-    Losses are those of a client's last reply; who has not replied counts as the mean, so that it neither comes first
-    nor never.
+    Differs from the paper: how many clusters share a round is a setting, and clusters are those of one distance. Losses
+    are those of a client's last reply; one that has not replied counts as the mean, so that it comes neither first nor
+    never.
     """
 
     name = "fedlecc"
@@ -79,7 +79,7 @@ class FedLECC(LabelClustered[FedLECCSettings]):
         here = standing[place[order]]
         rank = np.arange(len(order)) - np.searchsorted(here, np.arange(len(mean)))[here.astype(np.int64)]
         places = -(-request.k // self.settings.clusters)
-        # First the places of the leading clusters, then those of the next, and at last whoever is left.
+        # First the slots of the leading clusters, then those of the next, and finally all that are left.
         turn = np.where(rank < places, here, here + len(mean))
         chosen = order[np.argsort(turn, kind="stable")[: request.k]]
         return request.pick(chosen, loss=loss, cluster=cluster, cluster_loss=mean[place])

@@ -72,9 +72,9 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
                L = samples * RMS loss, gain the client's own gain in accuracy
 
     With coupling = "none", as printed: the client with the largest rectangle, and the k-1 with the largest optimistic
-    utility, of those who are left when these are gone:
-    eliminate  Eq. 7: whose upper validity lies below somebody's lower one, while a share 1 - rho is left
-    prune      whose optimistic corner lies below somebody's pessimistic corner (O(n log n) by a staircase)
+    utility, among those left after these steps:
+    eliminate  Eq. 7: clients whose upper validity lies below another's lower one, while a share 1 - rho is left
+    prune      clients whose optimistic corner lies below another's pessimistic corner (O(n log n) by a staircase)
 
     Reference: FedSUV: Validity and Utility-guided Client Selection for Federated Learning, manuscript of 2024.
     Needs clients.features, loss_rms and accuracy_gain. Up to 5,000 clients the posterior is exact: O(n^2 k) per round
@@ -93,23 +93,23 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
     np.True_
 
     Differs from the paper (preset "paper" restores what it prints): one score for both, and a client that is late or
-    fails has brought 0: the printed rule ranks by utility alone, learns nothing from who is late, and so asks those
-    late clients again and again whom elimination has left. Intervals of utility are scaled by 0.2, because at full
-    width pruning removes almost nobody; the ridge is 10, so that those of validity, too, begin narrower than the
-    printed bound allows (with 1, late clients are tried for longer); rectangles are cut to [0, 1]; with coupling "none"
-    at most a share rho is eliminated, eliminated clients come back when fewer than k of the rest are available, and
-    every 50 rounds, because utilities drift; the Gaussian process forgets 2 % a round.
+    fails has utility 0: the printed rule ranks by utility alone, learns nothing from late clients, and so keeps asking
+    those that elimination has left. Intervals of utility are scaled by 0.2, because at full width pruning removes
+    almost no client; the ridge is 10, so that those of validity, too, begin narrower than the printed bound allows
+    (with 1, late clients are tried for longer); rectangles are clipped to [0, 1]; with coupling "none" at most a share
+    rho is eliminated, eliminated clients come back when fewer than k of the rest are available, and every 50 rounds,
+    because utilities drift; the Gaussian process forgets 2 % a round.
 
     The preset differs, too. Where the paper is silent: delta is 0.1, the ridge 1 (its bounds imply that); features are
     standardised (logarithms of magnitudes and counts) with an intercept, which keeps |theta| <= 1 as the width assumes,
-    see `bandits.Validity`; utilities are divided by their running 95 % quantile, cut to [0, 1], and standardised by the
-    running mean and deviation of the round in which they came; a negative gain counts as 0; the kernel is Gaussian, its
-    length the median distance, refitted every 50 rounds by marginal likelihood on at most 512 clients, its noise 0.1; a
-    client that arrives after the deadline teaches its utility. Where it cannot be followed: the first two rounds are
-    random, because all utilities tie; an interval that does not meet the older one replaces it; dominance needs one
-    strict inequality; of the dominated those of least optimistic utility go first, until k are left; if fewer than k
-    candidates are available, others fill up by optimistic utility; the guard of elimination is "at least", as in the
-    text (Algorithm 1 has "more than"), and with rho = 0 nobody goes.
+    see `bandits.Validity`; utilities are divided by their running 95 % quantile, clipped to [0, 1], and standardised by
+    the running mean and deviation of the round in which they came; a negative gain counts as 0; the kernel is Gaussian,
+    its length the median distance, refitted every 50 rounds by marginal likelihood on at most 512 clients, its noise
+    0.1; a client that arrives after the deadline teaches its utility. Where it cannot be followed: the first two rounds
+    are random, because all utilities tie; an interval that does not overlap the older one replaces it; dominance needs
+    one strict inequality; of the dominated, those with the least optimistic utility go first, until k are left; if
+    fewer than k candidates are available, others fill the slots by optimistic utility; the guard of elimination is "at
+    least", as in the text (Algorithm 1 has "more than"), and with rho = 0 none go.
     """
 
     name = "fedsuv"
@@ -232,7 +232,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
             _narrow(state.utility_low, state.utility_high, low, high)
 
     def _bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Eq. 4: the present interval of everybody's validity."""
+        """Eq. 4: the present validity interval of every client."""
         mean, spread = self.state.validity.interval(self.rows, self.settings.delta)
         return mean - spread, mean + spread
 
@@ -242,7 +242,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         return np.hypot(high - low, state.utility_high - state.utility_low)
 
     def _validity(self) -> tuple[FloatArray, FloatArray]:
-        """The interval of validity in the rectangles: cut to [0, 1], or as it is."""
+        """The interval of validity in the rectangles: clipped to [0, 1], or unchanged."""
         low, high = self.state.validity_low, self.state.validity_high
         return (np.clip(low, 0.0, 1.0), np.clip(high, 0.0, 1.0)) if self.settings.clip else (low, high)
 
@@ -252,7 +252,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         return validity * utility if self.settings.coupling == "multiply" else validity + utility
 
     def _eliminate(self, k: int) -> None:
-        """Eq. 7: who is certainly less valid than somebody else goes."""
+        """Eq. 7: eliminate clients that are certainly less valid than another."""
         state, rho = self.state, self.settings.rho
         left, share = int(state.active.sum()), math.ceil((1.0 - rho) * len(self.clients) - 1e-9)
         if self.settings.elimination == "hard":
@@ -311,7 +311,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
             self._learn_utility(new, in_time(new) > 0)
 
     def _learn_utility(self, told: Observation, valid: BoolArray) -> None:
-        """Eq. 3: u = samples * RMS loss * gain, of clients in time; the others teach `late_utility`, or nothing."""
+        """Eq. 3: u = samples * RMS loss * gain, for clients in time; the others teach `late_utility`, or nothing."""
         state, settings = self.state, self.settings
         gain = np.maximum(told.column("accuracy_gain"), 0.0)
         raw = told.samples(self.clients) * told.column("loss_rms") * gain
@@ -339,7 +339,7 @@ class FedSUV(Selector[FedSUVSettings, FedSUVState]):
         return float(scores.mean()), max(float(scores.std()), 0.05)
 
     def _refit(self) -> None:
-        """Choose the kernel's length anew by marginal likelihood, and rebuild the posterior from client means."""
+        """Refit the kernel's length by marginal likelihood, and rebuild the posterior from client means."""
         state, gp = self.state, self._gp
         seen = np.flatnonzero(state.observations > 1e-3)
         if len(seen) < 10:

@@ -20,19 +20,19 @@ class FedSUVSettings:
     ridge : float, default 10.0
         Ridge of the validity model, in observations along each axis of the standardised features.
     clip : bool, default True
-        Cut the rectangles to [0, 1], where validity and utility lie.
+        Clip the rectangles to [0, 1], where validity and utility lie.
     noise : float, default 0.1
         Noise of the utility model.
     drift : float, default 0.02
-        What the utility model forgets in every round.
+        Share that the utility model forgets in every round.
     width_scale : float, default 0.2
         Multiplies the intervals of the utility model.
     initial_rounds : int, default 2
         Random rounds at the start.
     elimination : {"soft", "capped", "hard"}, default "soft"
-        "hard" is the printed rule: while at least a share 1 - rho of all clients is left, all whom Eq. 7 names go, for
-        good. "capped" names them by their rectangles, and the least promising go until k, and a share 1 - rho, are
-        left. With "soft" these can come back.
+        "hard" is the printed rule: while at least a share 1 - rho of all clients is left, all clients that Eq. 7 names
+        are eliminated for good. "capped" names them by their rectangles, and eliminates the least promising until k,
+        and a share 1 - rho, are left. With "soft" these can come back.
     readmit_every : int or None, default 50
         Rounds after which soft elimination starts afresh; None for never.
     memory : int or None, default 20
@@ -47,10 +47,10 @@ class FedSUVSettings:
         Leave out clients that are certainly dominated.
     coupling : {"none", "add", "multiply"}, default "multiply"
         "none" looks for the largest rectangle of validity and utility, as printed; the others give each client one
-        score, optimistic validity plus or times optimistic utility, and choose the k largest, with nobody eliminated
+        score, optimistic validity plus or times optimistic utility, and choose the k largest, with no client eliminated
         or left out.
     late_utility : float or None, default 0.0
-        What a client that is not in time teaches as its utility; None for nothing.
+        The utility learned for a client that is not in time; None for nothing.
     full_utility : float or None, default None
         The utility that counts as 1; None takes the running 95 % quantile, and standardised utilities.
 

@@ -1,4 +1,4 @@
-"""GreedyFed: everybody once, then the clients whose updates did most for the server's validation loss."""
+"""GreedyFed: every client once, then those whose updates improved the server's validation loss most."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class GreedyFedSettings:
     Parameters
     ----------
     memory : float or None, default None
-        Weight of what was known before against a new value, at most 0.999; None for the mean of all values.
+        Weight of earlier values against a new one, at most 0.999; None for the mean of all values.
 
     >>> GreedyFedSettings().memory is None
     True
@@ -36,7 +36,7 @@ class GreedyFedSettings:
 
 @dataclasses.dataclass
 class GreedyFedState(State):
-    """Mean Shapley value of each client, 0 before the first, and of how many rounds.
+    """Mean Shapley value of each client, 0 before the first, and how many rounds it covers.
 
     >>> GreedyFedState.create(2).value
     array([0., 0.])
@@ -47,7 +47,7 @@ class GreedyFedState(State):
 
 
 class GreedyFed(Selector[GreedyFedSettings, GreedyFedState]):
-    """Asks everybody once, then the k clients of the largest  V_i,  the mean of their Shapley values.
+    """Asks every client once, then the k clients with the largest  V_i,  the mean of their Shapley values.
 
     The Shapley value of client i in a round with the clients S is the mean, over all orders of S, of what its update
     adds to the utility of the updates before it; the utility of some updates is minus the server's validation loss of
@@ -56,8 +56,8 @@ class GreedyFed(Selector[GreedyFedSettings, GreedyFedState]):
     which begins at 0; by default V_i is the mean.
 
     Reference: Singhal, Pandey and Popovski, Greedy Shapley Client Selection for Communication-Efficient Federated
-    Learning, IEEE Networking Letters 2024; Liu et al., GTG-Shapley, ACM TIST 2022. Read in the authors' code
-    (github.com/pringlesinghal/GreedyFed) and the abstract; equation numbers are left out.
+    Learning, IEEE Networking Letters 2024; Liu et al., GTG-Shapley, ACM TIST 2022. Implemented from the authors' code
+    (github.com/pringlesinghal/GreedyFed) and the abstract, so without equation numbers.
     Needs contribution. O(n) per round; 16 bytes of state per client.
 
     >>> import enlist
@@ -67,10 +67,10 @@ class GreedyFed(Selector[GreedyFedSettings, GreedyFedState]):
     array([1, 3])
 
     Differs from the code: the first pass goes over clients that are available and were never asked, in random order
-    (the code goes by number), and places left in its last round go to the best so far (there: to anybody). A client
-    whose first update is lost keeps the value 0. Absurd values are cut. Up to seven updates the values are exact; an
-    order is cut short at 1 % of what all bring (there: at a loss of 0.0001), and at most 50 orders are looked at
-    (there: 50 n). It never explores again, as published: whose value was low once comes back only if the others' means
+    (the code goes by number), and slots left in its last round go to the best so far (there: to any client). A client
+    whose first update is lost keeps the value 0. Absurd values are clipped. Up to seven updates the values are exact;
+    an order is cut short at 1 % of what all bring (there: at a loss of 0.0001), and at most 50 orders are tried (there:
+    50 n). As published, it never explores again: a client whose value was low once comes back only if the others' means
     fall below it, or if they are not available.
     """
 

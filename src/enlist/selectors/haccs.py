@@ -1,4 +1,4 @@
-"""HACCS: clusters of clients with like labels; the fastest of each, more from clusters with high loss."""
+"""HACCS: clusters of clients with similar labels; the fastest of each, more from clusters with high loss."""
 
 from __future__ import annotations
 
@@ -56,12 +56,12 @@ class LabelClusters(State):
 
     @classmethod
     def of(cls, counts: FloatArray, distance: float, seed: int) -> LabelClusters:
-        """Clusters of clients that hold so many samples of each class."""
+        """Clusters of clients by their numbers of samples of each class."""
         found = clusters(hellinger(counts), distance, np.random.default_rng((seed, 0)))
         return cls.create(len(counts), cluster=found)
 
     def learn(self, told: Observation) -> None:
-        """Take in losses and latencies; a lost or late client counts as slow as it is known to be."""
+        """Record losses and latencies; a lost or late client counts as slow as it is known to be."""
         number, newest = told.selection.round, told.selection.round >= self.measured[told.clients]
         loss, latency = told.column("loss"), told.column("latency")
         known = told.completed & newest & ~np.isnan(loss)
@@ -72,7 +72,7 @@ class LabelClusters(State):
         slow = newest & np.isin(told.outcome, (Outcome.LATE, Outcome.DROPPED, Outcome.FAILED))
         worst = told.selection.deadline
         if not np.isfinite(worst):
-            # Of replies alone: the penalties of those who were lost would double with each further loss.
+            # Of replies alone: penalties of lost clients would double with each further loss.
             heard = (self.measured > 0) & ~np.isnan(self.latency) & ~self.lost
             worst = float(np.max(credible(self.latency[heard]), initial=1.0))
         before = self.latency[told.clients[slow]]
@@ -87,7 +87,7 @@ class LabelClusters(State):
             known = credible(values[~np.isnan(values)])
             middle = float(known.mean()) if len(known) else 1.0
             mine = request.of(values)
-            # An absurd value counts as the largest credible one, or it would make the mean of its cluster.
+            # An absurd value counts as the largest credible one, or it would dominate the mean of its cluster.
             found.append(np.minimum(np.where(np.isnan(mine), middle, mine), np.max(known, initial=middle)))
         return found[0], found[1]
 
@@ -108,7 +108,7 @@ DistanceT = TypeVar("DistanceT", bound=WithDistance)
 
 
 class LabelClustered(Selector[DistanceT, LabelClusters]):
-    """Base of selectors that choose by clusters of clients with like labels.
+    """Base of selectors that choose by clusters of clients with similar labels.
 
     >>> LabelClustered.State.__name__
     'LabelClusters'
@@ -133,11 +133,11 @@ class LabelClustered(Selector[DistanceT, LabelClusters]):
 
 
 class HACCS(LabelClustered[HACCSSettings]):
-    """Clusters get places in proportion to  rho (1 - T_c / max T) + (1 - rho) L_c / sum L;  the fastest of each come.
+    """Clusters get slots in proportion to  rho (1 - T_c / max T) + (1 - rho) L_c / sum L;  the fastest fill them.
 
     Clients are in one cluster if their label distributions are less than `distance` apart (Hellinger), or linked by
     others that are. T_c is the mean latency of the cluster's available clients, L_c their mean squared loss. The whole
-    part of a cluster's places is certain, what is left is drawn. So every kind of data is heard, from whoever is fast.
+    part of a cluster's slots is certain, the rest is drawn. So every kind of data is represented, by fast clients.
 
     Reference: Wolfrath et al., HACCS: Heterogeneity-Aware Clustered Client Selection for Accelerated Federated
     Learning, IPDPS 2022. Needs clients.label_counts, loss and latency. O(n log n) per round; clusters are found once,
@@ -153,9 +153,9 @@ class HACCS(LabelClustered[HACCSSettings]):
     array([1, 4])
 
     Differs from the paper: loss and latency are those of a client's last reply; one that is late or lost counts twice
-    the deadline until it replies. Unknown ones count as the mean. A cluster whose weight is 0 still gets a place if
-    nobody else is left. Distances are Hellinger's, as in the paper; the public code takes Euclidean ones. No noise is
-    put on histograms here; whoever passes them may do so.
+    the deadline until it replies. Unknown ones count as the mean. A cluster whose weight is 0 still gets a slot if no
+    others are left. Distances are Hellinger's, as in the paper; the public code takes Euclidean ones. No noise is added
+    to histograms here; the caller may add it.
     """
 
     name = "haccs"
@@ -183,7 +183,7 @@ class HACCS(LabelClustered[HACCSSettings]):
         return request.pick(chosen, cluster=cluster, **terms)
 
     def _places(self, weight: FloatArray, size: IntArray, k: int) -> IntArray:
-        """How many clients each cluster sends: the whole part of its share, and draws for the others."""
+        """How many clients each cluster sends: the whole part of its share, and draws for the rest."""
         share = k * weight / weight.sum()
         counts = np.minimum(np.floor(share + 1e-9).astype(np.int64), size)
         while (missing := k - int(counts.sum())) > 0:

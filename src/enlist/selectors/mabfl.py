@@ -65,8 +65,8 @@ class EpsilonGreedySelector(RuleSelector[EpsilonGreedySelectorSettings]):
 
     Differs from the paper (preset "paper" restores it): rewards are scaled to [0, 1] between running quantiles, and the
     initial value is 1, which is really optimistic; the thesis's 0.05 was not enough. A client that is late or lost
-    gets reward 0, and one that was cut off early, or replies without the value, counts as what is expected of it:
-    otherwise one that never brings a reward would be tried for ever.
+    gets reward 0, and one that was cut off early, or replies without the value, gets its expected reward: otherwise one
+    that never brings a reward would be tried for ever.
     """
 
     name = "epsilon-greedy"
@@ -109,7 +109,7 @@ class UCBSelectorSettings(RewardSettings, UCBSettings):
 
 
 class UCBSelector(RuleSelector[UCBSelectorSettings]):
-    """The k clients with the largest  mean reward + c sqrt(2 ln t / count_i); never tried clients come first.
+    """The k clients with the largest  mean reward + c sqrt(2 ln t / count_i); clients never tried come first.
 
     Reference: Lundahl, Personalization by Combination, master thesis 2021:14, Stockholm University (MAB-FL):
     rule "UCB" (there an arm is a combination of workers).
@@ -125,7 +125,7 @@ class UCBSelector(RuleSelector[UCBSelectorSettings]):
 
     Differs from the paper (preset "paper" restores it): rewards are scaled to [0, 1] between running quantiles, and c
     is 0.3 to match. A client that is late or lost gets reward 0; one that was cut off early, or replies without the
-    value, counts as what is expected of it.
+    value, gets its expected reward.
     """
 
     name = "ucb"
@@ -155,15 +155,15 @@ class ThompsonSelectorSettings(RewardSettings, ThompsonSettings):
     Parameters
     ----------
     alpha : float, default 1.0
-        Successes that the Beta prior of every client begins with.
+        Successes that every client's Beta prior begins with.
     beta : float, default 1.0
         Failures that it begins with.
     gamma : float, default 1.0
-        Share of what was seen that is kept in every round; 1 forgets nothing.
+        Share of past evidence kept in every round; 1 forgets nothing.
     reward : {"accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed"}, default "accuracy_gain"
         Which value of a reply is the reward; "speed" is 1 - latency/deadline, "completed" is 1 if it came in time.
     scale : {"quantile", "threshold", "median"}, default "median"
-        What is a success: "threshold" and "median" give 1 above it, else 0; "quantile" maps rewards to [0, 1]
+        What counts as a success: "threshold" and "median" give 1 above it, else 0; "quantile" maps rewards to [0, 1]
         between running quantiles.
     threshold : float, default 0.025
         The limit of scale="threshold", and of "median" until five values are known.
@@ -184,7 +184,7 @@ ThompsonSettingsT = TypeVar("ThompsonSettingsT", bound=ThompsonSelectorSettings)
 
 
 class _BetaSelector(RuleSelector[ThompsonSettingsT]):
-    """What fades does so once a round after the choice, so that the last rewards are whole when the next is made."""
+    """Evidence fades once a round, after the choice, so that the last rewards count in full for the next."""
 
     def begin_round(self, request: Request) -> None:
         pass
@@ -212,7 +212,7 @@ class ThompsonSelector(_BetaSelector[ThompsonSelectorSettings]):
 
     Differs from the paper: the threshold is the running median by default, because a fixed one needs a pilot run
     (preset "paper": threshold 0.025). A client that is late or lost counts as a failure; one that was cut off early, or
-    replies without the value, as what is expected of it.
+    replies without the value, gets its expected reward.
     """
 
     name = "thompson"
@@ -230,15 +230,15 @@ class DiscountedThompsonSelectorSettings(ThompsonSelectorSettings, DiscountedTho
     Parameters
     ----------
     alpha : float, default 1.0
-        Successes that the Beta prior of every client begins with.
+        Successes that every client's Beta prior begins with.
     beta : float, default 1.0
         Failures that it begins with.
     gamma : float, default 0.98
-        Share of what was seen that is kept in every round; 1 forgets nothing.
+        Share of past evidence kept in every round; 1 forgets nothing.
     reward : {"accuracy_gain", "accuracy", "loss", "loss_rms", "speed", "completed"}, default "accuracy_gain"
         Which value of a reply is the reward; "speed" is 1 - latency/deadline, "completed" is 1 if it came in time.
     scale : {"quantile", "threshold", "median"}, default "median"
-        What is a success: "threshold" and "median" give 1 above it, else 0; "quantile" maps rewards to [0, 1]
+        What counts as a success: "threshold" and "median" give 1 above it, else 0; "quantile" maps rewards to [0, 1]
         between running quantiles.
     threshold : float, default 0.025
         The limit of scale="threshold", and of "median" until five values are known.
@@ -251,10 +251,10 @@ class DiscountedThompsonSelectorSettings(ThompsonSelectorSettings, DiscountedTho
 
 
 class DiscountedThompsonSelector(_BetaSelector[DiscountedThompsonSelectorSettings]):
-    """Thompson sampling in which what was seen fades: in every round, after the choice, all counts shrink by gamma.
+    """Thompson sampling with fading evidence: in every round, after the choice, all counts shrink by gamma.
 
     successes <- gamma successes + r,  failures <- gamma failures + 1 - r  for the told clients, and gamma times for all
-    others, so that clients not seen for long are tried again.
+    others, so that clients not seen for a long time are tried again.
 
     Reference: Lundahl, Personalization by Combination, master thesis 2021:14, Stockholm University (MAB-FL):
     rule "discounted Thompson sampling".
@@ -268,7 +268,7 @@ class DiscountedThompsonSelector(_BetaSelector[DiscountedThompsonSelectorSetting
     np.float64(2.0)
 
     Differs from the paper: gamma is 0.98 instead of 0.75 (preset "paper"), because with n clients and k a round each is
-    seen only every n/k rounds; threshold and clients that bring no reward as for `thompson`.
+    seen only every n/k rounds; the threshold, and clients that bring no reward, are as for `thompson`.
     """
 
     name = "discounted-thompson"

@@ -23,33 +23,33 @@ class OortSettings:
     Parameters
     ----------
     exploration : float, default 0.9
-        Share of the slots for clients never heard of, at the start.
+        Share of the slots for clients never heard from, at the start.
     exploration_decay : float, default 0.98
-        What it is multiplied by in every round.
+        Factor on `exploration` in every round.
     exploration_min : float, default 0.2
-        The least that it falls to.
+        Lower bound of `exploration`.
     penalty : float, default 2.0
         Exponent of T/duration for clients slower than T.
     threshold : float, default 30.0
         Percentile of durations at which T starts.
     pacer : {"paper", "code"}, default "paper"
-        When T is relaxed: as utility falls, or, as the published code does, as it stalls.
+        When T is relaxed: when utility falls or, as in the published code, when it stalls.
     pacer_step : int, default 20
         Window of the pacer, in rounds.
     pacer_delta : float or None, default None
         Percentiles by which T moves; None for as many clients as `pacer_step` rounds select.
     clip : float, default 0.95
-        Quantile at which utilities are cut.
+        Quantile at which utilities are clipped.
     cut_off : float, default 0.95
         Share of the last exploited score that still qualifies.
     pool : float, default 1.0
         At least this many times the exploited slots qualify.
     round_up : bool, default False
-        A broken slot is exploited, not explored.
+        A fractional slot is exploited, not explored.
     explore_by : {"speed", "size"}, default "speed"
-        What decides among clients never heard of.
+        What decides among clients never heard from.
     sample_window : float, default 5.0
-        How many times the explored slots are shortlisted.
+        Size of the shortlist, in multiples of the explored slots.
     retire_after : int or None, default None
         Selections after which a client is no longer exploited; None for never.
     retire_share : float, default 0.3
@@ -97,7 +97,7 @@ class OortSettings:
 
 
 def documented(name: str, more: str) -> str:
-    """The documentation of settings that are Oort's, and some more.
+    """The documentation of settings that extend Oort's.
 
     >>> documented("mine", "luck : float, default 1.0").count("default")
     18
@@ -130,10 +130,10 @@ class OortState(State):
 class Oort(Selector[OortSettings, OortState]):
     """Exploits clients by  U_i + sqrt(0.1 ln t / last_i),  times (T/d_i)^penalty if d_i > T;  explores by speed.
 
-    U_i = n_i sqrt(mean loss^2) of the last reply, cut at a quantile and scaled to [0, 1]; d_i its duration; last_i the
-    round of that reply; T a percentile of all durations, moved by the pacer. A share of the slots, 0.9 falling to 0.2,
-    goes to clients never heard of. Exploited clients are drawn in proportion to their score among those that reach
-    `cut_off` times the score of the last one needed.
+    U_i = n_i sqrt(mean loss^2) of the last reply, clipped at a quantile and scaled to [0, 1]; d_i its duration; last_i
+    the round of that reply; T a percentile of all durations, moved by the pacer. A share of the slots, 0.9 falling to
+    0.2, goes to clients never heard from. Exploited clients are drawn in proportion to their score among those that
+    reach `cut_off` times the score of the last one needed.
 
     Reference: Lai et al., Oort: Efficient Federated Learning via Guided Participant Selection, OSDI 2021.
     Needs loss_rms and latency; num_examples and expected_latency help. O(n) per round; 24 bytes of state per client.
@@ -149,12 +149,12 @@ class Oort(Selector[OortSettings, OortState]):
     >>> int(selector.counts.selected.argmax()) >= 5
     True
 
-    Differs from the paper: the pacer looks every `pacer_step` rounds instead of every round; T is a percentile of known
-    durations instead of seconds, so it needs no tuning; utilities are scaled to [0, 1], otherwise the staleness term
-    drowns; the cut-off uses the last score that is really needed (the code reads one beyond the end); clients never
-    heard of do not enter the scaling (their sample counts are in other units); a late client teaches its duration only,
-    one that is lost the doubled deadline; a client that was tried and never replied no longer counts as unexplored, and
-    slots without anybody to explore are exploited; an old reply that comes after a newer one is ignored.
+    Differs from the paper: the pacer runs every `pacer_step` rounds instead of every round; T is a percentile of known
+    durations instead of seconds, so it needs no tuning; utilities are scaled to [0, 1], otherwise they would swamp the
+    staleness term; the cut-off uses the last score that is really needed (the code reads one beyond the end); clients
+    never heard from do not enter the scaling (their sample counts are in other units); a late client teaches only its
+    duration, a lost one twice the deadline; a client that was tried and never replied no longer counts as unexplored,
+    and slots with no client to explore are exploited; an old reply that comes after a newer one is ignored.
     """
 
     name = "oort"
@@ -259,7 +259,7 @@ class Oort(Selector[OortSettings, OortState]):
         return request.pick(chosen, utility=scaled, staleness=stale, speed=fast, score=score, exploited=flag)
 
     def preferred(self, request: Request, index: IntArray, score: FloatArray) -> FloatArray:
-        """Hook: the scores of the clients at these indices of `request.available`, by which they are exploited."""
+        """Hook: the scores by which the clients at these indices of `request.available` are exploited."""
         return score
 
     def _exploited_slots(self, k: int) -> int:
@@ -338,7 +338,7 @@ class Oort(Selector[OortSettings, OortState]):
         self._reply(told)
 
     def _reply(self, told: Observation) -> None:
-        """Utility, duration and round of the clients whose reply is here."""
+        """Utility, duration and round of the clients whose reply is in."""
         state, done = self.state, told.completed
         latency = told.column("latency")
         newest = told.selection.round >= state.last_round[told.clients]
@@ -347,7 +347,7 @@ class Oort(Selector[OortSettings, OortState]):
         utility = told.samples(self.clients) * told.column("loss_rms")
         replied = done & ~np.isnan(utility)
         known = replied & newest
-        # What others are given, or the pacer looks at, must not follow from one absurd value.
+        # One absurd value must not decide what others get or what the pacer sees.
         summed = replied & ~absurd(utility, np.concatenate([utility, state.utility]))
         if state.told_round != told.selection.round:
             state.told_round, state.told_utility, state.told_replies = told.selection.round, 0.0, 0

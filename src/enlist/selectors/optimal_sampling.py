@@ -21,7 +21,7 @@ class OptimalSamplingSettings:
     Parameters
     ----------
     floor : float, default 0.2
-        Share of the places that is dealt out evenly, whatever the norms.
+        Share of the slots that is distributed evenly, whatever the norms.
 
     >>> OptimalSamplingSettings().floor
     0.2
@@ -53,7 +53,8 @@ class OptimalSampling(Selector[OptimalSamplingSettings, OptimalSamplingState]):
     number of clients below 1:  p_i = (k + l - n) u_i / sum of the l smallest). The weights make it unbiased.
 
     Reference: Chen, Horvath and Richtarik, Optimal Client Sampling for Federated Learning, TMLR 2022.
-    Needs update_norm; num_examples helps. O(n log n) per round; 12 bytes of state per client. It weighs updates itself.
+    Needs update_norm; num_examples helps. O(n log n) per round; 12 bytes of state per client. It weights updates
+    itself.
 
     >>> import enlist
     >>> selector = enlist.create("optimal-sampling", enlist.Clients(count=4), seed=1, floor=0.0)
@@ -63,9 +64,9 @@ class OptimalSampling(Selector[OptimalSamplingSettings, OptimalSamplingState]):
     (array([0, 1]), array([1.  , 0.25]), array([0.25, 1.  ]))
 
     Differs from the paper (preset "paper" leaves out the floor): norms are those of the last participation, since
-    clients that are not asked do not train; who has none counts as the mean of the others. A fifth of the places is
-    dealt out evenly, so that nobody whose update was short once is forgotten, nor weighs without bound. Exactly k
-    clients are drawn (systematic sampling), not k on average. The weight of a client that is lost is not made up for.
+    clients that are not asked do not train; a client without one counts as the mean of the others. A fifth of the slots
+    is distributed evenly, so that no client whose update was short once is forgotten, or weighs without bound. Exactly
+    k clients are drawn (systematic sampling), not k on average. The weight of a lost client is not redistributed.
     """
 
     name = "optimal-sampling"
@@ -92,7 +93,7 @@ class OptimalSampling(Selector[OptimalSamplingSettings, OptimalSamplingState]):
         return request.pick(drawn, weights=share / safe, probabilities=safe, norm=norm, share=share)
 
     def _norms(self, norm: FloatArray) -> FloatArray:
-        """Norms, absurd ones cut; who has none counts as the mean of the others."""
+        """Norms, absurd ones clipped; a client without one counts as the mean of the others."""
         known = norm[~np.isnan(norm)]
         if not len(known):
             return np.ones(len(norm))

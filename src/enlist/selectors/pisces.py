@@ -1,4 +1,4 @@
-"""Pisces: high loss, discounted by the staleness to be expected; clients whose losses lie apart are distrusted."""
+"""Pisces: high loss, discounted by expected staleness; clients with outlying losses are distrusted."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from enlist.methods import WithSettings
 from enlist.state import State, column
 
 WINDOW = 5
-"""Replies of a client whose staleness is averaged."""
+"""How many replies of a client its mean staleness covers."""
 
 
 @dataclasses.dataclass(frozen=True)
 class PiscesSettings:
-    """Settings of `pisces`; defaults are those of the authors' code, but for `robust`, which is off there.
+    """Settings of `pisces`; defaults are those of the authors' code, except for `robust`, which is off there.
 
     Parameters
     ----------
     beta : float, default 0.5
         Exponent of the expected staleness; 0 leaves it out.
     explore : float, default 0.9
-        Chance that a place goes to a client that was never asked.
+        Chance that a slot goes to a client that was never asked.
     decay : float, default 0.98
-        Factor on that chance after every ask.
+        Factor on `explore` after every ask.
     least_explore : float, default 0.3
-        The chance falls no lower.
+        Lower bound of `explore`.
     robust : bool, default True
-        Whether losses that lie apart cost their clients credits.
+        Whether outlying losses cost their clients credits.
     pool : int, default 20
         Clients whose latest losses are compared, those that replied last.
     radius : float, default 0.5
@@ -64,7 +64,7 @@ class PiscesSettings:
 
 @dataclasses.dataclass
 class PiscesState(State):
-    """Last loss and samples (NaN: never heard), last stalenesses, when it was heard, outliers so far.
+    """Last loss and samples (NaN: never heard from), last stalenesses, when it last replied, outliers so far.
 
     >>> PiscesState.create(2, explore=0.9).outliers
     array([0, 0], dtype=int8)
@@ -81,21 +81,21 @@ class PiscesState(State):
 
 
 class Pisces(Selector[PiscesSettings, PiscesState]):
-    """The highest utility, loss times samples, discounted by the staleness to be expected; some places explore.
+    """The highest utility, loss times samples, discounted by expected staleness; some slots explore.
 
         U_i = n_i sqrt(mean loss^2 of i) / (tau_i + 1)^beta
 
     n_i      samples of the client
-    tau_i    mean staleness of its last five replies: steps of the server from being asked to the reply (`rounds_late`)
+    tau_i    mean staleness of its last five replies: server steps from request to reply (`rounds_late`)
 
-    Of k places Binomial(k, explore) go to clients that were never asked, at random, the others to the highest U_i;
+    Of k slots, Binomial(k, explore) go to random clients that were never asked, the others to the highest U_i;
     `explore` falls from 0.9 to 0.3. Against corrupted clients the losses of the 20 clients that replied last are
     clustered after every reply (DBSCAN: a cluster is where half of them lie within 0.5). A client whose loss is in no
-    cluster loses one of five credits, and with the last one its place.
+    cluster loses one of five credits; with none left, it is no longer selected.
 
     Reference: Jiang, Wang, Li, Li: Pisces: Efficient Federated Learning via Guided Asynchronous Training, SoCC 2022;
     settings, window, clustering and credits are those of the authors' code in Plato.
-    Needs loss_rms; staleness comes with asynchronous rounds, and counts as 0 where nobody tells it. O(n) per ask; 73
+    Needs loss_rms; staleness comes with asynchronous rounds, and counts as 0 where it is not told. O(n) per ask; 73
     bytes of state per client.
 
     >>> import enlist
@@ -106,11 +106,11 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
     array([0, 1])
 
     Differs from the paper: losses are pooled over the clients that replied last, where the authors pool those of the
-    last five versions of the model, which a selector is not told. Clustering is on here; in the code it is an option
-    that is off. The chance to explore falls from the second ask on, there from the third. Their code has a further
-    factor, an optional penalty on slow clients, that the published Plato version has not; it is left out. The
-    aggregation that adapts its pace is the server's: see `rounds.max_staleness`. If others do not suffice, clients
-    without credits are asked.
+    last five versions of the model, which a selector is not told. Clustering is on here; in the code it is an option,
+    off by default. The chance to explore falls from the second ask on, there from the third. Their code has another
+    factor, an optional penalty on slow clients, which the published Plato version lacks; it is left out. Aggregation
+    with adaptive pace is the server's task: see `rounds.max_staleness`. If there are too few others, clients without
+    credits are asked.
     """
 
     name = "pisces"
@@ -144,7 +144,7 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
             self.state.explore = max(self.state.explore * self.settings.decay, least)
 
     def utility(self) -> FloatArray:
-        """U of every client; of one that was asked and never heard, the mean of those heard."""
+        """U of every client; for one that was asked but never heard from, the mean of those heard from."""
         state = self.state
         found = state.samples * state.loss / (self.expected() + 1.0) ** self.settings.beta
         heard = ~np.isnan(found)
@@ -178,7 +178,7 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
             self._distrust()
 
     def _distrust(self) -> None:
-        """Take a credit from every client whose loss lies apart from those of the last clients that replied."""
+        """Take a credit from every client whose loss is an outlier among those of the last clients that replied."""
         state, size = self.state, self.settings.pool
         latest = np.flatnonzero(state.order > 0)
         if len(latest) < size:
@@ -192,7 +192,8 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
 
 
 def outliers(values: FloatArray, radius: float, least: int) -> BoolArray:
-    """Which values DBSCAN leaves out: those not within `radius` of one that has `least` values within it, itself too.
+    """Which values DBSCAN leaves out: those not within `radius` of one that has `least` values within it, itself
+    included.
 
     >>> outliers(np.array([1.0, 1.2, 1.4, 5.0, 1.8]), radius=0.5, least=3)
     array([False, False, False,  True, False])

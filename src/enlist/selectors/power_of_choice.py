@@ -23,7 +23,7 @@ class PowerOfChoiceSettings:
     Parameters
     ----------
     d : int or None, default None
-        Candidates that are drawn, at least k; None for 2k.
+        How many candidates are drawn, at least k; None for 2k.
 
     >>> PowerOfChoiceSettings(d=30).d
     30
@@ -48,7 +48,7 @@ class PowerOfChoiceState(State):
     measured: IntArray = column(0, int)
 
     def note(self, clients: IntArray, loss: FloatArray, number: int) -> None:
-        """Take in losses measured in round `number`, unless later ones are known."""
+        """Record losses measured in round `number`, unless later ones are known."""
         newer = ~np.isnan(loss) & (self.measured[clients] <= number)
         self.loss[clients[newer]] = loss[newer]
         self.measured[clients[newer]] = number
@@ -57,8 +57,8 @@ class PowerOfChoiceState(State):
 class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
     """Draw d candidates without replacement in proportion to num_examples; keep the k with the largest loss.
 
-    The loss is the last known one (rpow-d, no extra traffic; never selected clients come first). Whoever measures the
-    loss of the present model on the candidates first gets the paper's pow-d (cpow-d, if on one mini-batch):
+    The loss is the last known one (rpow-d, no extra traffic; clients never selected come first). For the paper's pow-d
+    (cpow-d, if on one mini-batch), first measure the loss of the current model on the candidates:
     `fresh = Feedback(clients=selector.candidates(available, k), loss=...)`, then `ask(available, k, fresh=fresh)`.
 
     Reference: Cho et al., Towards Understanding Biased Client Selection in Federated Learning, AISTATS 2022.
@@ -73,7 +73,7 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
     >>> selector.ask(k=2, fresh=fresh).clients
     array([3, 5])
 
-    Differs from the paper: clients without examples are candidates only where others do not suffice. A client that
+    Differs from the paper: clients without examples are candidates only if there are too few others. A client that
     was selected and never reported a loss counts as the mean of the credible known ones, so that one that always fails
     is neither preferred nor shut out.
     """
@@ -87,7 +87,7 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
     State = PowerOfChoiceState
 
     def candidates(self, available: ArrayLike | None = None, k: int = 1) -> IntArray:
-        """The candidates that the next `ask` with the same arguments will choose from; asking changes nothing."""
+        """The candidates that the next `ask` with the same arguments will choose from; calling this changes nothing."""
         positions = self.resolve_available(available)
         wanted = min(checks.whole("k", k, minimum=0), len(positions))
         return self._draw(positions, wanted, self.round + 1)
@@ -99,7 +99,7 @@ class PowerOfChoice(Selector[PowerOfChoiceSettings, PowerOfChoiceState]):
         if request.fresh is not None and request.k and len(request.available):
             wanted = self._draw(request.available, min(request.k, len(request.available)), request.round)
             if not np.isin(wanted, np.asarray(request.fresh.clients)).any():
-                raise InputError("fresh names none of the candidates; ask candidates() with the same available and k.")
+                raise InputError("fresh names none of the candidates; call candidates() with the same available and k.")
 
     def begin_round(self, request: Request) -> None:
         fresh = request.fresh

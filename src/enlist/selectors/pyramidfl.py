@@ -1,4 +1,4 @@
-"""PyramidFL: Oort's clients, of whom the fast do more local work while the slow are awaited."""
+"""PyramidFL: Oort's clients; the fast ones do more local work while waiting for the slow."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ class PyramidFLSettings(OortSettings):
         "pyramidfl",
         """
         most : float, default 2.0
-            How many times the least work a client may do. All local work is what the fastest do; the slowest do one
-            part in `most` of it.
+            How many times the least work a client may do. The fastest do all local work; the slowest do 1/`most` of it.
         fill : float, default 1.0
             Share of the spare time that is filled with work; the code's beta.
 
@@ -51,15 +50,15 @@ class PyramidFLState(OortState):
 
 
 class PyramidFL(Oort):
-    """Oort, whose clients do  r_i = 1 + fill (D - t_i) / c_i  times the least work, at most `most` times.
+    """Oort whose clients do  r_i = 1 + fill (D - t_i) / c_i  times the least work, at most `most` times.
 
     t_i is the time of client i with the least work, c_i the part of it that is training, D the time at which the round
-    is expected to end: that of the slowest whose reply is waited for. So nobody is waited for longer, and whoever is
-    done early trains on instead. Selection.work is r_i / most: set the local epochs of the training to the most that
-    anybody is to do. Utilities count the samples trained on (as in Oort, at most those that a client has).
+    is expected to end: that of the slowest client it waits for. So the round gets no longer, and clients that would be
+    done early train on instead. Selection.work is r_i / most: set the local epochs of the training to the most that any
+    client is to do. Utilities count the samples trained on (as in Oort, at most those that a client has).
 
     Reference: Li, Zeng, Zhang and Cao, PyramidFL: A Fine-grained Client Selection Framework for Efficient Federated
-    Learning, MobiCom 2022. The paper's text could not be had; this is its public code (github.com/liecn/PyramidFL):
+    Learning, MobiCom 2022. The paper's text was not available; this is its public code (github.com/liecn/PyramidFL):
     `prune_client_tasks` in training/param_server.py, and oort.py, which is Oort's.
     Needs loss_rms and latency; upload_latency, num_examples and expected_latency help. O(n) per round; 32 bytes of
     state per client. Preset "paper" is the code's: Oort's public code, up to 11 times the least work, and beta 0.5 as
@@ -72,17 +71,18 @@ class PyramidFL(Oort):
     >>> selector.ask(k=3).work
     array([1. , 1. , 0.5])
 
-    Differs from the code: the second half of the method is left out. There clients with small gradients drop a part of
-    the layers before they upload, which no protocol here does. Work is not rounded to iterations. Training time is
-    latency less upload, so the download counts as training, and a client whose upload is not told as if it had none.
-    Who has not replied yet does the least work. Asynchronously nobody is waited for, and everybody does all the work.
+    Differs from the code: the second half of the method is left out, in which clients with small gradients drop part of
+    the layers before they upload: no protocol here supports that. Work is not rounded to iterations. Training time is
+    latency less upload, so the download counts as training, and an upload that is not told counts as none. A client
+    that has not replied yet does the least work. In asynchronous rounds the server waits for no client, and all do all
+    the work.
     """
 
     name = "pyramidfl"
     reference = "Li et al. 2022"
     presets = {"paper": {**Oort.presets["oort-code"], "most": 11.0, "fill": 0.5}}
     needs = frozenset({"loss_rms", "latency"})
-    may_choose_fewer = True  # it never does: so it is asked for the work even if there is no choice
+    may_choose_fewer = True  # it never does, but so it is asked for the work even if there is no choice
     Settings = PyramidFLSettings
     with_ = WithSettings(PyramidFLSettings)
     State = PyramidFLState

@@ -35,9 +35,9 @@ class RBCSFSettings:
     v : float, default 5.0
         Weight of latency against the queues.
     share : float, default 0.5
-        Fraction of rounds that a client is owed, as a part of k/n.
+        Fraction of rounds that a client is owed, as a share of k/n.
     normalised : bool, default True
-        Latencies as parts of the deadline, not in seconds.
+        Latencies as fractions of the deadline, not in seconds.
     compute_feature : str or None, default None
         Name of the feature with the compute speed; None finds it by name.
     transfer_feature : str or None, default None
@@ -66,8 +66,8 @@ class RBCSFSettings:
 class RBCSFState(State):
     """Regressions of latency in seconds, queues, how often each was available, and who took part in recent rounds.
 
-    history    bit j says whether the client was selected j rounds ago: the context of a reply that comes in late
-    typical    medians of the first population, so that clients who join later mean the same thing
+    history    bit j says whether the client was selected j rounds ago: the context of a late reply
+    typical    medians of the first population, so that clients that join later are scaled alike
     longest    the longest latency seen: the scale where there is no deadline
 
     >>> state = RBCSFState.create(2, latency=RidgePerClient.of(2, 3))
@@ -88,7 +88,7 @@ class RBCSFState(State):
 class RBCSF(Selector[RBCSFSettings, RBCSFState]):
     """The set S of k clients that minimises  V max_S tau_i - sum_S z_i,  found exactly.
 
-    tau_i = max(c_i' H_i^-1 b_i - alpha sqrt(c_i' H_i^-1 c_i), 0)   lower bound of latency, as a part of the deadline
+    tau_i = max(c_i' H_i^-1 b_i - alpha sqrt(c_i' H_i^-1 c_i), 0)   lower bound of latency, in units of the deadline
     c_i = [1/compute, took part in the last round, 1/bandwidth]     one ridge regression per client
     z_i <- max(z_i + beta_i - x_i, 0), beta_i = share k/n           what is owed; x_i: chosen in the last round
 
@@ -106,9 +106,10 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
     (np.int64(17), np.True_)
 
     Differs from the paper: latency is divided by the deadline (by the longest seen if there is none), so that V means
-    the same everywhere; preset "paper" keeps seconds. The required fraction is a part of k/n and at most how often the
-    client has been available, because more than that lets the queues run away. A client late or lost is scored at the
-    deadline; one cut off early, at no less than predicted. A reply more than 62 rounds old counts as after a pause.
+    the same everywhere; preset "paper" keeps seconds. The required fraction is a share of k/n and at most how often the
+    client has been available, because more than that lets the queues grow without bound. A late or lost client is
+    scored at the deadline; one cut off early, at no less than predicted. A reply more than 62 rounds old counts as
+    after a pause.
     """
 
     name = "rbcs-f"
@@ -156,7 +157,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
         state, clients = self.state, told.clients
         context = self._context(clients, told.selection.round)
         seconds = self._seconds(told)
-        # Whoever was cut off would have needed longer than that: no less than predicted.
+        # A client cut off would have needed longer than that: no less than predicted.
         predicted = state.latency.predict(context, clients)[0]
         seconds = np.where(told.cut_off, np.maximum(seconds, predicted), seconds)
         known = ~np.isnan(seconds)
@@ -176,7 +177,7 @@ class RBCSF(Selector[RBCSFSettings, RBCSFState]):
     def _seconds(self, told: Observation) -> FloatArray:
         latency = told.latency
         self.state.longest = max(self.state.longest, float(np.nanmax(latency, initial=0.0)))
-        # Lost without a deadline: as slow as the slowest, or it would look quick for ever.
+        # Lost without a deadline: as slow as the slowest, or it would look fast for ever.
         unknown = np.isnan(latency)
         return np.where(unknown, self._longest() or np.nan, latency) if unknown.any() else latency
 

@@ -24,13 +24,13 @@ class REFLSettings:
     Parameters
     ----------
     cooldown : int, default 5
-        Rounds in which a client is not chosen again.
+        Rounds for which a chosen client is not chosen again.
     alpha : float, default 0.25
         Weight of the old estimate of a round's length.
     period : float, default 86400.0
         Seconds after which availability repeats.
     bins : int, default 24
-        Parts of a period.
+        Number of bins in a period.
     fade : float, default 0.8
         Weight of an observation that is one period older than another.
 
@@ -86,7 +86,7 @@ class DailyPattern(State):
         self.hits, self.seen = self.hits[:, positions], self.seen[:, positions]
 
     def watch(self, available: IntArray | slice, now: float) -> None:
-        """Take in who is available. The row of this bin alone is faded, when it is first seen on another day."""
+        """Record who is available. Only the row of this bin fades, when it is first seen on another day."""
         row = self._bin(now)
         day = math.floor(now / self.period)
         if day > self.day[row]:
@@ -124,7 +124,7 @@ class DailyPattern(State):
 @dataclasses.dataclass
 class REFLState(State):
     """The forecaster, the round each client was last chosen in (0: never), the estimated length of a round, and what
-    has been told of the present round's length since it began (seconds; None: nothing).
+    has been told about the present round's length since it began (seconds; None: nothing).
 
     >>> REFLState.create(2, seasons=DailyPattern.of(2, 24, 86400.0, 0.8)).last
     array([0, 0], dtype=int32)
@@ -144,7 +144,7 @@ class REFL(Selector[REFLSettings, REFLState]):
     fewer than k others are available. Ties are broken at random.
 
     Reference: Abdelmoniem et al., REFL: Resource-Efficient Federated Learning, EuroSys 2023.
-    Needs nothing; pass `now`, and forecast= if you know better than its own forecaster. O(n) per round; 196 bytes of
+    Needs nothing; pass `now`, and forecast= if you have a better forecast than its own. O(n) per round; 196 bytes of
     state per client (8 for each of the 24 bins).
 
     >>> import enlist

@@ -95,8 +95,8 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         raw = self._raw(told)
         known = told.completed & ~np.isnan(raw)
         self.state.recent.add(raw[known])
-        # A lost round teaches the floor. A reply without the value, or a client cut off early, counts as what is
-        # expected of it: it did nothing wrong, but as long as it counted as untried, it would be asked for ever.
+        # A lost round teaches the floor. A reply without the value, or a client cut off early, gets the expected
+        # reward: it did nothing wrong, but as long as it counted as untried, it would be asked for ever.
         floor = min(float(self.state.recent.credible().min(initial=0.0)), 0.0) if self.settings.scale == "raw" else 0.0
         told_nothing = told.cut_off | (told.completed & ~known)
         reward = np.where(told_nothing, self._expected(told.clients), np.where(known, self._scaled(raw), floor))
@@ -113,7 +113,7 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
         self.rule.revise(told.clients[known], told.credited[known], reward[known], age)
 
     def _expected(self, clients: IntArray) -> FloatArray:
-        """The present estimates; of clients without any reward, the middle of what others bring."""
+        """The present estimates; for clients without any reward, the middle of what others bring."""
         values, recent = self.rule.values()[clients], self.state.recent.credible()
         if self.settings.scale != "raw":
             middle = np.full(len(clients), 0.5)

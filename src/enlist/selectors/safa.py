@@ -1,4 +1,4 @@
-"""SAFA: everybody trains, and the server takes the first to arrive, those it passed over last time before others."""
+"""SAFA: all clients train, and the server takes the first to arrive, starting with those it passed over last time."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class SAFA(Selector[NoSettings, SAFAState]):
     array([4, 1, 3])
 
     Differs from the paper: "first" means order of arrival, not device speed as in the published code. SAFALite goes by
-    mean observed latency, else clients.expected_latency; a client without either stands at a random place among the
-    others. The cache of local models, lag-tolerant distribution and bypass belong to the server, not to a selector.
+    mean observed latency, else clients.expected_latency; a client with neither is placed at random among the others.
+    The cache of local models, lag-tolerant distribution and bypass belong to the server, not to a selector.
     """
 
     name = "safa"
@@ -64,7 +64,7 @@ class SAFA(Selector[NoSettings, SAFAState]):
 
     @exclusive
     def accept(self, arrivals: ArrayLike, k: int) -> IntArray:
-        """The clients to take, most wanted first, of those that have arrived, in order of arrival; once a round."""
+        """Of `arrivals`, in order of arrival, the clients to take, most wanted first; call it once a round."""
         arrived = self._checked_arrivals(arrivals)
         k = checks.whole("k", k, minimum=0)
         before = self.state.accepted[arrived]
@@ -76,7 +76,7 @@ class SAFA(Selector[NoSettings, SAFAState]):
     def _checked_arrivals(self, arrivals: ArrayLike) -> IntArray:
         arrived = checks.as_array("accept", "arrivals", arrivals, None)
         if arrived.dtype == bool and arrived.size:
-            raise InputError("arrivals is a mask; pass positions in order of arrival, for the first come first.")
+            raise InputError("arrivals is a mask; pass positions in order of arrival, as the first come first.")
         checks.positions("arrivals", arrived, len(self.clients))
         return arrived.astype(np.int64)
 

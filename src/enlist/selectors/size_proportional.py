@@ -47,7 +47,7 @@ class SizeProportional(Selector[SizeProportionalSettings, NoState]):
     array([1, 2, 3])
 
     Differs from the paper: draws are without replacement; a client without examples is never chosen, so fewer than k
-    may come back.
+    may be selected.
     """
 
     name = "size-proportional"

@@ -18,17 +18,17 @@ from enlist.records import Outcome, Selection
 from enlist.state import State, column, nested
 
 MOST = 8.0
-"""The exponent of waiting grows no further: then a client a hundred times as slow has half as many turns."""
+"""Upper bound of the exponent of waiting: there, a client a hundred times as slow has half as many turns."""
 PRIOR = 8.0
-"""Replies that the population's rate of finishing counts in a client's own."""
+"""How many replies the population's rate of finishing counts for in a client's own."""
 OUTCOMES = 100.0
-"""Outcomes that a client's rate of finishing rests on at most; beyond, older ones fade."""
+"""The most outcomes that a client's rate of finishing rests on; beyond that, older ones fade."""
 PARDONED = 3
 """Misses in a row that change nothing: bad luck, not a client that is gone."""
 BACK_OFF = 5
-"""Times that the turns of a client are halved, at most: then it is asked a thirty-second as often."""
+"""The most times that a client's turns are halved: then it is asked a thirty-second as often."""
 WIDEST = 2.0
-"""Relative losses beyond e^2 of the median, either way, count as that: no lie goes further."""
+"""Relative losses are clipped at e^2 of the median, either way: no lie goes further."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +56,7 @@ class TempoSettings:
 
 @dataclasses.dataclass
 class TempoState(State):
-    """Latencies, rate of finishing, relative log loss (NaN: never heard), round of the last turn, misses in a row.
+    """Latencies, rate of finishing, relative log loss (NaN: never heard from), round of the last turn, misses in a row.
 
     >>> TempoState.create(2, latency=None).last
     array([0, 0])
@@ -74,7 +74,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     """The set S of k clients with the highest value per second:  maximise  sum_S v_i u_i / T(S).
 
     v_i = w_i^a l_i^b   value of a reply: it grows with the client's wait and with its loss
-    w_i                 turns that the client would have had since its last one if turns were dealt out evenly, halved
+    w_i                 turns that the client would have had since its last one if turns were shared evenly, halved
                         for every miss in a row beyond three
     a = 1 + (t/10)^2    speed first, even shares later; t is the mean number of turns of a client so far, a at most 8
     l_i                 its loss relative to that of its rounds, a running mean of logarithms, b = 0.5; 1 if unknown
@@ -83,11 +83,11 @@ class Tempo(Selector[TempoSettings, TempoState]):
 
     Latencies are log-normal, learned per client and, where features are informative, across clients; all replies count
     until a client changes (`LogLatency`). The probability of finishing at all is a rate over the last hundred
-    outcomes, and starts anew when a client that was gone is back. Candidates for the best S are the sets of the k
-    highest v_i u_i within a time limit, for one limit after the other (64 limits if there are more). If latencies are
-    certain, the best set is among them, and otherwise it is close to one of them. T(S) is the time that all of S would
-    take, even if the round may end before, with enough replies or at the deadline: with the true end instead, slow
-    clients look cheap, and the speed-up is lower.
+    outcomes, and restarts when a client that was gone is back. Candidates for the best S are the sets of the k highest
+    v_i u_i within a time limit, for each limit in turn (64 limits if there are more). If latencies are certain, the
+    best set is among them, and otherwise it is close to one of them. T(S) is the time that all of S would take, even if
+    the round may end earlier, with enough replies or at the deadline: with the true end instead, slow clients look
+    cheap, and the speed-up is lower.
 
     Why it works. A round waits for its slowest client, so a slow client costs least in the company of other slow
     ones: the ratio forms rounds of similar speed by itself. A client is selected once its v_i has grown to the T that
@@ -99,7 +99,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
     are then counted by selected clients, because an ask is for one or a few.
 
     Reference: this project's own; like BSFL, it finds the best set in one pass over latencies.
-    Needs only latency; uses loss if it is told. O(n log n) per round; 65 bytes of state per client, and its features.
+    Needs only latency; uses loss if reported. O(n log n) per round; 65 bytes of state per client, and its features.
 
     >>> import enlist
     >>> latency = np.array([1.0, 1.0, 1.0, 9.0, 9.0, 9.0])
@@ -151,20 +151,20 @@ class Tempo(Selector[TempoSettings, TempoState]):
         return request.pick(sets[best], **terms)
 
     def exponent(self, k: float) -> float:
-        """Of waiting: 1 at first, and more with every turn that the clients have had on average."""
+        """The exponent of waiting: 1 at first, growing with the mean number of turns of a client."""
         turns = self.round * k / len(self.clients)
         return min(1.0 + (turns / self.settings.patience) ** 2, MOST)
 
     def waited(self, request: Request) -> FloatArray:
-        """Turns that each available client would have had since its last one, were they dealt out evenly.
+        """Turns that each available client would have had since its last one if turns were shared evenly.
 
-        They count half for every miss in a row beyond three: a client that never replies backs off.
+        They are halved for every miss in a row beyond three, so that a client that never replies is asked ever less.
         """
         turns = (self.round - request.of(self.state.last)) * (self.size(request) / len(self.clients))
         return np.asarray(turns * 0.5 ** np.clip(request.of(self.state.misses) - PARDONED, 0, BACK_OFF))
 
     def size(self, request: Request) -> float:
-        """Clients that a round asks; asynchronously, those that an ask was for so far, on average."""
+        """Clients that a round asks; in asynchronous rounds, the mean number per ask so far."""
         return (int(self.counts.selected.sum()) + request.k) / self.round if request.asynchronous else request.k
 
     def worth(self, request: Request) -> FloatArray:
@@ -191,7 +191,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
         missed = lost | ((told.outcome == Outcome.LATE) & ~told.cut_off)
         known = finishing.successes[clients] + finishing.failures[clients]
         kept = np.minimum(1.0, (OUTCOMES - 1.0) / np.maximum(known, 1.0))
-        kept[~missed & (misses > PARDONED)] = 0.0  # it is back, and a new client
+        kept[~missed & (misses > PARDONED)] = 0.0  # it is back, and counts as new
         finishing.successes[clients] *= kept
         finishing.failures[clients] *= kept
         finishing.update(clients, np.where(lost, 0.0, 1.0))
@@ -205,7 +205,7 @@ class Tempo(Selector[TempoSettings, TempoState]):
         self.state.latency.amend(self.rows[told.clients], told)
 
     def _hear(self, told: Observation) -> None:
-        """Losses of replies, relative to the level of the round: half of what was known, half of what is new."""
+        """Losses of replies, relative to the level of the round: half old value, half new."""
         state, loss = self.state, told.column("loss")
         heard = told.completed & (loss > 0.0)
         if not heard.any():

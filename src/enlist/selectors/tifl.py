@@ -1,4 +1,4 @@
-"""TiFL: clients in tiers of like speed; each round one tier, the less accurate ones more often."""
+"""TiFL: tiers of clients with similar speed; one tier each round, the less accurate ones more often."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class TiFLSettings:
     Parameters
     ----------
     tiers : int, default 5
-        How many tiers.
+        Number of tiers.
     interval : int, default 10
         Rounds between new tiers and new probabilities.
     credits : int or None, default None
-        Rounds that each tier may be drawn for; None for any number.
+        Rounds for which each tier may be drawn; None for any number.
     stalled_only : bool, default False
-        New probabilities only if the tier drawn last has not become more accurate since the last interval.
+        Update probabilities only if the tier drawn last has not become more accurate since the last interval.
 
     >>> TiFLSettings().tiers
     5
@@ -81,7 +81,7 @@ class TiFL(Selector[TiFLSettings, TiFLState]):
     """k clients uniformly from one tier, drawn with probability  (n - r) / (n(n+1)/2).
 
     Tiers are equal parts of the clients sorted by latency; r = 0, 1, ... is the rank of a tier by ascending accuracy
-    among the n tiers with credits left, set anew every `interval` rounds. A draw costs its tier one credit.
+    among the n tiers with credits left, updated every `interval` rounds. A draw costs its tier one credit.
 
     Reference: Chai et al., TiFL: A Tier-based Federated Learning System, HPDC 2020 (adaptive mode).
     Needs latency and accuracy. O(n) per round, O(n log n) each interval; 17 bytes of state per client.
@@ -93,12 +93,12 @@ class TiFL(Selector[TiFLSettings, TiFLState]):
     >>> selector.state.tier, picked.clients
     (array([1, 0, 1, 0], dtype=int8), array([1, 3]))
 
-    Differs from the paper: without a profile (clients.expected_latency) the mean observed latency decides, anew every
-    interval, and a client not yet observed is in a random tier, for profiling 10^6 clients first would take for ever.
-    Accuracy of a tier is the mean its clients reported since the last interval; a tier without any comes first.
-    Probabilities change every interval, not only when accuracy stalls (preset "paper"). A tier with fewer than k
-    available clients is filled from its neighbours, slower before faster. When no tier with credits has anybody
-    available, all credits are refilled: the published loop never ends then.
+    Differs from the paper: without a profile (clients.expected_latency) the mean observed latency decides, updated
+    every interval, and a client not yet observed is in a random tier, because profiling 10^6 clients first would take
+    too long. The accuracy of a tier is the mean that its clients reported since the last interval; a tier without any
+    comes first. Probabilities change every interval, not only when accuracy stalls (preset "paper"). A tier with fewer
+    than k available clients is filled from its neighbours, slower before faster. When no tier with credits has any
+    client available, all credits are refilled: the published loop would never end.
     """
 
     name = "tifl"

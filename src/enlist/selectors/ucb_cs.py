@@ -26,7 +26,7 @@ class UCBCSSettings:
     Parameters
     ----------
     gamma : float, default 0.95
-        Share of its weight that a round keeps with every later one.
+        Share of its weight that a round keeps in every later one.
     bonus_scale : float, default 0.3
         Multiplies the confidence width; 1 is the printed formula.
 
@@ -71,7 +71,7 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
 
     Reference: Cho et al., Bandit-based Communication-Efficient Client Selection Strategies for Federated Learning,
     Asilomar 2020.
-    Needs loss. O(n) per round; 32 bytes of state per client. Never selected clients come first.
+    Needs loss. O(n) per round; 32 bytes of state per client. Clients never selected come first.
 
     >>> import enlist
     >>> selector = enlist.create("ucb-cs", enlist.Clients(count=5), seed=1)
@@ -82,10 +82,10 @@ class UCBCS(Selector[UCBCSSettings, UCBCSState]):
     array([ 1,  2,  2, 57, 58])
 
     Differs from the paper (preset "paper" restores its gamma = 0.7 and full width): with n clients and k a round each
-    is seen every n/k rounds, and at gamma = 0.7 the widths then grow so fast that it selects whoever waited longest;
-    gamma is 0.95 and the width 0.3 of the printed one. Sigma comes from the losses of clients, because their spread
-    inside a client is not reported. Selections without a loss count in N_i but not in the mean, so a client that keeps
-    failing is not tried again at once; one whose loss was never seen counts as the mean recent loss.
+    is seen every n/k rounds, and at gamma = 0.7 the widths then grow so fast that it selects the clients that have
+    waited longest; gamma is 0.95 and the width 0.3 of the printed one. Sigma comes from the losses of clients, because
+    their spread within a client is not reported. Selections without a loss count in N_i but not in the mean, so a
+    client that keeps failing is not tried again at once; one whose loss was never seen counts as the mean recent loss.
     """
 
     name = "ucb-cs"

@@ -4,8 +4,8 @@
     def test_my_selector(check):
         enlist.testing.run(check, MySelector)
 
-A selector is given as a class, or as the name of a registered one. No test framework is needed: a check that fails
-raises `AssertionError` with a sentence that says what was broken. Clients and replies carry every column, and asks the
+Pass a selector as a class, or as a registered name. No test framework is needed: a check that fails raises
+`AssertionError` with a sentence that says what was broken. Clients and replies carry every column, and asks carry the
 context that the selector needs.
 """
 
@@ -54,7 +54,7 @@ def distinct_and_available(kind: SelectorType) -> None:
 
 
 def more_wanted_than_available(kind: SelectorType) -> None:
-    """With k at least as large as the number available, all of those are chosen, and counted.
+    """If k is at least the number available, all of them are chosen and counted.
 
     >>> more_wanted_than_available(get("random"))
     """
@@ -68,7 +68,7 @@ def more_wanted_than_available(kind: SelectorType) -> None:
 
 
 def enough_is_any_part_of_k(kind: SelectorType) -> None:
-    """Any number of replies from 1 to k may end the round; it changes nothing that must hold of a selection.
+    """Any number of replies from 1 to k may end the round; the selection must obey the same rules.
 
     >>> enough_is_any_part_of_k(get("random"))
     """
@@ -83,20 +83,20 @@ def enough_is_any_part_of_k(kind: SelectorType) -> None:
             ask(selector, k=3, deadline=10.0, enough=wrong)
         except InputError:
             continue
-        raise AssertionError(f"enough={wrong} was taken for k=3")
+        raise AssertionError(f"enough={wrong} was accepted for k=3")
 
 
 def nobody_available(kind: SelectorType) -> None:
-    """No client available, or none wanted: an empty selection, and life goes on.
+    """No client available, or none wanted: the selection is empty, and the selector carries on.
 
     >>> nobody_available(get("random"))
     """
     selector = kind(population(10), seed=1)
     for online, k in (([], 3), (None, 0), (np.zeros(10, bool), 2)):
         picked = ask(selector, online, k, deadline=10.0)
-        assert len(picked) == 0, f"chose {picked.clients} of nobody"
+        assert len(picked) == 0, f"chose {picked.clients} of no clients"
         selector.tell(picked, Feedback(), RoundMetrics(accuracy=0.4))
-    assert len(ask(selector, k=3, deadline=10.0)) > 0, "chose nobody after empty rounds"
+    assert len(ask(selector, k=3, deadline=10.0)) > 0, "chose no clients after empty rounds"
 
 
 def reproducible(kind: SelectorType) -> None:
@@ -130,7 +130,7 @@ def same_in_another_process(kind: SelectorType) -> None:
 
 
 def save_load_continue(kind: SelectorType) -> None:
-    """Saved at any round and loaded, it continues bit-exactly; also with open selections.
+    """Saved at any round and loaded, it continues bit-exactly, even with open selections.
 
     >>> save_load_continue(get("random"))
     """
@@ -144,7 +144,7 @@ def save_load_continue(kind: SelectorType) -> None:
         assert again.openings.keys() == selector.openings.keys(), "open selections were lost"
         for (path, ours), (_, theirs) in zip(selector.state.leaves(), again.state.leaves(), strict=True):
             assert np.array_equal(np.asarray(ours), np.asarray(theirs), equal_nan=_numeric(ours)), f"'{path}' changed"
-        assert transcript(again, 30 - stop) == whole[stop:], f"saved after round {stop}, it went on differently"
+        assert transcript(again, 30 - stop) == whole[stop:], f"saved after round {stop}, it continued differently"
 
 
 def _numeric(value: Any) -> bool:
@@ -169,7 +169,7 @@ def missing_values(kind: SelectorType) -> None:
 
 
 def only_failures(kind: SelectorType) -> None:
-    """When every client is lost every time, it goes on choosing, and not the same few for ever.
+    """If every client is always lost, it keeps choosing, and not the same few for ever.
 
     >>> only_failures(get("random"))
     """
@@ -180,9 +180,7 @@ def only_failures(kind: SelectorType) -> None:
         lost = Feedback(outcome=np.full(len(picked), Outcome.DROPPED), latency=np.full(len(picked), np.nan))
         selector.tell(picked, lost, RoundMetrics(accuracy=0.5))
     assert selector.counts.observed.sum() == 0, "a lost client counts as observed"
-    assert (selector.counts.selected > 0).mean() >= 0.5, (
-        "it asks the same few clients again and again, and none replies"
-    )
+    assert (selector.counts.selected > 0).mean() >= 0.5, "it keeps asking the same few clients, and none replies"
 
 
 def never_told(kind: SelectorType) -> None:
@@ -257,7 +255,7 @@ def memory_constant(kind: SelectorType) -> None:
 
 
 def hundred_thousand_clients(kind: SelectorType) -> None:
-    """A population of 100,000 is served (unless the selector declares a smaller limit).
+    """A population of 100,000 works (unless the selector declares a smaller limit).
 
     >>> hundred_thousand_clients(get("random"))
     """

@@ -1,4 +1,4 @@
-"""One client reports numbers that nobody can mean; the others must go on as if nothing were."""
+"""One client reports absurd numbers; the others must carry on as if nothing had happened."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def one_absurd_client(kind: SelectorType) -> None:
     """One client reports extreme values: the others stay selectable, their state finite, and nothing is raised.
 
     Every column that the selector needs, and all columns at once, for 50 rounds each, with values from the largest
-    float to the smallest; and a client that declares such numbers up front.
+    float to the smallest; and with a client that declares such numbers up front.
 
     >>> from enlist.selectors import get
     >>> one_absurd_client(get("random"))
@@ -61,7 +61,7 @@ def _endure(kind: SelectorType, clients: Clients, value: float, spoiled: set[str
     honest = np.delete(selector.counts.selected, ABSURD)
     different = int((honest > 0).sum())
     assert different >= least, f"{said}: only {different} others are selected at all"
-    assert honest.sum() >= ROUNDS, f"{said}: the others have {honest.sum()} of {K * ROUNDS} places"
+    assert honest.sum() >= ROUNDS, f"{said}: the others have {honest.sum()} of {K * ROUNDS} slots"
     for path in _spoiled(selector, before):
         raise AssertionError(f"{said}: '{path}' of other clients is no longer finite")
     return different
@@ -90,7 +90,7 @@ def _reply(picked: Selection, value: float, spoiled: set[str]) -> Feedback:
 
 
 def _declared(clients: Clients, value: float) -> Clients:
-    """The same clients, one of whom declares extreme numbers up front."""
+    """The same clients, one of which declares extreme numbers up front."""
     columns: dict[str, AnyArray] = {name: np.array(values) for name, values in clients.columns().items()}
     for name in (*CLIENT_COLUMNS, "features", "label_counts"):
         columns[name][ABSURD] = min(value, 1.0) if name == "quality" else value
@@ -102,7 +102,7 @@ def _number(leaf: Any) -> bool:
 
 
 def _spoiled(selector: Selector[Any, Any], before: dict[str, AnyArray]) -> Iterator[str]:
-    """Entries of the state that have become NaN or infinite; unknown from the beginning is not the same."""
+    """Entries of the state that have become NaN or infinite; those unknown from the start do not count."""
     for path, leaf in selector.state.leaves():
         if not _number(leaf):
             continue

@@ -1,4 +1,4 @@
-"""What a selection carries besides its clients, and selections of a server that does not wait for them as a set."""
+"""What a selection carries besides its clients, and selections for a server that does not wait for them as a set."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from enlist.testing.world import SelectorType, ask, available, context, feedback
 CLIENTS, K, DRAWS = 20, 5, 300
 STEPS, STOP = 60, 30
 DEVIATIONS, SLACK = 6.0, 0.05
-"""By so many standard errors, and such a share, a mean over draws may differ from what it should be."""
+"""How far a mean over draws may be off: in standard errors, and as a share."""
 
 
 def weights_probabilities_and_work(kind: SelectorType) -> None:
-    """Where a selection has them, there is one for each client, in its range, and those of a sampler add up.
+    """If a selection has them, there is one per client, in its range, and those of a sampler add up.
 
-    Drawn with probability p_i, the sum of 1 / p_i over the drawn clients is, on average, the number of all who could be
-    drawn; the weights of an unbiased sampler, which tells both, add up to 1 on average.
+    If clients are drawn with probability p_i, the sum of 1 / p_i over those drawn is, on average, the number that could
+    be drawn; the weights of an unbiased sampler, which gives both, add up to 1 on average.
 
     >>> from enlist.selectors import get
     >>> weights_probabilities_and_work(get("clustered"))
@@ -44,7 +44,7 @@ def weights_probabilities_and_work(kind: SelectorType) -> None:
             drawn.append(float((1.0 / picked.probabilities).sum()))
             if picked.weights is not None:
                 weighed.append(float(picked.weights.sum()))
-        if number <= DRAWS // 2:  # it learns at first, and then draws again and again from what it knows
+        if number <= DRAWS // 2:  # it learns first, and then draws repeatedly from what it knows
             selector.tell(picked, feedback(picked), RoundMetrics(accuracy=0.5))
     _close("the sums of 1 / probability", np.array(drawn), float(CLIENTS))
     _close("the sums of the weights", np.array(weighed), 1.0)
@@ -62,8 +62,8 @@ def _close(what: str, sums: FloatArray, expected: float) -> None:
 def replaced_as_they_finish(kind: SelectorType) -> None:
     """An asynchronous server asks for one to three clients at a time while others are at work, and tells in parts.
 
-    Nobody at work is asked again, replies come in any order, stale or late, nothing stays open that has ended, and a
-    selector that was saved with clients at work goes on bit-exactly. One that lets everybody train is left out.
+    No client at work is asked again, replies come in any order, stale or late, no finished selection stays open, and a
+    selector saved with clients at work continues bit-exactly. One that lets all clients train is skipped.
 
     >>> from enlist.selectors import get
     >>> replaced_as_they_finish(get("random"))
@@ -78,15 +78,15 @@ def replaced_as_they_finish(kind: SelectorType) -> None:
         again.books.selector.save(folder)
         again.books = Books(kind.load(folder), late="drop")
     rest = [again.step() for _ in range(STEPS - STOP)]
-    assert first + rest == asked, "saved with clients at work, it went on differently"
+    assert first + rest == asked, "saved with clients at work, it continued differently"
     selector = whole.books.selector
     whole.end(list(whole.at_work))
-    assert not selector.openings, f"rounds {list(selector.openings)} stay open, and all of their clients have ended"
-    assert selector.counts.observed.sum() == whole.completed, "not every reply was counted, or one twice"
+    assert not selector.openings, f"rounds {list(selector.openings)} stay open, though all of their clients have ended"
+    assert selector.counts.observed.sum() == whole.completed, "a reply was not counted, or counted twice"
 
 
 class _Server:
-    """Replaces clients as they finish; what happens follows from the number of the step alone."""
+    """Replaces clients as they finish; what happens depends only on the number of the step."""
 
     def __init__(self, selector: Selector[Any, Any]) -> None:
         self.books = Books(selector, late="drop")
@@ -95,7 +95,7 @@ class _Server:
         self.number = self.completed = 0
 
     def step(self) -> list[int]:
-        """Ask for a few, and let about a third of those at work end; returns who was asked."""
+        """Ask for a few clients, and let about a third of those at work end; returns who was asked."""
         self.number += 1
         mask, k = available(CLIENTS, self.number, 5), 1 + self.number % 3
         free = mask.copy()

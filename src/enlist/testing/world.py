@@ -1,4 +1,4 @@
-"""A made-up world for the contract suite: clients with every column, replies that follow from round and seed alone."""
+"""A made-up world for the contract suite: clients with every column, replies that depend only on round and seed."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def ask(selector: Selector[Any, Any], available: ArrayLike | None = None, k: int
 
 
 def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feedback:
-    """Replies to a selection that depend on nothing but its round, its clients and the seed.
+    """Replies to a selection that depend only on its round, its clients and the seed.
 
     With `troubled`, some clients are late (cut off, or past the deadline), dropped or failed, and some values are NaN.
 
@@ -108,7 +108,7 @@ def feedback(selection: Selection, seed: int = 0, troubled: bool = True) -> Feed
 
 
 def _sketched(selection: Selection, seed: int) -> dict[str, FloatArray]:
-    """What is told of updates, from a stream of its own: other columns stay as they are."""
+    """What is told about updates, from a separate stream: other columns stay as they are."""
     count, rng = len(selection), np.random.default_rng((seed, 91, selection.round))
     update = rng.normal(size=(count, 4))
     norm = np.sqrt((update**2).sum(axis=1))
@@ -118,7 +118,7 @@ def _sketched(selection: Selection, seed: int) -> dict[str, FloatArray]:
 def transcript(
     selector: Selector[Any, Any], rounds: int, k: int = 4, seed: int = 0, troubled: bool = True
 ) -> list[list[int]]:
-    """Drive a selector for some rounds with uneven availability, late replies and amendments; who was selected.
+    """Drive a selector for some rounds with uneven availability, late replies and amendments; returns who was selected.
 
     >>> import enlist
     >>> transcript(enlist.create("random", population(6), seed=1), rounds=2, k=2)

@@ -242,7 +242,7 @@ class Federation(SuperLink):
             self.wait_for_node(node)
 
     def start_node(self, node: int) -> None:
-        """Start a SuperNode, or start it anew after `kill`."""
+        """Start a SuperNode, or restart it after `kill`."""
         self.log(f"node{node}").unlink(missing_ok=True)
         part = f"partition-id={node} num-partitions={self.nodes}"
         trust = ("--root-certificates", self.keys / "ca.crt", "--auth-supernode-private-key", self.keys / f"node{node}")
@@ -283,7 +283,7 @@ class Run:
         return self.link.until(f"{self.name} to end", self._final, SLOW, every=1.0)
 
     def _moved(self, written: int) -> Callable[[], bool]:
-        """Whether the run has ended, or has written more than so many characters."""
+        """Whether the run has ended, or has written more than this many characters."""
         follower = self.link.started[self.name]
         return lambda: follower.poll() is not None or len(self.link.text(self.name)) > written
 

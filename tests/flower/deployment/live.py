@@ -145,7 +145,7 @@ def fake_run(folder: Path, rounds: int, seconds: float, ended: threading.Event, 
 
 
 def curve(number: int) -> MetricRecord:
-    """A model that learns, after so many rounds."""
+    """A model that learns, after this many rounds."""
     accuracy = 0.9 - 0.8 * float(np.exp(-number / 15))
     return MetricRecord({"accuracy": accuracy, "loss": 2.5 - 2.0 * accuracy})
 

@@ -103,7 +103,7 @@ def check_that_the_node_was_chosen_again(story: Story) -> None:
 
 
 def check_that_replay_makes_the_same_decisions(story: Story) -> None:
-    """The bare selector, told what was recorded, selects whom the federation asked."""
+    """The bare selector, told what was recorded, selects the nodes that the federation asked."""
     asked = [
         sorted(int(row["client"]) for row in rows(story.folder, "participations.csv") if int(row["round"]) == number)
         for number in rounds(story.folder)
@@ -166,7 +166,7 @@ def a_server_is_killed_and_resumed(federation: Federation, folder: Path) -> None
 
 
 def somebody_trains(federation: Federation, folder: Path, after: int) -> int:
-    """Wait until so many rounds are over and a node works for the next one; returns that node."""
+    """Wait until this many rounds are over and a node works for the next one; returns that node."""
     federation.until(f"{after} rounds", lambda: len(rounds(folder)) >= after, limit=120.0)
     before = received(federation)
     busy = federation.until(
