@@ -90,7 +90,7 @@ def test_a_task_whose_process_dies_or_is_stopped_is_done_again(
     assert found == {number: 10 * number for number in range(5)}
     reason = "was killed by SIGKILL" if how == "kill" else "was stopped for 2 s and was killed"
     assert f"{reason}" in caplog.text
-    assert "another one takes its place and begins its task anew" in caplog.text
+    assert "another one takes its place and starts its task again" in caplog.text
     assert ("has given no sign of life" in caplog.text) == (how == "stop")
 
 

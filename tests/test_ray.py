@@ -109,12 +109,12 @@ def test_lost_tasks_are_done_again_and_failed_ones_are_not(
     engine: RayEngine, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     tasks = [Task(number, (str(tmp_path / "mark"), number)) for number in range(5)]
-    found = {result.key: result for result in engine.run(Work(die_once, "a helper", again="begins anew"), tasks)}
+    found = {result.key: result for result in engine.run(Work(die_once, "a helper", again="starts again"), tasks)}
     assert [found[number].value for number in range(3)] == [0, 10, 20]
     assert "of its own" in str(found[3].error)
     assert len(list(tmp_path.glob("mark-*"))) == 1
     assert "a helper of the Ray cluster was lost" in str(found[4].error)
-    assert caplog.text.count("another one takes its place and begins anew") == 1 + 2
+    assert caplog.text.count("another one takes its place and starts again") == 1 + 2
 
 
 def wait(context: TaskContext, mark: str) -> None:

@@ -226,7 +226,7 @@ def test_after_the_death_of_a_head_and_after_ctrl_c_the_same_command_goes_on(tmp
     said, _ = begun.communicate(timeout=200)
     assert begun.returncode == 2, said
     assert "the head of the Ray cluster at" in said
-    assert "type the same command" in said
+    assert "repeat the same command" in said
     own.shutdown()
     own = Cluster(initialize_head=True, head_node_args=head)
     try:

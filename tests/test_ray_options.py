@@ -23,10 +23,10 @@ def test_the_name_says_where_and_how_much() -> None:
     [
         ("ray?gpu=1", "its options are cpus, gpus and working_dir"),
         ("ray?gpus=1&gpus=2", "its options are cpus, gpus and working_dir"),
-        ("ray?gpus", "gpus must be a fraction such as 0.25, or a whole number, and is ''"),
-        ("ray?gpus=1.5", "or a whole number, and is '1.5'"),
-        ("ray?cpus=-1", "and is '-1'"),
-        ("ray?cpus=nan", "and is 'nan'"),
+        ("ray?gpus", "gpus must be a fraction such as 0.25, or a whole number, but is ''"),
+        ("ray?gpus=1.5", "or a whole number, but is '1.5'"),
+        ("ray?cpus=-1", "but is '-1'"),
+        ("ray?cpus=nan", "but is 'nan'"),
         ("ray?working_dir=/no/such", "working_dir must be a folder"),
         ("rya", "give 'local', 'ray'"),
     ],
@@ -88,6 +88,6 @@ def test_a_head_is_lost_after_it_was_silent_for_long(monkeypatch: pytest.MonkeyP
     for now[0] in (30.0, 49.0):
         assert not head.check()
     now[0] = 50.0
-    with pytest.raises(EnlistError, match=r"at 10\.0\.0\.1:6379 does not answer any more; start the cluster again"):
+    with pytest.raises(EnlistError, match=r"at 10\.0\.0\.1:6379 no longer answers; restart the cluster"):
         head.check()
     assert head.lost

@@ -109,7 +109,7 @@ def test_the_table_tells_what_the_description_holds():
     shards = Shards(rng.permutation(50_000)[:49_000], [0, 20_000, 49_000])
     rows = dict(table(describe(y, shards, 10)))
     assert rows["clients"] == "2"
-    assert rows["samples"] == "49,000, and 1,000 that nobody holds"
+    assert rows["samples"] == "49,000, and 1,000 that no client holds"
     assert rows["samples per client"] == "mean 24,500, median 24,500, from 20,000 to 29,000"
     assert rows["classes per client"] == "mean 10 of 10"
     assert all("e+" not in value and "nan" not in value for value in rows.values())

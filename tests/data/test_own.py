@@ -358,7 +358,7 @@ def test_data_in_memory_are_copied_and_told_apart_by_their_content():
         (FRAME.assign(a=None), {}, "column 'a' has 20 empty cells"),
         (FRAME.assign(when=pandas.Timestamp(0)), {}, r"column 'when' holds datetime64\[\w+\], not numbers"),
         (FRAME, {"label": "lable"}, "no column 'lable'"),
-        (FRAME.set_axis(["a", "a", "label"], axis=1), {}, "two columns of one name"),
+        (FRAME.set_axis(["a", "a", "label"], axis=1), {}, "two columns with the same name"),
         ((X, Y), {"columns": ["a"]}, "have no columns to name"),
     ],
 )

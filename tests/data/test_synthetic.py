@@ -89,13 +89,13 @@ def test_fedprox_with_one_rule_one_model_serves_users_whose_inputs_differ():
 
 @pytest.mark.parametrize("knobs", [{"iid": True, "alpha": 0.5}, {"iid": True, "beta": 0.0}])
 def test_fedprox_refuses_knobs_that_iid_makes_void(knobs):
-    with pytest.raises(InputError, match="iid = true with alpha or beta"):
+    with pytest.raises(InputError, match="iid = true makes all users alike"):
         FedProxSynthetic(**knobs)
 
 
 @pytest.mark.parametrize("knobs", [{"alpha": 0.5}, {"iid": True}])
 def test_fedprox_refuses_knobs_that_one_rule_makes_void(knobs):
-    with pytest.raises(InputError, match="one_rule = true with iid or alpha"):
+    with pytest.raises(InputError, match="one_rule = true gives all users one rule"):
         FedProxSynthetic(one_rule=True, **knobs)
 
 

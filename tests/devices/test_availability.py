@@ -221,7 +221,7 @@ def test_options_are_found_by_kind() -> None:
         (lambda: Diurnal(sessions_per_day=1000, days=366).draw(1000, Streams(1)), "Lower days"),
         (lambda: Bernoulli().draw(0, Streams(1)), "clients is 0"),
         (lambda: Diurnal(swing=1.2), "swing = 1.2"),
-        (lambda: Diurnal(sessions_per_day=0, night_median=0), "so that nobody is ever online; raise one of them"),
+        (lambda: Diurnal(sessions_per_day=0, night_median=0), "so that no client is ever online; raise one of them"),
         (lambda: Diurnal(session_median=1e-300), "session_median = 1e-300"),
         (lambda: Markov(mean_on=1e-300), "mean_on = 1e-300"),
         (lambda: Markov(mean_off=1e-30, period=1e15).draw(2, Streams(1)), "Shorten period"),
@@ -229,7 +229,7 @@ def test_options_are_found_by_kind() -> None:
         (lambda: Markov(mean_on=1e15, period=1e15).draw(2, Streams(1)), "shorten the period"),
         (lambda: Markov(mean_on=1.0, mean_off=1e15, period=1e15).draw(1, Streams(1)), "shorten the period"),
         (lambda: Bernoulli(slot=1e-300), "slot = 1e-300"),
-        (lambda: Bernoulli(a=1e-12, b=1.0).draw(10, Streams(1)), "10 clients somebody is online never"),
+        (lambda: Bernoulli(a=1e-12, b=1.0).draw(10, Streams(1)), "all 10 clients are offline at all times"),
         (
             lambda: Bernoulli(a=1.0, b=1e8).draw(10, Streams(1)),
             r"once in .*e\+06 slots of 600 seconds.*raise a, lower b",

@@ -166,7 +166,7 @@ def test_queries_do_not_change_the_table() -> None:
         (([0], [0.0], [math.nan]), [10.0], "a session from 0.0 to nan"),
         (([1], [0.0], [3.0]), [10.0], "allowed are 0 to 0"),
         (([0], [0.0], [3.0]), [0.0], "a period is 0.0"),
-        (([0, 0], [0.0], [3.0]), [1.0], "one each a row"),
+        (([0, 0], [0.0], [3.0]), [1.0], "one each per row"),
         (([0], [0.0], [3.0]), [1e15], "shorten the period"),
         (([0], [0.0], [1e15]), [10.0], "times must stay below"),
         (([], [], []), [], "clients is 0"),

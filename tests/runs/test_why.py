@@ -79,12 +79,13 @@ def test_what_stands_out_is_said_and_only_in_the_sense_that_speaks_for_a_client(
 
 def test_random_and_everybody_need_no_terms() -> None:
     run = simulate(config(rounds={"rounds": 2, "k": 3}))
-    assert run.why(1).sentences[0] == "Round 1: random selected 3 of 10 available clients, drawn with equal chances."
+    first = run.why(1).sentences[0]
+    assert first == "Round 1: random selected 3 of 10 available clients, drawn with equal probabilities."
     assert "not drawn among the 3" in " ".join(
         sentence for client in range(10) for sentence in run.why(2, client).sentences
     )
     run = simulate(config(rounds={"rounds": 1, "k": 10}), "oort")
-    assert run.why(1).sentences[0].endswith("selected 10 of 10 available clients, that is everybody who was there.")
+    assert run.why(1).sentences[0].endswith("selected 10 of 10 available clients, all of them.")
 
 
 def test_what_cannot_be_answered_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -411,7 +411,7 @@ def test_by_default_as_many_are_at_work_as_a_round_would_ask() -> None:
 
 
 def test_what_makes_no_sense_is_refused() -> None:
-    with pytest.raises(InputError, match="lets everybody train and picks among arrivals"):
+    with pytest.raises(InputError, match="lets all clients train and picks among arrivals"):
         config(rounds={"protocol": "buffered"}, selector="safa")
     with pytest.raises(InputError, match="takes every update alone"):
         config(rounds={"protocol": "async"}, server={"aggregation": "median"})

@@ -103,7 +103,7 @@ def test_a_run_whose_process_dies_goes_on_in_another_or_is_reported(
     flag.write_text("random")
     ticks = Ticks()
     ended = comparison.run(tmp_path / "c", jobs=2, tick=ticks)
-    again = "(exit code 3); another one takes its place and goes on with its run"
+    again = "(exit code 3); another one takes its place and continues its run"
     if times == 1:
         assert (sorted(ended.finished), ended.failed) == (sorted(comparison.runs()), {})
         assert caplog.text.count(again) == 1

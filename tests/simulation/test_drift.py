@@ -50,7 +50,7 @@ def test_who_changes_follows_from_the_seed_and_is_written_down() -> None:
 @pytest.mark.parametrize(
     ("table", "message"),
     [
-        ({"kind": "speed"}, "nothing says who it is about"),
+        ({"kind": "speed"}, "neither share nor clients is given"),
         ({"kind": "speed", "share": 0.2, "factor": 0.0}, "drift.0.speed.factor = 0.0, but"),
         ({"kind": "data", "clients": [4]}, "lets 1 client swap samples"),
         ({"kind": "sped", "share": 0.2}, "Did you mean 'speed'"),

@@ -79,15 +79,18 @@ def test_tables_are_about_different_clients_unless_they_are_of_one_group() -> No
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        ([{"kind": "nan"}], "nothing says who it is about"),
-        ([{"kind": "nan", "share": 0.1, "clients": [1]}], "both say who it is about"),
+        ([{"kind": "nan"}], "neither share nor clients is given"),
+        ([{"kind": "nan", "share": 0.1, "clients": [1]}], "both say which clients it applies to"),
         ([{"kind": "nan", "clients": [10]}], "10"),
         (
             [{"kind": "nan", "share": 0.7}, {"kind": "replay", "share": 0.7}],
             "wants 7 more of 10 clients, but 3 are left",
         ),
-        ([{"kind": "nan", "group": "a"}], "group 'a' of .* does not say who"),
-        ([{"kind": "nan", "group": "a", "share": 0.1}, {"kind": "lie", "group": "a", "share": 0.1}], "says twice"),
+        ([{"kind": "nan", "group": "a"}], "group 'a' of .* has no clients"),
+        (
+            [{"kind": "nan", "group": "a", "share": 0.1}, {"kind": "lie", "group": "a", "share": 0.1}],
+            "defines its clients twice",
+        ),
         ([{"kind": "nann", "share": 0.1}], "'nann' is not known. Did you mean 'nan'"),
         ([{"kind": "huge", "share": 0.1, "value": math.inf}], "a finite number"),
         ([{"kind": "lie", "share": 0.1, "value": math.nan}], "value"),
@@ -448,7 +451,7 @@ def test_late_updates_are_judged_too() -> None:
 
 def test_options_are_the_thing_itself() -> None:
     assert SignFlip(share=0.5).factor == 1.0
-    with pytest.raises(InputError, match="nothing says who it is about"):
+    with pytest.raises(InputError, match="neither share nor clients is given"):
         SignFlip()
 
 

@@ -99,7 +99,7 @@ def test_it_leaves_out_wrong_labels_and_who_will_not_reply() -> None:
 
 def test_it_is_refused_outside_a_simulation() -> None:
     selector = enlist.create(Oracle, enlist.Clients(count=4), seed=1)
-    with pytest.raises(InputError, match="knows simulations only; take 'tempo'"):
+    with pytest.raises(InputError, match="only works in simulations; use 'tempo'"):
         selector.ask(k=2)
     assert "oracle" not in enlist.names()
 

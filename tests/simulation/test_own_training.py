@@ -127,12 +127,12 @@ def test_code_that_does_not_fit_is_refused_before_anything_runs(training: Any, w
         ({"training": {"loss": nn.CrossEntropyLoss()}}, "neither a class nor a function"),
         ({"training": {"loss": 3}}, r"training\.loss = 3"),
         ({"training": {"loss": "focal"}}, r"training\.loss\.factory = 'focal'"),
-        ({"training": {"optimiser": torch.optim.Adam, "momentum": 0.5}}, "momentum is of SGD"),
+        ({"training": {"optimiser": torch.optim.Adam, "momentum": 0.5}}, "momentum belongs to SGD"),
         ({"evaluation": {"metrics": [lambda outputs, targets: 0.0]}}, "is a lambda, which has no name"),
         ({"evaluation": {"metrics": [top_two, "elsewhere:top_two"]}}, "two metrics"),
         ({"evaluation": {"keep_best": True, "watch": "recall"}}, "watch = 'recall'; allowed are validation, test"),
-        ({"evaluation": {"watch": "test"}}, "of use with keep_best or patience only"),
-        ({"evaluation": {"keep_best": True, "lower_is_better": True}}, "about a metric of yours"),
+        ({"evaluation": {"watch": "test"}}, "only apply to keep_best and patience"),
+        ({"evaluation": {"keep_best": True, "lower_is_better": True}}, "applies to a metric of your own"),
     ],
 )
 def test_keys_that_do_not_fit(sections: Any, words: str) -> None:

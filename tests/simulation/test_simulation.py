@@ -584,7 +584,7 @@ def test_two_groups_may_leave_in_one_round() -> None:
 
 
 def test_membership_is_checked() -> None:
-    with pytest.raises(InputError, match="4 clients join later, but there are 4; keep some"):
+    with pytest.raises(InputError, match="4 clients join later, but there are 4; use fewer"):
         Simulation(config(data={"clients": 4}, membership={"joins": [{"round": 2, "clients": 4}]}))
     with pytest.raises(InputError, match=r"membership\.leaves holds position 9; with 4 clients, 0 to 3 are allowed"):
         Simulation(config(data={"clients": 4}, membership={"leaves": [{"round": 2, "clients": [9]}]}))

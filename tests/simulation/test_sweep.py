@@ -81,10 +81,10 @@ def test_folders_of_points_are_plain_names_that_differ() -> None:
         ({}, "no key is swept"),
         ([], "no key is swept"),
         (["rounds.k=5"], "a point is 'rounds.k=5'; it must be a dict"),
-        ({"rounds.k": [5, 5.0]}, "the point k = 5 is there twice"),
-        ([{"rounds.k": 3}, {"rounds.rounds": 2}], "the point k = 3, rounds = 2 is there twice"),
+        ({"rounds.k": [5, 5.0]}, "the point k = 5 is given twice"),
+        ([{"rounds.k": 3}, {"rounds.rounds": 2}], "the point k = 3, rounds = 2 is given twice"),
         ({"seed": [1, 2]}, "seed cannot be swept"),
-        ({"selector.settings.penalty": [1, 2]}, r"cannot be swept: the methods say who decides.*oort\+penalty=1"),
+        ({"selector.settings.penalty": [1, 2]}, r"cannot be swept: the methods name the selectors.*oort\+penalty=1"),
         ({1: [2]}, "a key of a sweep is 1"),
         ({"rounds.k": range(1, MOST_POINTS + 2)}, "at most 10,000"),
     ],
@@ -258,7 +258,7 @@ def test_folders_that_hold_something_else(tmp_path: Path) -> None:
     remember_sweep(plan, tmp_path / "good")
     known = json.loads((tmp_path / "good" / "sweep.json").read_text())
     (tmp_path / "good" / "sweep.json").write_text(json.dumps({**known, "points": []}))
-    with pytest.raises(StateFileError, match=r"sweep.json was changed by somebody"):
+    with pytest.raises(StateFileError, match=r"sweep.json was changed since it was written"):
         remember_sweep(plan, tmp_path / "good")
     remember_sweep(plan, tmp_path / "good", accept_changes=True)
     (tmp_path / "linked").mkdir()

@@ -271,7 +271,7 @@ def test_names() -> None:
     ("options", "shape", "message"),
     [
         (ResNet18(), (153,), r"'resnet18' needs images .* samples have shape \(153,\); use 'mlp' or 'logistic'"),
-        (CNN(channels=(4, 4, 4, 4)), (1, 8, 8), "no pixel left of images of 8 x 8 after convolution 4"),
+        (CNN(channels=(4, 4, 4, 4)), (1, 8, 8), "leaves no pixel of 8 x 8 images after convolution 4"),
         (CNN(padding=0), (1, 8, 8), "raise padding .now 0., lower kernel .now 5."),
     ],
 )

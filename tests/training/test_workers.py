@@ -320,7 +320,7 @@ def test_a_worker_that_is_stopped_is_reported_killed_and_replaced(
         os.kill(stopped, signal.SIGSTOP)
         assert_equal(outcome(trainer, job), expected)
     assert f"(process {stopped}) has given no sign of life for" in caplog.text
-    assert f"it is stopped: `kill -CONT {stopped}` lets it go on" in caplog.text
+    assert f"it is stopped: `kill -CONT {stopped}` resumes it" in caplog.text
     assert re.search(rf"\(process {stopped}\) was stopped for \d+ s and was killed; another one", caplog.text)
 
 

@@ -17,7 +17,7 @@ from enlist.streams import Streams
 
 
 class DatasetOptions(Options, abc.ABC):
-    """Options of a data set: what a configuration says of it, and `load`, which makes it.
+    """Options of a data set: its part of a configuration, and `load`, which makes it.
 
     >>> class Coin(DatasetOptions):
     ...     name: str = "coin"
@@ -32,7 +32,7 @@ class DatasetOptions(Options, abc.ABC):
     name: str
 
     def code(self) -> tuple[str, ...]:
-        """Code of the user's that loading it would import, as "module:name"."""
+        """The user's code that loading it imports, as "module:name"."""
         return ()
 
     @abc.abstractmethod
@@ -41,11 +41,11 @@ class DatasetOptions(Options, abc.ABC):
 
 
 MOST_NUMBERS = 10**10
-"""Numbers that a data set may hold at most, by design: 40 GB of inputs."""
+"""Maximum size of a data set in numbers, by design: 40 GB of inputs."""
 
 
 def check_numbers(name: str, samples: int, width: int) -> None:
-    """Refuse a data set that is too large, before memory is taken for it.
+    """Refuse a data set that is too large, before memory is allocated for it.
 
     >>> check_numbers("linear-regression", 10**12, 10)
     Traceback (most recent call last):
@@ -99,7 +99,7 @@ def divided(
     """Positions (rest, taken), both sorted: `share` of every group is taken at random, to within one sample.
 
     groups   (n,) label or user of each sample; all the same to ignore them
-    what     what is divided, in words for errors
+    what     what is divided, as errors call it
 
     >>> rest, taken = divided(np.array([0, 0, 0, 0, 1, 1]), 0.5, np.random.default_rng(1))
     >>> len(rest), len(taken), (taken < 4).sum()

@@ -1,4 +1,4 @@
-"""CSV files with one row for each sample, read a block of lines at a time."""
+"""CSV files with one row per sample, read in blocks of lines."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from enlist.data.tables import UNNAMED, Roles, check_length
 from enlist.errors import InputError
 
 BLOCK = 1000
-"""Rows that are held as text at a time."""
+"""Number of rows that are held as text at a time."""
 SEPARATORS = ",;\t"
 
 
@@ -25,7 +25,7 @@ def read_csv(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, 
     """Arrays x (n, features), y (n,) and, if a column of users is named, users (n,); and the names of the features.
 
     The first line names the columns, which are separated by commas, or, where it has none, by semicolons or tabs. A
-    first column without a name is the index that pandas writes, and no feature. Labels are whole numbers if all are,
+    first column without a name is the index that pandas writes, not a feature. Labels are whole numbers if all are,
     else fractions if all are numbers, else text; users are whole numbers or text, and 007 is text.
 
     >>> import tempfile
@@ -42,7 +42,7 @@ def read_csv(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, 
     while True:
         try:
             return _read(path, roles, kinds["label"][0], kinds["user"][0])
-        except _OtherKindError as found:  # what begins with numbers may go on as text: then it is read again
+        except _OtherKindError as found:  # a column may begin with numbers and go on as text: then it is read again
             kinds[str(found)].pop(0)
         except OSError as error:
             raise InputError(f"{path} cannot be read ({error.strerror}).") from None
@@ -51,7 +51,7 @@ def read_csv(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, 
 
 
 class _OtherKindError(Exception):
-    """The label or the user holds something that is not of the kind it was taken for."""
+    """The label or the user holds something other than the kind it was taken for."""
 
 
 Convert = Callable[[Sequence[str]], AnyArray]
@@ -137,7 +137,7 @@ def _converted(
 
 
 def _floats(cells: Sequence[str]) -> FloatArray:
-    if "_" in "".join(cells):  # which Python allows between digits
+    if "_" in "".join(cells):  # Python allows these between digits
         raise ValueError
     return np.fromiter(map(float, cells), dtype=float, count=len(cells))
 

@@ -15,7 +15,7 @@ from enlist.errors import InputError
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Samples:
-    """Inputs with their labels, and to whom they belong if that is known.
+    """Inputs with their labels, and whose samples they are, if known.
 
     x        (n, ...) float32; images are (n, channels, height, width), already normalised
     y        (n,) int64 class labels, or float32 targets of a regression
@@ -60,7 +60,7 @@ class Samples:
         return len(self.y)
 
     def take(self, index: ArrayLike) -> Samples:
-        """The samples at these positions (or of this mask), in that order."""
+        """The samples at these positions (or where this mask is true), in that order."""
         chosen = np.asarray(index)
         if chosen.size == 0:
             chosen = chosen.astype(np.int64)

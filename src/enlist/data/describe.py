@@ -18,7 +18,7 @@ from enlist.data.partitions.shards import Shards
 from enlist.errors import InputError
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
-"""The quantiles of the sizes that a description gives."""
+"""The quantiles of the sizes in a description."""
 
 
 def class_counts(y: AnyArray, shards: Shards, classes: int) -> IntArray:
@@ -38,7 +38,7 @@ def class_counts(y: AnyArray, shards: Shards, classes: int) -> IntArray:
 
 
 def label_entropy(counts: ArrayLike) -> FloatArray:
-    """(N,) entropy of each client's labels as a share of the most there can be, log C: 0 one class, 1 all alike.
+    """(N,) entropy of each client's labels as a share of its maximum, log C: 0 one class, 1 all equally frequent.
 
     H_i = -sum_c p_ic log p_ic / log C, with p_ic the share of class c. With one class it is 0; without samples, NaN.
 
@@ -53,10 +53,10 @@ def label_entropy(counts: ArrayLike) -> FloatArray:
 
 
 def distance(counts: ArrayLike) -> FloatArray:
-    """(N,) total variation distance of each client's label distribution p_i to that of all clients together, g.
+    """(N,) total variation distance between each client's label distribution p_i and that of all clients together, g.
 
     d_i = 1/2 sum_c |p_ic - g_c|: the share of its samples that a client would have to swap to look like the whole. 0
-    is alike, 1 has no class in common. Without samples, NaN.
+    means the same distribution, 1 no class in common. Without samples, NaN.
 
     >>> distance([[4, 0], [2, 2], [0, 0]])
     array([0.25, 0.25,  nan])
@@ -67,9 +67,9 @@ def distance(counts: ArrayLike) -> FloatArray:
 
 
 def gini(sizes: ArrayLike) -> float:
-    """The Gini coefficient of the sizes: 0 all equal, towards 1 as one client holds everything.
+    """The Gini coefficient of the sizes: 0 if all are equal, close to 1 if one client holds everything.
 
-    G = sum_i (2 i - n - 1) x_i / (n sum_i x_i), x sorted upwards, i from 1.
+    G = sum_i (2 i - n - 1) x_i / (n sum_i x_i), x in ascending order, i from 1.
 
     >>> gini([5, 5, 5]), gini([0, 0, 6])
     (0.0, 0.6666666666666666)
@@ -85,15 +85,15 @@ def gini(sizes: ArrayLike) -> float:
 class Description:
     """A partition in numbers.
 
-    clients, samples      how many there are; samples that nobody holds do not count
-    unheld                samples that nobody holds
+    clients, samples      numbers of both; samples that no client holds do not count
+    unheld                samples that no client holds
     classes               number of classes, or of bins in a regression
     sizes                 quantiles of the sizes: least, 5 %, 25 %, median, 75 %, 95 %, most
     mean_size             samples per client
     gini                  Gini coefficient of the sizes, see `gini`
     entropy               mean over clients of `label_entropy`
     distance              mean over clients of `distance`
-    classes_per_client    mean number of classes that a client holds at all
+    classes_per_client    mean number of classes that a client holds
     single_class          share of the clients with one class only
     dominance             mean over clients of the share of its most frequent class
 
@@ -118,7 +118,7 @@ class Description:
 
 
 def describe(y: AnyArray, shards: Shards, classes: int) -> Description:
-    """What a partition of the samples with labels `y` (n,) looks like; classes = 0 for a regression.
+    """Describe a partition of the samples with labels `y` (n,); classes = 0 for a regression.
 
     >>> description = describe(np.array([0, 1, 1, 1]), Shards(order=[0, 1, 2, 3], offsets=[0, 1, 4]), classes=2)
     >>> description.mean_size, description.gini, description.distance
@@ -126,7 +126,7 @@ def describe(y: AnyArray, shards: Shards, classes: int) -> Description:
     """
     counts = class_counts(y, shards, classes)
     if not len(shards.order):
-        raise InputError("nobody holds a sample; there is nothing to describe.")
+        raise InputError("no client holds a sample; there is nothing to describe.")
     held = counts[shards.sizes > 0]
     totals = held.sum(axis=1)
     kinds = (held > 0).sum(axis=1)
@@ -147,7 +147,7 @@ def describe(y: AnyArray, shards: Shards, classes: int) -> Description:
 
 
 def table(description: Description) -> list[tuple[str, str]]:
-    """Rows to print: what, and its value in words.
+    """Rows to print: a quantity, and its value in words.
 
     >>> shards = Shards(order=[0, 1, 2, 3], offsets=[0, 1, 4])
     >>> for name, value in table(describe(np.array([0, 1, 1, 1]), shards, classes=2))[:4]:
@@ -160,7 +160,7 @@ def table(description: Description) -> list[tuple[str, str]]:
     least, low, quarter, median, upper, high, most = (_number(size) for size in description.sizes)
     samples = f"{description.samples:,}"
     if description.unheld:
-        samples += f", and {description.unheld:,} that nobody holds"
+        samples += f", and {description.unheld:,} that no client holds"
     return [
         ("clients", f"{description.clients:,}"),
         ("samples", samples),
@@ -177,7 +177,7 @@ def table(description: Description) -> list[tuple[str, str]]:
 
 
 def inputs(shape: Sequence[int], names: Sequence[str], most: int = 12) -> str:
-    """How many inputs a sample has, and what they are called; of many names only the first.
+    """The number of inputs of a sample, and their names; of many names only the first ones.
 
     >>> inputs((3,), ["age", "height", "weight"]), inputs((1, 8, 8), [])
     ('3 (age, height, weight)', '64 (1 x 8 x 8)')

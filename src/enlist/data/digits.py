@@ -1,4 +1,4 @@
-"""Digits: 1,797 handwritten digits of 8 x 8 pixels that come with scikit-learn, so that a first run needs no files."""
+"""Digits: 1,797 handwritten digits of 8 x 8 pixels from scikit-learn, so that a first run needs no files."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from enlist.data.dataset import Dataset, Samples
 from enlist.streams import Streams
 
 MEAN, SPREAD = 4.8842, 6.0168
-"""Of all pixels, on the scale 0 to 16 in which scikit-learn has them."""
+"""Over all pixels, on scikit-learn's scale from 0 to 16."""
 
 
 class Digits(DatasetOptions):
@@ -45,8 +45,8 @@ class Digits(DatasetOptions):
 def _table() -> FloatArray:
     """A row per digit: its 64 pixels and its label.
 
-    From the file that scikit-learn has, without importing scikit-learn: that would take as long as the whole first
-    run of ten rounds. Should a later version keep the file elsewhere, its own function reads it.
+    Read from scikit-learn's file without importing scikit-learn: that would take as long as the whole first run of ten
+    rounds. If a later version keeps the file elsewhere, scikit-learn's own function reads it.
     """
     found = importlib.util.find_spec("sklearn")
     for folder in (found and found.submodule_search_locations) or ():

@@ -11,12 +11,12 @@ from typing import Any
 from enlist.errors import InputError
 
 TIMEOUT = (5.0, 30.0)
-"""Seconds to wait for a connection, and for the next bytes. There is one attempt only."""
+"""Seconds to wait for a connection, and for the next bytes. There is only one attempt."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Published:
-    """Files that somebody publishes.
+    """Files that are published somewhere.
 
     title       of the data set, also its folder in the cache
     url         address of the folder that holds the files
@@ -54,7 +54,7 @@ def cache_folder(title: str) -> Path:
 
 
 def download(url: str, target: Path, checksum: str) -> None:
-    """One file, checked by its MD5; `target` appears only when it is complete and right.
+    """Download one file and check its MD5; `target` appears only when it is complete and correct.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

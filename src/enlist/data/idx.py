@@ -158,7 +158,7 @@ class FashionMNIST(_IDX):
 
 
 def has_fashion_mnist() -> bool:
-    """Whether Fashion-MNIST is here without a download: Debian's package, or the cache.
+    """Whether Fashion-MNIST is available without a download: Debian's package, or the cache.
 
     >>> has_fashion_mnist() in (True, False)
     True

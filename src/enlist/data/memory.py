@@ -1,4 +1,4 @@
-"""A user's own data as objects of Python's: a data frame, arrays, or a `Dataset`."""
+"""A user's own data as Python objects: a data frame, arrays, or a `Dataset`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FORMS = (
 
 
 class Frame(Protocol):
-    """What a data frame of pandas or polars has that is needed of it.
+    """The parts of a pandas or polars data frame that are needed here.
 
     >>> [name for name in ("columns", "shape") if name in Frame.__dict__]
     ['columns', 'shape']
@@ -52,9 +52,9 @@ AnyData = Frame | tuple[Any, ...] | Mapping[str, Any] | Dataset
 class FromMemory(OwnOptions):
     """Your own data as an object: a data frame, arrays, or a `Dataset`.
 
-    A data frame of pandas or polars has one row for each sample, like a Parquet file; its index is no input. Arrays are
+    A data frame of pandas or polars has one row per sample, like a Parquet file; its index is not an input. Arrays are
     (x, y), (x, y, users), or a dict with the names that an .npz file has. The data are copied once (a `Dataset` is
-    taken as it is). A run folder holds their digest, and goes on with the same data only.
+    used as it is). A run folder holds their digest, and a run continues only with the same data.
 
     >>> x, y = np.zeros((10, 3)), ["no", "yes"] * 5
     >>> dataset = FromMemory.of((x, y), test_share=0.4).load(Streams(1))
@@ -84,24 +84,24 @@ class FromMemory(OwnOptions):
         test_share: float = 0.2,
         limit: int | None = None,
     ) -> FromMemory:
-        """The data set that an object is.
+        """The data set for an object.
 
         Parameters
         ----------
         given : data frame, tuple, dict or Dataset
             A data frame of pandas or polars, (x, y), (x, y, users), arrays by name, or a data set.
         label : str, default "label"
-            Column of labels or targets, of a data frame.
+            Column of a data frame with labels or targets.
         user : str, optional
-            Column of whom a sample belongs to, of a data frame.
+            Column of a data frame that names the user of a sample.
         columns : sequence of str, optional
-            Columns of inputs, in this order; by default all that are nothing else.
+            Columns of inputs, in this order; by default all columns without another role.
         drop : sequence of str
             Columns to leave out.
         shape : sequence of int, optional
             Shape of one sample, such as [1, 28, 28], if inputs are to be reshaped.
         regression : bool, default False
-            Take whole numbers for targets of a regression, not classes.
+            Treat whole numbers as targets of a regression, not as classes.
         normalise : bool, default False
             Scale every input to mean 0 and standard deviation 1 over the training samples.
         test_share : float, default 0.2
@@ -122,7 +122,7 @@ class FromMemory(OwnOptions):
         return made
 
     def again(self, given: AnyData) -> FromMemory:
-        """The same options with an object; if they come from a file, it must be the object that they were made of.
+        """The same options with an object; if they come from a file, it must be the object that they were made from.
 
         >>> saved = FromMemory(digest="5e1f", content="arrays x (2, 1), y (2,)")
         >>> saved.again(([[1.0], [2.0]], [0, 1]))
@@ -140,7 +140,7 @@ class FromMemory(OwnOptions):
 
     @staticmethod
     def fits(given: Any) -> bool:
-        """Whether an object is data of one of the forms, and no options.
+        """Whether an object is data in one of these forms, rather than options.
 
         >>> FromMemory.fits(([[1.0]], [0])), FromMemory.fits({"name": "digits"})
         (True, False)
@@ -150,7 +150,7 @@ class FromMemory(OwnOptions):
         return arrays or frame or isinstance(given, tuple | Dataset)
 
     def load(self, streams: Streams) -> Dataset:
-        """Splits the data if need be."""
+        """Split the data if necessary."""
         if self._object is None:
             raise InputError(
                 f"data set 'memory': the data were an object ({self.content or 'of an unknown kind'}), which is not in "
@@ -181,7 +181,7 @@ class _Held:
 
 
 def _held(given: Any, options: FromMemory) -> tuple[_Held, str]:
-    """The data that an object is, and what it was in words."""
+    """The data in an object, and a description of the object in words."""
     if isinstance(given, Dataset):
         parts = {
             f"{PREFIXES[part]}{key}": getattr(samples, key) for part, samples in given.parts.items() for key in KEYS
@@ -218,7 +218,7 @@ def _named(given: tuple[Any, ...] | Mapping[str, Any]) -> dict[str, AnyArray]:
 def _frame(frame: Any, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, ...]]:
     source, columns = "the data frame", {str(name): name for name in frame.columns}
     if len(columns) < len(frame.columns):
-        raise InputError(f"{source} has two columns of one name; rename one of them.")
+        raise InputError(f"{source} has two columns with the same name; rename one of them.")
     inputs = roles.inputs(source, list(columns))
     series = {name: frame[columns[name]] for name in (*inputs, roles.label, *([roles.user] if roles.user else []))}
     parts = [numbers(source, name, _values(source, name, series[name]), str(series[name].dtype)) for name in inputs]
@@ -230,7 +230,7 @@ def _frame(frame: Any, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, ..
 
 
 def _values(source: str, name: str, series: Any) -> AnyArray:
-    """A column of pandas or polars; pandas has types of its own for numbers that may be missing."""
+    """A column of pandas or polars; pandas has its own types for numbers that may be missing."""
     empty = int(series.isna().sum()) if hasattr(series, "isna") else int(series.null_count())
     if empty:
         raise InputError(f"{source}: column '{name}' has {empty} empty cells; fill or drop those rows first.")

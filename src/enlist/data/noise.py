@@ -1,4 +1,4 @@
-"""Label noise: wrong labels at a known rate per client, so that data quality is a knob and not a guess."""
+"""Label noise: wrong labels at a known rate per client, so that data quality can be set rather than guessed."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class LabelNoise(Options):
 
 
 def quality(rates: ArrayLike) -> FloatArray:
-    """The data quality of every client, 1 - rate: the share of its labels that is right.
+    """The data quality of every client, 1 - rate: the share of its labels that are correct.
 
     >>> quality([0.0, 0.25])
     array([1.  , 0.75])
@@ -55,11 +55,11 @@ def quality(rates: ArrayLike) -> FloatArray:
 
 
 def noisy_labels(y: AnyArray, shards: Shards, rates: ArrayLike, classes: int, streams: Streams) -> AnyArray:
-    """A copy of the labels `y` (n,) in which each client's are wrong at its rate, (N,).
+    """A copy of the labels `y` (n,) in which those of each client are wrong at its rate, (N,).
 
     Of the s samples of a client exactly s * rate, rounded, get a label drawn uniformly from the other classes; with
     the same seed a higher rate spoils the same samples, and more. In a regression (classes == 0) the targets of all
-    its samples get Gaussian noise of standard deviation rate * std(y). Samples that nobody holds stay as they are.
+    its samples get Gaussian noise of standard deviation rate * std(y). Samples that no client holds stay as they are.
 
     >>> y = np.zeros(10, dtype=np.int64)
     >>> shards = Shards(order=np.arange(10), offsets=[0, 4, 10])

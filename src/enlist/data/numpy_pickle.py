@@ -1,7 +1,7 @@
 """NumPy arrays of bytes in other people's pickles, without handing NumPy's own machinery to the file.
 
-A pickled array names three globals of NumPy. Stand-ins take their places: they keep what the file says of the array
-and build it only if it is a plain array of unsigned bytes.
+A pickled array names three globals of NumPy. Stand-ins replace them: they keep what the file says about the array and
+build it only if it is a plain array of unsigned bytes.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class _Kind:
         self.code = code.decode("latin1") if isinstance(code, bytes) else str(code)
 
     def __setstate__(self, state: Any) -> None:
-        """Byte order and the like, which mean nothing for single bytes."""
+        """Byte order and the like, irrelevant for single bytes."""
 
 
 class _Array:
@@ -46,7 +46,7 @@ NUMPY: Allowed = {
     ("numpy", "ndarray"): _Array,
     ("numpy", "dtype"): _Kind,
 }
-"""What `enlist.data.unpickle` may allow for a file with arrays of bytes; `values` then gives the arrays."""
+"""The names that `enlist.data.unpickle` may allow for a file with arrays of bytes; `values` then gives the arrays."""
 
 
 def values(array: Any, source: str) -> AnyArray:

@@ -47,7 +47,7 @@ def read_npz(path: Path) -> dict[str, AnyArray]:
 
 
 def check_names(source: str, arrays: Collection[str]) -> None:
-    """Refuse arrays whose names say nothing.
+    """Refuse arrays with unknown names.
 
     >>> check_names("mine.npz", ["x", "y", "test_x", "test_y"])
     """
@@ -62,11 +62,11 @@ READERS: dict[str, Callable[[Path, Roles], tuple[dict[str, AnyArray], tuple[str,
     ".parquet": read_parquet,
     ".csv": read_csv,
 }
-"""How a file's name ends -> what reads it: arrays, and the names of inputs."""
+"""Ending of a file name -> its reader, which returns arrays and the names of inputs."""
 
 
 class OwnOptions(GrownOptions, FileOptions):
-    """What all data of the user's own share: which column is what, and how arrays become a data set.
+    """What all data of the user's own share: the roles of columns, and how arrays become a data set.
 
     >>> OwnOptions.LATER >= {"columns", "drop"}
     True
@@ -93,17 +93,17 @@ class OwnOptions(GrownOptions, FileOptions):
 
     @property
     def roles(self) -> Roles:
-        """Which column of a table is what."""
+        """The role of each column of a table."""
         return Roles(self.label, self.user, self.columns, self.drop)
 
     def check_no_columns(self, source: str) -> None:
-        """Refuse names of columns where there are arrays."""
+        """Refuse column names where there are arrays."""
         for key in ("columns", "drop"):
             if getattr(self, key):
                 raise InputError(f"{source} holds arrays, which have no columns to name; leave the key '{key}' out.")
 
     def made(self, arrays: dict[str, AnyArray], input_names: tuple[str, ...], source: str, streams: Streams) -> Dataset:
-        """The data set that arrays are: x, y and users, also with the prefixes test_ and validation_."""
+        """The data set that these arrays make up: x, y and users, also with the prefixes test_ and validation_."""
         names = self._encode(arrays, source)
         parts = {part: self._part(arrays, at, source) for part, at in PREFIXES.items() if f"{at}x" in arrays}
         if "train" not in parts:
@@ -121,7 +121,7 @@ class OwnOptions(GrownOptions, FileOptions):
         return Dataset(self.name, classes=classes, class_names=names, input_names=input_names, **parts)
 
     def _encode(self, arrays: dict[str, AnyArray], source: str) -> tuple[str, ...]:
-        """Puts numbers in place of textual labels, in the order of their names, which are returned."""
+        """Replace textual labels by numbers, in the order of their names, which are returned."""
         keys = [f"{prefix}y" for prefix in PREFIXES.values() if f"{prefix}y" in arrays]
         kinds = {arrays[key].dtype.kind for key in keys}
         if kinds <= set("biuf"):
@@ -160,11 +160,11 @@ class OwnOptions(GrownOptions, FileOptions):
 class FromFile(OwnOptions):
     """Your own data in a file.
 
-    An .npz file holds x (n, ...) and y (n,), and, where you have them, users (n,) and the same three again with the
-    prefixes test_ and validation_. A Parquet or CSV file has one row for each sample: the column `label`, perhaps a
-    column of users, and inputs in all others, but for the index of a data frame. Labels of a whole-number type or text
-    are classes, those of a float type targets of a regression. Without a test part, `test_share` of each class is kept
-    for testing.
+    An .npz file holds x (n, ...) and y (n,), and optionally users (n,) and the same three again with the prefixes
+    test_ and validation_. A Parquet or CSV file has one row per sample: the column `label`, perhaps a column of users,
+    and inputs in all others, except for the index of a data frame. Labels of a whole-number type or text are classes,
+    those of a float type targets of a regression. Without a test part, `test_share` of each class is kept for
+    testing.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -179,7 +179,7 @@ class FromFile(OwnOptions):
     path: Path = pydantic.Field(description="The file; its name ends in .npz, .parquet or .csv.")
 
     def load(self, streams: Streams) -> Dataset:
-        """Reads the file and splits it if need be."""
+        """Read the file and split it if necessary."""
         path = self.path.expanduser()
         if not path.is_file():
             raise InputError(f"data set 'file': {path} is not a file; give the path of an .npz, .parquet or .csv file.")
@@ -192,7 +192,7 @@ class FromFile(OwnOptions):
 
 
 def _classes(parts: dict[str, Samples], source: str) -> int:
-    """How many classes labels 0..C-1 have; labels that are something else, such as dates, are refused."""
+    """Number of classes of labels 0..C-1; labels that are something else, such as dates, are refused."""
     labels = np.unique(np.concatenate([part.y.ravel() for part in parts.values()]))
     if not len(labels):
         return 1
@@ -215,7 +215,7 @@ def _normalised(parts: dict[str, Samples]) -> dict[str, Samples]:
 class FromPython(DatasetOptions):
     """Your own data from a Python function: it gets the random streams of the run and returns a `Dataset`.
 
-    Modules are looked for where Python looks and in the current folder.
+    Modules are searched for on Python's path and in the current folder.
 
     >>> FromPython(factory="enlist.data.digits:Digits").load(Streams(1))
     Traceback (most recent call last):

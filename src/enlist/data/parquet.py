@@ -1,4 +1,4 @@
-"""Parquet files with one row for each sample. Needs pyarrow, which is asked for only here."""
+"""Parquet files with one row per sample. Needs pyarrow, which is imported only here."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from enlist.errors import InputError
 def read_parquet(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[str, ...]]:
     """Arrays x (n, features), y (n,) and, if a column of users is named, users (n,); and the names of the features.
 
-    What pandas has written as the index of a data frame is no feature.
+    An index that pandas has written for a data frame is not a feature.
 
     >>> read_parquet(Path("nowhere.parquet"), Roles("label", None, None, ()))
     Traceback (most recent call last):
@@ -27,7 +27,7 @@ def read_parquet(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[s
         import pyarrow
         import pyarrow.parquet
     except ImportError:
-        raise InputError(f"{path} is a Parquet file, and to read it needs pyarrow: pip install pyarrow") from None
+        raise InputError(f"{path} is a Parquet file; reading it needs pyarrow: pip install pyarrow") from None
     try:
         with path.open("rb") as file:
             table = pyarrow.parquet.read_table(file)
@@ -46,7 +46,7 @@ def read_parquet(path: Path, roles: Roles) -> tuple[dict[str, AnyArray], tuple[s
 
 
 def _index(metadata: dict[bytes, bytes]) -> list[str]:
-    """The columns that pandas says are an index; one that only counts rows is no column but a table of its bounds."""
+    """The columns that pandas marks as an index; one that only counts rows is a table of its bounds, no column."""
     try:
         columns = json.loads(metadata.get(b"pandas", b"{}")).get("index_columns", [])
         return [column for column in columns if isinstance(column, str)]

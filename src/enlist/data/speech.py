@@ -92,7 +92,7 @@ class SpeechCommands(FileOptions):
     """Recordings of single words with their speakers as users, (1, 40, 101). Warden, "Speech Commands" (2018).
 
     The folder holds a subfolder of WAV files for each word; a speaker's id is the part of a file's name before
-    `_nohash_`. Files that testing_list.txt or validation_list.txt name are for that. Without testing_list.txt,
+    `_nohash_`. Files that testing_list.txt or validation_list.txt name are for that purpose. Without testing_list.txt,
     `test_share` of the speakers are kept for testing. Spectrograms are scaled to mean 0 and standard deviation 1
     over the training samples.
 

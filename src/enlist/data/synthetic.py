@@ -1,4 +1,4 @@
-"""Synthetic data of the literature: linear regression, and the softmax regressions of FedProx with users."""
+"""Synthetic data from the literature: linear regression, and the softmax regressions of FedProx with users."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LinearRegression(DatasetOptions):
     """Linear regression as in the experiments of BSFL: y = x·w + b + noise·ε with x, w, b, ε standard normal.
 
     Ben Ami, Cohen and Zhao, "Client Selection for Generalization in Accelerated Federated Learning: A Multi-Armed
-    Bandit Approach" (2023), Figures 5 and 8. The paper prints neither sizes nor noise; these are ours. Clients of
+    Bandit Approach" (2023), Figures 5 and 8. The paper gives neither sizes nor noise; these are ours. Clients of
     unequal size (its non-i.i.d. scenario) come from the partition.
 
     >>> dataset = LinearRegression(features=3).load(Streams(1))
@@ -49,9 +49,9 @@ class FedProxSynthetic(DatasetOptions):
 
     User k: u_k ~ N(0, α), W_k and b_k ~ N(u_k, 1), y = argmax softmax(x·W_k + b_k); B_k ~ N(0, β), v_k ~ N(B_k, 1),
     x ~ N(v_k, Σ), Σ diagonal with Σ_jj = j^−1.2. Users hold 50 + ⌊lognormal(4, 2)⌋ samples. Li et al., "Federated
-    Optimization in Heterogeneous Networks" (2020), section 5.1. Their program takes α and β for standard
-    deviations, and so does this. With `iid`, all users share W, b ~ N(0, 1), and v_k = 0; with `one_rule` they share W
-    and b only, so that one model can serve everybody.
+    Optimization in Heterogeneous Networks" (2020), section 5.1. Their program treats α and β as standard deviations,
+    and so does this one. With `iid`, all users share W, b ~ N(0, 1), and v_k = 0; with `one_rule` they share only W
+    and b, so that one model can serve all of them.
 
     >>> dataset = FedProxSynthetic(users=5).load(Streams(1))
     >>> dataset.classes, dataset.shape, np.unique(dataset.test.users)
@@ -73,9 +73,9 @@ class FedProxSynthetic(DatasetOptions):
     @pydantic.model_validator(mode="after")
     def _one_world(self) -> FedProxSynthetic:
         if self.iid and (self.alpha, self.beta) != (1.0, 1.0):
-            raise ValueError("iid = true with alpha or beta given; users that are alike have neither: leave them out.")
+            raise ValueError("iid = true makes all users alike, but alpha or beta is given; leave them out.")
         if self.one_rule and (self.iid or self.alpha != 1.0):
-            raise ValueError("one_rule = true with iid or alpha given; rules that are one do not differ: leave it out.")
+            raise ValueError("one_rule = true gives all users one rule, but iid or alpha is given; leave it out.")
         return self
 
     def load(self, streams: Streams) -> Dataset:

@@ -1,4 +1,4 @@
-"""Tables with one row for each sample: which column is what, and columns as arrays. Files and data frames share it."""
+"""Tables with one row per sample: the roles of columns, and columns as arrays. Shared by files and data frames."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from enlist._internal.typing import AnyArray
 from enlist.errors import InputError
 
 UNNAMED = "Unnamed: 0"
-"""What pandas calls the first column of a CSV file if it has no name: the index of the frame that was written."""
+"""Pandas' name for the first column of a CSV file without a name: the index of the frame that was written."""
 INDEX = re.compile(rf"__index_level_\d+__|{UNNAMED}")
-"""What pandas calls an index without a name, in a Parquet file, and where it has read one from a CSV file."""
+"""Pandas' name for an index without a name, in a Parquet file, and where it has read one from a CSV file."""
 LONGEST = 200
-"""Characters of a label or user at most: arrays of text are as wide as the longest."""
+"""Maximum length of a label or user in characters: arrays of text are as wide as the longest."""
 LOGGER = logging.getLogger("enlist.data")
 
 
 @dataclasses.dataclass(frozen=True)
 class Roles:
-    """Which column of a table is what: labels, users, inputs.
+    """The roles of the columns of a table: labels, users, inputs.
 
     >>> Roles(label="kind", user="who", columns=None, drop=("note",)).inputs("mine.csv", ["a", "kind", "who", "note"])
     ['a']
@@ -38,7 +38,7 @@ class Roles:
     drop: tuple[str, ...]
 
     def inputs(self, source: str, names: Sequence[str], index: Collection[str] = ()) -> list[str]:
-        """The columns of inputs, of all that there are; the index of a data frame is none, and a notice says so."""
+        """The input columns among all columns; the index of a data frame is not one, and a notice says so."""
         twice = [name for place, name in enumerate(names) if name in names[:place]]
         if twice:
             raise InputError(f"{source} has two columns '{twice[0]}'; rename one of them.")
@@ -58,12 +58,12 @@ class Roles:
                 _notice(source, name)
                 found.remove(name)
         if not found:
-            raise InputError(f"{source} has no columns of inputs beside '{self.label}'; add some.")
+            raise InputError(f"{source} has no columns of inputs besides '{self.label}'; add some.")
         return found
 
 
 def numbers(source: str, name: str, values: AnyArray, kind: str) -> AnyArray:
-    """A column of inputs, as float32; `kind` is what errors call its type.
+    """A column of inputs, as float32; `kind` names its type in errors.
 
     >>> numbers("mine.csv", "a", np.array(["x"]), "text")
     Traceback (most recent call last):
@@ -96,7 +96,7 @@ def words(source: str, name: str, values: AnyArray) -> AnyArray:
 
 
 def check_length(source: str, name: str, texts: Iterable[str]) -> None:
-    """Refuse labels and users that are long texts.
+    """Refuse labels and users that are too long.
 
     >>> check_length("mine.csv", "label", ["yes", "no"])
     """
@@ -110,9 +110,9 @@ def check_length(source: str, name: str, texts: Iterable[str]) -> None:
 
 @functools.lru_cache(maxsize=1000)
 def _notice(source: str, name: str) -> None:
-    """Say it once, not again for every seed."""
+    """Log the notice once, not again for every seed."""
     LOGGER.warning(
-        "%s: column '%s' is the index of a data frame and no input, so it is left out; list the inputs in the key "
+        "%s: column '%s' is the index of a data frame, not an input, so it is left out; list the inputs in the key "
         "'columns' to use it.",
         source,
         printable(name),

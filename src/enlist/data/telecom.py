@@ -1,4 +1,4 @@
-"""Telecom: drawn data in the shape of the data set that the MAB-FL thesis uses and cannot publish."""
+"""Telecom: synthetic data in the shape of the data set that the MAB-FL thesis uses and cannot publish."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Telecom(DatasetOptions):
     """Four workers of equal size, 153 inputs of which the last 2 are ordinal, two classes; very little to train on.
 
     Every worker k has a rule of its own, w_k, over 40 hidden factors z; inputs are noisy mixtures of the factors,
-    label 1 goes to the rows with the largest z·w_k + noise, as many as the label rates of the thesis say. `likeness`
+    label 1 goes to the rows with the largest z·w_k + noise, as many as the thesis's label rates say. `likeness`
     is the cosine between w_k and the rule of worker 2, the target: worker 3 helps it, the others less so. All parts
     carry the workers 1 to 4 as users. Shapes and label rates: "Multi-Armed Bandit Orchestrated Federated Learning"
     (thesis, section 7 and Table 1); factors and rules are ours.
@@ -80,7 +80,7 @@ class Telecom(DatasetOptions):
         return Dataset(self.name, classes=2, class_names=("0", "1"), input_names=(), **joined)
 
     def _counts(self) -> dict[str, int]:
-        """Samples of each worker in each part."""
+        """Number of samples of each worker in each part."""
         each = self.rows // WORKERS
         train, validation = round(self.train_share * each), round(self.validation_share * each)
         return {"train": train, "validation": validation, "test": each - train - validation}
@@ -96,7 +96,7 @@ class Telecom(DatasetOptions):
         return x, np.sqrt(1 - self.difficulty) * (factors @ rule) + hidden
 
     def _deal(self, score: FloatArray, worker: int, rng: np.random.Generator) -> list[tuple[str, IntArray, AnyArray]]:
-        """Part, rows and labels: the best scores get label 1, and both labels are dealt out by the label rates."""
+        """Part, rows and labels: the best scores get label 1, and both labels are dealt out at the label rates."""
         counts = self._counts()
         ones = {part: round(RATES[part][worker - 1] * count) for part, count in counts.items()}
         ranked = np.argsort(-score, kind="stable")
@@ -119,7 +119,7 @@ def _unit(vector: FloatArray) -> FloatArray:
 
 
 def _unlike(target: FloatArray, cosine: float, rng: np.random.Generator) -> FloatArray:
-    """A unit vector at this cosine to `target`, otherwise in a random direction."""
+    """A unit vector at this cosine to `target`, in an otherwise random direction."""
     other = rng.normal(size=len(target))
     across = _unit(other - (other @ target) * target)
     unit: FloatArray = cosine * target + np.sqrt(1 - cosine**2) * across

@@ -1,4 +1,4 @@
-"""Pickles of other people, read without running their code: plain values, and what the caller allows by name."""
+"""Reads pickles from others without running their code: plain values, and what the caller allows by name."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from enlist.errors import InputError
 
 Allowed = Mapping[tuple[str, str], Callable[..., Any]]
-"""(module, name) as the pickle spells it -> what stands in for it here."""
+"""(module, name) as the pickle spells it -> its replacement here."""
 
 NOTHING: Allowed = types.MappingProxyType({})
 
@@ -22,8 +22,8 @@ NOTHING: Allowed = types.MappingProxyType({})
 def load(path: str | os.PathLike[str], allowed: Allowed = NOTHING, encoding: str = "ASCII") -> Any:
     """The value in a pickle file: dict, list, tuple, set, int, float, str, bytes, bool, None, and `allowed` globals.
 
-    A pickle names functions that reading it would call. Here a name is looked up in `allowed` and nowhere else, so
-    a hostile file can do no more than those functions do. `encoding` reads the strings that Python 2 wrote, as in
+    A pickle names functions that reading it would call. Here a name is looked up only in `allowed`, so a hostile file
+    can do no more than those functions do. `encoding` reads the strings that Python 2 wrote, as in
     `pickle.load`.
 
     >>> import pathlib, pickle, tempfile
@@ -46,7 +46,7 @@ def loads(content: bytes, source: str, allowed: Allowed = NOTHING, encoding: str
     >>> loads(b"cposix\\nsystem\\n(S'ls'\\ntR.", "bad.pkl")
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: bad.pkl asks for posix.system, which is not allowed (nothing but plain values is); ...
+    enlist.errors.InputError: bad.pkl asks for posix.system, which is not allowed (only plain values are); ...
     """
     reader = _Reader(io.BytesIO(content), encoding=encoding)
     reader.source, reader.allowed = source, allowed
@@ -54,7 +54,7 @@ def loads(content: bytes, source: str, allowed: Allowed = NOTHING, encoding: str
         return reader.load()
     except InputError:
         raise
-    except Exception as error:  # damaged bytes are instructions gone wrong: they can raise anything
+    except Exception as error:  # damaged bytes are wrong instructions: they can raise anything
         raise InputError(
             f"{source} is not a readable pickle ({type(error).__name__}: {error}); it may be truncated, or of another "
             "kind."
@@ -69,12 +69,12 @@ class _Reader(pickle.Unpickler):
         found = self.allowed.get((module, name)) or _PLAIN.get((module, name))
         if found is None:
             others = ", ".join(f"{owner}.{word}" for owner, word in sorted(self.allowed))
-            known = f"allowed: {others}" if others else "nothing but plain values is"
+            known = f"allowed: {others}" if others else "only plain values are"
             raise InputError(
                 f"{self.source} asks for {module}.{name}, which is not allowed ({known}); "
                 "use a file from a source that you trust."
             )
-        # A pickle may also set attributes on what it names, so functions are lent out in a wrapper of their own.
+        # A pickle may also set attributes on what it names, so functions are wrapped for it.
         return functools.partial(found) if isinstance(found, types.FunctionType) else found
 
     def persistent_load(self, pid: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Availability: who is online when. Pure queries over all clients: they do not depend on who asked."""
+"""Availability: who is online when. Queries over all clients, without side effects: answers do not depend on order."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from enlist.streams import Streams
 REMEMBERED = 2**25
 """Bytes of slots that `Slots` keeps; they can always be drawn again."""
 SEARCHED = 2**25
-"""Draws after which `Slots` gives up looking for anybody online, though never before 1000 slots."""
+"""Number of draws after which `Slots` stops searching for a client that is online, but not before 1000 slots."""
 MOST_SLOTS = 2**16
-"""Slots that are looked at for one question, at most: a second or two."""
+"""Maximum number of slots that one query searches: a second or two."""
 MOST_DRAWS = 2**31
-"""Draws for one question about the ends of sessions, at most: clients times `lookahead`."""
+"""Maximum number of draws for one query about the ends of sessions: clients times `lookahead`."""
 
 
 class Availability(abc.ABC):
@@ -35,19 +35,19 @@ class Availability(abc.ABC):
 
     @abc.abstractmethod
     def __len__(self) -> int:
-        """How many clients there are."""
+        """The number of clients."""
 
     @abc.abstractmethod
     def online(self, now: float) -> BoolArray:
-        """Who is online now, (N,)."""
+        """Which clients are online now, (N,)."""
 
     @abc.abstractmethod
     def until(self, clients: IntArray, now: float) -> FloatArray:
-        """When the present session of each of these clients ends: infinity if never, `now` if it is offline."""
+        """When the current session of each of these clients ends: infinity if never, `now` if it is offline."""
 
     @abc.abstractmethod
     def next_online(self, now: float) -> float:
-        """The earliest time from now on at which anybody is online; infinity if there is none."""
+        """The earliest time from now on at which any client is online; infinity if there is none."""
 
     @property
     @abc.abstractmethod
@@ -57,7 +57,7 @@ class Availability(abc.ABC):
     def share(self, start: float, end: float) -> FloatArray:
         """The share of a window in which each client is online, (N,): the forecast of an oracle.
 
-        An empty window asks for a moment: 1 for those online, else 0.
+        For an empty window, it is 1 for clients online at that moment, else 0.
         """
         start, end = moment(start), moment(end)
         if end < start:
@@ -86,7 +86,7 @@ class AvailabilityOptions(Options, abc.ABC):
 
 
 class AlwaysOnline(Availability):
-    """Everybody, always.
+    """All clients, always.
 
     >>> AlwaysOnline(2).uptime
     array([1., 1.])
@@ -99,7 +99,7 @@ class AlwaysOnline(Availability):
         return self.count
 
     def online(self, now: float) -> BoolArray:
-        """Everybody, (N,)."""
+        """All clients, (N,)."""
         moment(now)
         return np.ones(self.count, dtype=bool)
 
@@ -114,7 +114,7 @@ class AlwaysOnline(Availability):
 
     @property
     def uptime(self) -> FloatArray:
-        """1 for everybody, (N,)."""
+        """1 for all clients, (N,)."""
         return np.ones(self.count)
 
     def _seconds_online(self, start: float, end: float) -> FloatArray:
@@ -136,9 +136,9 @@ class Always(AvailabilityOptions):
 
 
 class Slots(Availability):
-    """Each client is online in each slot of `length` seconds with its own chance, independently of other slots.
+    """Each client is online in each slot of `length` seconds with its own probability, independently of other slots.
 
-    A slot is drawn for all clients when it is asked for, from a stream of its own number.
+    A slot is drawn for all clients when it is needed, from a stream of its own number.
 
     >>> slots = Slots(np.array([1.0, 0.5, 0.0]), length=10.0, lookahead=4, streams=Streams(9))
     >>> [slots.online(now).tolist() for now in (0.0, 19.9, 20.0)]
@@ -158,13 +158,13 @@ class Slots(Availability):
         return len(self.chance)
 
     def online(self, now: float) -> BoolArray:
-        """Who is online now, (N,)."""
+        """Which clients are online now, (N,)."""
         return self._slot(self._number(now)).copy()
 
     def until(self, clients: IntArray, now: float) -> FloatArray:
-        """The beginning of the first slot in which each is offline; `now` if that is the present one.
+        """The beginning of the first slot in which each is offline; `now` if that is the current one.
 
-        At most `lookahead` slots are looked at, the present one included: a longer session is told to end there.
+        At most `lookahead` slots are searched, including the current one: a longer session is said to end there.
         """
         clients = np.asarray(clients, dtype=np.int64)
         first = self._number(now)
@@ -180,7 +180,7 @@ class Slots(Availability):
         return end
 
     def next_online(self, now: float) -> float:
-        """The earliest time from now on at which anybody is online; infinity if the search takes too long."""
+        """The earliest time from now on at which any client is online; infinity if the search takes too long."""
         first = self._number(now)
         if not self.chance.any():
             return np.inf
@@ -191,7 +191,7 @@ class Slots(Availability):
 
     @property
     def uptime(self) -> FloatArray:
-        """The chance of each client, (N,)."""
+        """The probability of each client, (N,)."""
         return self.chance.copy()
 
     def _seconds_online(self, start: float, end: float) -> FloatArray:
@@ -200,7 +200,7 @@ class Slots(Availability):
         if last - first > MOST_SLOTS:
             raise InputError(
                 f"a window of {end - start:g} seconds has {last - first} slots of {self.length:g} seconds; at most "
-                f"{MOST_SLOTS} are looked at: lengthen availability.slot, or shorten the deadline."
+                f"{MOST_SLOTS} are searched: lengthen availability.slot, or shorten the deadline."
             )
         for number in range(first, last + 1):
             within = min((number + 1) * self.length, end) - max(number * self.length, start)
@@ -208,7 +208,7 @@ class Slots(Availability):
         return seconds
 
     def _number(self, now: float) -> int:
-        """The slot of a moment. Slot s begins at the float s · length, to which division alone would be unfaithful."""
+        """The slot of a moment. Slot s begins at the float s · length, which division alone would not reproduce."""
         if moment(now) / self.length >= 2.0**52:
             raise InputError(f"the virtual time is {now}; slots of {self.length} seconds cannot be counted that far.")
         number = int(now // self.length)
@@ -229,8 +229,8 @@ class Slots(Availability):
 class Bernoulli(AvailabilityOptions):
     """Each client is online with its own chance a_i ~ Beta(a, b), drawn anew every slot.
 
-    The shape of the Beta is an assumption: by default the mean is 0.6, the standard deviation 0.2. A population of
-    which nobody is online for tens of thousands of slots is refused when it is drawn.
+    The shape of the Beta is an assumption: by default the mean is 0.6, the standard deviation 0.2. A population without
+    any client online for tens of thousands of slots is refused when it is drawn.
 
     >>> Bernoulli().draw(4, Streams(1)).uptime.round(2)
     array([0.39, 0.61, 0.51, 0.7 ])
@@ -258,15 +258,15 @@ class Bernoulli(AvailabilityOptions):
         with np.errstate(divide="ignore"):
             somebody = -float(np.expm1(np.log1p(-chance).sum()))
         if somebody * MOST_SLOTS < 1.0:
-            seldom = f"once in {1.0 / somebody:.2g} slots of {self.slot:g} seconds" if somebody else "never"
+            often = f"but once in {1.0 / somebody:.2g} slots of {self.slot:g} seconds" if somebody else "at all times"
             raise InputError(
-                f"bernoulli with a = {self.a:g} and b = {self.b:g}: of {len(chance)} clients somebody is online "
-                f"{seldom}, and a run would look for them in vain; raise a, lower b, or take more clients."
+                f"bernoulli with a = {self.a:g} and b = {self.b:g}: all {len(chance)} clients are offline "
+                f"{often}, so a run would search in vain; raise a, lower b, or use more clients."
             )
         if len(chance) * self.lookahead > MOST_DRAWS:
             raise InputError(
                 f"bernoulli with lookahead = {self.lookahead} and {len(chance)} clients takes "
-                f"{len(chance) * self.lookahead:.2g} draws to say when sessions end; at most {MOST_DRAWS:.2g} are "
+                f"{len(chance) * self.lookahead:.2g} draws to find where sessions end; at most {MOST_DRAWS:.2g} are "
                 f"allowed: set lookahead to {MOST_DRAWS // len(chance)} or less."
             )
 

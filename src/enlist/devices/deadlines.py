@@ -1,4 +1,4 @@
-"""Deadlines: how long a round waits. A policy of the server, fixed or learning from what it observes."""
+"""Deadlines: how long a round waits. A policy of the server, fixed or learned from what it observes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MEGABYTE = 1_000_000
 
 
 class Deadline:
-    """A deadline that stays as it is; others derive from it.
+    """A deadline that does not change; the others derive from it.
 
     >>> deadline = Deadline(30.0)
     >>> deadline.observe(np.array([3.0]))
@@ -31,18 +31,18 @@ class Deadline:
 
     @property
     def seconds(self) -> float:
-        """How long the next round waits; infinity if for everybody."""
+        """How long the next round waits; infinity if it waits for all clients."""
         return self._seconds
 
     def observe(self, latencies: FloatArray) -> None:
-        """Take in the latencies that were completed in a round."""
+        """Take in the completed latencies of a round."""
 
     def state(self) -> dict[str, float]:
-        """What was learned, for a run that is resumed."""
+        """What was learned, for resuming a run."""
         return {}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Continue from what `state` returned, bit by bit the same."""
+        """Continue from what `state` returned, bit for bit."""
         known = self.state().keys()
         if state.keys() != known:
             raise InputError(f"the deadline's state has {sorted(state)}; this kind has {sorted(known)}.")
@@ -67,7 +67,7 @@ class AverageDeadline(Deadline):
         return self.factor * self.average
 
     def observe(self, latencies: FloatArray) -> None:
-        """Take in the latencies that were completed in a round; none, or latencies of 0, change nothing."""
+        """Take in the completed latencies of a round; none, or latencies of 0, change nothing."""
         latencies = np.asarray(latencies, dtype=float)
         if not (np.isfinite(latencies) & (latencies >= 0)).all():
             raise InputError(f"completed latencies are {latencies}; they must be finite and not negative.")
@@ -75,11 +75,11 @@ class AverageDeadline(Deadline):
             self.average = (1.0 - self.alpha) * self.average + self.alpha * level
 
     def state(self) -> dict[str, float]:
-        """The average, for a run that is resumed."""
+        """The average, for resuming a run."""
         return {"average": self.average}
 
     def restore(self, state: Mapping[str, float]) -> None:
-        """Continue from what `state` returned, bit by bit the same."""
+        """Continue from what `state` returned, bit for bit."""
         super().restore(state)
         self.average = checks.finite("the deadline's average", state["average"], 0.0)
 

@@ -1,4 +1,4 @@
-"""Devices by their description: a table with named columns, from which durations follow and which selectors see."""
+"""Devices by their description: a table with named columns that selectors see and that determines durations."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from enlist.streams import Streams
 
 CLIENT = "client"
 DRAWN = {"cpu flops": 0.8, "cpu cores": 0.5, "memory": 0.6, "gpu flops": 1.0, "gpu count": 0.3, "bandwidth": 1.1}
-"""Columns of a table that is drawn, and the standard deviation of each one's logarithm."""
+"""Columns of a generated table, and the standard deviation of each one's logarithm."""
 ALIKE = 0.75
-"""Correlation of each column but the bandwidth with how good a phone is on the whole."""
+"""Correlation of each column except the bandwidth with the overall quality of a phone."""
 MEDIAN_BANDWIDTH = 6100.0
 
 
 class FeatureDevices(TimedOptions):
     """Devices that follow from a table of features: what selectors see of a client says how long it takes.
 
-    Compute time is `compute_median`, times (column / its median) to the power of minus its exponent for every column of
-    `speed`. The columns of the table are the features that selectors see, besides the data size; `[features]` has no
-    effect then. Client j has row j mod rows, in the order of the file. Without a file the table is drawn: lognormal
-    columns, with what good phones have in common.
+    Compute time is `compute_median`, times (column / its median) to the power of minus its exponent for every column in
+    `speed`. The columns of the table are the features that selectors see, besides the data size; `[features]` then has
+    no effect. Client j has row j mod rows, in the order of the file. Without a file the table is generated: lognormal
+    columns, with the correlations of good phones.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -64,8 +64,8 @@ class FeatureDevices(TimedOptions):
             if name not in columns:
                 raise InputError(f"devices.speed and devices.bandwidth name {name!r}; the columns are {list(columns)}.")
             if not (columns[name] > 0).all():
-                raise InputError(f"column {name!r} of the devices goes down to {columns[name].min()}; give above 0.")
-        # Columns that are drawn have a median of 1; that of a sample would depend on how many clients there are.
+                raise InputError(f"devices have {columns[name].min()} in column {name!r}; all values must be above 0.")
+        # Generated columns have a median of 1; that of a sample would depend on the number of clients.
         typical = {name: 1.0 if self.path is None else float(np.median(columns[name])) for name in self.speed}
         logs = [power * np.log(columns[name] / typical[name]) for name, power in self.speed.items()]
         compute = self.compute_median * np.exp(-np.sum(logs, axis=0))

@@ -1,4 +1,4 @@
-"""Devices: how fast every client computes and transfers, and how long a participation takes it in a round.
+"""Devices: how fast every client computes and transfers, and how long a participation in a round takes it.
 
 Duration of a participation (FedScale's model): compute = 3 · samples · compute_ms / 1000 seconds, since a backward pass
 costs about two forward passes; one transfer = model_bytes · 8 / 1000 / kbit/s. The server itself takes no time.
@@ -22,7 +22,7 @@ TRAINING = 3.0
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Latency:
-    """Seconds of download, compute and upload, aligned with the clients asked for.
+    """Seconds of download, compute and upload, aligned with the requested clients.
 
     >>> Latency(np.array([1.0]), np.array([5.0]), np.array([2.0])).total
     array([8.])
@@ -34,12 +34,12 @@ class Latency:
 
     @property
     def total(self) -> FloatArray:
-        """Seconds from being asked to the end of the upload."""
+        """Seconds from selection to the end of the upload."""
         return self.download + self.compute + self.upload
 
 
 class Devices:
-    """The devices of N clients; their noise belongs to (round, client), whoever asks and in whatever order.
+    """The devices of N clients; their noise belongs to (round, client), whatever the order of queries.
 
     compute           milliseconds per sample for an inference, (N,); training costs 3 times that
     bandwidth         download in kbit/s, (N,); upload is `upload_ratio` times that
@@ -88,7 +88,7 @@ class Devices:
         return 1.0 / self.compute
 
     def latency(self, round: int, clients: IntArray, samples: FloatArray, model_bytes: int) -> Latency:
-        """What these clients need in this round to fetch the model, run through `samples` samples and send it back."""
+        """The time these clients need in this round to fetch the model, train on `samples` samples and send it back."""
         clients, samples = self._asked(round, clients, samples)
         compute, bandwidth = self.compute[clients], self.bandwidth[clients]
         if self.compute_noise:
@@ -103,7 +103,7 @@ class Devices:
         return self._durations(self.compute, self.bandwidth, samples, model_bytes)
 
     def matched(self, order: IntArray) -> Devices:
-        """The same devices dealt out anew: client i gets the device that client order[i] had. Noise stays in place."""
+        """The same devices dealt out again: client i gets the device that client order[i] had. Noise stays in place."""
         order = self._dealing(order)
         dealt = Devices(
             self.compute[order],
@@ -137,7 +137,7 @@ class Devices:
         if len(clients) and (clients.min() < 0 or clients.max() >= len(self)):
             raise InputError(f"clients go from {clients.min()} to {clients.max()}; allowed are 0 to {len(self) - 1}.")
         if not (samples >= 0).all():
-            raise InputError(f"samples go down to {samples.min()}; give how many samples each runs through.")
+            raise InputError(f"samples go down to {samples.min()}; give the samples that each client processes.")
         return clients, samples
 
     def _dealing(self, order: IntArray) -> IntArray:
@@ -150,7 +150,7 @@ class Devices:
 
 
 class DirectDevices(Devices):
-    """Devices whose whole latency is drawn: scale · clip(mean + sd·z, floor, 1) seconds, whatever the work is.
+    """Devices whose whole latency is drawn: scale · clip(mean + sd·z, floor, 1) seconds, whatever the work.
 
     All of it counts as compute; transfers take no time (`bandwidth` is infinite). `compute` holds the milliseconds of
     a mean participation, so that `speed` still tells the fast from the slow.
@@ -166,7 +166,7 @@ class DirectDevices(Devices):
         self._latencies = Recent(4)
 
     def latency(self, round: int, clients: IntArray, samples: FloatArray, model_bytes: int) -> Latency:
-        """What these clients need in this round; neither `samples` nor `model_bytes` matters."""
+        """The time these clients need in this round; neither `samples` nor `model_bytes` matters."""
         clients, _ = self._asked(round, clients, samples)
         seconds = self._latencies.get(round, self._latency)[clients]
         return Latency(np.zeros(len(clients)), seconds, np.zeros(len(clients)))
@@ -177,7 +177,7 @@ class DirectDevices(Devices):
         return Latency(np.zeros(len(self)), self.compute / 1000.0, np.zeros(len(self)))
 
     def matched(self, order: IntArray) -> DirectDevices:
-        """The same devices dealt out anew: client i gets the device that client order[i] had."""
+        """The same devices dealt out again: client i gets the device that client order[i] had."""
         order = self._dealing(order)
         return DirectDevices(self.mean[order], self.spread[order], self.floor, self.scale, self.streams)
 

@@ -1,4 +1,4 @@
-"""Shapes of random numbers that devices, sessions and features share: inverse distribution functions, no rejection.
+"""Random numbers that devices, sessions and features share: inverse distribution functions, no rejection.
 
 Each draw of a client is read at the client's own place in a stream, so the first clients of a large population are
 the clients of a small one.
@@ -17,7 +17,7 @@ from enlist._internal.typing import AnyArray, FloatArray, IntArray
 def truncated_lognormal(scores: FloatArray, median: float, sigma: float, low: float, high: float) -> FloatArray:
     """Lognormal values within [low, high], from standard normal scores: exp(ln median + sigma·Φ⁻¹(a + (b − a)·Φ(z))).
 
-    a and b are the chances of the untruncated lognormal to lie below low and below high.
+    a and b are the probabilities that the untruncated lognormal lies below low and below high.
 
     >>> truncated_lognormal(np.array([-2.0, 0.0, 2.0]), median=65.0, sigma=0.8, low=15.0, high=200.0).round(1)
     array([ 17.9,  62. , 181. ])
@@ -26,7 +26,7 @@ def truncated_lognormal(scores: FloatArray, median: float, sigma: float, low: fl
     if sigma < 1e-9:
         return np.full(len(scores), nearest)
     edges = np.log(np.array([low, high]) / median) / sigma
-    # Above the median the upper tail is the exact one: chances close to 1 have no digits left.
+    # Above the median the upper tail is the exact one: probabilities close to 1 have no digits left.
     side = -1.0 if edges[0] > 0 else 1.0
     below, above = ndtr(side * edges)
     if below == above:
@@ -77,7 +77,7 @@ def dealt(shares: Sequence[float], count: int, rng: np.random.Generator) -> IntA
 
 
 class Recent:
-    """The arrays made last, by number: a bounded memory of what can always be made again.
+    """The most recent arrays, by number: a bounded cache of what can always be made again.
 
     >>> recent = Recent(size=2)
     >>> [int(recent.get(number, lambda n: np.array([n * n]))[0]) for number in (3, 4, 5, 3)]
@@ -89,7 +89,7 @@ class Recent:
         self._kept: dict[int, AnyArray] = {}
 
     def get(self, number: int, make: Callable[[int], AnyArray]) -> AnyArray:
-        """The array of this number, made if it is not remembered."""
+        """The array of this number, made if it is not in the cache."""
         if number not in self._kept:
             made = make(number)
             while len(self._kept) >= self.size:

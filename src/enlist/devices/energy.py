@@ -1,4 +1,4 @@
-"""Energy: the power that devices draw while they receive, compute and send, and batteries that it drains."""
+"""Energy: the power that devices draw while they receive, compute and send, and the batteries that it drains."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ PHONE = 40_000.0
 ENERGETIC = frozenset(
     {"clients.energy_per_sample", "clients.energy_per_byte", "clients.battery", "context.battery", "energy"}
 )
-"""What a selector may need of energy."""
+"""Energy values that a selector may need."""
 
 
 class Energy(Options):
     """What a participation costs in joules: watts times the seconds of compute, download and upload.
 
-    The defaults are assumptions of the right order, not measurements; comparisons of methods rest on seconds alone.
+    The defaults are assumptions of the right order, not measurements; comparisons of methods use seconds alone.
 
     >>> Energy().watts("phones")
     (3.0, 1.0, 1.5)
@@ -61,12 +61,12 @@ class Energy(Options):
         return tuple(often if own is None else own for own, often in zip(given, usual, strict=True))  # type: ignore[return-value]
 
     def draw(self, kind: str, count: int, streams: Streams) -> Power:
-        """The power of each of so many clients."""
+        """The power of each of `count` clients."""
         factor = mean_one(streams.generator("power").standard_normal(count), self.spread)
         return Power(*(watts * factor for watts in self.watts(kind)))
 
     def batteries(self, count: int, streams: Streams) -> BatteryLevels | None:
-        """The batteries as they are at the start; if not given, no client runs on one."""
+        """The batteries at the start; None if clients do not run on batteries."""
         if self.battery is None:
             return None
         share = streams.generator("battery").uniform(self.charged, 1.0, count)
@@ -90,7 +90,7 @@ class Power:
     upload: FloatArray
 
     def joules(self, clients: IntArray, latency: Latency, until: FloatArray | None = None) -> FloatArray:
-        """What clients spend until so many seconds after they were asked; until they are done if not given."""
+        """The energy that clients spend until this many seconds after selection; until they are done by default."""
         total = latency.total if until is None else np.minimum(until, latency.total)
         received = np.minimum(total, latency.download)
         computed = np.clip(total - latency.download, 0.0, latency.compute)
@@ -99,7 +99,7 @@ class Power:
         return np.asarray(spent)
 
     def lasts(self, clients: IntArray, latency: Latency, left: FloatArray) -> FloatArray:
-        """Seconds after which clients with so many joules left run out of power; infinite if they do not."""
+        """Seconds after which clients with this many joules left run out of power; infinite if they do not."""
         seconds, rest = np.zeros(len(clients)), left.astype(float)
         out = np.zeros(len(clients), dtype=bool)
         for watts, part in (
@@ -123,7 +123,7 @@ class Power:
 
 @dataclasses.dataclass(eq=False)
 class BatteryLevels:
-    """Joules that are left to each client, since when it has not spent any, and what it had then, before it spent.
+    """The joules left to each client, the time of its last spending, and its joules just before that.
 
     >>> batteries = BatteryLevels(100.0, 1.0, np.array([50.0, 90.0]), np.zeros(2))
     >>> batteries.spend(np.array([0]), np.array([30.0]), now=0.0)
@@ -142,25 +142,25 @@ class BatteryLevels:
             self.before = self.left.copy()
 
     def at(self, now: float) -> FloatArray:
-        """What is left to each at this time, charging meanwhile."""
+        """The joules left to each client at this time, charging meanwhile."""
         idle = np.maximum(now - self.since, 0.0)
         return np.asarray(np.minimum(self.left + self.charge_watts * idle, self.full))
 
     def charging(self, now: float) -> BoolArray:
-        """Whose battery is charged at this time: all that are not full, if any is."""
+        """Which batteries are charged at this time: all that are not full, if there is any charging."""
         return np.asarray((self.at(now) < self.full) & (self.charge_watts > 0))
 
     def spend(self, clients: IntArray, joules: FloatArray, now: float) -> None:
-        """These clients spend so much in what they begin now."""
+        """Let these clients spend these joules on what they begin now."""
         left = self.at(now)[clients]
         self.left[clients] = np.maximum(left - joules, 0.0)
         self.since[clients], self.before[clients] = now, left
 
     def state(self) -> dict[str, AnyArray]:
-        """What a checkpoint holds."""
+        """The contents of a checkpoint."""
         return {"battery/left": self.left, "battery/since": self.since, "battery/before": self.before}
 
     def restore(self, arrays: Mapping[str, AnyArray]) -> None:
-        """Go on from a checkpoint."""
+        """Continue from a checkpoint."""
         self.left, self.since = arrays["battery/left"].copy(), arrays["battery/since"].copy()
-        self.before = arrays.get("battery/before", self.left).copy()  # only asynchronous runs look at it
+        self.before = arrays.get("battery/before", self.left).copy()  # only asynchronous runs use it

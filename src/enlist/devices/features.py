@@ -1,7 +1,7 @@
-"""Features: what a selector may see of a device before it has tried it, and how devices and data go together.
+"""Features: what a selector may see of a device before trying it, and how devices and data go together.
 
-How much the table tells is set by two knobs, one for speed and one for utility, so that an experiment can say how
-good its features were.
+Two knobs set how much the table tells, one for speed and one for utility, so that an experiment can state how good
+its features were.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def feature_table(
     """The feature table (N, 7) of clients with this true speed, utility, data size and bandwidth, and its columns.
 
     A hinting column is exp(r·z + √(1 − r²)·noise): z is the normal score of the true value's rank, r the knob, and
-    every column has noise of its own. Such a column is a number in units of a typical device (also the counts), and its
+    every column has its own noise. Such a column is a number in units of a typical device (also the counts), and its
     rank correlation with the truth is (6/π)·asin(r/2). Data size and bandwidth are the true values; an infinite
     bandwidth (devices without transfers) becomes the largest finite one, or 0 if there is none.
 
@@ -81,7 +81,7 @@ def matched_order(speed: FloatArray, sizes: FloatArray, correlation: float, stre
 
     `Devices.matched` takes the result. At 1 the fastest device goes to the largest client, at -1 to the smallest, at 0
     devices are dealt out at random. Between, clients are ranked by a normal score that has the Pearson correlation
-    2·sin(π·correlation/6) with their size, which makes the rank correlation the one asked for.
+    2·sin(π·correlation/6) with their size, which gives the requested rank correlation.
 
     >>> speed, sizes = np.array([1.0, 2.0, 3.0]), np.array([20.0, 30.0, 10.0])
     >>> order = matched_order(speed, sizes, 1.0, Streams(1))
@@ -95,7 +95,7 @@ def matched_order(speed: FloatArray, sizes: FloatArray, correlation: float, stre
     rng = streams.generator("matching")
     noise, ties = rng.standard_normal(len(speed)), rng.uniform(size=(2, len(speed)))
     pearson = float(np.clip(2.0 * np.sin(np.pi * correlation / 6.0), -1.0, 1.0))
-    # At the ends rounding must not leave a trace of noise: the order is exact there.
+    # At the ends rounding must not leave any noise: the order is exact there.
     pearson = float(np.sign(correlation)) if abs(correlation) == 1.0 else pearson
     wish = blended(normal_scores(sizes), noise, pearson)
     order = np.empty(len(speed), dtype=np.int64)

@@ -31,7 +31,7 @@ class DeviceOptions(Options, abc.ABC):
 
 
 class TimedOptions(DeviceOptions):
-    """What generators share whose latency follows from the work: noise from round to round, and the upload.
+    """What generators share if latency follows from the work: noise from round to round, and the upload.
 
     >>> Phones(compute_noise=0.0).upload_ratio
     1.0
@@ -217,7 +217,7 @@ class DeviceFailures(Options):
     crash: float = pydantic.Field(0.0, ge=0, le=1, description="Chance that a participation crashes.")
 
     def crashes(self, round: int, streams: Streams, count: int) -> tuple[BoolArray, FloatArray]:
-        """Who of `count` clients crashes in this round, and after which fraction of its work (1 for the others)."""
+        """Which of `count` clients crash in this round, and after which fraction of their work (1 for the others)."""
         if self.crash == 0.0:
             return np.zeros(count, dtype=bool), np.ones(count)
         crashed = streams.rewound("crash", round).uniform(size=count) < self.crash

@@ -16,13 +16,13 @@ from enlist.errors import InputError
 TICKS = 2.0**16
 """Ticks per second."""
 MOST_SESSIONS = 100_000_000
-"""Sessions of all clients together, at most: some gigabytes."""
+"""Maximum number of sessions of all clients together: some gigabytes."""
 
 
 class Intervals(Availability):
     """Sessions of N clients, from rows (client, start, end) in seconds; client i's table repeats after period[i].
 
-    Rows may come in any order, overlap, touch, or run past the period (they go on at its beginning); rows without
+    Rows may come in any order, overlap, touch, or run past the period (they continue at its beginning); rows without
     length are ignored. A session that touches the end of the period continues at its start.
 
     clients   (rows,) positions below N = len(period)
@@ -49,8 +49,8 @@ class Intervals(Availability):
         self._alike = bool((self.periods == self.periods[0]).all())
         self._width = int(self.periods.max()) + 1
         rows = _folded(clients, _ticks(starts), _ticks(ends), self.periods)
-        # Adding client · width makes one sorted array of all clients' times. The row of -1 stands before everybody, so
-        # that a search always lands on a row.
+        # Adding client · width makes one sorted array of all clients' times. The row of -1 comes first, so a search
+        # always lands on a row.
         self._starts, self._ends = _merged(*rows, self._width)
         self._offsets = np.searchsorted(self._starts, np.arange(len(self) + 1) * self._width)
         self._stride = 2 ** int(np.diff(self._offsets).max()).bit_length() // 2
@@ -60,13 +60,13 @@ class Intervals(Availability):
         return len(self.periods)
 
     def online(self, now: float) -> BoolArray:
-        """Who is online now, (N,)."""
+        """Which clients are online now, (N,)."""
         everybody = np.arange(len(self))
         _, keys = self._keys(everybody, moment(now))
         return np.asarray(keys < self._ends[self._row(everybody, keys)])
 
     def until(self, clients: IntArray, now: float) -> FloatArray:
-        """When the present session of each of these clients ends: infinity if never, `now` if it is offline."""
+        """When the current session of each of these clients ends: infinity if never, `now` if it is offline."""
         clients = np.asarray(clients, dtype=np.int64)
         begun, keys = self._keys(clients, moment(now))
         end = self._ends[self._row(clients, keys)]
@@ -80,7 +80,7 @@ class Intervals(Availability):
         return np.where(up, seconds, now)
 
     def next_online(self, now: float) -> float:
-        """The earliest time from now on at which anybody is online; infinity if there is none."""
+        """The earliest time from now on at which any client is online; infinity if there is none."""
         if self.online(now).any():
             return now
         clients = np.flatnonzero(np.diff(self._offsets))
@@ -113,7 +113,7 @@ class Intervals(Availability):
         return np.asarray((periods[1] - periods[0]) * total + (seconds[1] - seconds[0]))
 
     def _within(self, clients: IntArray, now: float) -> FloatArray:
-        """Seconds online since the present period of each client began."""
+        """Seconds online since the current period of each client began."""
         begun, keys = self._keys(clients, now)
         row, first = self._row(clients, keys), self._offsets[clients]
         shift = clients * self._width
@@ -121,20 +121,20 @@ class Intervals(Availability):
         return np.where(row >= first, self._before(row) - self._before(first) + current, 0.0)
 
     def _before(self, rows: IntArray) -> FloatArray:
-        """Seconds in all rows before these; summed up when it is first wanted."""
+        """Seconds in all rows before these; summed up when first needed."""
         if not len(self._elapsed):
             self._elapsed = np.concatenate([[0], np.cumsum(self._ends - self._starts)]) / TICKS
         return np.asarray(self._elapsed[rows])
 
     def _keys(self, clients: IntArray, now: float) -> tuple[FloatArray, IntArray]:
-        """When the present period of each client began, and the present moment as a key of the table."""
+        """When the current period of each client began, and the current moment as a key of the table."""
         period = self._period_seconds[:1] if self._alike else self._period_seconds[clients]
         since = np.fmod(now, period)
         keys = clients * self._width + np.floor(since * TICKS).astype(np.int64)
         return np.broadcast_to(now - since, keys.shape), keys
 
     def _row(self, clients: IntArray, keys: IntArray) -> IntArray:
-        """The last row that starts at or before each key; it may be of an earlier client, and then has ended.
+        """The last row that starts at or before each key; it may belong to an earlier client, and has then ended.
 
         A binary search for all clients at once, each within its own rows: half the time of `searchsorted` over the
         whole table, which is too large for the cache. Steps past a client's rows find later starts and are not taken.
@@ -155,7 +155,7 @@ def _check_rows(clients: IntArray, starts: FloatArray, ends: FloatArray, period:
     if count * (period.max() + 1.0) >= 2.0**62 / TICKS:
         raise InputError(f"{count} clients with periods up to {period.max()} seconds; shorten the period.")
     if not clients.shape == starts.shape == ends.shape:
-        raise InputError(f"{clients.shape} clients, {starts.shape} starts and {ends.shape} ends; give one each a row.")
+        raise InputError(f"{clients.shape} clients, {starts.shape} starts, {ends.shape} ends; give one each per row.")
     if not len(clients):
         return
     if clients.min() < 0 or clients.max() >= count:
@@ -175,7 +175,7 @@ def _ticks(seconds: FloatArray) -> IntArray:
 def _folded(
     clients: IntArray, starts: IntArray, ends: IntArray, periods: IntArray
 ) -> tuple[IntArray, IntArray, IntArray]:
-    """Rows within [0, period]: those that run past its end are cut there, and go on at its beginning."""
+    """Rows within [0, period]: those that run past its end are cut there, and continue at its beginning."""
     if (starts >= ends).any():
         kept = starts < ends
         clients, starts, ends = clients[kept], starts[kept], ends[kept]
@@ -194,7 +194,7 @@ def _folded(
 
 
 def _merged(clients: IntArray, starts: IntArray, ends: IntArray, width: int) -> tuple[IntArray, IntArray]:
-    """Keys of starts and ends, sorted, overlapping and touching rows made one, after a first row of -1."""
+    """Keys of starts and ends, sorted, with overlapping and touching rows merged, after a first row of -1."""
     shift = clients * width
     starts, ends = starts + shift, ends + shift
     if (starts[1:] < starts[:-1]).any():

@@ -1,4 +1,4 @@
-"""Generated sessions: a two-state Markov chain, and days with a rhythm. Both draw a table that repeats."""
+"""Generated sessions: a two-state Markov chain, and a daily rhythm. Both draw a table that repeats."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ BLOCK = 2**20
 class Markov(AvailabilityOptions):
     """Sessions and pauses with exponential lengths, beginning in the stationary distribution.
 
-    By default clients are online for 40 % of the time, as the one published client of FedScale's trace; the lengths
-    themselves are an assumption. The table repeats after `period`: sessions on either side of that seam join.
+    By default clients are online for 40 % of the time, like the one published client of FedScale's trace; the lengths
+    themselves are an assumption. The table repeats after `period`: sessions on either side of the seam join.
 
     >>> Markov(mean_on=100.0, mean_off=300.0, period=40_000.0).draw(500, Streams(1)).uptime.mean().round(2)
     np.float64(0.25)
@@ -43,7 +43,7 @@ class Markov(AvailabilityOptions):
                 f"markov: {count} clients with {cycles:.0f} sessions each; at most {MOST_SESSIONS} fit together. "
                 "Shorten period, or lengthen mean_on and mean_off."
             )
-        # Blocks have a size of their own, so that a client's sessions do not depend on how many clients there are.
+        # The size of blocks is fixed, so that a client's sessions do not depend on the number of clients.
         columns = 2 * int(1.1 * cycles + 8)
         rows = max(BLOCK // columns, 1)
         parts = [
@@ -64,7 +64,7 @@ class Markov(AvailabilityOptions):
         extension = 0
         while bounds[:, -1].min() < self.period:
             sojourns = streams.generator("availability", number, extension).exponential(size=(rows, columns))
-            with np.errstate(over="ignore"):  # what lasts longer than a number can say lasts to the end
+            with np.errstate(over="ignore"):  # a sojourn beyond the largest number lasts to the end
                 sojourns[:, 0::2] *= mean_even
                 sojourns[:, 1::2] *= mean_odd
                 bounds = np.concatenate([bounds, bounds[:, -1:] + np.cumsum(sojourns, axis=1)], axis=1)
@@ -79,8 +79,8 @@ class Diurnal(AvailabilityOptions):
     """Days with a rhythm: short sessions, mostly around each client's own hour, and a long one every night.
 
     Client i has its hour h_i ~ N(hour_mean, hour_sd). Short sessions begin at a rate ∝ 1 + swing·cos(2π(h − h_i)/24)
-    and have lognormal lengths; the night session begins at h_i, give or take. Virtual time 0 is midnight. Shape and
-    hours follow reports on phones that charge; the number of sessions and the length of a night are assumptions.
+    and have lognormal lengths; the night session begins around h_i. Virtual time 0 is midnight. Shape and hours follow
+    reports on phones that charge; the number of sessions and the length of a night are assumptions.
 
     >>> nights = Diurnal(sessions_per_day=0.0).draw(1000, Streams(1))
     >>> [nights.online(hour * 3600.0).mean().round(1) for hour in (3, 15)]
@@ -113,7 +113,7 @@ class Diurnal(AvailabilityOptions):
     def _somebody(self) -> Diurnal:
         if self.sessions_per_day == 0 and self.night_median == 0:
             raise ValueError(
-                "sessions_per_day and night_median are 0, so that nobody is ever online; raise one of them."
+                "sessions_per_day and night_median are 0, so that no client is ever online; raise one of them."
             )
         return self
 

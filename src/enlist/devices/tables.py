@@ -38,7 +38,7 @@ def read_columns(path: str | os.PathLike[str], wanted: Sequence[str], format: st
     if lengths == {0}:
         raise InputError(f"{path} has no rows; give at least one.")
     if len(lengths) != 1:
-        raise InputError(f"{path} has columns of different lengths {sorted(lengths)}; give one value each a row.")
+        raise InputError(f"{path} has columns of different lengths {sorted(lengths)}; give one value per row in each.")
     return columns
 
 
@@ -55,7 +55,7 @@ def numbers(path: str | os.PathLike[str], name: str, values: Sequence[Any]) -> F
     except (TypeError, ValueError):
         array = np.array([_parsed(value) for value in values])
     if array.shape != (len(values),):
-        raise InputError(f"{path}, column {name!r}: give one number each a row.")
+        raise InputError(f"{path}, column {name!r}: give one number per row.")
     if not np.isfinite(array).all():
         row = int(np.flatnonzero(~np.isfinite(array))[0])
         raise InputError(f"{path}, column {name!r}, row {row + 1}: {values[row]!r} is not a finite number.")
@@ -63,7 +63,7 @@ def numbers(path: str | os.PathLike[str], name: str, values: Sequence[Any]) -> F
 
 
 def entries(ids: Sequence[Any]) -> tuple[AnyArray, IntArray]:
-    """The distinct ids in ascending order (as numbers, if all are whole numbers), and the place of each row's id.
+    """The distinct ids in ascending order (as numbers, if all are whole numbers), and the position of each row's id.
 
     >>> entries(["10", "2", "10"])
     (array([ 2, 10]), array([1, 0, 1]))
@@ -86,7 +86,7 @@ def _parsed(value: Any) -> float:
 def _csv_columns(path: Path, text: str) -> dict[str, list[Any]]:
     rows = [row for row in csv.reader(text.splitlines()) if row]
     if not rows:
-        raise InputError(f"{path} is empty; give a header line and one line each row.")
+        raise InputError(f"{path} is empty; give a header line and one line per row.")
     header = [name.strip() for name in rows[0]]
     for number, row in enumerate(rows[1:], start=1):
         if len(row) != len(header):
@@ -105,6 +105,6 @@ def _json_columns(path: Path, text: str) -> dict[str, list[Any]]:
     if isinstance(value, list) and value and all(isinstance(row, dict) for row in value):
         uneven = [number for number, row in enumerate(value, start=1) if row.keys() != value[0].keys()]
         if uneven:
-            raise InputError(f"{path}, row {uneven[0]} has other keys than the first; give every row the same.")
+            raise InputError(f"{path}, row {uneven[0]} has other keys than the first; give every row the same keys.")
         return {name: [row[name] for row in value] for name in value[0]}
     raise InputError(f"{path} holds neither a list of rows nor an object of columns; give one of them.")

@@ -1,7 +1,7 @@
 """Traces: devices and sessions from files, CSV or JSON tables or FedScale's two pickles.
 
 Client j uses entry j mod len, entries in the order of their ids. FedScale's files are pickles; they are read without
-running any code, plain values only.
+running any code, as plain values only.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ FORMAT = "How the file is written; auto goes by its name: .csv, .json, anything 
 class DeviceTrace(TimedOptions):
     """Devices from a file: columns client, compute_ms and bandwidth_kbps, or FedScale's client_device_capacity.
 
-    That pickle is a dictionary id -> {'computation': ms per sample, 'communication': kbit/s}. It knows no noise; set
+    That pickle is a dictionary id -> {'computation': ms per sample, 'communication': kbit/s}. It has no noise; set
     `compute_noise` and `bandwidth_noise` to add some.
 
     >>> import tempfile
@@ -80,7 +80,7 @@ class AvailabilityTrace(AvailabilityOptions):
     """Sessions from a file: columns client, start, end and, if wanted, period; or FedScale's client_behave_trace.
 
     Times are seconds. The pickle is a dictionary id -> {'active': [starts], 'inactive': [ends], 'finish_time': period}.
-    Every client's time wraps at its own period. A client without sessions is a row whose start is its end.
+    Every client's time wraps around at its own period. A client without sessions is a row whose start is its end.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -125,7 +125,7 @@ class AvailabilityTrace(AvailabilityOptions):
 
 
 def _dealt_rows(lengths: IntArray, entry: IntArray) -> tuple[IntArray, IntArray]:
-    """For clients that use these entries: the client and the row of all their rows, rows being sorted by entry."""
+    """For clients that use these entries: the client and the row of all their rows; rows are sorted by entry."""
     first = np.cumsum(lengths) - lengths
     each = lengths[entry]
     clients = np.repeat(np.arange(len(entry)), each)
@@ -170,9 +170,7 @@ def _ordered(path: Path) -> list[Mapping[str, Any]]:
     """The entries of one of FedScale's pickles, in the order of their ids."""
     value = unpickle.load(path, {}, "latin1")
     if not isinstance(value, dict) or not value or not all(isinstance(entry, dict) for entry in value.values()):
-        raise InputError(
-            f"{path} is not a dictionary of dictionaries; FedScale's files map an id to what is known of it."
-        )
+        raise InputError(f"{path} is not a dictionary of dictionaries; FedScale's files map an id to its values.")
     ids = list(value)
     _, place = entries(ids)
     return [value[ids[index]] for index in np.argsort(place, kind="stable")]

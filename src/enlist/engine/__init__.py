@@ -1,4 +1,4 @@
-"""Running many things: one interface, and behind it this process, a pool of local processes, or Ray."""
+"""Running many things through one interface: in this process, in a pool of local processes, or on Ray."""
 
 from __future__ import annotations
 

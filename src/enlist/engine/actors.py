@@ -1,4 +1,4 @@
-"""Actors of one machine: an object in a process of its own, which lives long and answers one call after another."""
+"""Actors on one machine: a long-lived object in its own process that answers one call after another."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LocalActor(Child, Actor):
             self.dead = True
 
     def send(self, question: bytes) -> bool:
-        """Hand over a question; whether it was taken."""
+        """Hand over a question; returns whether it was accepted."""
         try:
             self.connection.send_bytes(question)
         except OSError:
@@ -54,7 +54,7 @@ class LocalActor(Child, Actor):
 
 
 def ask(actors: Sequence[Actor], method: str, *arguments: Any) -> list[Actor]:
-    """Ask several actors the same, which is pickled once; returns those that took it.
+    """Ask several actors the same question, pickled once; returns those that accepted it.
 
     >>> ask([], "index", 4)
     []
@@ -64,7 +64,7 @@ def ask(actors: Sequence[Actor], method: str, *arguments: Any) -> list[Actor]:
 
 
 def ready(actors: Sequence[Actor]) -> list[Actor]:
-    """Wait until at least one of the actors has an answer or is dead; returns which.
+    """Wait until at least one of the actors has an answer or is dead; returns those.
 
     >>> ready([])
     []

@@ -1,8 +1,8 @@
-"""A process that works for this one: a pipe to it, and a watch over it.
+"""A process that works for this one: a pipe to it, and a watchdog.
 
-A thread in the process counts up a shared number, whatever the process computes. A thread of the master looks at that
-number now and then: a process that is stopped, or stuck in the system, is reported and, in the end, killed. Its pipe
-then breaks, which is how the master learns of every death, this one or another.
+A thread in the process counts up a shared number, whatever the process computes. A thread of the master checks that
+number regularly: a process that is stopped, or stuck in the system, is reported and eventually killed. Its pipe
+then breaks, which is how the master learns of every death, whatever the cause.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from enlist.errors import EnlistError, InputError
 
 LOGGER = logging.getLogger("enlist")
 LOOK = 5.0
-"""Seconds between two looks at the children."""
+"""Seconds between two checks of the children."""
 REPORTED = 30.0
 """Seconds of silence after which a child is reported."""
 PATIENCE = 600.0
-"""Seconds of silence after which a child is killed, if the environment does not say otherwise."""
+"""Seconds of silence after which a child is killed, unless the environment says otherwise."""
 VARIABLE = "ENLIST_PATIENCE"
 SCRIPT = "in a script of your own, call this below `if __name__ == '__main__':`"
 
@@ -58,7 +58,7 @@ def patience() -> float:
 class Child:
     """A process that runs `target(connection, *arguments)`, as its master sees it.
 
-    role   what it is, in words, for messages
+    role   a description of it for messages
 
     >>> child = Child("an echo", _echo)
     >>> child.connection.send("hello")
@@ -83,7 +83,7 @@ class Child:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the process ended by itself before it could begin: another one would do the same."""
+        """Whether the process exited by itself before it could begin: another one would do the same."""
         return not self.beat.value and (self.process.exitcode or 0) > 0
 
     def fate(self) -> str:
@@ -96,7 +96,7 @@ class Child:
         return EnlistError(f"{self.fate()}; {SCRIPT if self.hopeless else advice}.")
 
     def end(self, wait: float = 0.0) -> None:
-        """Make sure that the process has ended, after waiting for it a while."""
+        """Make sure that the process has ended, after waiting for it for a while."""
         WATCH.forget(self)
         if wait > 0:
             self.process.join(timeout=wait)
@@ -106,7 +106,7 @@ class Child:
         self.connection.close()
 
     def look(self, elapsed: float) -> None:
-        """Note whether the process has given a sign of life; report it, or kill it, if it has not for long."""
+        """Check whether the process has given a sign of life; report it, or kill it, if it has been silent for long."""
         if self.reason or not self.process.is_alive():
             return
         facts = status(self.process.pid) if sys.platform == "linux" else []
@@ -114,7 +114,7 @@ class Child:
         seen = (self.beat.value, int(facts[11]) + int(facts[12]) if facts else 0)
         if seen != self._seen:
             if self.reported:
-                LOGGER.warning("%s (process %d) goes on.", self.role, self.process.pid)
+                LOGGER.warning("%s (process %d) continues.", self.role, self.process.pid)
             self._seen, self.silent, self.reported = seen, 0.0, False
             return
         self.silent += elapsed
@@ -125,7 +125,7 @@ class Child:
             self.process.kill()
         elif self.silent >= min(REPORTED, self.patience / 2) and not self.reported:
             self.reported = True
-            why = f"; it is stopped: `kill -CONT {self.process.pid}` lets it go on" if stopped else ""
+            why = f"; it is stopped: `kill -CONT {self.process.pid}` resumes it" if stopped else ""
             LOGGER.warning(
                 "%s (process %d) has given no sign of life for %.0f s%s. After %g s it is killed and replaced (%s).",
                 self.role, self.process.pid, self.silent, why, self.patience, VARIABLE,
@@ -133,7 +133,7 @@ class Child:
 
 
 class ChildMonitor:
-    """A thread that looks after all children of this process, as long as there are any.
+    """A thread that watches all children of this process, as long as there are any.
 
     >>> ChildMonitor().children
     []
@@ -146,12 +146,12 @@ class ChildMonitor:
 
     @property
     def children(self) -> list[Child]:
-        """Who is looked after."""
+        """The children that are watched."""
         with self._lock:
             return list(self._children)
 
     def over(self, child: Child) -> None:
-        """Look after one more."""
+        """Watch one more child."""
         with self._lock:
             self._children.add(child)
             if self._thread is None:
@@ -159,7 +159,7 @@ class ChildMonitor:
                 self._thread.start()
 
     def forget(self, child: Child) -> None:
-        """Do not look after it any more."""
+        """Stop watching a child."""
         with self._lock:
             self._children.discard(child)
 
@@ -172,7 +172,7 @@ class ChildMonitor:
             # If this process itself was stopped, its children are not to blame for the time that has passed.
             elapsed, last = min(now - last, 2 * between), now
             for child in children:
-                with contextlib.suppress(ValueError, OSError):  # it was closed meanwhile
+                with contextlib.suppress(ValueError, OSError):  # closed meanwhile
                     child.look(elapsed)
 
     def _still(self) -> list[Child]:

@@ -1,4 +1,4 @@
-"""Which engine: by its name, as the command line and Python take it."""
+"""Choosing an engine by its name, for the command line and Python."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ AnyEngine = str | Engine | None
 
 @contextlib.contextmanager
 def chosen(given: AnyEngine, jobs: int = 1, cpus: float = 1.0) -> Iterator[Engine]:
-    """The engine of a name; it is closed in the end, unless it was given as an object.
+    """The engine of a name; it is closed at the end, unless it was given as an object.
 
-    jobs   local processes; on Ray, tasks at once, of which 0 and 1 are as many as there are processors for
-    cpus   processors that a task on Ray takes, if the name does not say it
+    jobs   local processes; on Ray, tasks at once, where 0 and 1 mean as many as there are processors for
+    cpus   processors that a task on Ray takes, unless the name says so
 
     >>> with chosen("local", jobs=2) as engine:
     ...     engine.separate
@@ -68,7 +68,7 @@ def made(name: str | None, jobs: int, cpus: float = 1.0) -> Engine:
 
 @dataclasses.dataclass(frozen=True)
 class RayOptions:
-    """What the name of an engine on Ray says: where the cluster is, what a task takes, and the folder that travels.
+    """The parts of the name of an engine on Ray: where the cluster is, what a task takes, and the folder that travels.
 
     >>> RayOptions(None).gpus
     0.0
@@ -105,7 +105,7 @@ def ray_options(name: AnyEngine) -> RayOptions | None:
         )  # fmt: skip
     folder = options.get("working_dir")
     if folder is not None and not os.path.isdir(folder):
-        raise InputError(f"engine is {name!r}; working_dir must be a folder, and {folder!r} is none.")
+        raise InputError(f"engine is {name!r}; working_dir must be a folder, but {folder!r} is not one.")
     cpus = None if "cpus" not in options else _amount(name, "cpus", options["cpus"])
     gpus = 0.0 if "gpus" not in options else _amount(name, "gpus", options["gpus"])
     return RayOptions(None if start == RAY else start, cpus, gpus, folder)
@@ -118,7 +118,7 @@ def _amount(name: str, option: str, text: str) -> float:
         found = math.nan
     if not 0 <= found < math.inf or (found > 1 and found != int(found)):
         raise InputError(
-            f"engine is {name!r}; {option} must be a fraction such as 0.25, or a whole number, and is {text!r}."
+            f"engine is {name!r}; {option} must be a fraction such as 0.25, or a whole number, but is {text!r}."
         )
     return found
 

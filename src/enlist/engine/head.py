@@ -1,4 +1,4 @@
-"""The head of a Ray cluster, as the driver sees it: without it nothing goes on, and Ray itself waits for long."""
+"""The head of a Ray cluster, seen from the driver: nothing works without it, and Ray itself waits for a long time."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from collections.abc import Callable, Iterator
 from enlist.errors import EnlistError, InputError
 
 PATIENCE = 25.0
-"""Seconds that a head may be silent; after a minute Ray ends the driver's process without a word of ours."""
+"""Seconds that a head may be silent; after a minute Ray ends the driver's process without a message of ours."""
 ANSWER = 3.0
 """Seconds to wait for an answer."""
 
 
 def refuse_bad_address(address: str) -> None:
-    """Refuse an address that is none, or at which nobody listens; Ray itself takes a minute to notice.
+    """Refuse an address that is invalid, or at which nothing listens; Ray itself takes a minute to notice.
 
     Words such as "auto" and "local", which Ray understands as well, pass.
 
@@ -51,7 +51,7 @@ class Head:
     Parameters
     ----------
     address : str, optional
-        Its host and port, perhaps after "ray://"; without one it counts as there.
+        Its host and port, perhaps after "ray://"; without one, the head counts as available.
     patience : float
         Seconds that it may be silent before it counts as lost.
 
@@ -59,7 +59,7 @@ class Head:
     >>> head.check()
     Traceback (most recent call last):
     ...
-    enlist.errors.EnlistError: the head of the Ray cluster at 127.0.0.1:1 does not answer any more; start the ...
+    enlist.errors.EnlistError: the head of the Ray cluster at 127.0.0.1:1 no longer answers; restart the cluster ...
     >>> head.lost
     True
     """
@@ -71,7 +71,7 @@ class Head:
         self.silent: float | None = None
 
     def answers(self) -> bool:
-        """Whether somebody listens there at this moment.
+        """Whether something listens there at this moment.
 
         >>> with socket.create_server(("127.0.0.1", 0)) as server:
         ...     Head(f"ray://127.0.0.1:{server.getsockname()[1]}").answers()
@@ -98,22 +98,22 @@ class Head:
         return False
 
     def error(self) -> EnlistError:
-        """What to say when it is lost."""
+        """The error for a lost head."""
         self.lost = True
         return EnlistError(
-            f"the head of the Ray cluster at {self.address} does not answer any more; start the cluster again and type "
-            "the same command, that of a single run with --resume: what is finished is kept."
+            f"the head of the Ray cluster at {self.address} no longer answers; restart the cluster and repeat the same "
+            "command, for a single run with --resume: finished work is kept."
         )
 
     @contextlib.contextmanager
     def needed(self, *failures: type[BaseException]) -> Iterator[None]:
-        """What fails in one of these ways because the head is lost, fails with a sentence that says so.
+        """Turn failures of these kinds into an error that says so, if they are due to a lost head.
 
         >>> with Head("127.0.0.1:1").needed(ConnectionError):
         ...     raise ConnectionError("broken pipe")
         Traceback (most recent call last):
         ...
-        enlist.errors.EnlistError: the head of the Ray cluster at 127.0.0.1:1 does not answer any more; start the ...
+        enlist.errors.EnlistError: the head of the Ray cluster at 127.0.0.1:1 no longer answers; restart the cluster ...
         """
         try:
             yield

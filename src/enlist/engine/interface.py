@@ -1,11 +1,11 @@
-"""What an engine is: tasks go in, results come out as they end; actors stay and hold state.
+"""The interface of an engine: tasks go in, results come out as they end; actors stay and hold state.
 
     tasks = [Task(seed, (seed,)) for seed in range(10)]
     for result in local(4).run(Work(train, role="a process that trains"), tasks):
         print(result.key, result.value)
 
-Where tasks are done is the engine's business: in this process, in several processes, or on other machines. What they
-give does not depend on it.
+Where tasks run is up to the engine: in this process, in several processes, or on other machines. Results do not depend
+on it.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from collections.abc import Callable, Generator, Hashable, Sequence
 from typing import Any, NamedTuple
 
 REPLACED = 2
-"""Times that what a process was doing when it died is done again by another one; then its engine gives up."""
+"""How often another process repeats the work of one that died, before the engine gives up."""
 ADVICE = "if memory is short, use fewer --jobs"
 
 Progress = Callable[[Any, Any], None]
-"""Called with the key of a task and what the task says of itself while it is done."""
+"""Called with the key of a task and a progress report of the task."""
 Share = Callable[[Any], Any]
-"""Makes what tasks have in common, from the word for it: called once by the engine, where the tasks come from."""
+"""Makes what tasks share, from its name: called once by the engine, in the process that the tasks come from."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,14 +33,14 @@ class Task:
     Parameters
     ----------
     key : hashable
-        What tells it from the others; its result carries it.
+        What identifies it; its result carries it.
     arguments : tuple
-        What the function is called with.
+        Arguments of the function.
     shares : hashable, optional
-        The word for what it has in common with other tasks, which travels once to each process.
+        The name of what it shares with other tasks, which travels once to each process.
     kinds : tuple
-        Classes and functions of the user's that are part of the arguments: where a process cannot import them, they
-        travel by value.
+        Classes and functions of the user's that are part of the arguments: they travel by value where a process cannot
+        import them.
 
     >>> Task(("oort", 3), (1, 2)).key
     ('oort', 3)
@@ -53,7 +53,7 @@ class Task:
 
 
 class Result(NamedTuple):
-    """How a task ended: what the function returned, or the error that it raised or its process died of.
+    """How a task ended: the return value of the function, or the error that it raised or its process died of.
 
     >>> Result(("oort", 3), error=ValueError("no")).value is None
     True
@@ -65,7 +65,7 @@ class Result(NamedTuple):
 
 
 class TaskContext(NamedTuple):
-    """What a function gets beside its arguments: what the task shares, and a call that reports progress.
+    """What a function gets besides its arguments: what the task shares, and a call that reports progress.
 
     >>> TaskContext(None, print).report("half done")
     half done
@@ -77,18 +77,18 @@ class TaskContext(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Work:
-    """How tasks are done.
+    """How to do tasks.
 
     Parameters
     ----------
     function : callable
         Called with a `TaskContext` and the arguments of a task.
     role : str
-        What a process is, in words, for messages.
+        A description of a process, for messages.
     advice : str
         What to do if processes keep dying.
     again : str
-        What a process does that takes the place of a dead one, in words.
+        What a process that replaces a dead one does, in words.
     preload : str, optional
         A module that is imported before processes are started.
     begin : callable, optional
@@ -101,13 +101,13 @@ class Work:
     function: Callable[..., Any]
     role: str
     advice: str = ADVICE
-    again: str = "begins its task anew"
+    again: str = "starts its task again"
     preload: str | None = None
     begin: Callable[[], None] | None = None
 
 
 class Actor(abc.ABC):
-    """An object in a process of its own, which lives long and answers one call after another.
+    """A long-lived object in a process of its own that answers one call after another.
 
     >>> from enlist.engine import local
     >>> actor = local().actor("a list", list, [3, 4])
@@ -121,7 +121,7 @@ class Actor(abc.ABC):
 
     @abc.abstractmethod
     def tell(self, method: str, *arguments: Any) -> None:
-        """Call a method, and want no answer."""
+        """Call a method without an answer."""
 
     @abc.abstractmethod
     def answer(self) -> Any:
@@ -130,7 +130,7 @@ class Actor(abc.ABC):
     @property
     @abc.abstractmethod
     def hopeless(self) -> bool:
-        """Whether another one in its place would die as well."""
+        """Whether a replacement would die as well."""
 
     @abc.abstractmethod
     def fate(self) -> str:
@@ -142,17 +142,17 @@ class Actor(abc.ABC):
 
     @abc.abstractmethod
     def ask_to_end(self) -> None:
-        """Let the process end after what it is doing."""
+        """Let the process end once it has finished its current call."""
 
     @abc.abstractmethod
     def end(self, wait: float = 0.0) -> None:
-        """Make sure that the process has ended, after waiting for it a while."""
+        """Make sure that the process has ended, after waiting for it for a while."""
 
 
 class Engine(abc.ABC):
     """Does many tasks, and keeps actors.
 
-    It ends what it has started: a `run` that is abandoned ends all tasks under way.
+    It ends what it has started: abandoning a `run` ends all tasks under way.
 
     >>> from enlist.engine import local
     >>> with local() as engine:
@@ -161,12 +161,12 @@ class Engine(abc.ABC):
     """
 
     separate = True
-    """Whether tasks are done in other processes, so that what they get and give is sent."""
+    """Whether tasks run in other processes, so that their inputs and results are sent."""
     shares_memory = True
-    """Whether they are on this machine, and can share memory and folders with this process."""
+    """Whether these are on this machine, and can share memory and folders with this process."""
 
     def slots(self) -> int:
-        """Tasks that can be done at once."""
+        """Number of tasks that can run at once."""
         return 1
 
     @abc.abstractmethod
@@ -176,25 +176,25 @@ class Engine(abc.ABC):
         """Do all tasks; yields results as they end.
 
         A process that dies, or is stopped for too long, is replaced, and its task is done again: twice at most. An
-        exception of the function is a result, and is not tried again. Where `share` fails, all tasks fail that share
-        this. Closed, the generator ends all that is under way.
+        exception of the function is a result, and is not retried. If `share` fails, all tasks that share this fail.
+        Closing the generator ends everything under way.
         """
 
     def put(self, value: Any) -> Any:
-        """Place a value where actors and tasks that get it as an argument share it; here, it is where it should be."""
+        """Place a value where actors and tasks that get it as an argument share it; here, it stays where it is."""
         return value
 
     @abc.abstractmethod
     def actor(self, role: str, kind: Callable[..., Any], *arguments: Any, preload: str | None = None) -> Actor:
-        """An object `kind(*arguments)` in a process of its own; `role` says in words what it is."""
+        """An object `kind(*arguments)` in a process of its own; `role` describes it in words."""
 
     @abc.abstractmethod
     def ask(self, actors: Sequence[Actor], method: str, *arguments: Any) -> list[Actor]:
-        """Ask several actors the same; returns those that took it."""
+        """Ask several actors the same question; returns those that accepted it."""
 
     @abc.abstractmethod
     def ready(self, actors: Sequence[Actor]) -> list[Actor]:
-        """Wait until at least one of them has an answer or is dead; returns which."""
+        """Wait until at least one of them has an answer or is dead; returns those."""
 
     def map(
         self,
@@ -207,8 +207,8 @@ class Engine(abc.ABC):
     ) -> Generator[tuple[int, Any], None, None]:
         """Call `function(*each)` for all arguments; yields (number, result) as they end.
 
-        An exception of the function is raised here, and so is the death of a process that keeps dying. `kinds` are
-        those of every task; `role` and the others are those of `Work`.
+        An exception of the function is raised here, as is the death of a process that keeps dying. `kinds` are those of
+        every task; `role` and the others are those of `Work`.
 
         >>> from enlist.engine import local
         >>> sorted(local(2).map(pow, [(2, 3), (3, 2), (5, 1)], role="a calculator"))

@@ -1,7 +1,7 @@
-"""What a program that was killed leaves in the temporary folder, and how the next one removes it.
+"""What a killed program leaves in the temporary folder, and how the next one removes it.
 
-Whatever is ours carries the number and the start of the process that owns it, and is locked by that process as long as
-it lives. Shared memory and pipes have no names, so there is nothing of them to remove.
+Everything of ours carries the number and the start of the process that owns it, and is locked by that process as long
+as it lives. Shared memory and pipes have no names, so nothing of them is left to remove.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ MARK = re.compile(r"enlist-(?P<pid>\d+)-(?P<start>\d+)")
 FOLDER = re.compile(r"enlist-[a-z]+-(?P<pid>\d+)-(?P<start>\d+)-\w+")
 """A temporary folder of our own."""
 PYTHONS = "pymp-"
-"""How the names begin of the folders that Python makes for sockets."""
+"""Prefixes of the folders that Python makes for sockets."""
 
 
 @functools.cache
@@ -46,7 +46,7 @@ def claim() -> None:
 
 @contextlib.contextmanager
 def temporary_folder(purpose: str) -> Iterator[Path]:
-    """A folder that is removed in the end: by this process or, if it is killed, by the next of ours.
+    """A folder that is removed at the end: by this process or, if it is killed, by our next one.
 
     >>> with temporary_folder("rehearsal") as folder:
     ...     folder.name.startswith("enlist-rehearsal-")
@@ -67,9 +67,9 @@ def temporary_folder(purpose: str) -> Iterator[Path]:
 
 
 def clean(place: Path | None = None, semaphores: Path = SEMAPHORES) -> list[Path]:
-    """Remove what is ours and whose owner is dead from the temporary folder; returns what was removed.
+    """Remove from the temporary folder what is ours and whose owner is dead; returns what was removed.
 
-    Nothing is touched that belongs to another user, to a living process, or to a program that is not ours.
+    Nothing is touched that belongs to another user, to a living process, or to another program.
 
     >>> with tempfile.TemporaryDirectory() as place:
     ...     clean(Path(place))
@@ -93,7 +93,7 @@ def clean(place: Path | None = None, semaphores: Path = SEMAPHORES) -> list[Path
 
 
 def started(pid: int) -> int | None:
-    """When a process was started, in ticks since the machine was; None if nothing runs under this number.
+    """When a process was started, in ticks since the machine was; None if there is no process with this number.
 
     >>> started(0) is None
     True
@@ -103,7 +103,7 @@ def started(pid: int) -> int | None:
 
 
 def status(pid: int) -> list[str]:
-    """What Linux tells of a process (man 5 proc_pid_stat), from its state on; nothing where there is none.
+    """The status of a process on Linux (man 5 proc_pid_stat), from its state on; empty where there is none.
 
     >>> status(0)
     []
@@ -147,13 +147,13 @@ def _hold(path: Path) -> int:
     import fcntl
 
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    with contextlib.suppress(OSError):  # a file system without locks: the number of the process has to do
+    with contextlib.suppress(OSError):  # a file system without locks: the process number must do
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
 
 
 def _free(path: Path) -> bool:
-    """Whether nobody holds this."""
+    """Whether no process holds this."""
     import fcntl
 
     try:

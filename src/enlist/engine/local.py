@@ -1,4 +1,4 @@
-"""The engine of one machine: this process, or a pool of processes; the task of one that dies is done again."""
+"""The engine of one machine: this process, or a pool of processes; the task of a dead process is done again."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LOGGER = logging.getLogger("enlist")
 
 
 def local(jobs: int = 1) -> Engine:
-    """The engine of so many processes; one is this process, so that nothing need be importable.
+    """The engine with this many processes; one means this process, so that nothing need be importable.
 
     >>> local(1).separate, local(2).separate
     (False, True)
@@ -69,7 +69,7 @@ class ThisProcess(LocalEngine):
         held: tuple[Hashable, Any, Exception | None] = (None, None, None)
         for task in tasks:
             if task.shares is not None and task.shares != held[0]:
-                held = (None, None, None)  # what is no longer needed goes before the next is made
+                held = (None, None, None)  # what is no longer needed is freed before the next is made
                 gc.collect()
                 held = (task.shares, *_made(share, task.shares))
             if held[2] is not None and task.shares is not None:
@@ -85,7 +85,7 @@ class ThisProcess(LocalEngine):
 
 
 class Pool(LocalEngine):
-    """Tasks in so many processes of this machine.
+    """Tasks in several processes of this machine.
 
     >>> [result.value for result in Pool(2).run(Work(_doubled, "a doubler"), [Task("two", (2,))])]
     [4]
@@ -109,7 +109,7 @@ class Pool(LocalEngine):
 
 
 class _Worker(Child):
-    """A process that does one task after another, as its pool sees it."""
+    """A process that does one task after another, as seen by its pool."""
 
     def __init__(self, work: Work) -> None:
         self.task: Task | None = None
@@ -118,7 +118,7 @@ class _Worker(Child):
 
 
 class _LocalTasks:
-    """Tasks that wait, what some of them share, the processes that do them, and results that nobody has taken yet."""
+    """Waiting tasks, what some of them share, the processes that do them, and results not yet taken."""
 
     def __init__(self, work: Work, tasks: Sequence[Task], share: Share | None, tell: Progress) -> None:
         self.work, self.share, self.tell = work, share, tell
@@ -130,7 +130,7 @@ class _LocalTasks:
 
     def begin(self, processes: int) -> None:
         """Start processes, and give each a task."""
-        for _ in range(processes):  # all of them before the first task: they start while what is shared is made
+        for _ in range(processes):  # all of them before the first task: they start while shared values are made
             self.workers.append(_Worker(self.work))
         for worker in list(self.workers):
             self.give(worker)
@@ -145,19 +145,19 @@ class _LocalTasks:
                 yield from self.taken()
 
     def taken(self) -> Iterator[Result]:
-        """Results that nobody has taken yet."""
+        """Results not yet taken."""
         while self.ended:
             yield self.ended.popleft()
 
     def give(self, worker: _Worker) -> None:
-        """Let a process begin with the next task; without one, it ends."""
+        """Let a process begin the next task; without one, it ends."""
         task = worker.task = self.take()
         if task is None:
             self.workers.remove(worker)
             worker.end()
             return
         fresh, worker.holds = task.shares is not None and task.shares != worker.holds, task.shares or worker.holds
-        with contextlib.suppress(OSError):  # a process that is dead already is noticed when its answer is read
+        with contextlib.suppress(OSError):  # a dead process is noticed when its answer is read
             if fresh:
                 worker.connection.send(("share", self.made[task.shares]))
             worker.connection.send(("task", packed((task.arguments, task.kinds), task.kinds)))
@@ -175,7 +175,7 @@ class _LocalTasks:
         return None
 
     def make(self, task: Task) -> Exception | None:
-        """Have what a task shares, and no longer what nobody needs; returns why not."""
+        """Make what a task shares, and drop what no task needs any more; returns why that failed."""
         if task.shares is None or task.shares in self.made:
             return None
         made, error = _made(self.share, task.shares)
@@ -187,7 +187,7 @@ class _LocalTasks:
         return None
 
     def hear(self, worker: _Worker) -> None:
-        """A message of a process: how its task stands, or that it has ended; or the silence of a dead one."""
+        """Handle a message of a process: progress of its task, or its end; or the silence of a dead process."""
         assert worker.task is not None
         key = worker.task.key
         try:
@@ -198,12 +198,12 @@ class _LocalTasks:
         if kind == "progress":
             self.tell(key, content)
             return
-        # Of a process of ours, through a pipe of ours.
+        # From a process of ours, through a pipe of ours.
         self.ended.append(Result(key, error=content) if kind == "failure" else Result(key, pickle.loads(content)))
         self.give(worker)
 
     def bury(self, worker: _Worker) -> None:
-        """Let another process do the task of a dead one; give the task up if that has been tried enough."""
+        """Let another process do the task of a dead one; give the task up after too many attempts."""
         assert worker.task is not None
         key = worker.task.key
         self.deaths[key] += 1
@@ -247,13 +247,13 @@ def _serve(connection: Any, function: Callable[..., Any], begin: Callable[[], No
             return
         if kind == "share":
             context = context._replace(shared=content)
-            gc.collect()  # tasks may leave cycles that hold what was shared before: few objects, much memory
+            gc.collect()  # tasks may leave cycles that hold earlier shared values: few objects, much memory
             continue
         connection.send(done(function, context, content))
 
 
 def done(function: Callable[..., Any], context: TaskContext, content: bytes) -> tuple[str, Any]:
-    """What a process answers to a packed task: ("result", packed) or ("failure", an exception that can be sent).
+    """The answer of a process to a packed task: ("result", packed) or ("failure", an exception that can be sent).
 
     >>> done(_doubled, TaskContext(None, print), packed(((2, 3, 4), ())))[0]
     'failure'
@@ -267,7 +267,7 @@ def done(function: Callable[..., Any], context: TaskContext, content: bytes) -> 
 
 
 def _portable(error: Exception) -> Exception:
-    """The exception, or one that says the same if it cannot be sent."""
+    """The exception, or an equivalent one if it cannot be sent."""
     try:
         return error if isinstance(pickle.loads(pickle.dumps(error)), type(error)) else EnlistError(str(error))
     except Exception:

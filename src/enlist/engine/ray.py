@@ -3,8 +3,8 @@
     with RayEngine("ray://head:10001") as engine:
         compare(config, "random,oort", folder="out", engine=engine)
 
-Ray places tasks where processors are free. What tasks share is put into its object store once, and travels once to each
-node. A task whose process or node dies is done again elsewhere, twice at most; one that raises is not.
+Ray places tasks where processors are free. Shared values are put into its object store once, and travel once to each
+node. A task whose process or node dies is done again elsewhere, twice at most; a task that raises is not.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ from enlist.errors import EnlistError, InputError, MissingExtraError
 
 LOGGER = logging.getLogger("enlist")
 LOOK = 5.0
-"""Seconds between two looks at the cluster: whether its head answers, and how many processors it has."""
+"""Seconds between two checks of the cluster: whether its head answers, and how many processors it has."""
 CLEANING, ENDING = 5.0, 10.0
-"""Seconds that cancelled tasks have to end by themselves; seconds to wait for the end of their processes then."""
+"""Seconds that cancelled tasks have to end by themselves; then, seconds to wait for the end of their processes."""
 CONNECTING = 120.0
-"""Seconds that a node has to say what is installed there."""
+"""Seconds that a node has to report what is installed there."""
 
 
 class RayEngine(Engine):
@@ -44,14 +44,14 @@ class RayEngine(Engine):
     ----------
     address : str, optional
         The cluster: "ray://host:10001" for a client outside of it, "host:6379" on a node of it. By default
-        RAY_ADDRESS, else a cluster that runs on this machine; without any, one is started here and stopped in the end.
+        RAY_ADDRESS, else a cluster that runs on this machine; otherwise one is started here and stopped at the end.
     jobs : int, default 0
         Tasks at once; 0 for as many as the cluster has processors for.
     cpus, gpus : float, default 1 and 0
-        What each task and each actor takes of a node. Fractions of a GPU are shared by several.
+        What each task and each actor takes of a node. Several tasks can share a GPU by fractions.
     working_dir : path, optional
-        A folder with modules and data of yours that travels to all nodes: tasks import from it and, where a node does
-        not see the folder in which you are, work in it.
+        A folder with your modules and data that travels to all nodes: tasks import from it and, where a node does not
+        see your current folder, work in it.
 
     >>> RayEngine.separate, RayEngine.shares_memory
     (True, False)
@@ -96,25 +96,25 @@ class RayEngine(Engine):
             raise
 
     def _where(self, address: str) -> str | None:
-        """Where the head takes connections; a client sees only its own door, which is known if we opened it."""
+        """Where the head takes connections; a client sees only its own port, which is known if we opened it."""
         if not self.ray.util.client.ray.is_connected():
             return str(self.ray.get_runtime_context().gcs_address)
         return address if self._connected and address else None
 
     def _connect(self, address: str | None, environment: dict[str, str]) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        # What Ray wants to do in a later release; it warns as long as nobody has chosen.
+        # What Ray plans for a later release; it warns until a choice is made.
         os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
         given = address or os.environ.get("RAY_ADDRESS") or "(none)"
         refuse_bad_address(given)
         try:
-            with warnings.catch_warnings():  # what it warns of is said below, in one sentence
+            with warnings.catch_warnings():  # what it warns about is said below, in one sentence
                 warnings.filterwarnings("ignore", message="Ray Client connection timed out")
                 self.ray.init(
                     address, log_to_driver=False, logging_level=logging.WARNING, runtime_env=environment or None
                 )
         except (ConnectionError, RuntimeError, ValueError, OSError, TimeoutError) as error:
-            if "Starting Ray client server failed" in str(error):  # gRPC's handlers of fork now and then end it there
+            if "Starting Ray client server failed" in str(error):  # gRPC's fork handlers sometimes end it there
                 advice = (
                     "its head answers, but could not start a process for this client. Type the command again; if it "
                     "happens often, start the head with GRPC_ENABLE_FORK_SUPPORT=false."
@@ -133,7 +133,7 @@ class RayEngine(Engine):
             ) from None
 
     def _check_nodes(self) -> None:
-        """Refuse a cluster of which a node has other versions; nodes that come later are checked by their tasks."""
+        """Refuse a cluster if a node has other versions; nodes that join later are checked by their tasks."""
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
         asked = []
@@ -148,7 +148,7 @@ class RayEngine(Engine):
                 raise InputError(
                     f"node {name} of the Ray cluster cannot import enlist ({_brief(error)}); install it there."
                 ) from None
-            except self.ray.exceptions.RayError:  # it has gone, or is busy: its tasks are checked
+            except self.ray.exceptions.RayError:  # it has gone, or is busy: its tasks will be checked
                 continue
             self._refuse(name, found)
 
@@ -173,11 +173,11 @@ class RayEngine(Engine):
         **more: Any,
     ) -> Any:
         resources = {"num_cpus": self.cpus if cpus is None else cpus, "num_gpus": self.gpus if gpus is None else gpus}
-        retries = {} if isinstance(function, type) else {"max_retries": 0}  # they are counted here
+        retries = {} if isinstance(function, type) else {"max_retries": 0}  # retries are counted here
         return self.ray.remote(scheduling_strategy=strategy, **resources, **retries, **more)(function)
 
     def slots(self) -> int:
-        """Tasks that the cluster can do at once, as it is now."""
+        """Tasks that the cluster can currently do at once."""
         nodes = [node["Resources"] for node in self._nodes()]
         wanted = {"CPU": self.cpus, "GPU": self.gpus}
         fit = [min(int(node.get(name, 0) / each) for name, each in wanted.items() if each) for node in nodes]
@@ -229,7 +229,7 @@ class RayEngine(Engine):
 
 
 class _RayTasks:
-    """Tasks that wait, what some of them share, and those that the cluster does."""
+    """Waiting tasks, what some of them share, and tasks that the cluster does."""
 
     def __init__(
         self, engine: RayEngine, work: Work, tasks: Sequence[Task], share: Share | None, tell: Progress
@@ -269,12 +269,12 @@ class _RayTasks:
                     yield from self.hear(reference, self.flying.pop(reference))
 
     def look(self) -> None:
-        """See now and then how much the cluster can do; a silent head is not asked, which would take for ever."""
+        """Check regularly how much the cluster can do; a silent head is not asked, which would take forever."""
         if time.monotonic() - self.looked >= LOOK and self.engine.head.check():
             self.room, self.looked = self.engine.slots(), time.monotonic()
 
     def submit(self, number: int) -> Iterator[Result]:
-        """Let the cluster do a task; where what it shares cannot be made, all tasks fail that share this."""
+        """Let the cluster do a task; if what it shares cannot be made, all tasks that share it fail."""
         task = self.tasks[number]
         if task.shares is not None and task.shares not in self.made:
             try:
@@ -294,7 +294,7 @@ class _RayTasks:
         self.flying[self.perform.remote(*given, self.engine.versions, self.engine.folder)] = number
 
     def hear(self, reference: Any, number: int) -> Iterator[Result]:
-        """How a task ended; if its process or node has died, it is done again, unless that happened often."""
+        """How a task ended; if its process or node died, it is done again, unless that happened too often."""
         key = self.tasks[number].key
         try:
             kind, content = self.ray.get(reference)
@@ -308,10 +308,10 @@ class _RayTasks:
                 LOGGER.warning("%s; another one takes its place and %s.", fate, self.work.again)
                 self.waiting.appendleft(number)
             return
-        except self.ray.exceptions.RayError as error:  # it could not even begin, and would not another time
+        except self.ray.exceptions.RayError as error:  # it could not even begin, and a retry would not help
             yield Result(key, error=EnlistError(f"{self.work.role} of the Ray cluster failed: {_brief(error)}"))
             return
-        # Packed by a task of ours; whoever may write into the cluster's memory may run code there anyway.
+        # Packed by a task of ours; whoever can write into the cluster's memory can run code there anyway.
         yield Result(key, error=content) if kind == "failure" else Result(key, pickle.loads(content))
 
     def open_mailbox(self) -> None:
@@ -327,7 +327,7 @@ class _RayTasks:
         try:
             messages = self.ray.get(self.mail)
         except self.deadly:
-            self.open_mailbox()  # tasks under way report no more; their results come all the same
+            self.open_mailbox()  # tasks under way send no more reports; their results still come
             return
         self.mail = self.mailbox.take.remote()
         for number, kind, content in messages:
@@ -337,8 +337,8 @@ class _RayTasks:
                 self.tell(self.tasks[number].key, content)
 
     def end(self) -> None:
-        """Cancel whatever is under way, and wait until it has ended; tasks may clean up before their process ends."""
-        if self.engine.head.lost:  # and with it whatever was under way
+        """Cancel everything under way, and wait until it has ended; tasks may clean up before their process ends."""
+        if self.engine.head.lost:  # and with it everything under way
             return
         try:
             with contextlib.suppress(self.ray.exceptions.RayError):
@@ -400,6 +400,6 @@ class RayActor(Actor):
 
 
 def _brief(error: BaseException) -> str:
-    """The first line of an error, and the last, which says why; of one in a task the last alone."""
+    """The first line of an error, and the last, which gives the cause; for an error in a task only the last."""
     lines = [line.strip() for line in str(error).strip().splitlines() if line.strip()] or [type(error).__name__]
     return lines[-1] if type(error).__name__ == "RayTaskError" else " ".join(dict.fromkeys((lines[0], lines[-1])))

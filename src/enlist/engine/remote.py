@@ -1,6 +1,6 @@
 """What happens in a process of a Ray cluster: one task, or an actor; and the mailbox through which it reports.
 
-Nothing here imports Ray: the engine hands over what is needed of it.
+Nothing here imports Ray: the engine passes what is needed of it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ PACKAGES = ("enlist", "torch")
 
 
 def versions() -> dict[str, str]:
-    """What must be the same on all machines, for results to be: Python's, Enlist's and PyTorch's versions.
+    """What must be the same on all machines for equal results: the versions of Python, Enlist and PyTorch.
 
     >>> sorted(versions())[:2]
     ['enlist', 'python']
@@ -53,7 +53,7 @@ def refuse_others(wanted: Mapping[str, str]) -> None:
 
 
 def enter(folder: str) -> None:
-    """Work in the folder of the driver where this machine sees it, so that relative paths and own modules are found.
+    """Work in the driver's folder where this machine sees it, so that relative paths and own modules are found.
 
     >>> enter("/no/such/folder")
     """
@@ -62,7 +62,7 @@ def enter(folder: str) -> None:
 
 
 class ProgressBuffer:
-    """Holds what tasks report until the driver takes it.
+    """Holds the reports of tasks until the driver takes them.
 
     >>> async def use() -> list[tuple[int, str, object]]:
     ...     mailbox = ProgressBuffer()
@@ -90,7 +90,7 @@ class ProgressBuffer:
 
 
 class LogForwarder(logging.Handler):
-    """Passes what is logged in a task on to the driver.
+    """Passes the log messages of a task on to the driver.
 
     >>> LogForwarder(print, logging.WARNING).handle(logging.makeLogRecord({"msg": "memory is short", "levelno": 30}))
     30 memory is short
@@ -108,7 +108,7 @@ class LogForwarder(logging.Handler):
 
 @contextlib.contextmanager
 def logged(send: Callable[[int, str], Any]) -> Iterator[None]:
-    """Whatever Enlist logs goes to the driver as well.
+    """Within the block, everything that Enlist logs is also sent to the driver.
 
     >>> with logged(print):
     ...     logging.getLogger("enlist").warning("memory is short")

@@ -1,4 +1,4 @@
-"""How processes are started, and that they never outlive whoever started them."""
+"""How processes are started, and why they never outlive the process that started them."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 from enlist.engine.leftovers import claim
 
 BEAT = 0.5
-"""Seconds between two signs of life of a process that is watched."""
+"""Seconds between two signs of life of a watched process."""
 
 
 def context(preload: str | None = None) -> multiprocessing.context.BaseContext:
-    """How to start processes: from a server that has imported `preload` already, or afresh where there is none.
+    """How to start processes: from a server that has imported `preload` already, or afresh where there is no server.
 
-    Forking this process itself is never done: it may hold threads and locks. What earlier programs of ours that were
-    killed have left behind is removed first.
+    This process itself is never forked: it may hold threads and locks. What killed programs of ours have left behind is
+    removed first.
 
     >>> context().get_start_method() in ("forkserver", "spawn")
     True
@@ -38,7 +38,7 @@ def context(preload: str | None = None) -> multiprocessing.context.BaseContext:
 
 
 def start_early(preload: str) -> None:
-    """Start the server that processes are started from, so that it imports `preload` while this one goes on.
+    """Start the server that processes are started from, so that it imports `preload` while this process continues.
 
     >>> start_early("enlist.simulation.comparison")
     """
@@ -51,10 +51,10 @@ def start_early(preload: str) -> None:
 
 @contextlib.contextmanager
 def one_core() -> Iterator[None]:
-    """Linear algebra of NumPy and SciPy in one thread; then as before.
+    """Run linear algebra of NumPy and SciPy in one thread, then as before.
 
-    Selectors multiply small matrices: FedSUV with 2,500 clients takes 2.7 times as much of the processor with two
-    threads as with one, and the other cores have work of their own. The number of cores then cannot change the bits.
+    Selectors multiply small matrices: FedSUV with 2,500 clients takes 2.7 times as much processor time with two threads
+    as with one, and the other cores have their own work. The number of cores then cannot change the bits.
 
     >>> with one_core():
     ...     pass
@@ -78,7 +78,7 @@ def have_children() -> None:
 
 
 def serve_parent(beat: Any = None) -> None:
-    """Leave Ctrl-C to the main process, which then ends its workers; and do not outlive it if it is killed.
+    """Leave Ctrl-C to the main process, which then ends its workers; do not outlive the main process if it is killed.
 
     beat   a shared number that is counted up as long as this process runs, whatever it computes
 
@@ -107,7 +107,7 @@ def _end_with_parent(beat: Any) -> None:
 def keep_freed_memory() -> bool:
     """Let the C library keep freed memory for the next step instead of handing it back to the system (glibc only).
 
-    Activations are freed after every step; fetching their pages anew took a fifth of the time of a small CNN's step.
+    Activations are freed after every step; getting their pages again took a fifth of the time of a small CNN's step.
 
     >>> keep_freed_memory() in (True, False)
     True
@@ -123,7 +123,7 @@ def keep_freed_memory() -> bool:
 
 
 def yield_to_parent() -> None:
-    """Do not push the parent off its core when it wakes this process: it has other workers to wake first.
+    """Do not take the core from the parent when it wakes this process: it has other workers to wake first.
 
     >>> child = context().Process(target=yield_to_parent)
     >>> child.start(), child.join(), child.exitcode

@@ -1,4 +1,4 @@
-"""What a run leaves: its folder with tables and checkpoints, whoever ran it, and scores read from the tables.
+"""What a run leaves behind: its folder with tables and checkpoints, and scores read from the tables.
 
 >>> from enlist.runs.example import example_run
 >>> len(example_run().rounds["round"]) > 0

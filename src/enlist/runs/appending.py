@@ -1,4 +1,4 @@
-"""One append-only table of a run folder: its header, how long it is, and the digest of what it holds."""
+"""One append-only table of a run folder: its header, its length, and the digest of its contents."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from enlist.runs.digests import Running, digest_of_file
 
 
 class TableFile:
-    """A table that rows are appended to. It is opened when it is first needed.
+    """A table that rows are appended to. It is opened when first needed.
 
     Parameters
     ----------
@@ -59,16 +59,16 @@ class TableFile:
 
     @property
     def digest(self) -> str:
-        """Of what it holds; empty if there is no such file."""
+        """The digest of its contents; empty if there is no such file."""
         return digest_of_file(self.path) if self._running is None else self._running.digest()
 
     def append(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Append rows; a missing or NaN value is an empty cell. A table that is too long takes no more."""
+        """Append rows; a missing or NaN value is an empty cell. A table that is too long takes no more rows."""
         self._begin(rows)
         assert self._running is not None
         assert self._header is not None
         if self._running.length < self._most:
-            names = present_columns(self.path.name, self._header)  # a table of before keeps its header
+            names = present_columns(self.path.name, self._header)  # a table of an earlier version keeps its header
             self.write(lines([cell(row.get(name)) for name in names] for row in rows))
 
     def write(self, text: str) -> None:
@@ -79,7 +79,7 @@ class TableFile:
         running.update(text)
 
     def rows(self) -> list[dict[str, str]]:
-        """The whole rows, as text."""
+        """The complete rows, as text."""
         found = csv.reader(line.decode() for line in digests.whole_lines(self.opened()))
         names = present_columns(self.path.name, next(found, []))
         return [dict(zip(names, cells, strict=False)) for cells in found]
@@ -87,8 +87,8 @@ class TableFile:
     def revise(self, values: Mapping[str, Any]) -> None:
         """Change some cells of the last row; a checkpoint must follow, which then holds the row.
 
-        From here on the table is known without that row, so there is no moment at which a kill leaves a table that does
-        not fit the last checkpoint.
+        From here on the table is known without that row, so at no moment can a kill leave a table that does not fit the
+        last checkpoint.
         """
         file = self.opened()
         known = digests.whole_lines(file)
@@ -99,8 +99,8 @@ class TableFile:
         self._running = Running.of(file, sum(map(len, known[:-1])))
 
     def cut(self, length: int) -> None:
-        """Leave only the first bytes, and a header."""
-        if self._open and not length:  # its first row will say what its header is
+        """Keep only the first bytes, and a header."""
+        if self._open and not length:  # its first row will determine its header
             self.path.unlink(missing_ok=True)
             self.close()
             self._running = None
@@ -116,7 +116,7 @@ class TableFile:
         self._begin()
 
     def examine(self, length: int) -> Running:
-        """What is known of the first bytes from now on; fewer if it is shorter."""
+        """Length and digest of the first bytes from now on; fewer if the file is shorter."""
         self._running = Running.of(self.opened(), length)
         return self._running
 
@@ -127,24 +127,24 @@ class TableFile:
         return self._file
 
     def flush(self) -> None:
-        """Hand to the operating system what was written."""
+        """Hand written data to the operating system."""
         if self._file is not None:
             self._file.flush()
 
     def sync(self) -> None:
-        """Wait until what was written is on the disk."""
+        """Wait until written data is on the disk."""
         if self._file is not None:
             os.fsync(self._file.fileno())
 
     def close(self) -> None:
-        """Release the file; it is opened again if it is needed."""
+        """Release the file; it is opened again when needed."""
         if self._file is not None:
             with contextlib.suppress(OSError):  # a full disk was reported when the rows were appended
                 self._file.close()
             self._file = None
 
     def _begin(self, rows: Sequence[Mapping[str, Any]] = ()) -> tuple[TextIO, Running]:
-        """The file with its header, and what is known of it; a file that has a header keeps it."""
+        """The file with its header, with its length and digest; a file that has a header keeps it."""
         file = self.opened()
         if self._running is None:
             self._running = Running.of(file)
@@ -168,7 +168,7 @@ def cell(value: Any) -> str:
     ('1', '0.1', '', 'late')
     """
     kind = type(value)
-    if kind is float:  # most cells are, and what follows takes five times as long
+    if kind is float:  # most cells are, and the rest takes five times as long
         return repr(value) if value == value else ""
     if kind is int or kind is str:
         return str(value)

@@ -1,4 +1,4 @@
-"""One job at a time in a thread of its own, so that whoever hands it over can go on meanwhile."""
+"""One job at a time in a thread of its own, so that the caller can continue meanwhile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 class Background:
-    """Runs jobs one after the other, in the order in which they are handed over; what one raises is raised once.
+    """Runs jobs one after the other, in the order in which they are handed over; an exception is raised once.
 
     >>> background, done = Background(), []
     >>> background.run(lambda: done.append("first"))
@@ -25,14 +25,14 @@ class Background:
         self._job: concurrent.futures.Future[None] | None = None
 
     def run(self, job: Callable[[], None]) -> None:
-        """Begin a job, as soon as the one before has ended: there are never two, nor two times what they hold."""
+        """Begin a job as soon as the previous one has ended: there are never two, nor twice the memory of one."""
         self.wait()
         if self._pool is None:
             self._pool = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="enlist-checkpoint")
         self._job = self._pool.submit(job)
 
     def check(self) -> None:
-        """Raise what a job that has ended has raised; one that goes on is let go on."""
+        """Raise what a finished job has raised; a running job is left alone."""
         if self._job is not None and self._job.done():
             self.wait()
 
@@ -43,7 +43,7 @@ class Background:
             if job is not None:
                 job.result()
         except KeyboardInterrupt:
-            self._job = job if job is not None and not job.done() else None  # it was the waiting that was interrupted
+            self._job = job if job is not None and not job.done() else None  # only the waiting was interrupted
             raise
 
     def close(self) -> None:

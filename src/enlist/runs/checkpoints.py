@@ -1,4 +1,4 @@
-"""Checkpoints of a run: their names, which tell them from anything else that lies there, and how one is read."""
+"""Checkpoints of a run: their names, which distinguish them from anything else there, and how to read one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from enlist.errors import StateFileError
 CHECKPOINTS = "checkpoints"
 """Name of the folder of all checkpoints in a run folder."""
 NAME = re.compile(r"([0-9]{8}|[1-9][0-9]{8,})(?:-([0-9]{2}))?(\.partial)?", re.ASCII)
-"""The names that a run gives to its checkpoints; whatever is called otherwise is somebody else's."""
+"""The names that a run gives to its checkpoints; anything with another name does not belong to it."""
 WEIGHTS = re.compile(r"[\w-]+\.safetensors", re.ASCII)
 
 Weights = Mapping[str, Mapping[str, AnyArray]]
@@ -122,7 +122,7 @@ class Checkpoint:
 
 
 def last(folder: Path) -> Checkpoint:
-    """The last whole checkpoint of a run folder.
+    """The last complete checkpoint of a run folder.
 
     >>> last(Path("no/such/run"))
     Traceback (most recent call last):
@@ -149,7 +149,7 @@ def checksum(path: Path) -> str:
 
 
 def snapshot(selector: Selector[Any, Any]) -> Saves:
-    """A selector as it is now, to be saved later; one with a way of its own to save itself is copied whole.
+    """The current state of a selector, to be saved later; a selector with its own way to save itself is copied whole.
 
     >>> import enlist
     >>> type(snapshot(enlist.create("random", enlist.Clients(count=9)))).__name__

@@ -1,4 +1,4 @@
-"""What a run tells of each of its clients: how often it was asked, what became of that, and what it is worth."""
+"""What a run tells about each of its clients: how often it was selected, how that ended, and what it is worth."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from enlist.runs.scores import times_selected
 from enlist.runs.tables import RunTables, Table
 
 REWARD = "mean"
-"""The term in which selectors that learn rewards keep what they expect of a client."""
+"""The term in which selectors that learn rewards keep their expectation of a client."""
 
 
 def by_client(run: RunTables) -> Table:
     """One row per client: client, user, asked, completed, late, loss, accuracy, latency, reward.
 
     `late` counts requests that the server did not wait for, whether or not the update arrived later. Loss, accuracy and
-    latency are means over its updates. The reward is what the selector expected of the client when it was last chosen
-    for it (Darts, the thesis rules, and others that learn rewards). Columns of which nothing is known are left out.
+    latency are means over its updates. The reward is what the selector expected of the client when it last chose it for
+    its reward (Darts, the thesis rules, and others that learn rewards). Columns without any known value are left out.
 
     >>> from enlist.runs.example import example_run
     >>> table = by_client(example_run("oort"))
@@ -50,11 +50,11 @@ def _mean(values: AnyArray, who: AnyArray, count: int) -> FloatArray:
 
 
 def _last(run: RunTables) -> FloatArray:
-    """(clients,) the last reward that is known of each."""
+    """(clients,) the last known reward of each client."""
     kept = run.reasons
     known = np.isfinite(kept[REWARD])
     order = np.argsort(run.clients["client"])
     place = np.searchsorted(run.clients["client"][order], kept["client"][known])
     found = np.full(run.count, np.nan)
-    found[order[place.clip(max=run.count - 1)]] = kept[REWARD][known]  # of several rounds the last one stays
+    found[order[place.clip(max=run.count - 1)]] = kept[REWARD][known]  # with several rounds, the last one stays
     return found

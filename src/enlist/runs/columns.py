@@ -1,7 +1,7 @@
-"""The columns of a run's tables: what each means, its type, and which of them readers need.
+"""The columns of a run's tables: what each means, its type, and which ones readers need.
 
-This is the one place that says it. `RoundRow` and `Participation` are what rows hold in memory, and, from left to
-right, what rounds.csv and participations.csv hold.
+This is the only place that defines them. `RoundRow` and `Participation` are rows in memory and, from left to right,
+the columns of rounds.csv and participations.csv.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ class RoundRow(TypedDict, total=False):
     round: Required[int]
     """1, 2, ..."""
     start: float
-    """Seconds when it began; later than the last `end` if nobody was online."""
+    """Seconds when it began; later than the last `end` if no client was online."""
     duration: float
     """Seconds that it took."""
     end: float
     """Seconds when it ended."""
     available: int
-    """Clients online at the start, busy ones included."""
+    """Clients online at the start, including busy ones."""
     selected: int
     """Clients that were selected."""
     completed: int
@@ -35,9 +35,9 @@ class RoundRow(TypedDict, total=False):
     dropped: int
     """How many went offline."""
     failed: int
-    """How many crashed, or sent what cannot be used."""
+    """How many crashed, or sent something unusable."""
     arrived: int
-    """Late updates of earlier rounds that came in this one; with `late = "merge"` they are merged."""
+    """Late updates of earlier rounds that arrived in this one; with `late = "merge"` they are merged."""
     deadline: float
     """Seconds; infinite without one."""
     accuracy: float
@@ -51,15 +51,15 @@ class RoundRow(TypedDict, total=False):
     train_loss: float
     """Mean loss of the clients' first epochs, by samples."""
     bytes_down: int
-    """Models sent to all who were asked."""
+    """Models sent to all selected clients."""
     bytes_up: int
-    """Models received, late ones included."""
+    """Models received, including late ones."""
     energy: float
-    """Joules spent by those who were asked; only if energy is counted."""
+    """Joules spent by selected clients; only if energy is counted."""
 
 
 class Participation(TypedDict, total=False):
-    """A row of participations.csv: a client that was asked, or a late update that has come.
+    """A row of participations.csv: a selected client, or a late update that has arrived.
 
     A value that is unknown or was not measured is missing, or NaN.
 
@@ -68,9 +68,9 @@ class Participation(TypedDict, total=False):
     """
 
     round: Required[int]
-    """In which the outcome was told."""
+    """The round in which the selector was told the outcome."""
     selected_in: Required[int]
-    """In which the client was asked; earlier than `round` for one that arrived."""
+    """The round in which the client was selected; earlier than `round` for one that arrived."""
     client: Required[int]
     """Its position."""
     outcome: Required[str]
@@ -100,13 +100,13 @@ class Participation(TypedDict, total=False):
     rounds_late: int
     """For one that arrived."""
     weight: float
-    """What it counted in the mean; missing for medians."""
+    """Its weight in the mean; missing for medians."""
     reason: str | None
     """Why it failed."""
     energy: float
     """Joules that it spent; only if energy is counted."""
     user: str
-    """Whose samples these are; only where every client is a user of the data set."""
+    """The user whose samples these are; only where every client is a user of the data set."""
 
 
 class Reason(TypedDict):
@@ -117,7 +117,7 @@ class Reason(TypedDict):
     """
 
     round: int
-    """In which the client was asked."""
+    """The round in which the client was selected."""
     client: int
     """Its position."""
 
@@ -126,9 +126,9 @@ ROUNDS = tuple(name for name in RoundRow.__annotations__ if name != "energy")
 FAIRNESS = ("client_accuracy", "accuracy_worst_tenth", "accuracy_spread")
 """Further columns of rounds.csv: mean, worst tenth and deviation of clients' accuracies on samples of their own."""
 ENERGY = "energy"
-"""A further column of rounds.csv and participations.csv: joules spent by those asked in the round, if counted."""
+"""A further column of rounds.csv and participations.csv: joules spent by selected clients, if energy is counted."""
 METRIC = "metric_"
-"""How the columns of rounds.csv begin that hold metrics of the user's."""
+"""Prefix of the columns of rounds.csv that hold the user's metrics."""
 USER = "user"
 """The last column of clients.csv and participations.csv, where clients are users with ids; read as text."""
 PARTICIPATIONS = tuple(name for name in Participation.__annotations__ if name not in (USER, ENERGY))
@@ -152,9 +152,9 @@ NEEDED = {
 }
 """Columns without which a table cannot be read."""
 SCORED = NEEDED["participations.csv"]
-"""Columns of participations.csv that scores and reports of simulations get by with."""
+"""Columns of participations.csv that suffice for scores and reports of simulations."""
 SCORED_FEDERATION = ("latency", "weight", "reason")
-"""Further ones that scores and reports of a real federation look at."""
+"""Further columns that scores and reports of a real federation use."""
 NAMES = (USER, "id")
 """Columns of names of clients, in simulations and in real federations: text, though a name may look like a number."""
 OPEN = frozenset({"reasons.csv"})

@@ -17,9 +17,9 @@ from enlist.runs.tables import RunTables
 def default_target(runs: Sequence[RunTables], baseline: str = BASELINE) -> float:
     """The target that all configurations name; without one, the final accuracy that the baseline has with every seed.
 
-    The latter is rounded down to a whole percent; without a baseline, it is what all runs end with. For regression
-    it is the final loss, rounded up to two digits. NaN if nothing was evaluated, and for real federations, which nobody
-    runs to reach what they happen to have reached.
+    The latter is rounded down to a whole percent; without a baseline, it is what all runs reach in the end. For
+    regression it is the final loss, rounded up to two digits. NaN if nothing was evaluated, and for real federations,
+    which are not run to reach whatever they happen to have reached.
 
     >>> from enlist.runs.example import example_run
     >>> default_target([example_run(seed=seed) for seed in range(3)])
@@ -60,23 +60,23 @@ def comparison_rows(
     """One row per method: every score with its 95 % interval over seeds (`_low`, `_high`), and the speed-up.
 
     The speed-up is the virtual time that the baseline took to the target over the time of this method, seed by seed;
-    the row has the geometric mean with the interval of Student's t on logarithms. Where one of the two never got there,
-    its total time stands in, as it would have taken longer: `speed_up_bound` is then '>=' (the baseline did not), '<='
-    (the method did not) or '?' (both happened, with different seeds). Seeds with which neither got there are left out:
-    `pairs` says how many count, and `reached` with how many seeds the method reached the target. In the same way
-    `rounds_to` and `time_to` are bounds from below, without an interval, if `reached` is less than `seeds`; so is
-    `energy_to`, the joules that clients have spent until then, in runs that count them.
+    the row has the geometric mean with the interval of Student's t on logarithms. If one of the two never reached the
+    target, its total time is used, although it would have taken longer: `speed_up_bound` is then '>=' (the baseline did
+    not), '<=' (the method did not) or '?' (both happened, with different seeds). Seeds with which neither did are left
+    out: `pairs` is the number that count, and `reached` the number of seeds with which the method reached the
+    target. In the same way, `rounds_to` and `time_to` are lower bounds, without an interval, if `reached` is less than
+    `seeds`; so is `energy_to`, the joules that clients have spent until then, in runs that count them.
 
     Parameters
     ----------
     runs : sequence of RunTables
         Runs of several methods and seeds.
     target : float, optional
-        The accuracy (of a regression, the loss) to be reached; by default `default_target`.
+        The accuracy (of a regression, the loss) to reach; by default `default_target`.
     window : int, default 1
-        Evaluations whose mean has to meet the target.
+        Evaluations whose mean must meet the target.
     baseline : str, optional
-        The method that the others are measured by; by default "random", if it is among them.
+        The method that the others are compared with; by default "random", if it is among them.
 
     >>> from enlist.runs.example import example_run
     >>> runs = [example_run(name, seed) for name in ("fedcs", "random") for seed in range(3)]

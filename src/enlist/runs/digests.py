@@ -1,8 +1,8 @@
-"""What tells that a run folder was changed by somebody else: SHA-256 digests of its configuration and its tables.
+"""SHA-256 digests of a run folder's configuration and tables, which reveal that somebody else changed them.
 
-A checkpoint holds the digests of config.json, of clients.csv and of each table up to the length that it had; a
-finished run leaves digests.json, with those of the whole tables and of result.json. They find what was edited, damaged
-or lost; who wants to deceive can make new ones.
+A checkpoint holds the digests of config.json, of clients.csv and of each table up to its length at the time; a
+finished run leaves digests.json, with those of the whole tables and of result.json. They reveal files that were
+edited, damaged or lost; they are no protection against deliberate forgery.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ UNSEALED = (SEAL, "wall.csv", "timing.csv", "environment.json", "origin.json")
 BLOCK = 1 << 20
 WAY_OUT = "restore it from a copy, or accept what is there with --accept-changes (in Python accept_changes=True)."
 ACCEPTING: contextvars.ContextVar[bool] = contextvars.ContextVar("ACCEPTING", default=False)
-"""Whether folders that are opened without saying so accept what was changed in them."""
+"""Whether folders that are opened without an explicit choice accept changes made to them."""
 
 
 @contextlib.contextmanager
 def accepting_changes(accept: bool) -> Iterator[None]:
-    """Folders that are opened meanwhile, by whomever, accept what was changed in them, or do not.
+    """Within the block, folders opened by any code accept changes made to them, or do not.
 
     >>> with accepting_changes(True):
     ...     ACCEPTING.get()
@@ -48,7 +48,7 @@ def accepting_changes(accept: bool) -> Iterator[None]:
 
 
 class Difference(NamedTuple):
-    """The first key at which two configurations differ, with what each says; None where it says nothing.
+    """The first key at which two configurations differ, with both values; None where there is no value.
 
     >>> first_difference({"rounds": {"k": 3}}, {"rounds": {"k": 4}})
     Difference(key='rounds.k', before=3, now=4)
@@ -60,7 +60,7 @@ class Difference(NamedTuple):
 
 
 def first_difference(before: Any, now: Any, key: str = "") -> Difference | None:
-    """Where two configurations differ; None if they do not. A key without a value may be missing.
+    """Where two configurations first differ; None if they do not. A key without a value may be missing.
 
     >>> first_difference({"seed": 1, "more": None}, {"seed": 1}) is None
     True
@@ -96,12 +96,12 @@ def config_change(before: Any, now: Any) -> str:
         found = first_difference(json.loads(before), now)
     except (TypeError, ValueError):
         found = None
-    what = f"{found.key} is {found.now!r} and was {found.before!r}" if found else "it was written anew"
+    what = f"{found.key} is {found.now!r} and was {found.before!r}" if found else "it was rewritten"
     return f"config.json was changed since the checkpoint was made: {what}"
 
 
 class Running:
-    """The SHA-256 of a file that only grows: fed with what is appended, it never has to be read again.
+    """The SHA-256 of a file that only grows: fed with what is appended, so the file is never read again.
 
     >>> running = Running()
     >>> running.update("round,accuracy\\n")
@@ -114,7 +114,7 @@ class Running:
 
     @classmethod
     def of(cls, file: TextIO, length: int | None = None) -> Running:
-        """Of the first `length` bytes of a file, or of all."""
+        """The digest of the first `length` bytes of a file, or of all."""
         found = cls()
         with _from_start(file) as binary:
             left = os.fstat(binary.fileno()).st_size if length is None else length
@@ -124,7 +124,7 @@ class Running:
         return found
 
     def follow(self, file: TextIO) -> None:
-        """Whatever was appended to a file since it was last looked at."""
+        """Take in what was appended to a file since the last call."""
         with _from_start(file) as binary:
             binary.seek(self.length)
             while block := binary.read(BLOCK):
@@ -132,13 +132,13 @@ class Running:
                 self.length += len(block)
 
     def update(self, text: str) -> None:
-        """Something was appended."""
+        """Take in appended text."""
         payload = text.encode()
         self._hash.update(payload)
         self.length += len(payload)
 
     def digest(self) -> str:
-        """The digest of all that there is so far."""
+        """The digest of everything so far."""
         return self._hash.copy().hexdigest()
 
 
@@ -152,7 +152,7 @@ def digest_of(payload: bytes) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """The SHA-256 of a plain file, as text; "" if there is none.
+    """The SHA-256 of a regular file, as text; "" if there is none.
 
     >>> digest_of_file(Path("no/such/file"))
     ''
@@ -164,7 +164,7 @@ def digest_of_file(path: Path) -> str:
 
 
 def kept_length(file: TextIO, round: int) -> int:
-    """How long a table is up to the last whole row of this round or an earlier one: where an edited table is cut.
+    """Length of a table up to the last complete row of this round or an earlier one: where an edited table is cut.
 
     >>> import tempfile
     >>> with tempfile.TemporaryFile("w+") as file:
@@ -184,7 +184,7 @@ def kept_length(file: TextIO, round: int) -> int:
 
 
 def whole_lines(file: TextIO) -> list[bytes]:
-    """The lines of a table that end as lines do.
+    """The lines of a table that are complete.
 
     >>> import tempfile
     >>> with tempfile.TemporaryFile("w+") as file:
@@ -205,7 +205,7 @@ def _from_start(file: TextIO) -> BinaryIO:
 
 
 def write_seal(folder: Path, digests: Mapping[str, str]) -> None:
-    """Write down the digests of a finished run.
+    """Write the digests of a finished run.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -218,7 +218,7 @@ def write_seal(folder: Path, digests: Mapping[str, str]) -> None:
 
 
 def changed_since_finished(folder: Path) -> list[str]:
-    """Which files of a finished run are no longer what they were; none of a run of version 0.1, which left no digests.
+    """The files of a finished run that were changed; none for a run of version 0.1, which left no digests.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -239,7 +239,7 @@ def changed_since_finished(folder: Path) -> list[str]:
 
 
 def check_finished(folder: Path, accept_changes: bool = False) -> None:
-    """Refuse a finished run whose files were changed; if that is accepted, say so, and take them as they are.
+    """Refuse a finished run whose files were changed; if changes are accepted, log them, and use the files as they are.
 
     >>> check_finished(Path("no/such/run"))
     """
@@ -252,7 +252,7 @@ def check_finished(folder: Path, accept_changes: bool = False) -> None:
 
 
 def report(folder: Path, changes: Iterable[str], accept_changes: bool) -> None:
-    """Refuse changes with one sentence that names them all; where they are accepted, log it.
+    """Refuse changes with one sentence that names them all; if they are accepted, log it.
 
     >>> report(Path("run"), ["rounds.csv was changed"], accept_changes=False)
     Traceback (most recent call last):

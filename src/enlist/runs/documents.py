@@ -13,7 +13,7 @@ from enlist.errors import StateFileError
 
 
 def read_document(path: Path) -> dict[str, Any]:
-    """What a JSON file of a run folder holds.
+    """The contents of a JSON file of a run folder.
 
     >>> read_document(Path("missing.json"))
     Traceback (most recent call last):
@@ -44,7 +44,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 
 def document_bytes(document: Mapping[str, Any]) -> bytes:
-    """What `write_document` writes.
+    """The bytes that `write_document` writes.
 
     >>> document_bytes({})
     b'{}\\n'

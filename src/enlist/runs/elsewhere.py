@@ -1,7 +1,7 @@
-"""The folder of a run on another machine: the very same where both see it, else a copy that comes back in the end.
+"""The folder of a run on another machine: the same one where both see it, else a copy that is sent back at the end.
 
-Whether they do is tried out: the driver leaves a file with random content beside the folders, and a task that reads the
-same content there works in place. So a run on shared storage that is interrupted goes on from its last checkpoint.
+A trial tells which: the driver leaves a file with random content beside the folders, and a task that reads the same
+content there works in place. So an interrupted run on shared storage continues from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from enlist.engine import temporary_folder
 from enlist.runs.trust import ORIGIN
 
 LAST = ("digests.json", "result.json")
-"""Written last, because they say that a run is finished."""
+"""Written last, because they mark a run as finished."""
 SIGN, YOUNG = re.compile(r"\.enlist-[0-9a-f]{16}"), 60.0
-"""The name of a sign, and the seconds for which one is left alone that nobody holds."""
+"""Names of signs, and the seconds for which an unlocked sign is left alone."""
 Contents = dict[str, bytes]
-"""Files of a folder, by their path in it."""
+"""Files of a folder, by their path within it."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,9 +39,9 @@ class TaskFolder:
     sign : Path
         A file that shows whether a machine sees the driver's folders.
     content : str
-        What it says.
+        Its content.
     held : dict
-        What the folder holds already, for a machine that does not see it.
+        The current files of the folder, for a machine that does not see it.
 
     >>> TaskFolder(Path("/no/such/run"), Path("/no/such/sign"), "7", {}).visible
     False
@@ -62,7 +62,7 @@ class TaskFolder:
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[tuple[Path, Contents]]:
-        """The folder to work in; what comes to be in it is found in the dict afterwards, if it has to be sent back."""
+        """The folder to work in; if it must be sent back, the dict holds its files afterwards."""
         found: Contents = {}
         if self.visible:
             yield self.folder, found
@@ -77,7 +77,7 @@ class TaskFolder:
 
 @contextlib.contextmanager
 def signed(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
-    """A sign beside these folders, as long as tasks work on them: its path and what it says.
+    """A sign beside these folders for as long as tasks work on them: its path and its content.
 
     It is locked by this process; signs of drivers that were killed are removed.
 
@@ -92,7 +92,7 @@ def signed(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     sign, content = together / f".enlist-{secrets.token_hex(8)}", secrets.token_hex(16)
     with contextlib.ExitStack() as stack:
         stack.callback(sign.unlink, missing_ok=True)
-        with contextlib.suppress(OSError):  # nobody then takes it for shared
+        with contextlib.suppress(OSError):  # the folders then count as not shared
             lock = stack.enter_context(sign.open("x", encoding="ascii"))
             if files.claim(lock) and files.is_claimed(sign):  # else there are no locks here, and nothing can be told
                 _remove_left(together)
@@ -102,7 +102,7 @@ def signed(folders: Sequence[Path]) -> Iterator[tuple[Path, str]]:
 
 
 def _remove_left(together: Path) -> None:
-    """Remove signs that nobody holds, unless they are so young that their lock may be yet to come."""
+    """Remove signs that no process holds, unless they are so young that they may not be locked yet."""
     for other in together.glob(".enlist-*"):
         with contextlib.suppress(OSError):
             old = time.time() - other.lstat().st_mtime > YOUNG
@@ -111,7 +111,7 @@ def _remove_left(together: Path) -> None:
 
 
 def contents(folder: Path) -> Contents:
-    """The files of a folder that go to another machine; a note of who made it does not.
+    """The files of a folder that go to another machine; the note of who made it does not.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -127,7 +127,7 @@ def contents(folder: Path) -> Contents:
 
 
 def write_back(folder: Path, found: Contents) -> None:
-    """Write files of a task into a folder, those last that say that it is finished.
+    """Write files of a task into a folder, those that mark it as finished last.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:

@@ -1,4 +1,4 @@
-"""What a run was made with: versions of Python, of the platform and of the packages that matter."""
+"""The environment of a run: versions of Python, of the platform and of the packages that matter."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PACKAGES = ("enlist", "numpy", "scipy", "torch", "scikit-learn", "pydantic", "sa
 
 
 def about(changed: Sequence[str] = ()) -> dict[str, Any]:
-    """What environment.json holds of a run that begins: versions, when, by which command, and what is no default.
+    """The contents of environment.json for a new run: versions, date, command, and settings that are not defaults.
 
     >>> sorted(about(["rounds.k"]))[:3]
     ['changed', 'date', 'packages']

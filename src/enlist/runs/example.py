@@ -21,7 +21,7 @@ FAVOUR = {"random": 0.0, "oort": 1.0, "fedcs": 3.0}  # how strongly speed counts
 def example_run(selector: str = "random", seed: int = 0, clients: int = 12, rounds: int = 8, k: int = 4) -> RunTables:
     """A made-up run of `rounds` rounds with `k` clients each, evaluated every other round and in the last.
 
-    Selectors other than random prefer fast clients; accuracy grows with the samples that came in.
+    Selectors other than random prefer fast clients; accuracy grows with the samples received.
 
     >>> run = example_run("fedcs", seed=1)
     >>> run.rounds["accuracy"].round(2)
@@ -120,7 +120,7 @@ def write_run(tables: RunTables, folder: Path) -> Path:
 
 
 def write_tables(folder: Path, tables: Mapping[str, Table], documents: Mapping[str, Any]) -> Path:
-    """Write each table as CSV and each document as JSON, under its name; a document that is None is left out.
+    """Write each table as CSV and each document as JSON, under its name; a document that is None is skipped.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:

@@ -1,6 +1,6 @@
 """Why runs failed: failure.json in the folder of a run that ended with an error, failures.json of a whole comparison.
 
-A run that is killed leaves neither. Whoever goes on with a run, or does the missing runs again, removes them.
+A run that is killed leaves neither. Continuing a run, or doing the missing runs again, removes them.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from enlist.runs.tables import read_json
 
 FAILURE, FAILURES = "failure.json", "failures.json"
 LONGEST = 4_000
-"""Characters of a reason."""
+"""Maximum length of a reason in characters."""
 LARGEST = 4_000_000
-"""Bytes of a file that is read."""
+"""Maximum number of bytes read from a file."""
 
 
 def note_failure(folder: Path, error: BaseException) -> None:
-    """Write down with what error a run ended; a disk on which that cannot be done is not a second error.
+    """Record the error that ended a run; if the disk does not allow it, that is not a second error.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -37,7 +37,7 @@ def note_failure(folder: Path, error: BaseException) -> None:
 
 
 def forget_failure(folder: Path) -> None:
-    """Somebody goes on with the run.
+    """Remove the record, because the run continues.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def forget_failure(folder: Path) -> None:
 
 
 def failure_of(folder: Path) -> str:
-    """With what error a run ended; empty if it did not.
+    """The error that ended a run; empty if there was none.
 
     >>> failure_of(Path("no/such/run"))
     ''
@@ -60,7 +60,7 @@ def failure_of(folder: Path) -> str:
 
 
 def note_failures(folder: Path, reasons: Mapping[str, str]) -> None:
-    """Write down which runs below a folder failed, by the path of each, and why; without any, that none did.
+    """Record which runs below a folder failed, by the path of each, and why; an empty mapping means that none did.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -76,7 +76,7 @@ def note_failures(folder: Path, reasons: Mapping[str, str]) -> None:
 
 
 def failures_of(folder: Path) -> dict[str, str]:
-    """Runs below a folder that failed, and why; none if the file cannot be read.
+    """Runs below a folder that failed, and why; empty if the file cannot be read.
 
     >>> failures_of(Path("no/such/comparison"))
     {}

@@ -1,4 +1,4 @@
-"""What an operator asks of a real federation: is it running, since when, and what is the matter with which client?"""
+"""What operators want to know about a real federation: is it running, since when, and what is wrong with a client?"""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ STARTS = ("date", "time", "round", "what")
 """Columns of starts.csv: when (UTC), the seconds of the run's clock, the last finished round, and what happened."""
 ENDED, STOPPED = "finished", "stopped"
 SEEN = ("completed", "failed", "arrived")
-"""Outcomes that a client itself has brought about."""
+"""Outcomes that a client itself has caused."""
 WRITTEN = "%Y-%m-%d %H:%M:%S"
 
 
@@ -40,7 +40,7 @@ class Start(NamedTuple):
 
 
 def note_start(folder: Path, date: float, time: float, number: int, what: str) -> None:
-    """Append a row to starts.csv, which is never cut: it tells of starts, also of those that came to nothing.
+    """Append a row to starts.csv, which is never cut: it records all starts, including unsuccessful ones.
 
     >>> import tempfile
     >>> place = Path(tempfile.mkdtemp())
@@ -80,11 +80,11 @@ def starts(run: RunTables) -> list[Start]:
 
 @dataclasses.dataclass(frozen=True)
 class FederationState:
-    """How a federation stands.
+    """The status of a federation.
 
-    status    "finished", "running", "stopped" by an error or an operator, or "killed": it ended without a word
-    why       what it said when it was stopped
-    began     when its clock was at zero; None if nobody noted it
+    status    "finished", "running", "stopped" by an error or an operator, or "killed": it ended without a message
+    why       its message when it was stopped
+    began     when its clock was at zero; None if that was not recorded
     last      when its last finished round ended
     restarts  how often it was continued
 
@@ -106,7 +106,7 @@ class FederationState:
 
 
 def state(run: RunTables) -> FederationState:
-    """How a federation stands, by what is in its folder and by whether somebody holds its lock.
+    """The status of a federation, from the contents of its folder and from whether a process holds its lock.
 
     >>> from enlist.runs.example import example_run
     >>> state(example_run()).status
@@ -129,8 +129,8 @@ def state(run: RunTables) -> FederationState:
 def by_client(run: RunTables) -> Table:
     """One row per client: client, name, asked, completed, late, failed, dropped, seen, reasons.
 
-    `seen` is the moment of its last reply on the run's clock, NaN if there was none; `reasons` say why it failed or was
-    dropped, the most frequent first, with how often.
+    `seen` is the time of its last reply on the run's clock, NaN if there was none; `reasons` say why it failed or was
+    dropped, with counts, the most frequent first.
 
     >>> from enlist.runs.example import example_run
     >>> table = by_client(example_run("oort"))
@@ -177,7 +177,7 @@ def _reasons(run: RunTables) -> AnyArray:
 def event_totals(kinds: Sequence[str], texts: Sequence[str], reasons: Sequence[str]) -> dict[str, int]:
     """How often each kind of event happened, from columns of events.csv and the reasons in participations.csv.
 
-    events.csv has each thing once, however often a node does it; every reply that was refused has a reason.
+    events.csv has each thing once, however often a node does it; every refused reply has a reason.
 
     >>> event_totals(["refused", "doubted"], ["refused: no model", "claims much"], ["", *["refused: no model"] * 5])
     {'refused': 5, 'doubted': 1}

@@ -1,8 +1,8 @@
 """The run folder: configuration, append-only tables, checkpoints. One writer; never overwritten silently.
 
 A checkpoint is a folder of its own that appears by one rename and records how long the tables were. Resuming cuts
-the rows beyond it and runs those rounds again, so a run that was killed at any moment ends like one that was not. What
-somebody changed in the meantime is named and refused, and no link in the folder is followed.
+the rows beyond it and runs those rounds again, so a run that was killed at any moment ends like one that was not.
+Changes made by others in the meantime are named and refused, and no link in the folder is followed.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ FILES = ("lock", "config.json", "environment.json", "clients.csv", "wall.csv", "
          "model.safetensors")  # fmt: skip
 """Files of a run folder besides its tables."""
 FIRST_FILES = ("lock", ".config.json.", trust.ORIGIN, f".{trust.ORIGIN}.")
-"""How the names begin that a run killed at its very beginning may have left."""
+"""Prefixes of files that a run killed at its very beginning may have left."""
 
 
 class RunFolder:
-    """Writes a run. `open` it with a configuration: a new folder, or with resume=True one that was interrupted.
+    """Writes a run. `open` it with a configuration: a new folder or, with resume=True, one of an interrupted run.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -64,7 +64,7 @@ class RunFolder:
     ) -> None:
         self.path, self._lock = path, lock
         self.tables = {name: TableFile(path / name, columns) for name, columns in tables.items()}
-        self._config = json.dumps(config or {})  # as text, which costs a checkpoint less than a table of tables
+        self._config = json.dumps(config or {})  # as text, which makes checkpoints cheaper than nested tables
         self.accept_changes, self.accepted, self.resumed = accept_changes, False, False
         self._readings: dict[str, TextIO] = {}
         self._fixed: dict[str, str] = {}
@@ -88,12 +88,12 @@ class RunFolder:
     ) -> RunFolder:
         """Make the folder, or continue in it after checking that it is the same run; `tables` name their columns.
 
-        `code` is what the configuration names of it; a new folder is then marked as this user's. `accept_changes`
-        goes on with files that were changed since they were written, and says so. Keys in `growing` may say more than
-        the folder does, such as more rounds: the run is then extended, also if it was finished. Keys in
-        `changed` are not at their defaults, which is noted for reports.
+        `code` is the code that the configuration names; a new folder is then marked as this user's. `accept_changes`
+        continues with files that were changed since they were written, and logs it. Keys in `growing` may exceed the
+        folder's values, such as more rounds: the run is then extended, even if it was finished. Keys in `changed` are
+        not at their defaults, which is recorded for reports.
 
-        Used as a context, a new folder in which an error lets nothing happen is removed again.
+        Used as a context, a new folder is removed again if an error prevents any progress.
         """
         folder = Path(path)
         made, fresh = missing_folders(folder), not os.path.lexists(folder / "lock")
@@ -157,7 +157,7 @@ class RunFolder:
             self.tables[table].append(rows)
 
     def write_clients(self, columns: Mapping[str, AnyArray]) -> None:
-        """Write clients.csv, once: a run that is continued leaves it as it is. Users are in participations.csv too."""
+        """Write clients.csv, once: a run that is continued leaves it unchanged. Users are in participations.csv too."""
         path = self.path / "clients.csv"
         if USER in columns:
             table = self.tables["participations.csv"]
@@ -175,7 +175,7 @@ class RunFolder:
         self._fixed[path.name] = digest_of_file(path)
 
     def write_result(self, result: Mapping[str, Any]) -> None:
-        """Write result.json: the run is finished. Its digests come first, so that no finished run is without."""
+        """Write result.json: the run is finished. Its digests come first, so that no finished run lacks them."""
         with self.writing():
             found = {name: digest_of_file(self.path / name) for name in ("config.json", "clients.csv")}
             found |= {name: table.digest for name, table in self.tables.items()}
@@ -185,20 +185,20 @@ class RunFolder:
             failures.forget_failure(self.path)
 
     def finished(self) -> bool:
-        """Whether the run is finished, and is not to be extended; one that was changed since then is refused."""
+        """Whether the run is finished, and is not to be extended; a finished run that was changed is refused."""
         if not files.has_file(self.path / "result.json"):
             return False
         digests.check_finished(self.path, self.accept_changes)
         return not self.extends
 
     def reopen(self) -> None:
-        """A finished run goes on: it is no longer finished."""
+        """Continue a finished run: it is no longer finished."""
         with self.writing():
             for name in ("result.json", digests.SEAL):
                 (self.path / name).unlink(missing_ok=True)
 
     def rows(self, table: str) -> list[dict[str, str]]:
-        """The whole rows of a table, as text."""
+        """The complete rows of a table, as text."""
         return self.tables[table].rows()
 
     def revise(self, table: str, values: Mapping[str, Any]) -> None:
@@ -206,11 +206,11 @@ class RunFolder:
         self.tables[table].revise(values)
 
     def note_wall(self, round: int, seconds: float, selecting: float = math.nan) -> None:
-        """Append to wall.csv, outside the promise of equal bits: seconds of a round, and those of the selector."""
+        """Append to wall.csv, which is not bit-reproducible: seconds of a round, and those of the selector."""
         self._note("wall.csv", {"round": round, "seconds": seconds, "selecting": selecting})
 
     def note_timing(self, round: int, seconds: Mapping[str, float]) -> None:
-        """Append to timing.csv, outside that promise likewise: the seconds of a round by what they were spent on."""
+        """Append to timing.csv, which is not bit-reproducible either: the seconds of each part of a round."""
         self._note(timing.FILE, {"round": round, **{part: seconds[part] for part in timing.PARTS}})
 
     def _note(self, name: str, reading: Mapping[str, float]) -> None:
@@ -227,7 +227,7 @@ class RunFolder:
         self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Weights,
         parts: Mapping[str, Saves],
     ) -> None:  # fmt: skip
-        """Write a checkpoint; the one before is removed only when this one is whole.
+        """Write a checkpoint; the previous one is removed only when this one is complete.
 
         `header` and `arrays` go into the folder "state", each of `weights` into a safetensors file of its name, and
         each of `parts` saves itself into a folder of its name.
@@ -244,11 +244,11 @@ class RunFolder:
         self, round: int, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], weights: Callable[[], Weights],
         parts: Mapping[str, Saves], logs: Sequence[Path] = (),
     ) -> Callable[[], None]:  # fmt: skip
-        """The checkpoint of this moment, as `save` writes it, written by calling what is returned.
+        """Prepare a checkpoint of this moment; calling the returned function writes it as `save` does.
 
-        That may be done by another thread, while rows are appended and `logs` grow: the checkpoint knows the tables as
-        they are now. What is passed must not change until then. A checkpoint is whole on disk, with all that it
-        refers to, before it gets its name.
+        Another thread may call it while rows are appended and `logs` grow: the checkpoint knows the tables as they are
+        now. What is passed must not change until then. A checkpoint is completely on disk, with all that it refers to,
+        before it gets its name.
         """
         with self.writing():
             for table in self.tables.values():
@@ -287,9 +287,9 @@ class RunFolder:
         return write
 
     def load(self) -> Checkpoint | None:
-        """The last whole checkpoint, with the tables cut back to it; None if there is none (tables are emptied).
+        """The last complete checkpoint, with the tables cut back to it; None if there is none (tables are emptied).
 
-        Before anything is cut, the folder is compared with what the checkpoint says of it.
+        Before anything is cut, the folder is compared with the record in the checkpoint.
         """
         whole = checkpoints.written(self.path / CHECKPOINTS, partial=False)
         found = Checkpoint(whole[-1]) if whole else None
@@ -303,7 +303,7 @@ class RunFolder:
         return found
 
     def extend(self) -> None:
-        """If the run is to go on beyond its end, it is no longer finished, and its configuration is the longer one."""
+        """If the run is to continue beyond its end, mark it as not finished, and write the longer configuration."""
         if not self.extends:
             return
         with self.writing():
@@ -315,7 +315,7 @@ class RunFolder:
         self.extends = False
 
     def _checked(self, checkpoint: Checkpoint) -> dict[str, int]:
-        """Where the tables are to be cut; configuration, clients and tables that were changed are refused."""
+        """Lengths to which the tables are to be cut; changed configuration, clients and tables are refused."""
         known, changes = checkpoint.digests, []
         if known.get("config.json", self._fixed["config.json"]) != self._fixed["config.json"]:
             now = read_document(self.path / "config.json")
@@ -359,18 +359,18 @@ class RunFolder:
         if any(failure) and not self._begun:
             undo(self.path, (*FILES, trust.ORIGIN, *self.tables), self._made)
         error = next((each for each in failure if isinstance(each, Exception)), None)
-        if error is not None and self._appended:  # not of a folder that was refused, nor of a run that was interrupted
+        if error is not None and self._appended:  # not for a folder that was refused or a run that was interrupted
             failures.note_failure(self.path, error)
         self.close()
 
     @contextlib.contextmanager
     def writing(self) -> Iterator[None]:
-        """A full disk or a lost folder is an error that says so; the last checkpoint is intact."""
+        """Raise an error that explains a full disk or a lost folder; the last checkpoint is intact."""
         try:
             yield
         except (OSError, safetensors.SafetensorError, StateFileError) as error:
             if isinstance(error, StateFileError) and not isinstance(error.__cause__, OSError):
-                raise  # nothing about the disk: it says itself what is wrong
+                raise  # not about the disk: its own message says what is wrong
             reason = getattr(error, "strerror", None) or str(error)
             raise StateFileError(
                 f"cannot write to {self.path}: {reason}. The last good checkpoint is intact; make room, then continue "
@@ -379,7 +379,7 @@ class RunFolder:
 
 
 def _examine(folder: Path, tables: Iterable[str]) -> None:
-    """Refuse links, pipes, devices and folders under the names of a run's files, before any of them is touched."""
+    """Refuse links, pipes, devices and folders under the names of a run's files, before touching any of them."""
     for name in (*FILES, digests.SEAL, trust.ORIGIN, *tables):
         files.has_file(folder / name)
     for checkpoint in checkpoints.written(folder / CHECKPOINTS):

@@ -1,4 +1,4 @@
-"""Tables that grow, read as they grow: each look reads the bytes that were appended since the last one."""
+"""Tables that grow, read as they grow: each call reads the bytes that were appended since the last one."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from enlist.errors import InputError
 from enlist.runs.tables import Table, numbers
 
 LARGEST = 1_000_000_000
-"""Bytes of a table; one that is larger is not followed."""
+"""Maximum size of a table in bytes; a larger one is not followed."""
 CHUNK = 4_000_000
-"""Bytes that are read at a time."""
+"""Bytes to read at a time."""
 LONGEST = 400
-"""Characters that are kept of a cell of text: a column takes as much room as its longest cell, in every row."""
+"""Characters to keep of a cell of text: a column takes as much room as its longest cell, in every row."""
 BEFORE = 256
-"""Bytes before the place that was read up to: where they have changed, the table was cut and written anew."""
+"""Bytes before the current position that are checked: if they changed, the table was cut and rewritten."""
 
 
 class TableFollower:
-    """A CSV table that is still being written; `read` gives what `read_table` would give, and reads only what is new.
+    """A CSV table that is still being written; `read` returns what `read_table` would, but reads only new bytes.
 
-    A table that was cut, replaced or revised is read again from its beginning. Longer cells of text are cut.
+    A table that was cut, replaced or revised is read again from its beginning. Longer cells of text are shortened.
 
     Parameters
     ----------
     path : Path
-        The file. It is opened for the time of a look only.
+        The file. It is open only during a call.
     columns : collection of str, optional
-        The columns that are wanted; all by default.
+        The columns to read; all by default.
     text : collection of str
         Columns that hold text, though their cells may look like numbers.
 
@@ -54,7 +54,7 @@ class TableFollower:
     def __init__(self, path: Path, columns: Collection[str] | None = None, text: Collection[str] = ()) -> None:
         self.path, self.columns, self.text = path, columns, frozenset(text)
         self.fresh = 0
-        """Bytes that the last look has parsed."""
+        """Bytes that the last call has parsed."""
         self._found_text: set[str] = set()
         self._forget()
 
@@ -70,7 +70,7 @@ class TableFollower:
         return sum(column.nbytes for column in self._table.values())
 
     def read(self) -> Table:
-        """The table as it is now, up to its last whole line."""
+        """The current table, up to its last complete line."""
         self.fresh = 0
         try:
             with os.fdopen(files.descriptor(self.path, os.O_RDONLY), "rb") as file:
@@ -111,7 +111,7 @@ class TableFollower:
             whole, rest = _whole(rest + block)
             try:
                 self._add(whole)
-            except _IsText as found:  # what was taken for numbers is not: begin again, knowing that
+            except _IsText as found:  # a column taken for numbers is text: start again, knowing that
                 self._found_text.add(found.column)
                 identity = self._identity
                 self._forget()
@@ -161,7 +161,7 @@ class _IsText(Exception):  # noqa: N818 - it is a discovery, not an error
 
 
 def _whole(block: bytes) -> tuple[bytes, bytes]:
-    """The part up to the end of the last whole row, and the rest; an end of line inside quotes ends no row."""
+    """The part up to the end of the last complete row, and the rest; a line break inside quotes ends no row."""
     end = block.rfind(b"\n")
     while end >= 0 and block.count(b'"', 0, end) % 2:
         end = block.rfind(b"\n", 0, end)

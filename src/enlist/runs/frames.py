@@ -1,6 +1,6 @@
-"""Tables as data frames: pandas where it is installed, polars if asked for, plain columns otherwise.
+"""Tables as data frames: pandas where it is installed, polars on request, plain columns otherwise.
 
-Integers stay integers: a count of which nothing is missing is int64, and one with gaps is pandas' nullable Int64.
+Integers stay integers: a count without missing values is int64, and one with gaps is pandas' nullable Int64.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def frame(columns: Mapping[str, Any], library: str | None = None, shares: Collec
     library : {"pandas", "polars", "arrays"}, optional
         By default pandas if it is installed, else `Columns`.
     shares : collection of str
-        Columns of these names hold shares, though elsewhere they count something.
+        Columns whose names elsewhere stand for counts, but which hold shares.
 
     >>> frame({"round": np.array([1.0, 2.0]), "loss": np.array([0.5, np.nan])}, "arrays")["round"]
     array([1, 2])
@@ -118,7 +118,7 @@ def frame(columns: Mapping[str, Any], library: str | None = None, shares: Collec
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[str, AnyArray]:
-    """Rows as columns of these names; a value that a row lacks is NaN, in a column of text the empty text.
+    """Rows as columns of these names; a value missing from a row is NaN, in a column of text the empty text.
 
     >>> columns_of([{"round": 1}, {"round": 2, "loss": 0.5}], ["round", "loss"])
     {'round': array([1, 2]), 'loss': array([nan, 0.5])}
@@ -132,7 +132,7 @@ def columns_of(rows: Sequence[Mapping[str, Any]], names: Sequence[str]) -> dict[
 
 
 def _typed(name: str, values: AnyArray) -> AnyArray:
-    """Whole numbers as int64, masked where some are missing; flags as bool; text as text; the others as they are."""
+    """Whole numbers as int64, masked where some are missing; flags as bool; text as text; others unchanged."""
     if name in TEXTS and values.dtype.kind == "f":
         return np.full(len(values), "")
     if values.dtype.kind != "f" or not (name in WHOLE or name in FLAGS or name.startswith("class_")):

@@ -26,16 +26,16 @@ from enlist.runs.tables import RunTables, find_runs, read_run
 
 TABLES = ("runs", "rounds", "participations", "clients")
 SINGLED_OUT = ("selector", "seed")
-"""Sections that tell runs of one group apart."""
+"""Sections that distinguish runs within one group."""
 NAMES = ("selector.name", "selector.label", "selector.preset", "selector.source", "seed")
-"""Keys that the columns `method` and `seed` stand for."""
+"""Keys that the columns `method` and `seed` replace."""
 
 Values = Mapping[str, Any]
 """Dotted key -> value."""
 
 
 class Group(NamedTuple):
-    """Runs whose configurations differ in method and seed only, and the keys in which other groups differ from it.
+    """Runs whose configurations differ only in method and seed, and the keys in which other groups differ from it.
 
     >>> Group({"rounds.k": 5}, []).values
     {'rounds.k': 5}
@@ -60,7 +60,7 @@ def leaves(config: Any, path: str = "") -> dict[str, Any]:
 def differing(runs: Sequence[RunTables], apart: Collection[str] = SINGLED_OUT) -> list[str]:
     """The keys in which configurations of runs differ, without those in the sections `apart`, in their order.
 
-    A key that only some runs have is left out where the others tell these runs apart already: of clients that hold
+    A key that only some runs have is left out where the other keys distinguish these runs already: of clients that hold
     their data by another rule, the rule says enough.
 
     >>> from enlist.runs.example import example_run
@@ -124,7 +124,7 @@ def ordered(runs: Sequence[RunTables]) -> list[RunTables]:
 def group_rows(
     groups: Sequence[Group], target: float | None = None, window: int = 1, baseline: str | None = None
 ) -> list[dict[str, Any]]:
-    """One row per group and method: the group's values, then scores and speed-up within it, as `comparison_rows` has.
+    """One row per group and method: the group's values, then scores and speed-up within it, as in `comparison_rows`.
 
     >>> from enlist.runs.example import example_run
     >>> rows = group_rows(grouped([example_run(name, k=k) for k in (3, 5) for name in ("oort", "random")]))
@@ -138,7 +138,7 @@ def group_rows(
     for group in groups:
         lost = baseline is not None and baseline not in {run.selector for run in group.runs}
         for row in comparison_rows(group.runs, target, window, None if lost else baseline):
-            if lost:  # its runs failed here: there is nothing to be faster than
+            if lost:  # its runs failed here: there is no baseline
                 row = {name: value for name, value in row.items() if not name.startswith(("speed_up", "pairs"))}
                 row["baseline"] = None
             rows.append({**_plain(group.values), **row})
@@ -177,7 +177,7 @@ def compared_rows(groups: Sequence[Group], target: float | None, baseline: str |
 
 
 def write_rows(path: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """Write rows as a CSV file with a column for every name among them; what is not known is empty.
+    """Write rows as a CSV file with a column for every name among them; unknown values are empty.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -209,7 +209,7 @@ def run_frame(rows: Sequence[Mapping[str, Any]], library: str | None = None) -> 
 
 
 def _plain(values: Values) -> dict[str, Any]:
-    """Values as cells: what is neither a number nor a text is written as one."""
+    """Values as cells: anything that is neither a number nor text is written as text."""
     simple = (int, float, str, type(None))
     return {key: value if isinstance(value, simple) else written(value) for key, value in values.items()}
 
@@ -222,7 +222,7 @@ def frame(
     window: int = 1,
     library: str | None = None,
 ) -> Any:
-    """Many run folders as one tidy table; it is called `enlist.frame`.
+    """Many run folders as one tidy table; exported as `enlist.frame`.
 
     Parameters
     ----------
@@ -233,7 +233,7 @@ def frame(
     target : float, optional
         The accuracy (of a regression, the loss) whose time is scored; by default each configuration's own.
     window : int, default 1
-        Evaluations whose mean has to meet the target.
+        Evaluations whose mean must meet the target.
     library : {"pandas", "polars", "arrays"}, optional
         By default pandas if it is installed, else plain arrays.
 
@@ -277,7 +277,7 @@ def frame(
 
 
 def _stacked(parts: Sequence[AnyArray | None], lengths: Sequence[int]) -> AnyArray:
-    """One column out of those of several tables; where a table lacks it, nothing is known."""
+    """One column from those of several tables; values are missing where a table lacks it."""
     text = any(part is not None and part.dtype.kind in "UO" for part in parts)
     gap = "" if text else np.nan
     return np.concatenate(

@@ -1,4 +1,4 @@
-"""What a folder under runs/ holds that is no run: a study, an arena, a profile or a description, with its own page."""
+"""Folders under runs/ that hold no run: a study, an arena, a profile or a description, with its own page."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ MARKS = {
     "a profile": ("profile.csv", "measurements.csv"),
     "a description of clients": ("clients.csv", "charts", PAGE),
 }
-"""Files that tell what wrote a folder."""
+"""Files that show what wrote a folder."""
 
 
 class FolderContent(NamedTuple):
-    """What a folder holds: a name for it, its page if it has one, and the command that goes on if it has none yet.
+    """What a folder holds: its name, its page if there is one, and the command that continues it if there is none yet.
 
     >>> FolderContent("a profile", None, "").what
     'a profile'
@@ -30,7 +30,7 @@ class FolderContent(NamedTuple):
 
 
 def held(folder: Path) -> FolderContent | None:
-    """What a folder holds, if it is no run and no folder above runs.
+    """What a folder holds, if it is neither a run nor a folder above runs.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:

@@ -1,4 +1,4 @@
-"""What personalised learning leaves in its folder, read back, and scores of it as pure functions of the tables."""
+"""What personalised learning leaves in its folder, read back, and scores as pure functions of the tables."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ NEEDED = {
 TEXT = ("arm", "code", "worker", "poison", "skipped", "failed")
 BASELINES = {"local": "local only", "fedavg": "federated averaging"}
 PHASE = 1 / 3
-"""Share of the rounds that counts as early, and of those that count as late."""
+"""Share of the rounds that counts as early, and share that counts as late."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -58,12 +58,12 @@ class PersonalTables:
 
     @property
     def metric(self) -> str:
-        """What scores are: auc, accuracy or loss."""
+        """The measure of scores: auc, accuracy or loss."""
         return str((self.result or {}).get("metric") or self.config.get("metric", "score"))
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether a small score is a good one."""
+        """Whether a lower score is better."""
         return self.metric == "loss"
 
     @property
@@ -83,12 +83,12 @@ class PersonalTables:
 
     @property
     def alone(self) -> int | None:
-        """The arm that is the target by itself, if there is one."""
+        """The arm that consists of the target alone, if there is one."""
         return self.labels.index(self.target) if self.target in self.labels else None
 
 
 def read_personal(folder: Path | str) -> PersonalTables:
-    """The tables of one run of personalised learning, also of one that is still going: up to its last whole round.
+    """The tables of one run of personalised learning; of a run in progress, up to its last complete round.
 
     >>> import tempfile
     >>> from enlist.runs.personal_example import example_personal, write_personal
@@ -125,7 +125,7 @@ def read_personal(folder: Path | str) -> PersonalTables:
 
 
 def find_personal(paths: Iterable[Path | str]) -> list[Path]:
-    """Folders of personalised learning among and below `paths`, by target and seed; none is no error.
+    """Folders of personalised learning among and below `paths`, by target and seed; there may be none.
 
     >>> import tempfile
     >>> from enlist.runs.personal_example import example_personal, write_personal
@@ -150,7 +150,7 @@ def arm_scores(runs: Sequence[PersonalTables]) -> list[dict[str, Any]]:
     named          seeds that name it as the combination learned
     increase       mean of the credited increases; with several seeds the mean over seeds of each one's mean
     low, high      its 95 % interval: over seeds, or within the only run
-    probability    that it is the best, on average over seeds; 0 for a seed in which it is no arm
+    probability    that it is the best, averaged over seeds; 0 for a seed in which it is not an arm
     played         share of rounds in which its model was kept
     removed        seeds in which it was eliminated
 
@@ -207,11 +207,11 @@ def _last(run: PersonalTables, label: str, column: str) -> float:
 
 
 def gain_scores(runs: Sequence[PersonalTables]) -> dict[str, Any]:
-    """How the personalised model of one target does on its test samples, next to the baselines of the same seeds.
+    """The test scores of one target's personalised model, next to the baselines of the same seeds.
 
-    Every score is a `Summary`. Over several seeds its interval is Student's, and gains are paired by seed; of a single
+    Every score is a `Summary`. Over several seeds its interval is Student's, and gains are paired by seed; with one
     seed only gains have one, over the target's test samples. A gain is positive where the personalised model is better,
-    also for a loss. What was not trained is missing.
+    also for a loss. Models that were not trained are missing.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> scores = gain_scores([example_personal(seed) for seed in range(3)])
@@ -266,9 +266,9 @@ def stage_scores(runs: Sequence[PersonalTables]) -> dict[str, Summary]:
 
 
 def partner_scores(runs: Sequence[PersonalTables]) -> list[dict[str, Any]]:
-    """For each worker but the target: the share of early and of late rounds in whose kept combination it was.
+    """For each worker except the target: the share of early and of late rounds in which the kept combination had it.
 
-    Early is the first third of the rounds that were played, late the last third; on average over seeds.
+    Early is the first third of the rounds that were played, late the last third; averaged over seeds.
 
     >>> from enlist.runs.personal_example import example_personal
     >>> partner_scores([example_personal(rounds=30)])[2]

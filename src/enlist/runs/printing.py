@@ -1,4 +1,4 @@
-"""Scores as people read them: durations, shares, bounds, and the table of a comparison."""
+"""Scores for people to read: durations, shares, bounds, and the table of a comparison."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LENGTHS = {"s": 1, "min": MINUTE, "h": HOUR, "d": DAY}
 
 
 def duration(seconds: float, units: int = 2) -> str:
-    """A span of time, in two units at most, or in one.
+    """A span of time, in at most two units, or in one.
 
     >>> [duration(seconds) for seconds in (0.25, 59.2, 245, 11_520, 190_000)]
     ['0.25 s', '59.2 s', '4 min 5 s', '3 h 12 min', '2 d 5 h']
@@ -92,7 +92,7 @@ def score(value: float, by: str = "accuracy") -> str:
 
 
 def target_name(row: Row) -> str:
-    """What was to be reached, as a title.
+    """The target, as a title.
 
     >>> target_name({"target": 0.8, "measure": "accuracy"}), target_name({"target": 0.3, "measure": "loss"})
     ('80 %', 'loss 0.3')
@@ -104,7 +104,7 @@ def comparison_table(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[list
     """Header and one line per selector, from `comparison_rows`; `keys` are columns of the rows to begin with.
 
     ± is half a 95 % interval over seeds, brackets hold one. `2/3` means that two of three seeds reached the target: the
-    figure then is a bound. A column that nothing is known about is left out.
+    figure is then a bound. A column without any known value is left out.
 
     >>> from enlist.runs.example import example_run
     >>> from enlist.runs.comparing import comparison_rows
@@ -148,7 +148,7 @@ def comparison_table(rows: Sequence[Row], keys: Sequence[str] = ()) -> list[list
 
 
 def short_names(keys: Sequence[str]) -> dict[str, str]:
-    """Keys as tables and charts call them: their last parts, as many as it takes to tell them apart.
+    """Short names of keys for tables and charts: their last parts, as many as it takes to distinguish them.
 
     >>> short_names(["rounds.k", "server.optimiser.lr", "training.lr"])
     {'rounds.k': 'k', 'server.optimiser.lr': 'optimiser.lr', 'training.lr': 'training.lr'}
@@ -197,7 +197,7 @@ def as_text(lines: Sequence[Sequence[str]]) -> str:
 
 
 def as_html(lines: Sequence[Sequence[str]], header: bool = True) -> str:
-    """Lines of cells as a table for a notebook, the first one perhaps its header.
+    """Lines of cells as a table for a notebook; the first may be its header.
 
     >>> as_html([["a < b"], ["1"]])
     '<table><tr><th>a &lt; b</th></tr><tr><td>1</td></tr></table>'

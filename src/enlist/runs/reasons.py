@@ -12,11 +12,11 @@ from enlist.records import Selection
 from enlist.runs.columns import TABLES
 
 OWN = TABLES["reasons.csv"]
-"""Columns that are no terms."""
+"""Columns that are not terms."""
 MOST_ROWS = 500_000
-"""Choices of which a run without a folder keeps the reasons; about as many as fit into the file."""
+"""Number of choices whose reasons a run without a folder keeps; about as many as fit into the file."""
 DIGITS = ".6g"
-"""Terms are kept to be read and drawn; with all their digits they would take twice the place."""
+"""Terms are kept to be read and plotted; with all their digits they would take twice the space."""
 
 
 def reason_rows(round: int, clients: Sequence[int], terms: Mapping[str, AnyArray]) -> list[dict[str, Any]]:
@@ -39,7 +39,7 @@ def reason_rows(round: int, clients: Sequence[int], terms: Mapping[str, AnyArray
 
 
 def reasons_of(selection: Selection) -> dict[str, AnyArray]:
-    """Why clients were chosen: the terms of their scores and, where they were drawn, with which probability.
+    """Why clients were chosen: the terms of their scores and, if they were drawn, the probabilities.
 
     >>> import enlist
     >>> selector = enlist.create("clustered", enlist.Clients(num_examples=[30, 10, 10, 10]), seed=1)
@@ -65,6 +65,6 @@ def reason_table(rows: Sequence[Mapping[str, Any]]) -> dict[str, AnyArray]:
 
 
 def _column(term: str) -> str:
-    """The name of a term as a column: on one line, and none of those that are there already."""
+    """The name of a term as a column: on one line, and different from existing columns."""
     name = " ".join(term.split())
     return f"{name}_term" if name in OWN else name

@@ -1,6 +1,6 @@
 """Scores of runs, as pure functions of their tables: how soon, how well, how evenly and at what cost.
 
-What a run is measured by is its accuracy on the test set, or, where there is none (regression), its loss.
+The measure of a run is its accuracy on the test set or, where there is none (regression), its loss.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from enlist.errors import InputError
 from enlist.runs.columns import ENERGY, FAIRNESS, METRIC
 from enlist.runs.tables import RunTables
 
-LAST = 3  # evaluations whose mean is the final accuracy, as a single one depends on the luck of its round
+LAST = 3  # evaluations whose mean is the final accuracy, because a single one depends on the luck of its round
 BASELINE = "random"
 OUTCOMES = ("completed", "late", "dropped", "failed")
 
@@ -34,7 +34,7 @@ class Reached(NamedTuple):
 
 
 class Evaluations(NamedTuple):
-    """The evaluated rounds of a run: rounds done by then, virtual seconds gone by, and the values, of equal length.
+    """The evaluated rounds of a run: rounds completed by then, virtual seconds passed, and the values, of equal length.
 
     >>> from enlist.runs.example import example_run
     >>> evaluations(example_run()).rounds
@@ -47,7 +47,7 @@ class Evaluations(NamedTuple):
 
 
 def measure(runs: Sequence[RunTables]) -> str:
-    """What runs are measured by: 'accuracy' (more is better), or 'loss' (less is better) if no accuracy is known.
+    """The measure of runs: 'accuracy' (higher is better), or 'loss' (lower is better) if no accuracy is known.
 
     >>> from enlist.runs.example import example_run
     >>> measure([example_run()])
@@ -58,7 +58,7 @@ def measure(runs: Sequence[RunTables]) -> str:
 
 
 def evaluations(tables: RunTables, by: str = "accuracy") -> Evaluations:
-    """Where and when a run was evaluated, and what it showed.
+    """When a run was evaluated, and the results.
 
     >>> from enlist.runs.example import example_run
     >>> evaluations(example_run()).values.round(2)
@@ -71,8 +71,8 @@ def evaluations(tables: RunTables, by: str = "accuracy") -> Evaluations:
 def time_to(tables: RunTables, target: float, window: int = 1, by: str = "accuracy") -> Reached | None:
     """Rounds and virtual seconds until the first evaluation that meets `target`; None if none does.
 
-    Nothing is interpolated: the time is the end of an evaluated round. With `window` above 1 it is the mean of the last
-    `window` evaluations that has to meet the target, so that one lucky evaluation does not count.
+    Nothing is interpolated: the time is the end of an evaluated round. With `window` above 1, the mean of the last
+    `window` evaluations must meet the target, so that one lucky evaluation does not count.
 
     >>> from enlist.runs.example import example_run
     >>> time_to(example_run(), 0.6)
@@ -114,7 +114,7 @@ def counts_energy(tables: RunTables) -> bool:
 
 
 def energy_until(tables: RunTables, rounds: int) -> float:
-    """Joules that clients have spent in the first so many rounds; NaN if nobody counts them.
+    """Joules that clients have spent in the first `rounds` rounds; NaN if energy is not counted.
 
     >>> from enlist.runs.example import example_run
     >>> energy_until(example_run(), 3)
@@ -124,7 +124,7 @@ def energy_until(tables: RunTables, rounds: int) -> float:
 
 
 def times_selected(tables: RunTables) -> IntArray:
-    """(clients,) how often each was asked.
+    """(clients,) how often each was selected.
 
     >>> from enlist.runs.example import example_run
     >>> times_selected(example_run()).sum()
@@ -145,7 +145,7 @@ def requests(tables: RunTables) -> FloatArray:
 
 
 def first_rows(tables: RunTables) -> BoolArray:
-    """(participations,) rows that end a request; what came after the server had given up has a second row.
+    """(participations,) rows that end a request; an update that came after the server gave up has a second row.
 
     >>> from enlist.runs.example import example_run
     >>> first_rows(example_run()).sum()
@@ -156,14 +156,14 @@ def first_rows(tables: RunTables) -> BoolArray:
         return np.asarray(told["round"] == told["selected_in"])
     request, late = told["selected_in"] * tables.count + tables.who, told["outcome"] == "late"
     _, first, group = np.unique(request, return_index=True, return_inverse=True)
-    given_up = np.full(len(first), len(request))  # a client may be asked twice in one step: only what follows is of it
+    given_up = np.full(len(first), len(request))  # a client may be selected twice in a step: only later rows are of it
     np.minimum.at(given_up, group[late], np.flatnonzero(late))
     in_time = np.arange(len(request)) < given_up[group]
     return np.asarray(late | (in_time & (told["outcome"] != "arrived")))
 
 
 def times_completed(tables: RunTables) -> IntArray:
-    """(clients,) how many updates of each were merged, in time or later.
+    """(clients,) number of updates of each that were merged, in time or later.
 
     >>> from enlist.runs.example import example_run
     >>> times_completed(example_run())
@@ -175,8 +175,8 @@ def times_completed(tables: RunTables) -> IntArray:
 def was_merged(tables: RunTables) -> BoolArray:
     """(participations,) whether the update was merged, in time or later.
 
-    In a real federation a late update may arrive for the selector alone, and a round may be skipped: there it is the
-    weight that tells.
+    In a real federation a late update may arrive for the selector alone, and a round may be skipped: there the
+    weight decides.
 
     >>> from enlist.runs.example import example_run
     >>> was_merged(example_run()).sum()
@@ -201,11 +201,11 @@ def jain(counts: Sequence[float] | IntArray) -> float:
 
 
 def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
-    """All scores of a run that need no target; NaN where the tables do not tell.
+    """All scores of a run that need no target; NaN where the tables do not say.
 
     `final` is the mean of the last three evaluations, `last` the last of them, `best` the best of all; accuracies of
-    clients and metrics of the user's, where there are any, are means of the last three too. Shares of outcomes are
-    shares of those who were asked; `coverage` is the share of clients of whom at least one update was merged.
+    clients and the user's metrics, if there are any, are means of the last three too. Shares of outcomes are shares of
+    the selected clients; `coverage` is the share of clients with at least one merged update.
 
     >>> from enlist.runs.example import example_run
     >>> found = run_scores(example_run())
@@ -234,13 +234,13 @@ def run_scores(tables: RunTables, by: str = "accuracy") -> dict[str, float]:
         found[name] = float(np.nansum(rounds[name])) if name in rounds else math.nan
     if counts_energy(tables):
         found[ENERGY] = float(np.nansum(rounds[ENERGY]))
-    if tables.federation:  # there, late updates also arrive that only teach
+    if tables.federation:  # there, late updates may also arrive only to teach the selector
         found["arrived"] = float((was_merged(tables) & (tables.participations["outcome"] == "arrived")).sum())
     return found | {name: final_mean(rounds[name][np.isfinite(rounds[name])]) for name in extra_columns([tables])}
 
 
 def extra_columns(runs: Sequence[RunTables]) -> list[str]:
-    """Columns about evaluations that only some runs have: accuracies of clients, and metrics of the user's.
+    """Columns about evaluations that only some runs have: accuracies of clients, and the user's metrics.
 
     >>> from enlist.runs.example import example_run
     >>> extra_columns([example_run()])
@@ -251,7 +251,7 @@ def extra_columns(runs: Sequence[RunTables]) -> list[str]:
 
 
 def final_mean(column: FloatArray) -> float:
-    """Mean of the last three evaluations; NaN where nothing was evaluated. The one definition of what a run ends with.
+    """Mean of the last three evaluations; NaN if nothing was evaluated. The one definition of a run's final score.
 
     >>> final_mean(np.array([0.1, np.nan, 0.5, 0.6, np.nan, 0.7]))
     0.6
@@ -299,7 +299,7 @@ def run_summary(tables: RunTables, target: float | None = None, window: int = 1)
 
 
 def check_target(target: float, by: str = "accuracy") -> float:
-    """The target itself, if one can reach it.
+    """The target itself, if it can be reached.
 
     >>> check_target(80)
     Traceback (most recent call last):

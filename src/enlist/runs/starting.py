@@ -1,4 +1,4 @@
-"""How a run folder begins: for which run it is, how far that may go, and what becomes of it if nothing comes of it."""
+"""How a run folder begins: which run it is for, how far that may grow, and its removal if nothing comes of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from enlist.runs.digests import first_difference
 
 
 def outgrown(saved: Mapping[str, Any], given: Mapping[str, Any], growing: Sequence[str]) -> bool:
-    """Whether a configuration goes on where a saved one ends: some of its `growing` keys say more.
+    """Whether a configuration extends a saved one: some of its `growing` keys exceed the saved values.
 
     A key that is None sets no limit.
 
@@ -30,7 +30,7 @@ def outgrown(saved: Mapping[str, Any], given: Mapping[str, Any], growing: Sequen
 
 
 def pinned(given: Mapping[str, Any], saved: Mapping[str, Any], growing: Sequence[str]) -> dict[str, Any]:
-    """A configuration with the saved values of the keys that have grown: what must be the same in a run that goes on.
+    """A configuration with the saved values of the keys that have grown: what must be the same in a continued run.
 
     >>> pinned({"seed": 1, "rounds": {"rounds": 40}}, {"rounds": {"rounds": 20}}, ["rounds.rounds"])
     {'seed': 1, 'rounds': {'rounds': 20}}
@@ -48,7 +48,7 @@ def pinned(given: Mapping[str, Any], saved: Mapping[str, Any], growing: Sequence
 
 
 def check_same(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any], growing: Sequence[str] = ()) -> None:
-    """Refuse to go on with another configuration, unless it differs in nothing but `growing` keys that say more.
+    """Refuse to continue with another configuration, unless only `growing` keys differ, with larger values.
 
     >>> check_same(Path("runs/run-001"), {"rounds": {"rounds": 40}}, {"rounds": {"rounds": 20}}, ["rounds.rounds"])
     Traceback (most recent call last):
@@ -59,12 +59,12 @@ def check_same(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any],
     found = first_difference(saved, pinned(given, saved, growing))
     if found is not None and found.key.endswith(".source"):
         raise InputError(
-            f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; go on "
-            "with the code that began it, or name a new folder."
+            f"the source of the {found.key.removesuffix('.source')} has changed since the run in {folder} began; "
+            "continue with the original code, or name a new folder."
         )
     if found is not None and found.key.endswith(".digest"):
         raise InputError(
-            f"the run in {folder} was made with other data (their digest differs); go on with the data that began it, "
+            f"the run in {folder} was made with other data (their digest differs); continue with the original data, "
             "or name a new folder."
         )
     if found is not None:
@@ -76,7 +76,7 @@ def check_same(folder: Path, saved: Mapping[str, Any], given: Mapping[str, Any],
 
 
 def grew(before: Any, now: Mapping[str, Any], growing: Sequence[str]) -> bool:
-    """Whether a configuration differs from an earlier one, which is given as text, by nothing but growth.
+    """Whether a configuration differs from an earlier one, given as text, only by growth.
 
     >>> grew('{"rounds": 20, "k": 3}', {"rounds": 40, "k": 3}, ["rounds"])
     True
@@ -98,13 +98,13 @@ def _both(saved: Mapping[str, Any], given: Mapping[str, Any], key: str) -> tuple
 
 
 def _grown(before: Any, now: Any) -> bool:
-    if not isinstance(before, int | float):  # nothing is more than no limit
+    if not isinstance(before, int | float):  # nothing exceeds no limit
         return False
     return now is None or (isinstance(now, int | float) and now > before)
 
 
 def missing_folders(path: Path) -> list[Path]:
-    """The folders that would have to be made for this one to exist, the innermost first.
+    """The folders that must be created for this one to exist, the innermost first.
 
     >>> [made.name for made in missing_folders(Path("no/such/run"))]
     ['run', 'such', 'no']
@@ -113,7 +113,7 @@ def missing_folders(path: Path) -> list[Path]:
 
 
 def undo(folder: Path, names: Iterable[str], made: Sequence[Path]) -> None:
-    """Remove what the beginning of a run wrote, and the folders that were made for it, if there is nothing else.
+    """Remove what the beginning of a run wrote, and the folders that were made for it, if they hold nothing else.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -137,4 +137,4 @@ def undo(folder: Path, names: Iterable[str], made: Sequence[Path]) -> None:
         for path in there:
             path.unlink()
         for place in made:
-            place.rmdir()  # fails, and ends it, where there is something else
+            place.rmdir()  # fails, and thus stops, where there is something else

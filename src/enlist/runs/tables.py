@@ -1,9 +1,9 @@
-"""The tables that a run leaves in its folder, read back: CSV as arrays, without any library for tables.
+"""The tables of a run folder, read back: CSV as arrays, without a library for tables.
 
-Cells hold what was given, byte for byte. That includes names that begin with =, +, - or @, which a spreadsheet takes
-for formulas: putting a quote before them would change names that other tables and programs look up, and numbers must
-stay numbers. Who opens tables of strangers in a spreadsheet imports such columns as text. What is shown of a name is
-cleaned where it is shown (`text.printable`).
+Cells hold values byte for byte. That includes names that begin with =, +, - or @, which a spreadsheet takes for
+formulas: a quote before them would change names that other tables and programs look up, and numbers must stay
+numbers. Import such columns as text when you open tables from strangers in a spreadsheet. Names are cleaned where they
+are shown (`text.printable`).
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ from enlist.runs.kinds import held
 
 Table = dict[str, AnyArray]
 ReadTable = Callable[[Path, Collection[str] | None, Collection[str]], Table]
-"""What reads a table: path, the columns that are wanted (None for all), and those that hold text."""
+"""A reader of tables: path, the columns to read (None for all), and those that hold text."""
 
-_BLOCK = 1_000  # rows held as text at a time; with more, most of the time goes into collecting garbage
+_BLOCK = 1_000  # rows held as text at a time; with more, most of the time is spent on collecting garbage
 
 
 def read_table(path: Path | str, columns: Collection[str] | None = None, text: Collection[str] = ()) -> Table:
     """Columns of a CSV file, all or those named: numbers as float64 with NaN for an empty cell, others as strings.
 
-    A column is one of numbers if every cell that is not empty can be read as one, unless it is among `text`. A last
-    line without an end is what a killed run leaves behind, perhaps in the middle of a number: it is ignored.
+    A column is numeric if every cell that is not empty can be read as a number, unless it is among `text`. A killed run
+    may leave a last line without an end, perhaps in the middle of a number: it is ignored.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -63,7 +63,7 @@ def read_table(path: Path | str, columns: Collection[str] | None = None, text: C
 
 
 def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> Table:
-    """`text`: columns known to hold text; finding another one means to begin again."""
+    """`text`: columns known to hold text; finding another one means starting again."""
     with files.open_text(path) as file:
         lines = csv.reader(_whole_lines(file))
         header = next(lines, None)
@@ -92,7 +92,7 @@ def _read(path: Path, columns: Collection[str] | None, text: frozenset[str]) -> 
 
 
 def numbers(cells: tuple[str, ...]) -> FloatArray:
-    """Cells as float64, NaN for an empty one; a ValueError if one is no number.
+    """Cells as float64, NaN for an empty one; a ValueError if one is not a number.
 
     >>> numbers(("1", "", "0.5"))
     array([1. , nan, 0.5])
@@ -126,7 +126,7 @@ class RunTables:
     result: Mapping[str, Any] | None = None
     folder: Path | None = None
     kept: Table | None = None
-    """The reasons of a run in memory; those in a folder are read when they are wanted."""
+    """The reasons of a run in memory; those in a folder are read when needed."""
 
     @property
     def name(self) -> str:
@@ -135,18 +135,18 @@ class RunTables:
 
     @property
     def count(self) -> int:
-        """Clients in the population."""
+        """Number of clients in the population."""
         return len(self.clients["client"])
 
     @property
     def federation(self) -> bool:
-        """Whether it is a real federation, not a simulation: then it has a strategy."""
+        """Whether it is a real federation rather than a simulation: then it has a strategy."""
         return "strategy" in self.config
 
     @property
     def asynchronous(self) -> bool:
         """Whether clients were replaced as they finished: a round is a step of the server, and a row of participations
-        that comes later than it was asked for is the only one of that request, unless the server had given it up."""
+        later than its selection is the only one of that request, unless the server had given up on it."""
         if self.federation:
             return self.config.get("mode") == "buffered"
         rounds = self.config.get("rounds")
@@ -154,7 +154,7 @@ class RunTables:
 
     @property
     def clock(self) -> str:
-        """What its seconds are: "virtual time" of a simulation, "time" of a real federation."""
+        """The unit of its seconds: "virtual time" of a simulation, "time" of a real federation."""
         return "time" if self.federation else "virtual time"
 
     @property
@@ -169,7 +169,7 @@ class RunTables:
 
     @functools.cached_property
     def reasons(self) -> Table:
-        """Why clients were asked: round, client and the terms of the choice; empty if nothing was kept."""
+        """Why clients were selected: round, client and the terms of the choice; empty if reasons were not kept."""
         if self.kept is not None or self.folder is None:
             return dict(self.kept or {})
         return read_reasons(self.folder, self.rounds)
@@ -190,12 +190,12 @@ class RunTables:
 
 
 def read_run(folder: Path | str, columns: Collection[str] | None = None, read: ReadTable = read_table) -> RunTables:
-    """The tables of one run folder, also of a run that is still going or was killed: up to its last whole round.
+    """The tables of one run folder; of a run in progress or killed, up to the last complete round.
 
     Selector and seed are those of the configuration; inside a comparison (`runs/<selector>/<seed>`) the place decides.
-    `columns` says which columns of the participations are wanted: scores and reports get by with `SCORED`,
-    and a long table is read three times as fast. `read` reads a table; who looks at a run again and again passes one
-    that keeps what it has read.
+    `columns` are the columns of the participations to read: `SCORED` is enough for scores and reports, and a long table
+    is read three times as fast. `read` reads a table; pass one that keeps what it has read to look at a run again and
+    again.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -229,7 +229,7 @@ def read_run(folder: Path | str, columns: Collection[str] | None = None, read: R
 
 
 def read_rounds(folder: Path | str, read: ReadTable = read_table) -> RunTables:
-    """A run without its participations and clients, which an overview of many runs does without.
+    """A run without its participations and clients, which an overview of many runs does not need.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -295,14 +295,14 @@ def find_runs(paths: Iterable[Path | str]) -> list[Path]:
 def _run_folders(path: Path) -> Iterable[Path]:
     for folder, inner, names in os.walk(path):
         if Path(folder) != path and held(Path(folder)):
-            inner.clear()  # runs of a study are judged by its own page
+            inner.clear()  # runs of a study have its own page
         elif "rounds.csv" in names:
             inner.clear()
             yield Path(folder)
 
 
 def natural(path: Path) -> list[tuple[int, str]]:
-    """A key to sort folders by: seed 10 comes after seed 9, and random, which the others are measured by, at the end.
+    """A key to sort folders by: seed 10 comes after seed 9, and random, the baseline of the others, at the end.
 
     >>> [str(path) for path in sorted(map(Path, ["random/0", "oort/10", "oort/9"]), key=natural)]
     ['oort/9', 'oort/10', 'random/0']
@@ -358,7 +358,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def read_config(folder: Path) -> dict[str, Any] | None:
-    """The configuration of a run, in the words of today; None if there is no such file.
+    """The configuration of a run, in current terms; None if there is no such file.
 
     >>> read_config(Path("no/such/run")) is None
     True
@@ -368,7 +368,7 @@ def read_config(folder: Path) -> dict[str, Any] | None:
 
 
 def identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:
-    """Label and seed; in a comparison the folder tells methods apart, and the configuration how they are spelt.
+    """Label and seed; in a comparison the folder distinguishes methods, and the configuration says how they are spelt.
 
     >>> identity(Path("mine"), {"selector": {"name": "oort"}, "seed": 3})
     ('oort', 3)
@@ -383,7 +383,7 @@ def identity(folder: Path, config: Mapping[str, Any]) -> tuple[str, int]:
 
 
 def _label(section: Mapping[str, Any]) -> str:
-    """The label of a method as a configuration describes it."""
+    """The label of a method in a configuration."""
     settings = section.get("settings")
     method: Method[Any] = Method(
         str(section.get("name")),

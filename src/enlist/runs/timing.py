@@ -1,4 +1,4 @@
-"""timing.csv: where the seconds of each round went. Like wall.csv, it is outside the promise of equal bits."""
+"""timing.csv: how the time of each round was spent. Like wall.csv, it is not bit-reproducible."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ PARTS = {
 
 
 def read_timing(folder: Path) -> dict[str, FloatArray]:
-    """Part -> seconds in each round, the first rounds first; nothing if the run was not timed.
+    """Part -> seconds in each round, the first rounds first; empty if the run was not timed.
 
-    Of a round that was run again after a kill, the last reading counts.
+    If a round was run again after a kill, the last reading counts.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -39,13 +39,13 @@ def read_timing(folder: Path) -> dict[str, FloatArray]:
         return {}
     table = read_table(folder / FILE)
     if any(name not in table or table[name].dtype.kind != "f" for name in ("round", *PARTS)):
-        return {}  # somebody else's, or damaged: nothing is computed from it
+        return {}  # foreign or damaged: nothing is computed from it
     _, first = np.unique(table["round"][::-1], return_index=True)
     return {name: table[name][::-1][first] for name in PARTS}
 
 
 def timing_table(spent: Mapping[str, FloatArray]) -> list[list[str]]:
-    """Header and a row per part: seconds in all, milliseconds in the median round, and the share of the whole.
+    """Header and a row per part: total seconds, milliseconds in the median round, and the share of the whole.
 
     >>> timing_table({name: np.array([0.25, 0.75]) for name in PARTS})[1][:4]
     ['train', '1.00', '500.00', '20 %']

@@ -1,9 +1,9 @@
 """Whose code a run folder names: its configuration runs code only if this user made the folder on this machine.
 
-A configuration may name code ("module:Class"). Who types one, types that too; but a run folder can come from anybody.
-So a run that names code leaves `origin.json`: an HMAC-SHA256 of its configuration under a random key that lies in the
-user's state folder and never leaves it. Nobody else can make one, and an edited configuration no longer fits. The
-folder may be moved or copied on this machine, because the note goes by what the configuration says, not by where it is.
+A configuration may name code ("module:Class"). Whoever types a configuration also types that name; but a run folder can
+come from anybody. So a run that names code leaves `origin.json`: an HMAC-SHA256 of its configuration under a random key
+that lies in the user's state folder and never leaves it. Nobody else can make one, and an edited configuration no
+longer fits. The folder may be moved or copied on this machine: the note depends on the configuration, not the place.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ORIGIN = "origin.json"
 """The note in a run folder."""
 PURPOSE = b"enlist: this user made a run with this configuration\0"
 LENGTH = 32
-"""Bytes of the key."""
+"""Length of the key in bytes."""
 
 
 def check_trust(
@@ -40,7 +40,7 @@ def check_trust(
     """Refuse to run the code that a run folder's own configuration names, unless this user made the folder here.
 
     folder   the run folder
-    config   what its config.json says
+    config   the contents of its config.json
     names    the code that would be imported, such as ["mynet:Net"]; without any, there is nothing to refuse
     trust    the user says that this code may run: `--trust`
 
@@ -66,7 +66,7 @@ def check_trust(
 
 
 def vouch(folder: Path, config: Mapping[str, Any]) -> None:
-    """Write the note that this user made this run on this machine; where no key can be kept, say that there is none.
+    """Write the note that this user made this run on this machine; if no key can be kept, log that there is none.
 
     >>> import tempfile
     >>> from unittest.mock import patch
@@ -90,9 +90,9 @@ def vouch(folder: Path, config: Mapping[str, Any]) -> None:
 
 
 def folder_of(path: str | PathLike[str]) -> Path | None:
-    """The run folder whose own configuration this file is; None for a file that somebody wrote to be typed.
+    """The run folder whose own configuration this file is; None for a file that a user wrote.
 
-    It is one if it is called config.json, as every run folder's is, or is a JSON file beside the others of a run.
+    It is one if it is called config.json, as in every run folder, or is a JSON file beside the others of a run.
 
     >>> folder_of("runs/run-001/config.json").name, folder_of("quickstart.toml")
     ('run-001', None)
@@ -118,7 +118,7 @@ def state_folder() -> Path:
 
 
 def _doubt(folder: Path, config: Mapping[str, Any]) -> str:
-    """Why the folder cannot be shown to be this user's; nothing if it can."""
+    """Why the folder cannot be shown to be this user's; empty if it can."""
     try:
         if not files.has_file(folder / ORIGIN):
             return "nothing shows that you made it on this machine"
@@ -173,7 +173,7 @@ def _key(make: bool = False) -> bytes:
 
 
 def _make_key(path: Path) -> None:
-    """Appears whole, and once: of several processes that begin together one makes it."""
+    """Create the key completely, and once: of several processes that begin together only one makes it."""
     temporary = path.with_name(f".key.{os.getpid()}.{secrets.token_hex(4)}")
     with os.fdopen(files.descriptor(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as file:
         file.write(secrets.token_bytes(LENGTH))
@@ -189,7 +189,7 @@ def _make_key(path: Path) -> None:
 
 
 def check_private(path: Path, kind: Callable[[int], bool], others: int) -> None:
-    """Refuse a file of the state folder that is a link, somebody else's, or open to others.
+    """Refuse a file of the state folder that is a link, belongs to somebody else, or is open to others.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:

@@ -1,4 +1,4 @@
-"""Why a client was asked in a round, or was not: from the tables that a run has left, and only what they tell."""
+"""Why a client was selected in a round, or was not: from the tables of a run, and only what they tell."""
 
 from __future__ import annotations
 
@@ -25,32 +25,32 @@ HIGHER = frozenset({
     "bonus", "diagonal", "generalisation", "inclusion", "loss", "mean", "probability", "queue", "share", "size",
     "speed", "staleness", "utility", "validity", "value", "weight", "width",
 })  # fmt: skip
-"""Terms of our selectors that speak for a client where they are high."""
+"""Terms of our selectors that count in favour of a client if they are high."""
 LOWER = frozenset({"availability", "duration", "latency", "update", "upload"})
-"""Terms that speak for a client where they are low."""
+"""Terms that count in favour of a client if they are low."""
 APART = frozenset({"score", "exploited", "tier", "rate", "chosen_before"})
-"""Sums of other terms, and marks: a client does not stand out by them."""
+"""Sums of other terms, and marks: they do not make a client stand out."""
 PASSING = frozenset({"bonus", "queue", "staleness", "width"})
-"""Terms that change while a client is not chosen: what they were then says nothing of now."""
+"""Terms that change while a client is not chosen: their last values say nothing about now."""
 CLEAR = 0.5
-"""Standard deviations from the mean of those chosen, from which on a client stands out by a term; twice as many by one
-of which it is not known in which sense it counts."""
+"""Standard deviations from the mean of the chosen clients at which a client stands out by a term; twice as many for
+a term whose direction is not known."""
 FEW = 12
-"""So many clients of a round get a sentence each."""
+"""Up to this many clients of a round get a sentence each."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class ChoiceExplanation:
-    """What is known of a choice: one row per client that was asked, and what that says in words.
+    """What is known about a choice: one row per selected client, and an explanation in words.
 
     Parameters
     ----------
     round : int
-        Of which round it tells.
+        The round that it explains.
     columns : mapping of str to array
-        client, its name if it has one, how often it was asked before, what became of it, and the terms of the choice.
+        client, its name if it has one, how often it was selected before, its outcome, and the terms of the choice.
     sentences : tuple of str
-        Of the round and of its clients, or of the one client that was asked about.
+        About the round and its clients, or about the one client in question.
 
     >>> from enlist.runs.example import example_run
     >>> why(example_run("oort"), 5, client=0)
@@ -95,7 +95,7 @@ def why(run: RunTables, round: int, client: int | str | None = None) -> ChoiceEx
     Parameters
     ----------
     run : RunTables
-        A simulation or a real federation, also one that is still going.
+        A simulation or a real federation, possibly in progress.
     round : int
         1, 2, ...
     client : int or str, optional
@@ -125,7 +125,7 @@ def why(run: RunTables, round: int, client: int | str | None = None) -> ChoiceEx
 
 
 class _Choice:
-    """One round: who was asked (rows of the clients table), with what terms, and what had been before."""
+    """One round: who was selected (rows of the clients table), with what terms, and what happened before."""
 
     def __init__(self, run: RunTables, number: int) -> None:
         self.run, self.number = run, number
@@ -146,14 +146,14 @@ class _Choice:
         self.terms = self._terms()
 
     def _terms(self) -> Table:
-        """Terms of those asked, in their order; none if the selector had nothing to choose by."""
+        """Terms of the selected clients, in their order; none if the selector had nothing to choose by."""
         kept = self.run.reasons
         if not kept:
             self._check_kept()
             return {}
         mine = kept["round"] == self.number
         names = [name for name in kept if name not in OWN]
-        places: dict[int, list[int]] = {}  # an asynchronous server may ask a client twice before it steps
+        places: dict[int, list[int]] = {}  # an asynchronous server may select a client twice before it steps
         for index, client in enumerate(kept["client"][mine].tolist()):
             places.setdefault(client, []).append(index)
         asked = self.run.clients["client"][self.asked].tolist()
@@ -190,7 +190,7 @@ class _Choice:
         return not self.run.asynchronous and self.row["selected"] >= self.row["available"]
 
     def columns(self) -> dict[str, AnyArray]:
-        """A row per client that was asked."""
+        """A row per selected client."""
         run = self.run
         found: dict[str, AnyArray] = {"client": run.clients["client"][self.asked].astype(np.int64)}
         if run.names is not None:
@@ -209,11 +209,11 @@ class _Choice:
         if self.terms or not asked:
             return f"{line}."
         if self._everybody:
-            return f"{line}, that is everybody who was there."
+            return f"{line}, all of them."
         if self._watched:
             return f"{line}; {self.selector} only watched (shadow mode)."
         if self._plain:
-            return f"{line}, drawn with equal chances."
+            return f"{line}, drawn with equal probabilities."
         if self._full:
             return f"{line}; reasons.csv was full before this round, so the terms of its choice are not kept."
         return f"{line} without weighing them: it drew them at random, or needed all clients that were not busy."
@@ -225,7 +225,7 @@ class _Choice:
         return size >= LARGEST["reasons.csv"] and self.number > self.run.reasons["round"].max(initial=0)
 
     def because(self, place: int) -> str:
-        """Why the client at a place among those asked was chosen."""
+        """Why the client at a place among the selected ones was chosen."""
         row = int(self.asked[place])
         name, history = self.name(row), self.history(row)
         if not self.terms:
@@ -251,7 +251,7 @@ class _Choice:
         return f"{name} was chosen; what stands out is its {words} of {value}, {rank}; {history}."
 
     def _standing_out(self, place: int) -> tuple[str, float]:
-        """The term by which a client differs most from the others that were chosen, in the sense that speaks for it."""
+        """The term by which a client differs most in its favour from the others that were chosen."""
         found: dict[str, float] = {}
         for term, column in self.terms.items():
             known = column[np.isfinite(column)]
@@ -267,9 +267,9 @@ class _Choice:
         return (term, found[term]) if term and clear[term] >= CLEAR else ("", 0.0)
 
     def not_chosen(self, row: int) -> str:
-        """What is known of why a client was not asked."""
+        """What is known about why a client was not selected."""
         name, away = self.name(row), ""
-        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):  # of a folder that was edited
+        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):  # for a folder that was edited
             away = self._away(row)
         if away:
             return f"{name} was not chosen: {away}."
@@ -291,7 +291,7 @@ class _Choice:
         return f"{name} was not chosen: {reason}. {history}{self._behind(row)}"
 
     def _behind(self, row: int) -> str:
-        """The term by which a client was furthest behind all that were chosen, when it was last chosen itself."""
+        """The term by which a client was furthest behind all chosen clients, when it was last chosen itself."""
         kept, found = self.run.reasons, []
         if not self.terms:
             return ""
@@ -312,7 +312,7 @@ class _Choice:
         return f"{said}; those chosen in round {self.number} had {between}."
 
     def _away(self, row: int) -> str:
-        """Why a client was not in the population at that time, as the configuration tells."""
+        """Why a client was not in the population at that time, according to the configuration."""
         membership = self.run.config.get("membership")
         if not isinstance(membership, Mapping):
             return ""
@@ -328,7 +328,7 @@ class _Choice:
         return f"it had left in round {min(left)}" if left else ""
 
     def _busy(self, row: int) -> str:
-        """Whether a client was still at work for an earlier round, as far as its late update tells."""
+        """Whether a client was still at work for an earlier round, according to its late update."""
         told = self.run.participations
         of_it = (self.run.who == row) & (told["selected_in"] < self.number)
         came = of_it & (told["round"] > told["selected_in"])
@@ -363,7 +363,7 @@ class _Choice:
 
 
 def row_of(run: RunTables, client: int | str) -> int:
-    """The row of the clients table that a position or a user id means.
+    """The row of the clients table for a position or a user id.
 
     >>> from enlist.runs.example import example_run
     >>> row_of(example_run(), "7")

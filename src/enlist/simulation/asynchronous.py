@@ -23,18 +23,18 @@ from enlist.simulation.round.waiting import IDLE, PATIENCE, Schedule
 from enlist.training.flat import Vectors
 
 LOSSES = 10
-"""A step ends without a full buffer once so many times as many clients as work at once were lost in it."""
+"""A step ends without a full buffer once it has lost this many times as many clients as work at once."""
 VERSION_BYTES = 8 * 2**30
-"""Old models that clients at work were sent may not take more than this."""
+"""Memory limit for old models that clients still train from."""
 OUTCOMES = {Kind.ERROR: Outcome.FAILED, Kind.LOST: Outcome.DROPPED, Kind.DEADLINE: Outcome.LATE}
 
 
 class Asynchronous:
     """The steps of a run whose protocol is asynchronous.
 
-    driver      who asks and tells the selector; its clients and its state are those of the run
-    updates     who trains clients
-    evaluator   who measures the model
+    driver      asks and tells the selector; its clients and its state are those of the run
+    updates     trains clients
+    evaluator   measures the model
 
     >>> from enlist.simulation import Config, Simulation
     >>> config = Config(data={"clients": 9}, rounds={"protocol": "buffered", "concurrency": 5, "buffer": 2})
@@ -48,16 +48,16 @@ class Asynchronous:
         self.protocol, self.driver, self.updates, self.evaluator = protocol, driver, updates, evaluator
         self.state, self.clients = driver.state, driver.clients
         self.schedules: dict[int, tuple[Selection, Schedule]] = {}
-        """Of selections with clients at work; not part of the state, as they can be computed again."""
+        """Schedules of selections with clients at work; not part of the state, as they can be recomputed."""
 
     @property
     def versions(self) -> Versions:
-        """What clients at work were sent."""
+        """The model versions that clients at work were sent."""
         assert isinstance(self.state.memory, Versions)
         return self.state.memory
 
     def step(self) -> RoundRecord:
-        """One step: fill places and wait until the buffer is full, train, merge, evaluate, tell, and write down."""
+        """One step: fill free places, wait until the buffer is full, train, merge, evaluate, tell, and record."""
         state, driver, config = self.state, self.driver, self.clients.config
         state.round += 1
         driver.join()
@@ -86,7 +86,7 @@ class Asynchronous:
         return RoundRecord(selection, row, participations, reasons, step.choosing + learning)
 
     def _gather(self, step: ServerStep) -> None:
-        """Take what happens, instant by instant, until the buffer is full; when an instant is over, fill places."""
+        """Process events, one instant at a time, until the buffer is full; fill free places after each instant."""
         state, queue = self.state, self.state.queue
         patience = state.now + PATIENCE
         while not self.protocol.full(len(step.updates)) and not self._hopeless(step):
@@ -103,7 +103,7 @@ class Asynchronous:
             patience = state.now + PATIENCE
 
     def _fill(self, step: ServerStep) -> float:
-        """Ask for clients for all free places; returns when to ask again if some of them stay free."""
+        """Select clients for all free places; returns when to try again if some places stay free."""
         state = self.state
         places = self.protocol.places(len(state.queue))
         if places <= 0:
@@ -121,13 +121,13 @@ class Asynchronous:
                 state.queue.push(event)
             if len(picked) == places:
                 return math.inf
-            if len(picked) < free:  # the selector wants nobody else now
+            if len(picked) < free:  # the selector wants no more clients now
                 return state.now + IDLE
         coming = self.clients.population.availability.next_online(state.now)
         return coming if coming > state.now else state.now + IDLE
 
     def _take(self, event: Event, step: ServerStep) -> None:
-        """A participation has ended: its update goes into the buffer, unless the version it is of is gone."""
+        """A participation has ended: buffer its update, unless the model version it trained from is gone."""
         self.state.now = event.time
         asked = self.driver.books.selection(event.round)
         assert asked is not None
@@ -144,11 +144,11 @@ class Asynchronous:
         step.ended.append(ended)
 
     def _hopeless(self, step: ServerStep) -> bool:
-        """Whether so many clients were lost that the server goes on with what it has."""
+        """Whether so many clients were lost that the server steps with what it has."""
         return len(step.ended) - len(step.updates) >= LOSSES * self.protocol.settings.at_work
 
     def _train(self, step: ServerStep) -> None:
-        """Train those whose updates are in the buffer, in client order, and change the model."""
+        """Train the clients whose updates are in the buffer, in client order, and change the model."""
         server = self.state.server
         buffer = sorted(step.updates, key=lambda entry: (entry.client, entry.asked.round))
         tasks = self.updates.tasks([(entry.asked, entry.client, entry.share) for entry in buffer])
@@ -169,7 +169,7 @@ class Asynchronous:
                 self._mix(entry, models[entry.client])
 
     def _mix(self, entry: EndedParticipation, model: Vectors) -> None:
-        """Move towards the model of a client."""
+        """Move the global model towards the model of a client."""
         server = self.state.server
         if entry.asked.weights is not None:
             raise InputError(
@@ -179,7 +179,7 @@ class Asynchronous:
         server.move_to(self.protocol.mixed(server.model, model, entry.staleness))
 
     def _judge(self, step: ServerStep) -> None:
-        """Whose update was refused or distrusted has FAILED."""
+        """A client whose update was refused or distrusted has FAILED."""
         distrusted = self.state.server.distrusted if self.protocol.averages else {}
         buffer = step.updates
         for entry in buffer:
@@ -190,7 +190,7 @@ class Asynchronous:
         self.state.exclusion.note(((entry.client, bool(entry.report.error)) for entry in buffer), self.state.round)
 
     def _forget_old(self) -> None:
-        """Forget versions that nobody trains from any more; of the others, too many are refused."""
+        """Drop versions that no client trains from any more; raise if the others take too much memory."""
         state, at_work = self.state, {event.round for event in self.state.queue}
         kept = self.protocol.needed(self.versions.kept(at_work), state.round)
         state.models.keep(kept)
@@ -198,13 +198,13 @@ class Asynchronous:
         size = self.clients.model_bytes * len(kept)
         if size > VERSION_BYTES:
             raise InputError(
-                f"clients at work were sent {len(kept)} versions of the model, {size / 2**30:.1f} GiB; at most "
+                f"clients at work train from {len(kept)} versions of the model, {size / 2**30:.1f} GiB; at most "
                 f"{VERSION_BYTES / 2**30:.0f} GiB are kept. Set rounds.max_staleness below {len(kept)}, or a smaller "
                 "rounds.concurrency."
             )
 
     def _schedule(self, number: int) -> Schedule:
-        """What is to become of a selection with clients at work."""
+        """The schedule of a selection with clients at work."""
         picked = self.driver.books.selection(number)
         assert picked is not None
         if number not in self.schedules or self.schedules[number][0] is not picked:

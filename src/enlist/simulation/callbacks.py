@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 Row = Mapping[str, Any]
 Result = Mapping[str, Any]
-"""What result.json holds."""
+"""The contents of result.json."""
 TRACKERS = ("mlflow", "tensorboard", "wandb")
 
 
 class Record(Protocol):
-    """What is known of a round of any run; a simulation's is a `RoundRecord`.
+    """The record of a round, in any kind of run; that of a simulation is a `RoundRecord`.
 
     >>> from enlist.simulation import RoundRecord
     >>> RoundRecord(None, {"round": 1}).tables()
@@ -55,29 +55,29 @@ class Recordable(Protocol):
 
     @property
     def round(self) -> int:
-        """Rounds that have ended."""
+        """Number of completed rounds."""
 
     @property
     def config(self) -> pydantic.BaseModel:
-        """What it was configured with."""
+        """The configuration of the run."""
 
     def columns(self) -> Mapping[str, AnyArray]:
-        """What clients.csv holds of each client."""
+        """The columns of clients.csv."""
 
     def saved(self) -> tuple[dict[str, Any], dict[str, Any], dict[str, dict[str, Any]]]:
-        """What a checkpoint holds: header, arrays, and weights by file, which do not change when the run goes on."""
+        """The contents of a checkpoint: header, arrays, and weights by file; all unaffected when the run continues."""
 
     def parts(self) -> Mapping[str, Saves]:
-        """What saves itself into a checkpoint, by name, as it is now."""
+        """The parts that save themselves into a checkpoint, by name, in their current state."""
 
     def restore(self, checkpoint: Checkpoint) -> None:
         """Continue from a checkpoint."""
 
     def meanwhile(self, errand: Callable[[], None]) -> None:
-        """Do something that no later round depends on, now or while clients are trained; in order."""
+        """Do something that no later round depends on, now or while clients train; errands run in order."""
 
     def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> Sequence[str]:
-        """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv."""
+        """Drop the evaluation of a round that is no longer the last; returns its columns of rounds.csv."""
 
 
 RunT = TypeVar("RunT", contravariant=True, default="Simulation")
@@ -96,20 +96,20 @@ class Callback(Generic[RunT, RecordT]):
     """
 
     def on_start(self, simulation: RunT) -> None:
-        """Before the first round, also of a resumed run."""
+        """Called before the first round, also when a run is resumed."""
 
     def on_round(self, simulation: RunT, record: RecordT) -> None:
-        """After every round, with what is known of it; `simulation.stopping = True` makes it the last one."""
+        """Called after every round with its record; `simulation.stopping = True` makes this round the last."""
 
     def on_finish(self, simulation: RunT, result: Result) -> None:
-        """After the last round; `result` says whether the run is finished or was stopped."""
+        """Called after the last round; `result` says whether the run is finished or was stopped."""
 
     def close(self) -> None:
-        """In the end, also after a failure; what was closed already stays so."""
+        """Called at the very end, also after a failure; calling it twice does no harm."""
 
 
 class Progress(Callback):
-    """Calls a function after every round: for a progress bar.
+    """Calls a function after every round, for example for a progress bar.
 
     >>> from enlist.simulation import Config, Simulation
     >>> shown = Progress(lambda simulation, record: print(record.row["round"]))
@@ -127,7 +127,7 @@ class Progress(Callback):
 
 
 class Recorder(Callback[Recordable, Record]):
-    """Writes the run folder, with checkpoints that take at most a twentieth of the time, and at the end.
+    """Writes the run folder; checkpoints take at most a twentieth of the time, and there is one at the end.
 
     Rows and checkpoints of a round are written while workers train the next one, in the same order as without workers.
 
@@ -144,7 +144,7 @@ class Recorder(Callback[Recordable, Record]):
         self.saved_round = -1
 
     def restore(self, simulation: Recordable) -> bool:
-        """Continue where the last checkpoint was made; False if there is none."""
+        """Continue from the last checkpoint; False if there is none."""
         checkpoint = self.folder.load()
         if checkpoint is not None:
             try:
@@ -156,11 +156,11 @@ class Recorder(Callback[Recordable, Record]):
                     f"{checkpoint.folder} does not fit this run ({type(error).__name__}: {error}); restore it from a "
                     "copy, or name a new folder."
                 ) from error
-            if not self.folder.accepted:  # what was accepted is written down by a checkpoint at the end
+            if not self.folder.accepted:  # accepted changes are recorded by a checkpoint at the end
                 self.saved_round = simulation.round
         emptied = simulation.take_back_evaluation(lambda: self.folder.rows("rounds.csv")) if checkpoint else ()
         self.folder.extend()
-        if emptied:  # what was the last round is not any more, and was evaluated for that alone
+        if emptied:  # the former last round was evaluated only because it was the last
             self.folder.revise("rounds.csv", dict.fromkeys(emptied))
             self.checkpoint(simulation)()
         return checkpoint is not None
@@ -179,14 +179,14 @@ class Recorder(Callback[Recordable, Record]):
             simulation.meanwhile(self.checkpoint(simulation))
 
     def on_finish(self, simulation: Recordable, result: Result) -> None:
-        """Save the end, and say that it is one."""
+        """Save the final state, and mark it as final."""
         if self.saved_round != simulation.round:
             self.checkpoint(simulation)()
         if result["status"] != "stopped":
             self.folder.write_result(result)
 
     def checkpoint(self, simulation: Recordable) -> Callable[[], None]:
-        """The checkpoint of this moment, which is written by calling what is returned."""
+        """Take a checkpoint now; calling the returned function writes it."""
         start = time.perf_counter()
         self.saved_round = simulation.round
         content = (simulation.round, *simulation.saved(), simulation.parts())
@@ -207,9 +207,9 @@ class Recorder(Callback[Recordable, Record]):
 
 
 class Timing(Callback):
-    """Notes where the seconds of each round went, in timing.csv; see `enlist.runs.timing.PARTS`.
+    """Records in timing.csv where the time of each round went; see `enlist.runs.timing.PARTS`.
 
-    It has to be the last callback: what the others take is counted as writing.
+    It must be the last callback: the time that the others take counts as writing.
 
     >>> import tempfile
     >>> from enlist.runs.timing import read_timing
@@ -231,7 +231,7 @@ class Timing(Callback):
         self.began = time.perf_counter()
 
     def on_round(self, simulation: Simulation, record: RoundRecord) -> None:
-        """Note a round; what it did not take itself went to callbacks."""
+        """Record a round; time that it did not take itself was spent in callbacks."""
         write = max(time.perf_counter() - self.began - record.spent.total, 0.0)
         self.folder.note_timing(record.row["round"], dataclasses.asdict(record.spent) | {"write": write})
         self.began = time.perf_counter()
@@ -262,12 +262,12 @@ class TensorBoard(Callback[Recordable, Record]):
         self.writer = self.kind(self.folder)
 
     def on_round(self, simulation: Recordable, record: Record) -> None:
-        """One point per quantity that is known."""
+        """Log every known quantity as a point."""
         for name, value in _numbers(record.row).items():
             self.writer.add_scalar(name, value, record.row["round"])
 
     def close(self) -> None:
-        """Write out what is left."""
+        """Write out what is left and close the file."""
         if self.writer is not None:
             self.writer.close()
 
@@ -307,7 +307,7 @@ class MLflow(Callback[Recordable, Record]):
         self.client.log_params(flat)
 
     def on_round(self, simulation: Recordable, record: Record) -> None:
-        """One point per quantity that is known."""
+        """Log every known quantity as a point."""
         self.client.log_metrics(_numbers(record.row), step=record.row["round"])
 
     def on_finish(self, simulation: Recordable, result: Result) -> None:
@@ -350,7 +350,7 @@ class WandB(Callback[Recordable, Record]):
         self.run = self.client.init(project=self.project, name=self.name, config=settings, reinit="finish_previous")
 
     def on_round(self, simulation: Recordable, record: Record) -> None:
-        """One point per quantity that is known."""
+        """Log every known quantity as a point."""
         self.run.log(_numbers(record.row), step=record.row["round"])
 
     def on_finish(self, simulation: Recordable, result: Result) -> None:

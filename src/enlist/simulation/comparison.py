@@ -26,14 +26,14 @@ from enlist.simulation.running import AnyConfig, configured, read
 
 LOGGER = logging.getLogger("enlist")
 METHODS = "random,oort,bsfl,fedsuv"
-"""Who is compared if nobody is named."""
+"""The methods that are compared by default."""
 SEEDS = 5
 MOST_SEEDS = 100_000
 
 
 @dataclasses.dataclass(frozen=True)
 class Comparison(Plan):
-    """Who is compared: every method with every seed, on the same populations.
+    """What is compared: every method with every seed, on the same populations.
 
     Parameters
     ----------
@@ -46,8 +46,8 @@ class Comparison(Plan):
     first_seed : int, default 0
         The first seed.
     protocols : str or list of str, default ""
-        Protocols under each of which every method runs: "synchronous,buffered,async". Each merges as many updates. By
-        default there is one, the configuration's.
+        Protocols, such as "synchronous,buffered,async": every method runs under each of them, with the same number of
+        updates. By default, only the configuration's.
 
     >>> Comparison(Config(), "random, oort", seeds=2).runs()
     [('random', 0), ('oort', 0), ('random', 1), ('oort', 1)]
@@ -85,19 +85,19 @@ class Comparison(Plan):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the methods are called."""
+        """The labels of the methods."""
         return tuple(method.label for method in self.methods)
 
     @property
     def reference(self) -> str | None:
-        """What speed-ups are over if several protocols are compared and nobody says: random under the first of them."""
+        """The default baseline of speed-ups if several protocols are compared: random under the first of them."""
         if not self.configs:
             return None
         own = [label for label in self.labels if label.startswith(f"{BASELINE} (")]
         return (own or self.labels)[0]
 
     def configured(self, method: Method[Any], seed: int | None = None) -> Config:
-        """The run of a method."""
+        """The configuration of a method's run."""
         return self.configs.get(method.label, self.config).with_method(method, seed)
 
     def runs(self) -> list[tuple[str, int]]:
@@ -106,14 +106,14 @@ class Comparison(Plan):
         return [(method.label, seed) for seed in seeds for method in self.methods]
 
     def check(self) -> None:
-        """Refuse methods that do not exist or do not fit, before anything runs; code of the user's is imported."""
+        """Refuse methods that do not exist or do not fit, before anything runs; this imports the user's code."""
         names: dict[str, str] = {}
         for method in self.methods:
             self.configured(method, self.first_seed).selector.kind()
             taken = names.setdefault(_slug(method.label), method.label)
             if taken != method.label:
                 raise InputError(
-                    f"the labels '{taken}' and '{method.label}' give folders of one name; rename one of them."
+                    f"the labels '{taken}' and '{method.label}' give folders with the same name; rename one of them."
                 )
 
     def jobs(self, root: Path | None = None) -> list[Job]:
@@ -125,12 +125,12 @@ class Comparison(Plan):
         ]
 
     def folder(self, root: Path, key: tuple[str, int]) -> Path:
-        """Where a run is kept."""
+        """The folder of a run."""
         label, seed = key
         return files.inside(root, "runs", _slug(label), str(seed))
 
     def remember(self, root: Path, accept_changes: bool) -> None:
-        """Write down in the folder what it compares, or refuse a folder that holds another comparison."""
+        """Record in the folder what it compares, or refuse a folder that holds another comparison."""
         remember(self, root, accept_changes)
         files.inside(root, "runs")
 
@@ -165,27 +165,27 @@ def compare(
     config : Config or path
         The federation: a `Config`, or the path of a TOML file.
     methods : str, list or dict, default "random,oort,bsfl,fedsuv"
-        Whom to compare: "random,oort+penalty=1", a list of names, classes and methods, or a dict of label to any of
-        them.
+        The methods to compare: "random,oort+penalty=1", a list of names, classes and methods, or a dict of label to
+        any of them.
     seeds : int, default 5
-        Runs per method; every method meets the same populations.
+        Runs per method; every method runs on the same populations.
     first_seed : int, default 0
         The first seed.
     protocols : str or list of str, default ()
-        Protocols under each of which every method runs, "synchronous,buffered,async", with as many updates each; a
-        label is then "oort (buffered)". By default the configuration's protocol alone.
+        Protocols, such as "synchronous,buffered,async": every method runs under each of them, with the same number of
+        updates; a label is then "oort (buffered)". By default, only the configuration's protocol.
     baseline : str, optional
-        The label of the method that speed-ups are over; by default "random", under the first protocol.
+        The label of the method that speed-ups are relative to; by default "random", under the first protocol.
     target : float, optional
-        The accuracy whose time is compared; by default the configuration's, else what the baseline reaches.
+        Times to this accuracy are compared; by default the configuration's target, else what the baseline reaches.
     folder : path, optional
-        Where to keep the runs; what it holds already is not run again. Without one they stay in memory.
+        Where to keep the runs; those that it holds already are not run again. Without a folder they stay in memory.
     jobs : int, default 1
-        Processes. One means this process, so that classes of a notebook work as they are; with more, a class that
+        Processes. One means this process, so classes defined in a notebook work as they are; with more, a class that
         cannot be imported there is sent to them. The results are the same.
     engine : str or Engine, default "local"
-        Where runs are done: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` bounds
-        how many are done at once if it is above one. The results are the same; see docs/scaling.md.
+        Where to execute the runs: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", on which `jobs`,
+        if above one, limits how many run at once. The results are the same; see docs/scaling.md.
     workers : int, default 0
         Processes that train each run.
     device : {"cpu", "cuda"}, default "cpu"
@@ -197,7 +197,7 @@ def compare(
     accept_changes : bool, default False
         Continue with folders whose files were changed in the meantime.
     tick : callable, optional
-        Called with label, seed and how that run stands, for a progress bar.
+        Called with label, seed and status of that run, for a progress bar.
 
     Returns
     -------
@@ -229,7 +229,7 @@ def result_of(
     target: float | None = None,
     baseline: str | None = None,
 ) -> ComparisonResult:
-    """What a comparison gave, from memory or from its folder.
+    """The result of a comparison, from memory or from its folder.
 
     >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
     >>> comparison = Comparison(config, "random", seeds=1)

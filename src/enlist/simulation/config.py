@@ -1,4 +1,4 @@
-"""The configuration of a run: what a TOML file says, checked on load. docs/configuration.md is made from this page."""
+"""The configuration of a run: a TOML file, checked on load. docs/configuration.md is generated from this module."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ from enlist.training.models import MLP, AnyModel, PythonModel
 from enlist.training.own import Training
 
 GROWING = ("rounds.rounds", "rounds.seconds")
-"""Keys that may say more than they did when a run began: it then goes on, also if it was finished."""
+"""Keys that may be raised after a run began: it then continues, even if it was finished."""
 
 
 class Config(GrownOptions):
@@ -105,7 +105,7 @@ class Config(GrownOptions):
         return self
 
     def check_together(self) -> None:
-        """Refuse sections that do not go together."""
+        """Refuse sections that contradict each other."""
         chosen = self.selector
         if self.rounds.protocol == "safa" and not chosen.code() and not chosen.kind().trains_all:
             raise ValueError(
@@ -119,7 +119,7 @@ class Config(GrownOptions):
             )
         if self.rounds.asynchronous and not chosen.code() and chosen.kind().trains_all:
             raise ValueError(
-                f"rounds.protocol is '{self.rounds.protocol}', but selector '{chosen.name}' lets everybody train and "
+                f"rounds.protocol is '{self.rounds.protocol}', but selector '{chosen.name}' lets all clients train and "
                 'picks among arrivals; set rounds.protocol = "safa", or another selector.'
             )
         if self.rounds.protocol == "async" and (self.server.aggregation != Mean() or self.server.distrust):
@@ -131,31 +131,29 @@ class Config(GrownOptions):
             raise ValueError("training.partial is below 1, but there is no deadline to meet; set rounds.deadline.")
 
     def no_choice(self, clients: int | None = None) -> str:
-        """A warning if every client is wanted in every round, so that selectors have no choice; else nothing.
+        """A warning if every round wants all clients, so that selectors have no choice; else empty.
 
         Parameters
         ----------
         clients : int, optional
-            How many there are; by default `data.clients`, which is not known (0) of a natural partition.
+            Number of clients; by default `data.clients`, which is unknown (0) for a natural partition.
 
         >>> Config(data={"clients": 8}, rounds={"k": 10}).no_choice()
-        'rounds.k is 10, but there are 8 clients: all of them are asked, and no method has a choice.'
+        'rounds.k is 10, but there are 8 clients: all are selected, so methods have no choice.'
         """
         count, k = self.data.clients if clients is None else clients, self.rounds.k
         if not 0 < count < k:
             return ""
-        there = (
-            "there is 1 client: it is asked" if count == 1 else f"there are {count:,} clients: all of them are asked"
-        )
-        return f"rounds.k is {k:,}, but {there}, and no method has a choice."
+        there = "there is 1 client: it is selected" if count == 1 else f"there are {count:,} clients: all are selected"
+        return f"rounds.k is {k:,}, but {there}, so methods have no choice."
 
     def code(self) -> tuple[str, ...]:
-        """The code that a run of this configuration imports, as "module:name": all of it is named here."""
+        """The code that a run of this configuration imports, as "module:name"; it imports no other."""
         parts = (self.selector, self.data.dataset, self.model, self.training, self.evaluation)
         return tuple(name for part in parts for name in part.code())
 
     def tables(self) -> dict[str, tuple[str, ...]]:
-        """The tables of a run with their columns; of rounds there are more if the configuration asks for them.
+        """The tables of a run with their columns; some columns of rounds.csv depend on the configuration.
 
         >>> Config(data={"client_test": 0.2}).tables()["rounds.csv"][-1]
         'accuracy_spread'
@@ -169,10 +167,10 @@ class Config(GrownOptions):
         }
 
     def with_method(self, given: selectors.AnyMethod, seed: int | None = None) -> Config:
-        """The same run with another method, and another seed.
+        """The same run with another method, or another seed.
 
-        If it has the configuration's own selector, the settings that the configuration gives it stay, unless the
-        method gives others.
+        If the method uses the configuration's own selector, the configuration's settings stay, unless the method
+        overrides them.
 
         >>> Config(selector="oort+penalty=1").with_method("oort+clip=0.9").selector.settings
         {'penalty': 1, 'clip': 0.9}
@@ -193,7 +191,7 @@ class Config(GrownOptions):
         return changed
 
     def with_protocol(self, name: str) -> Config:
-        """The same run under another protocol, with as many updates, and evaluated after as many.
+        """The same run under another protocol, with the same number of updates, in all and between evaluations.
 
         A step of an asynchronous server takes fewer updates than a round, so there are more steps, and more of them
         between two evaluations.
@@ -210,9 +208,9 @@ class Config(GrownOptions):
         return changed.replace({"rounds.rounds": rounds, "evaluation.every": every})
 
     def with_data(self, given: AnyData) -> Config:
-        """The same run with data of yours: a data frame, arrays, or a `Dataset`; options of such data stay.
+        """The same run on your own data: a data frame, arrays, or a `Dataset`; the options of such data stay.
 
-        So a run is read or continued whose data were an object, which its folder does not hold; other data are refused.
+        This reads or continues a run whose data were an object that its folder does not hold; other data are refused.
 
         >>> Config(data={"clients": 3}).with_data(([[0.0], [1.0]], [0, 1])).data.dataset.content
         'arrays x (2, 1), y (2,)'
@@ -222,7 +220,7 @@ class Config(GrownOptions):
         return self.model_copy(update={"data": self.data.model_copy(update={"dataset": dataset})})
 
     def without_data(self) -> Config:
-        """The same run for a process that has its clients already: data that are an object stay behind.
+        """The same run for a process that has its clients already: data given as an object are left out.
 
         >>> Config(seed=3).without_data().seed
         3
@@ -233,8 +231,8 @@ class Config(GrownOptions):
         return self.model_copy(update={"data": self.data.model_copy(update={"dataset": left})})
 
     def recorded(self) -> Config:
-        """As a run folder records it: with digests of the source of the user's selector, of its settings that are
-        functions, of loss, optimiser and metrics, all of which are imported.
+        """As a run folder records it: with digests of the source of the user's selector, function-valued settings,
+        loss, optimiser and metrics, all of which are imported.
 
         >>> Config(selector="oort").recorded().selector.source is None
         True
@@ -257,7 +255,7 @@ class Config(GrownOptions):
         ----------
         *changes : str or mapping
             Single keys, as the command line's --set takes them, "rounds.k=20", or as a mapping, {"rounds.k": 20}. A
-            change of `kind` or `name` begins its table anew: the other keys belong to what was there before.
+            change of `kind` or `name` resets its table, because the other keys belong to the previous kind.
         **sections
             Whole sections or top-level keys: seed=3, model="logistic", selector=Oort.with_(penalty=1.0).
 
@@ -286,7 +284,7 @@ class Config(GrownOptions):
         return changed
 
     def objects(self) -> list[Any]:
-        """Classes, functions and data of Python's that it holds, which a file could not say.
+        """Python classes, functions and data that it holds, which a file cannot express.
 
         >>> Config().objects()
         []
@@ -294,7 +292,7 @@ class Config(GrownOptions):
         return [found for _, objects in self._held().values() for found in objects]
 
     def _held(self) -> dict[str, tuple[Any, list[Any]]]:
-        """Parts that hold objects of Python's, by their key, with these objects."""
+        """Parts that hold Python objects, by key, with these objects."""
         parts: dict[str, Any] = {
             "selector": self.selector,
             "model": self.model,
@@ -314,7 +312,7 @@ def _objects_of(part: Any) -> list[Any]:
 
 
 def _recorded(held: Any, owner: str) -> Any:
-    """Code of the user's with the digest of its source."""
+    """The user's code with the digest of its source."""
     return tuple(code.recorded(owner) for code in held) if isinstance(held, tuple) else held and held.recorded(owner)
 
 
@@ -340,7 +338,7 @@ def load(
     """A configuration from a TOML file (or the config.json of a run), with `a.b=c` changes applied.
 
     Code that a run folder's own config.json names is refused, unless this user made the folder on this machine, or
-    says that it may run: `trust`. `code` tells which of it the caller is going to import, all if not given.
+    allows it with `trust`. `code` names what the caller is going to import; by default, all of it.
 
     >>> load("missing.toml")
     Traceback (most recent call last):

@@ -1,4 +1,4 @@
-"""What an update counts by its staleness: the steps of the server since its client was sent the model.
+"""Discounts of stale updates. The staleness is the number of server steps since the client was sent the model.
 
 The three functions of Xie, Koyejo, Gupta: Asynchronous Federated Optimization, OPT 2020, of which FedBuff uses the
 polynomial with a = 0.5. They are as in the authors' code (github.com/xcgoner/async_fl), which sets neither a nor b of
@@ -26,7 +26,7 @@ class DiscountOptions(Options, abc.ABC):
 
     @abc.abstractmethod
     def of(self, staleness: int) -> float:
-        """The factor for an update that is so many steps old."""
+        """The factor for an update of this staleness."""
 
 
 class ConstantDiscount(DiscountOptions):

@@ -1,8 +1,8 @@
-"""Drift: clients that change in mid-run, in their speed or in what they hold.
+"""Drift: clients whose speed or data change during a run.
 
-Who changes is drawn from a stream of its own, the same for every selector. What holds for a client is a pure function
-of seed, round and virtual time, so there is nothing to save: runs can be killed, resumed, and trained by any number of
-workers. Nobody is told; what is known of clients up front stays as it was.
+Who changes is drawn from a random stream of its own, the same for every selector. A client's speed and data are a pure
+function of seed, round and virtual time, so there is nothing to save: runs can be killed, resumed, and trained by any
+number of workers. Nobody is told; what is known of clients up front stays as it was.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from enlist.streams import Streams
 
 
 class DriftOptions(GroupOptions):
-    """How some clients change, who they are, and from when on.
+    """Which clients change, how, and from when on.
 
     >>> sorted(DriftOptions.model_fields)
     ['clients', 'from_round', 'from_time', 'group', 'kind', 'share']
@@ -32,7 +32,7 @@ class DriftOptions(GroupOptions):
     )
 
     def holds(self, round: int, now: float) -> bool:
-        """Whether it holds for clients that are asked in this round, at this time."""
+        """Whether it applies to clients selected in this round, at this time."""
         return round >= self.from_round and now >= self.from_time
 
 
@@ -52,7 +52,7 @@ class SpeedDrift(DriftOptions):
 class DataDrift(DriftOptions):
     """Clients hold each other's samples: each those of the next one, in a random circle of the clients of the table.
 
-    With them go their numbers of samples, their classes and their wrong labels.
+    Their numbers of samples, classes and wrong labels move with the samples.
 
     >>> DataDrift(share=0.5, from_round=40).kind
     'data'
@@ -66,7 +66,7 @@ AnyDrift = Annotated[SpeedDrift | DataDrift, pydantic.Field(discriminator="kind"
 
 
 class Drift:
-    """Who changes in a population, and what holds when. False if nobody does.
+    """Which clients of a population change, how, and when. False if none does.
 
     >>> drift = Drift([SpeedDrift(clients=[2], factor=0.5, from_round=3)], 4, Streams(1))
     >>> drift.slowness(np.arange(4), round=3, now=0.0)
@@ -91,7 +91,7 @@ class Drift:
         return bool(self.tables)
 
     def slowness(self, clients: IntArray, round: int, now: float) -> FloatArray:
-        """How many times as long as at first these clients take, if they are asked in this round, at this time."""
+        """Factor by which these clients are slower than at first, if selected in this round, at this time."""
         return self._state(round, now)[0][clients]
 
     def shards(self, clients: IntArray, round: int, now: float) -> IntArray:
@@ -99,7 +99,7 @@ class Drift:
         return self._state(round, now)[1][clients] if self else clients
 
     def kinds(self) -> AnyArray:
-        """How every client changes, (N,); empty for those who do not."""
+        """How each client changes, (N,); empty for clients that do not."""
         named = [""] * self.count
         for table, clients in zip(self.tables, self.members, strict=True):
             for client in clients.tolist():
@@ -107,7 +107,7 @@ class Drift:
         return np.array(named)
 
     def _state(self, round: int, now: float) -> tuple[FloatArray, IntArray]:
-        """How slow everybody is, and whose samples everybody holds."""
+        """The slowness of every client, and whose samples each one holds."""
         holding = tuple(table.holds(round, now) for table in self.tables)
         if holding not in self._known:
             slow, held = np.ones(self.count), np.arange(self.count)

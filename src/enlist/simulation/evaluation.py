@@ -60,16 +60,16 @@ class Evaluation(GrownOptions):
 
     @property
     def watching(self) -> bool:
-        """Whether the best evaluation matters."""
+        """Whether the best evaluation is tracked."""
         return self.keep_best or self.patience is not None
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """Columns that rounds.csv has besides the usual ones."""
+        """Additional columns of rounds.csv."""
         return tuple(METRIC + code.name for code in self.metrics)
 
     def code(self) -> tuple[str, ...]:
-        """Code of the user's that evaluations would import, as "module:name"."""
+        """The user's code that evaluations import, as "module:name"."""
         return tuple(code.factory for code in self.metrics)
 
     @pydantic.field_validator("metrics", mode="before")
@@ -90,14 +90,14 @@ class Evaluation(GrownOptions):
         if self.watch not in ("validation", "test", *names):
             raise ValueError(f"watch = '{self.watch:.80}'; allowed are {', '.join(('validation', 'test', *names))}.")
         if self.lower_is_better and self.watch not in names:
-            raise ValueError("lower_is_better is about a metric of yours; name it in watch.")
+            raise ValueError("lower_is_better applies to a metric of your own; name it in watch.")
         if not self.watching and (self.min_delta or self.watch != "validation"):
-            raise ValueError("min_delta and watch are of use with keep_best or patience only; set one of these.")
+            raise ValueError("min_delta and watch only apply to keep_best and patience; set one of these.")
         return self
 
 
 class Evaluator:
-    """Measures what a configuration asks for besides loss and accuracy: metrics of the user's, accuracies of clients.
+    """Measures what a configuration asks for besides loss and accuracy: the user's metrics, accuracies of clients.
 
     held_out   (N + 1,) where the test samples of each client begin in the part "clients" of the data; None without any
 
@@ -130,7 +130,7 @@ class Evaluator:
 
 
 def accuracies(right: Any, offsets: IntArray) -> FloatArray:
-    """(N,) share of right answers of each client; NaN of one without test samples.
+    """(N,) share of correct predictions for each client; NaN for a client without test samples.
 
     >>> accuracies(np.array([True, False, True]), np.array([0, 2, 2, 3]))
     array([0.5, nan, 1. ])
@@ -152,7 +152,7 @@ def fairness(found: FloatArray) -> dict[str, float]:
 
 
 class BestModel:
-    """The best evaluation so far, the model that it was of, and how many in a row were no better since.
+    """The best evaluation so far, its model, and how many evaluations in a row have not improved on it.
 
     >>> watch = BestModel(Evaluation(patience=2, min_delta=0.1, watch="test"), regression=False)
     >>> for round, accuracy in enumerate((0.5, 0.7, 0.75, 0.76), 1):
@@ -178,11 +178,11 @@ class BestModel:
 
     @property
     def exhausted(self) -> bool:
-        """Whether patience is at its end."""
+        """Whether patience has run out."""
         return self.settings.patience is not None and self.without >= self.settings.patience
 
     def note(self, measured: Mapping[str, float], round: int, model: Vectors | None) -> None:
-        """Take an evaluation into account; of a value that is none, it is no better."""
+        """Take an evaluation into account; NaN is never an improvement."""
         if not self.settings.watching:
             return
         value = measured.get(self.column, math.nan)
@@ -197,14 +197,14 @@ class BestModel:
         return math.isfinite(value) and (math.isnan(than) or self.sign * (value - than) > by)
 
     def result(self) -> dict[str, Any]:
-        """What result.json says of it."""
+        """Its part of result.json."""
         if not self.settings.watching:
             return {}
         best = {"best_round": self.round or None, f"best_{self.column}": None if math.isnan(self.value) else self.value}
         return best | ({} if self.settings.patience is None else {"stopped_early": self.exhausted})
 
     def state(self) -> dict[str, Any]:
-        """What a checkpoint holds besides the model; nothing if nothing is watched."""
+        """The contents of a checkpoint besides the model; empty if nothing is watched."""
         if not self.settings.watching:
             return {}
         numbers = {"value": self.value, "reference": self.reference}
@@ -221,7 +221,7 @@ class BestModel:
 
 
 def check_watch(settings: Evaluation, parts: Mapping[str, Any]) -> None:
-    """Refuse to watch validation samples that nobody keeps.
+    """Refuse to watch validation samples if the server keeps none.
 
     >>> check_watch(Evaluation(keep_best=True), {"train": 1, "test": 1})
     Traceback (most recent call last):
@@ -239,9 +239,9 @@ def _number(code: Code, metric: Any, outputs: Tensor, targets: Tensor) -> float:
     try:
         found = metric(outputs.clone(), targets.clone())  # which it may change
         return float(found)
-    except Exception as error:  # whatever the user's code raises, or gives
+    except Exception as error:  # whatever the user's code raises, or returns
         what = f"{type(error).__name__}: {error}"
         raise EnlistError(
             f"evaluation.metrics: {code.factory} fails on outputs {tuple(outputs.shape)} and {len(targets)} targets "
-            f"({what:.300}); it must give a number."
+            f"({what:.300}); it must return a number."
         ) from error

@@ -1,4 +1,4 @@
-"""Whom a table of a configuration is about: some clients, from some round on. Hostile clients and drift share this."""
+"""Which clients a table of a configuration applies to, and from which round on; for hostile clients and drift."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ class GroupOptions(Options):
     @pydantic.model_validator(mode="after")
     def _who(self) -> GroupOptions:
         if self.share is not None and self.clients is not None:
-            raise ValueError("share and clients both say who it is about; give one of them.")
+            raise ValueError("share and clients both say which clients it applies to; give one of them.")
         if self.share is None and self.clients is None and not self.group:
-            raise ValueError("nothing says who it is about; give share, for example 0.3, or clients = [0, 1].")
+            raise ValueError("neither share nor clients is given; give share, for example 0.3, or clients = [0, 1].")
         return self
 
 
@@ -52,7 +52,7 @@ def members(tables: Sequence[GroupOptions], count: int, generator: np.random.Gen
         if table.share is None and table.clients is None:
             continue
         if name in found:
-            raise InputError(f"group '{name}' of [[{section}]] says twice who is in it; one table says it for all.")
+            raise InputError(f"group '{name}' of [[{section}]] defines its clients twice; use one table for that.")
         listed = () if table.clients is None else table.clients
         found[name] = checks.positions(f"{section}.clients", list(listed), count)
     free = generator.permutation(count) if tables else np.zeros(0, dtype=int)
@@ -68,5 +68,5 @@ def members(tables: Sequence[GroupOptions], count: int, generator: np.random.Gen
             found[name], free = np.sort(free[:wanted]), free[wanted:]
     for name in names:
         if name not in found:
-            raise InputError(f"group '{name}' of [[{section}]] does not say who is in it; give share or clients once.")
+            raise InputError(f"group '{name}' of [[{section}]] has no clients; give share or clients in one table.")
     return [found[name] for name in names]

@@ -1,6 +1,6 @@
-"""What the folder of a comparison or sweep says of it: comparison.json or sweep.json.
+"""The header in the folder of a comparison or sweep: comparison.json or sweep.json.
 
-A folder goes on only with what it holds; methods, seeds and points may be added.
+A folder is only continued with what it holds; methods, seeds and points may be added.
 """
 
 from __future__ import annotations
@@ -82,11 +82,11 @@ def _keep(path: Path, kind: str, header: Header, join: Join, accept_changes: boo
 
 
 def _known(file: Path, header: Header, accept_changes: bool) -> Header:
-    """The header that a folder has, of the same form as this one."""
+    """The header of a folder, in the same form as this one."""
     known = read_table(file)
     digest = None if known is None else known.pop("digest", None)
     if known is not None and digest not in (None, _digest(known)):  # version 0.1 wrote none
-        report(file.parent, [f"{file.name} was changed by somebody"], accept_changes)
+        report(file.parent, [f"{file.name} was changed since it was written"], accept_changes)
     known = _of_version_01(known) if known is not None and _is_version_01(known) else known
     if known is None or any(type(known.get(name)) is not type(value) for name, value in header.items()):
         raise StateFileError(f"{file} is damaged; restore it from a copy, or name a new folder.")
@@ -94,7 +94,7 @@ def _known(file: Path, header: Header, accept_changes: bool) -> Header:
 
 
 def _header(comparison: Comparison) -> dict[str, Any]:
-    """What comparison.json holds: whom it compares, with which settings, on which seeds, in which federation."""
+    """The contents of comparison.json: methods with their settings, seeds, and the federation."""
     chosen = [comparison.configured(method).recorded().selector for method in comparison.methods]
     methods = {
         label: section.model_dump(mode="json", exclude={"label"})
@@ -110,13 +110,13 @@ def _header(comparison: Comparison) -> dict[str, Any]:
 
 
 def _recorded(config: Config) -> Header:
-    """What all methods share; the configuration's own selector is none of it, so it need not be importable."""
+    """What all methods share; this excludes the configuration's own selector, which need not be importable."""
     shared = config.model_copy(update={"selector": SelectorSection()}).recorded()
     return shared.model_dump(mode="json", exclude={"seed", "selector"})
 
 
 def _joined(file: Path, known: Header, header: Header) -> Header:
-    """The header of the folder with this one added, which must not say anything else of what was compared before."""
+    """The header of the folder with this one added, which must not contradict what was compared before."""
     again = {label: entry for label, entry in known["methods"].items() if label in header["methods"]}
     then = _filled(known["config"])
     _same(file, "comparison", then, pinned(header["config"], then, GROWING))
@@ -153,7 +153,7 @@ def _same(file: Path, kind: str, then: Any, now: Any, what: str = "") -> None:
     if found is not None and found.key.endswith((".source", ".digest", "evaluation.metrics")):
         raise InputError(
             f"{file.parent} holds a {kind} with another {what}{found.key}: code or data have changed since it began; "
-            "continue it with those that began it, or name a new folder."
+            "continue it with the original ones, or name a new folder."
         )
     if found is not None:
         raise InputError(
@@ -175,7 +175,7 @@ def _without(config: Header, keys: Iterable[str]) -> Header:
 
 
 def _filled(config: dict[str, Any]) -> dict[str, Any]:
-    """A configuration with the defaults of keys that came later."""
+    """A configuration with defaults for keys that were added later."""
     try:
         parsed: Config = Config.parse(present_config(config), "comparison.json")
     except EnlistError:
@@ -203,7 +203,7 @@ def _digest(header: dict[str, Any]) -> str:
 
 
 def read_table(path: Path) -> dict[str, Any] | None:
-    """A JSON table, or None if there is no whole one.
+    """A JSON table, or None if it is missing or broken.
 
     >>> read_table(Path("no/such/result.json")) is None
     True

@@ -27,14 +27,14 @@ from enlist.training.local import Report, TrainingTask
 
 Train = Callable[[Sequence[TrainingTask]], Iterator[tuple[Report, Vectors]]]
 Spoiled = dict[int, tuple[tuple[int, int], ...]]
-"""Client -> (from which round on, where its samples then begin), in order."""
+"""Client -> (first round, start of its samples from that round on), in order."""
 
 MOST_Z = 3.0
 """Colluding clients that are a majority already need not stay closer to the mean than this."""
 
 
 class HostileOptions(Attack, GroupOptions):
-    """What some clients do, who they are, and from which round on.
+    """Which clients are hostile, what they do, and from which round on.
 
     >>> sorted(HostileOptions.model_fields)
     ['clients', 'from_round', 'group', 'kind', 'share']
@@ -45,7 +45,7 @@ class HostileOptions(Attack, GroupOptions):
         self.distort(update)
 
     def claim(self, report: Report) -> Report:
-        """What the client says it measured."""
+        """What the client claims to have measured."""
         return report
 
 
@@ -73,7 +73,7 @@ class NoiseFeatures(attacks.NoiseFeaturesAttack, HostileOptions):
 
 
 class SignFlip(attacks.SignFlipAttack, HostileOptions):
-    """Sends its update with the sign turned, `factor` times as long.
+    """Sends its update with the sign flipped, `factor` times as long.
 
     >>> SignFlip(share=0.3, factor=10.0).kind
     'sign-flip'
@@ -158,11 +158,11 @@ class FalseReport(HostileOptions):
     value: float | None = pydantic.Field(None, ge=0, le=1e30, description="It always says this, whatever the truth.")
 
     def told(self, truth: float) -> float:
-        """What it says of a value; of what it has not measured it says nothing."""
+        """The value that it reports; what it has not measured, it does not report."""
         return truth if math.isnan(truth) else self.factor * truth if self.value is None else self.value
 
     def claim(self, report: Report) -> Report:
-        """The report with the lie in it."""
+        """The report, with the lie."""
         names = {
             "loss": ("loss", "loss_rms", "loss_after"),
             "num_examples": ("num_examples",),
@@ -199,7 +199,7 @@ class Collude(HostileOptions):
     )
 
     def distance(self, updates: int, colluding: int) -> float:
-        """z, of so many updates with so many colluding clients among them."""
+        """z for this number of updates, with this number of colluding clients among them."""
         if self.z is not None:
             return self.z
         honest = updates - colluding
@@ -209,7 +209,7 @@ class Collude(HostileOptions):
         return min(max(float(scipy.stats.norm.ppf((honest - needed) / honest)), 0.0), MOST_Z)
 
     def agreed(self, updates: Sequence[Tensor], count: int) -> Tensor:
-        """What they all send, of `count` clients whose updates come in together."""
+        """The update that all of them send, if the updates of `count` clients come in together."""
         own = torch.stack(list(updates))
         mean = own.mean(dim=0)
         if self.how == "inner-product":
@@ -235,7 +235,7 @@ AnyHostile = Annotated[
 
 
 class HostileClients:
-    """Who is hostile in a population, and what comes of it. False if nobody is.
+    """Which clients of a population are hostile, and what follows from it. False if none is.
 
     >>> hostility = HostileClients([SignFlip(share=0.2), FalseReport(share=0.1)], 10, Streams(1))
     >>> hostility.kinds().tolist()
@@ -248,7 +248,7 @@ class HostileClients:
         self.tables, self.count, self.streams = tuple(tables), count, streams
         self.first: dict[int, Vectors] = {}
         self.by_client: dict[int, list[int]] = {}
-        """Client -> numbers of its tables, as two tables may say the same of different clients."""
+        """Client -> numbers of its tables, as equal tables may apply to different clients."""
         who = members(self.tables, count, streams.generator("hostile"), "hostile")
         for number, clients in enumerate(who):
             for client in clients.tolist():
@@ -258,7 +258,7 @@ class HostileClients:
         return bool(self.tables)
 
     def of(self, client: int, round: int) -> list[HostileOptions]:
-        """The tables that hold for a client that is asked in this round."""
+        """The tables that apply to a client selected in this round."""
         return [self.tables[number] for number in self._numbers(client, round)]
 
     def _numbers(self, client: int, round: int) -> list[int]:
@@ -270,7 +270,7 @@ class HostileClients:
         return np.array([named.get(client, "") for client in range(self.count)])
 
     def spoil(self, held: Samples, offsets: IntArray, classes: int) -> tuple[Samples, Spoiled]:
-        """The samples with spoiled copies behind them, and where each client's copies begin."""
+        """The samples with spoiled copies appended, and where each client's copies begin."""
         parts, places, end = [held], {}, len(held)
         for client in sorted(self.by_client):
             own = held.take(np.arange(offsets[client], offsets[client + 1]))
@@ -297,9 +297,9 @@ class HostileClients:
         layout: Layout | None = None,
         asked_in: Callable[[int], int] = int,
     ) -> Iterator[tuple[Report, Vectors]]:
-        """What the server gets from the clients of these tasks, in their order; valid until the next is taken.
+        """What the server receives from the clients of these tasks, in order; valid until the next one is taken.
 
-        `asked_in` tells the round of a selection from its number.
+        `asked_in` maps the number of a selection to its round.
         """
         plotted = self._plotted(tasks, train, asked_in)
         others = train([task for task in tasks if (task.client, task.round) not in plotted])
@@ -339,7 +339,7 @@ class HostileClients:
         return found
 
     def told(self, about: str, truth: AnyArray, clients: IntArray, round: int) -> FloatArray:
-        """What clients that were asked in this round say of a value."""
+        """What clients selected in this round report for a value."""
         told = np.array(truth, dtype=float)
         for place, client in enumerate(clients.tolist()):
             for table in self.of(client, round):

@@ -1,7 +1,7 @@
-"""Many runs on an engine, with the clients shared by runs that have the same ones.
+"""Many runs on an engine; runs with the same clients share them.
 
-A run whose process dies goes on in another one, from its last checkpoint if it has a folder; if that happens three
-times it is reported, and the others go on.
+A run whose process dies continues in another one, from its last checkpoint if it has a folder. If that happens three
+times, it is reported, and the other runs continue.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ from enlist.training.engine import SharedSamples
 from enlist.training.models import initialise
 
 Key = tuple[Any, ...]
-"""What tells a run from the others: its label and seed, in a sweep also its point."""
+"""What identifies a run: label and seed, in a sweep also the point."""
 Tick = Callable[..., None]
-"""Called with the key of a run, part by part, and how it stands."""
+"""Called with the parts of a run's key, and the run's status."""
 Shared = tuple[Population, dict[str, SharedSamples]]
 PULSE = 0.1
 """Seconds between two messages of a run about its progress."""
@@ -51,7 +51,7 @@ LOCKED = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A run that is to be done: its key, its configuration, and its folder, if it is to be kept in one.
+    """A run to do: its key, its configuration, and the folder to keep it in, if any.
 
     >>> Job(("random", 0), Config()).folder is None
     True
@@ -63,7 +63,7 @@ class Job:
 
     @property
     def name(self) -> str:
-        """What trackers call it, also as the name of a folder.
+        """Its name for trackers, also usable as the name of a folder.
 
         >>> Job(("k = 5", "oort", 3), Config()).name
         'k-=-5+oort+3'
@@ -72,18 +72,18 @@ class Job:
 
     @property
     def people(self) -> str:
-        """What decides on the clients: runs that are equal in this share them."""
+        """What determines the clients: runs with the same value share them."""
         return json.dumps(self.config.model_dump(mode="json", exclude={"selector"}), sort_keys=True)
 
 
 @dataclasses.dataclass(frozen=True)
 class JobSettings:
-    """How every run of many is done.
+    """Settings that all runs share.
 
     Parameters
     ----------
     workers : int, default 0
-        Processes that train one run; 0 trains where the run is.
+        Processes that train one run; 0 trains in the run's own process.
     device : str, default "cpu"
         Where to train.
     trackers : tuple of str
@@ -103,7 +103,7 @@ class JobSettings:
 
 @dataclasses.dataclass
 class JobResults:
-    """How runs ended: results of those that are finished, reasons of those that failed, and those kept in memory.
+    """How runs ended: results of finished runs, reasons of failed ones, and runs kept in memory.
 
     >>> JobResults({("random", 0): {"status": "finished"}}, {}).failed
     {}
@@ -115,7 +115,7 @@ class JobResults:
     first_error: BaseException | None = None
 
     def below(self, part: Any) -> JobResults:
-        """Those whose keys begin with this part, which is left out: how the runs of one point of a sweep ended."""
+        """The runs whose keys begin with this part, which is dropped: those of one point of a sweep."""
         finished = {key[1:]: result for key, result in self.finished.items() if key[0] == part}
         failed = {key[1:]: reason for key, reason in self.failed.items() if key[0] == part}
         runs = {key[1:]: run for key, run in self.runs.items() if key[0] == part}
@@ -125,7 +125,7 @@ class JobResults:
 def perform(
     jobs: Sequence[Job], engine: Engine | None = None, tick: Tick | None = None, how: JobSettings | None = None
 ) -> JobResults:
-    """Do the runs that are not finished yet, on an engine; without one in this process.
+    """Do the runs that are not finished yet, on an engine; without an engine, in this process.
 
     >>> ended = perform([Job(("random", 0), Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}))])
     >>> ended.finished["random", 0]["rounds"], ended.runs["random", 0].label
@@ -151,7 +151,7 @@ def perform(
 
 
 def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: JobSettings, ended: JobResults) -> None:
-    """Do these runs, and note how they ended."""
+    """Do these runs, and record how they ended."""
     by_key = {job.key: job for job in missing}
     configs = {job.people: job.config for job in missing}
     with contextlib.ExitStack() as stack:
@@ -181,7 +181,7 @@ def _perform(missing: Sequence[Job], engine: Engine, tick: Tick, how: JobSetting
 
 @contextlib.contextmanager
 def _places(jobs: Sequence[Job]) -> Iterator[dict[Key, TaskFolder]]:
-    """Where runs that are kept find their folders on other machines."""
+    """The folders of runs that are kept, as processes on other machines find them."""
     folders = {job.key: Path(os.path.abspath(job.folder)) for job in jobs if job.folder is not None}
     if not folders:
         yield {}
@@ -191,7 +191,7 @@ def _places(jobs: Sequence[Job]) -> Iterator[dict[Key, TaskFolder]]:
 
 
 def _returned(job: Job, sent: Contents) -> None:
-    """Keep what a run on another machine gives; here it is this user's, whoever it was there."""
+    """Keep what a run on another machine returns; here it belongs to this user, whoever owned it there."""
     assert job.folder is not None
     if sent:
         write_back(job.folder, sent)
@@ -200,7 +200,7 @@ def _returned(job: Job, sent: Contents) -> None:
 
 
 def task_of(job: Job, how: JobSettings, separate: bool, place: TaskFolder | None = None) -> Task:
-    """A run as the task of an engine; samples do not travel with it, because the clients that it shares have them.
+    """A run as a task for an engine; it carries no samples, because the shared clients have them.
 
     >>> task_of(Job(("random", 0), Config()), JobSettings(), separate=True).key
     ('random', 0)
@@ -211,7 +211,7 @@ def task_of(job: Job, how: JobSettings, separate: bool, place: TaskFolder | None
 
 
 def finished(folder: Path, accept_changes: bool = False, config: Config | None = None) -> dict[str, Any] | None:
-    """The result of a run that is finished, and whose files are what they were then; None if it is not.
+    """The result of a finished run whose files have not changed since; None otherwise.
 
     If `config` wants more rounds than the run had, it is not finished.
 
@@ -229,7 +229,7 @@ def finished(folder: Path, accept_changes: bool = False, config: Config | None =
 
 
 class StatusSender(Callback):
-    """Sends how a run stands, now and then.
+    """Sends the status of a run from time to time.
 
     >>> StatusSender(print).send.__name__
     'print'
@@ -259,7 +259,7 @@ def run_in(
 ) -> dict[str, Any]:
     """Run a configuration in a folder, from its last checkpoint on if there is one.
 
-    `accept_changes` goes on with files that somebody changed in the meantime, which are refused otherwise.
+    `accept_changes` accepts files that were changed in the meantime, which are refused otherwise.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as place:
@@ -292,7 +292,7 @@ def shared_population(config: Config, shared: bool) -> Shared:
 
 
 def _built(config: Config, engine: Engine, how: JobSettings) -> tuple[Population, dict[str, Any]]:
-    """The clients of a configuration, as an engine takes them; why there are none is a sentence."""
+    """The clients of a configuration, in the form that an engine takes; failures are reported in a sentence."""
     try:
         if engine.shares_memory:
             return shared_population(config, shared=engine.separate or how.workers > 0)
@@ -309,7 +309,7 @@ def _do(
 ) -> tuple[dict[str, Any], Run | None, Contents]:
     """One run: its result; the run itself if it has no folder; its files if its folder is on another machine."""
     population, data = context.shared
-    if any(isinstance(each, tuple) for each in data.values()):  # of an engine that shares no memory
+    if any(isinstance(each, tuple) for each in data.values()):  # from an engine without shared memory
         data = {name: SharedSamples.received(x, y, last, how.workers > 0) for name, (x, y, last) in data.items()}
     settings: dict[str, Any] = {"population": population, "data": data, "device": how.device, "workers": how.workers}
     try:
@@ -324,7 +324,7 @@ def _do(
         return result, None, sent
     except EnlistError:
         raise
-    except Exception as error:  # told here, where the line of the user's code is known
+    except Exception as error:  # reported here, where the line of the user's code is known
         raise EnlistError(_reason(error)) from error
 
 
@@ -366,7 +366,7 @@ def _reason(error: Exception) -> str:
 WORK = Work(
     _do,
     role="a process of the comparison",
-    again="goes on with its run",
+    again="continues its run",
     preload="enlist.simulation.jobs",
     begin=_begin,
 )

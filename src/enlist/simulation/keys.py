@@ -24,7 +24,7 @@ def spelled_out(key: str, short: Any) -> dict[str, Any]:
 
 
 def parted(change: str) -> tuple[str, Any]:
-    """Key and value of a change as it is written on the command line.
+    """Key and value of a change as written on the command line.
 
     >>> parted("rounds.k=20")
     ('rounds.k', 20)
@@ -36,7 +36,7 @@ def parted(change: str) -> tuple[str, Any]:
 
 
 def value_of(path: str, text: str) -> Any:
-    """A value as it is written on the command line or in a table: a number, a list, a bare word.
+    """A value as written on the command line or in a table: a number, a list, a bare word.
 
     >>> value_of("model.hidden", "[32, 16]"), value_of("data.partition", "iid")
     ([32, 16], 'iid')
@@ -50,7 +50,7 @@ def value_of(path: str, text: str) -> Any:
 
 
 def put(values: dict[str, Any], path: str, value: Any, anew: bool = False) -> None:
-    """Change a key; `anew`: where it says of which kind its table is, the others of the table go.
+    """Change a key; with `anew`, a change of a table's kind drops the other keys of that table.
 
     >>> values = {"data": {"partition": {"kind": "dirichlet", "alpha": 0.1}}}
     >>> put(values, "data.partition.kind", "iid", anew=True)

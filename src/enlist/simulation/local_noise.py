@@ -1,4 +1,4 @@
-"""Local noise: what clients say of their losses and accuracies is cut and made noisy before the server sees it."""
+"""Local noise: clients clip their losses and accuracies and add noise before the server sees them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from enlist.training.local import Report
 
 LOSSES = ("loss", "loss_rms", "loss_after")
 RANGES = {"accuracy": (0.0, 1.0), "accuracy_gain": (-1.0, 1.0)}
-"""Between what an accuracy lies by itself."""
+"""The range in which an accuracy lies anyway."""
 
 
 class LocalNoise(Options):
     """Gaussian noise on what clients report, the Gaussian mechanism on each value.
 
-    A loss is cut to [0, clip], an accuracy lies in [0, 1] and a gain of accuracy in [-1, 1]. The noise has `sigma`
-    times the width of that range as its standard deviation; the result is cut to the range again, which costs no
+    A loss is clipped to [0, clip], an accuracy lies in [0, 1] and a gain of accuracy in [-1, 1]. The noise has `sigma`
+    times the width of that range as its standard deviation; the result is clipped to the range again, which costs no
     privacy. Each value of each report is then (epsilon, delta)-private for every epsilon below 1 with
     sigma >= sqrt(2 ln(1.25 / delta)) / epsilon (Dwork and Roth 2014, Theorem A.1); values and rounds add up.
 
@@ -39,7 +39,7 @@ class LocalNoise(Options):
     )
 
     def report(self, report: Report, streams: Streams, round: int, client: int) -> Report:
-        """What a client says that was asked in this round; numbers of examples and what the server measures stay."""
+        """What a client selected in this round reports; sample counts and what the server measures stay as they are."""
         ranges = dict.fromkeys(LOSSES, (0.0, self.clip)) | RANGES
         noise = streams.rewound("local noise", round, client).standard_normal(len(ranges)).tolist()
         changed: dict[str, Any] = {
@@ -49,7 +49,7 @@ class LocalNoise(Options):
         return report._replace(**changed)
 
     def losses(self, losses: FloatArray, streams: Streams, round: int, clients: IntArray) -> FloatArray:
-        """What clients say that are asked for their loss before anybody is chosen."""
+        """What clients report when asked for their loss before the selection."""
         drawn = [
             streams.rewound("local noise on asking", round, client).standard_normal() for client in clients.tolist()
         ]
@@ -57,7 +57,7 @@ class LocalNoise(Options):
         return np.array([self._noisy(loss, noise, 0.0, self.clip) for loss, noise in pairs], dtype=float)
 
     def _noisy(self, value: float, noise: float, low: float, high: float) -> float:
-        if math.isnan(value):  # nothing was measured, so nothing is said
+        if math.isnan(value):  # nothing was measured, so nothing is reported
             return value
         told = min(max(value, low), high) + self.sigma * (high - low) * noise
         return min(max(told, low), high)

@@ -1,4 +1,4 @@
-"""The loop of a run, be it a simulation or a personalisation: round after round, with callbacks that go along."""
+"""The loop of a run, a simulation or a personalisation: round after round, with callbacks."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enlist.simulation.callbacks import Callback
 
 
 class Stepwise(Protocol):
-    """A run that is done round by round.
+    """A run that proceeds round by round.
 
     >>> from enlist.simulation import Config, Simulation
     >>> Simulation(Config(data={"clients": 8})).finished
@@ -20,10 +20,10 @@ class Stepwise(Protocol):
 
     @property
     def finished(self) -> bool:
-        """Whether there is no round to come."""
+        """Whether no round is left to do."""
 
     def step(self) -> Any:
-        """One round; returns what is known of it."""
+        """Do one round; returns its record."""
 
 
 RunT = TypeVar("RunT", bound=Stepwise)

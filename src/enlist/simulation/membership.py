@@ -1,4 +1,4 @@
-"""Clients that join or leave in mid-run: the section `membership` of a configuration."""
+"""Clients that join or leave during a run: the section `membership` of a configuration."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from enlist._internal.options import Options
 
 
 class Joining(Options):
-    """Clients that come later: the last ones of the population.
+    """Clients that join later: the last ones of the population.
 
     >>> Joining(round=5, clients=2).clients
     2
@@ -19,7 +19,7 @@ class Joining(Options):
 
 
 class Leaving(Options):
-    """Clients that go for good.
+    """Clients that leave for good.
 
     >>> Leaving(round=9, clients=(3,)).round
     9
@@ -30,7 +30,7 @@ class Leaving(Options):
 
 
 class Membership(Options):
-    """Who comes and goes.
+    """Which clients join and leave.
 
     >>> Membership(joins=[Joining(round=5, clients=2)]).joining
     2
@@ -41,5 +41,5 @@ class Membership(Options):
 
     @property
     def joining(self) -> int:
-        """How many join in all."""
+        """Total number of clients that join."""
         return sum(join.clients for join in self.joins)

@@ -1,7 +1,7 @@
-"""The oracle: tempo's objective with the truth of a simulation in the place of estimates. A ceiling, not a selector.
+"""The oracle: tempo's objective with the truth of a simulation in place of estimates. A ceiling, not a selector.
 
 It knows how long every client would take if it were asked now, whether it would finish, and whose labels are wrong.
-Real federations have no such thing; on the ladder it shows how much is left to be learned.
+Real federations have no such knowledge; on the ladder it shows how much there is left to learn.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WRONG = 1e-9
 
 
 class SimulatedTruth:
-    """What is true of the clients of a simulation at this moment; a simulation gives it to its oracle.
+    """The true state of a simulation's clients at this moment, which a simulation gives to its oracle.
 
     >>> from enlist.simulation import Config, Simulation
     >>> simulation = Simulation(Config(data={"clients": 4}))
@@ -40,9 +40,9 @@ class SimulatedTruth:
         self.clients, self.state = clients, state
 
     def replies(self, clients: IntArray) -> tuple[FloatArray, FloatArray]:
-        """Seconds that each needs if it is asked now, but for the noise of the round, and the chance that it replies.
+        """Seconds that each needs if selected now, without the noise of the round, and the probability that it replies.
 
-        Noise and crashes are not known to anybody beforehand; when a client goes offline is.
+        Noise and crashes cannot be known beforehand; when a client goes offline can.
         """
         population, drift, now = self.clients.population, self.clients.drift, self.state.now
         when = (clients, self.state.round, now)
@@ -58,14 +58,14 @@ class SimulatedTruth:
         return max(devices.compute_noise, devices.bandwidth_noise, SURE)
 
     def right_labels(self, clients: IntArray) -> FloatArray:
-        """Share of right labels among the samples that each holds now."""
+        """Share of correct labels among the samples that each holds now."""
         held = self.clients.drift.shards(clients, self.state.round, self.state.now)
         return np.asarray(self.clients.population.quality[held])
 
 
 @runtime_checkable
 class Omniscient(Protocol):
-    """Whoever has a place for the truth is told it.
+    """A selector with an attribute for the truth, which the simulation sets.
 
     >>> isinstance(Oracle, Omniscient), isinstance(Tempo, Omniscient)
     (True, False)
@@ -77,7 +77,7 @@ class Omniscient(Protocol):
 class Oracle(Tempo):
     """Tempo that knows how long every client takes, when it goes offline, and whose labels are wrong.
 
-    A client is worth what it is to `tempo`, times 2q - 1, q being its share of right labels; nothing if q <= 1/2.
+    A client is worth what it is to `tempo`, times 2q - 1, where q is its share of correct labels; nothing if q <= 1/2.
 
     >>> from enlist.simulation import Config, simulate
     >>> len(simulate(Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3}), Oracle).rounds)
@@ -89,7 +89,7 @@ class Oracle(Tempo):
 
     def choose(self, request: Request) -> Choice:
         if self.truth is None:
-            raise InputError("the oracle knows simulations only; take 'tempo', which learns what the oracle is told.")
+            raise InputError("the oracle only works in simulations; use 'tempo', which learns what the oracle is told.")
         return super().choose(request)
 
     def forecast(self, request: Request) -> tuple[FloatArray, FloatArray, FloatArray]:

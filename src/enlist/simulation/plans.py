@@ -32,7 +32,7 @@ class Plan(abc.ABC):
 
     @abc.abstractmethod
     def remember(self, root: Path, accept_changes: bool) -> None:
-        """Write down in the folder what it holds, or refuse one that holds something else."""
+        """Record in the folder what it holds, or refuse a folder that holds something else."""
 
     @abc.abstractmethod
     def headers(self, root: Path) -> list[Path]:
@@ -47,12 +47,12 @@ class Plan(abc.ABC):
         ready: Callable[[], None] | None = None,
         engine: Engine | None = None,
     ) -> JobResults:
-        """Do the runs that are missing; in the folder `root`, if it is given.
+        """Do the runs that are missing; in the folder `root`, if given.
 
-        `ready` is called when nothing was found to be wrong, before the first run begins. `tick` is called with the
-        parts of a run's key and how that run stands. The results do not depend on `jobs`, nor on the `engine`, which is
-        one of local processes if none is given.
-        Interrupted, it is called again with the same folder and goes on.
+        `ready` is called once all checks have passed, before the first run begins. `tick` is called with the parts of a
+        run's key and the run's status. The results depend neither on `jobs` nor on `engine`, which is one of local
+        processes by default.
+        After an interruption, call it again with the same folder to continue.
 
         >>> from enlist.simulation import Comparison, Config
         >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
@@ -76,6 +76,6 @@ class Plan(abc.ABC):
             note_failures(path, {str(place and place.relative_to(path)): why for place, why in reasons.items()})
             return ended
         finally:
-            for header, made in new.items():  # new folders to which no run came go again
+            for header, made in new.items():  # new folders that no run reached are removed
                 if made:
                     undo(header.parent, [header.name, FAILURES], made)

@@ -26,9 +26,9 @@ AnyPoints = Mapping[str, Any] | Iterable[Mapping[str, Any]] | str | PathLike[str
 """A grid, a list of points, or the path of a CSV file with a column for each key."""
 MOST_POINTS = 10_000
 LONGEST = 120
-"""Characters of a folder's name, without its digest."""
+"""Maximum length of a folder name, without its digest."""
 UNSAFE = re.compile(r"[^A-Za-z0-9._=+-]+|^[.]+")
-"""What of a label or a point does not become part of a folder's name."""
+"""Characters of a label or a point that do not go into a folder name."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,17 +45,17 @@ class Point:
 
     @property
     def written(self) -> dict[str, Any]:
-        """The values as a file can hold them: an object of Python's by its name."""
+        """The values as a file can hold them: a Python object by its name."""
         return {key: _plain(value) for key, value in self.values.items()}
 
     @property
     def name(self) -> str:
-        """What tables and charts call it."""
+        """Its name in tables and charts."""
         return titled(self.written)
 
     @property
     def slug(self) -> str:
-        """The name of its folder; with a digest where it could be that of another point too."""
+        """Its folder name; with a digest where two points could have the same name."""
         text = "+".join(f"{key}={written(value)}" for key, value in self.written.items())
         short = UNSAFE.sub("-", text)[:LONGEST].rstrip("-")
         return short if short == text else f"{short}-{digest_of(json.dumps(self.written).encode())[:8]}"
@@ -81,13 +81,13 @@ def points_of(config: Config, given: AnyPoints) -> tuple[Point, ...]:
         known = leaves(changed.model_dump(mode="json"))
         point = Point({key: known.get(key, values.get(key)) for key in keys}, changed)
         if point.slug in found:
-            raise InputError(f"the point {point.name} is there twice; give each point once.")
+            raise InputError(f"the point {point.name} is given twice; give each point once.")
         found[point.slug] = point
     return tuple(found.values())
 
 
 def _listed(given: AnyPoints) -> list[dict[str, Any]]:
-    """Points as dicts of dotted key to value; what is missing in one stays as the configuration has it."""
+    """Points as dicts of dotted key to value; a key missing from a point keeps the configuration's value."""
     if isinstance(given, str | PathLike):
         return read_points(given)
     if isinstance(given, Mapping):
@@ -118,7 +118,7 @@ def _no_point(given: Any) -> dict[str, Any]:
 
 
 def _own(value: Any) -> Any:
-    """A value of NumPy's as Python's own."""
+    """A NumPy value as a plain Python one."""
     return value.tolist() if type(value).__module__ == "numpy" else value
 
 
@@ -130,19 +130,19 @@ def _plain(value: Any) -> Any:
 
 def _check_key(key: Any) -> None:
     if not isinstance(key, str) or not key.strip():
-        raise InputError(f"a key of a sweep is {key!r:.80}; it must be a text such as 'rounds.k'.")
+        raise InputError(f"a key of a sweep is {key!r:.80}; it must be a string such as 'rounds.k'.")
     first = key.partition(".")[0]
     if first == "seed":
         raise InputError("seed cannot be swept: every point runs with the same seeds; set seeds and first_seed.")
     if first == "selector":
         raise InputError(
-            f"{key} cannot be swept: the methods say who decides; write them with their settings, for example "
+            f"{key} cannot be swept: the methods name the selectors; write them with their settings, for example "
             "oort+penalty=1,oort+penalty=3."
         )
 
 
 def read_points(path: str | PathLike[str]) -> list[dict[str, Any]]:
-    """Points from a CSV file with a column for each key; an empty cell leaves the key as the configuration has it.
+    """Points from a CSV file with a column for each key; an empty cell keeps the configuration's value.
 
     >>> import tempfile
     >>> from pathlib import Path
@@ -176,7 +176,7 @@ def read_points(path: str | PathLike[str]) -> list[dict[str, Any]]:
 
 
 def parted(changes: Sequence[str]) -> tuple[list[str], dict[str, list[Any]]]:
-    """Changes of a command line: those that name one value, as they are, and the values of keys that are swept.
+    """Split the changes of a command line: those with one value, unchanged, and the values of swept keys.
 
     >>> parted(["rounds.k=5,10", "model.hidden=[32,16],[64]", "rounds.rounds=20"])
     (['rounds.rounds=20'], {'rounds.k': [5, 10], 'model.hidden': [[32, 16], [64]]})

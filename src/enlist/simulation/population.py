@@ -33,11 +33,11 @@ class Population:
     shape         of one sample
     counts        (N, C) samples of each class that each client holds, as labelled
     utility       (N,) how much there is to learn from a client: samples x quality x (1 + label entropy)
-    work          (N,) samples that a client runs through in a round
-    hostile       (N,) what each client does that it should not, empty for honest ones; None if all are honest
-    drift         (N,) how each client changes in mid-run, empty for those who do not; None if nobody does
-    spoiled       where the spoiled samples of hostile clients lie, behind all others of the training part
-    users         (N,) ids of the users that clients are; None if the partition is not by user
+    work          (N,) samples that a client processes in a round
+    hostile       (N,) hostile behaviour of each client, empty for honest ones; None if all are honest
+    drift         (N,) how each client changes during the run, empty for those that do not; None if none does
+    spoiled       where the spoiled samples of hostile clients lie, after all other training samples
+    users         (N,) user id of each client; None if the partition is not by user
     input_names   names of the numbers of a sample, in order, or ()
     held_out      (N + 1,) where the test samples of each client begin in the part "clients"; None if they keep none
 
@@ -76,7 +76,7 @@ class Population:
         return np.diff(self.offsets)
 
     def span(self, client: int, round: int) -> tuple[int, int]:
-        """Where the samples lie that a client trains on if it is asked in this round."""
+        """The span of the samples that a client trains on if selected in this round."""
         start, stop = self.offsets[client : client + 2].tolist()
         for since, place in self.spoiled.get(client, ()):
             if round >= since:
@@ -90,7 +90,7 @@ class Population:
         return list(zip(self.offsets[clients].tolist(), self.offsets[clients + 1].tolist(), strict=True))
 
     def columns(self, model_bytes: int) -> dict[str, AnyArray]:
-        """What clients.csv holds of each client."""
+        """The columns of clients.csv."""
         described: dict[str, AnyArray] = {
             "client": np.arange(len(self)),
             "num_examples": self.sizes,
@@ -108,13 +108,13 @@ class Population:
         return described | {name: values for name, values in kinds.items() if values is not None}
 
     def _class_titles(self) -> list[str]:
-        """Names of the classes, else their numbers; of a regression, numbers of tenths."""
+        """Names of the classes, else their numbers; for a regression, numbers of tenths."""
         names = [printable(name) for name in self.class_names]
         return names if len(set(names)) == self.counts.shape[1] else [*map(str, range(self.counts.shape[1]))]
 
 
 def build(config: Config, dataset: Dataset | None = None) -> Population:
-    """The population of a configuration; `dataset` takes the place of the one that it names.
+    """The population of a configuration; `dataset` replaces the one that it names.
 
     >>> from enlist.simulation.config import Config
     >>> build(Config(data={"clients": 10}, seed=3)).sizes.sum() == build(Config(data={"clients": 10})).sizes.sum()
@@ -135,7 +135,7 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
     own_test: Shards | None = None
     if config.data.client_test:
         if not data.classes:
-            raise InputError("data.client_test measures accuracies of clients, and a regression has none; set it to 0.")
+            raise InputError("data.client_test measures accuracies of clients, but a regression has none; set it to 0.")
         shards, own_test = shards.held_out(config.data.client_test, streams.generator("client test"))
     rates = config.data.label_noise.rates(len(shards), streams)
     labels = noisy_labels(train.y, shards, rates, data.classes, streams) if rates.any() else train.y
@@ -154,7 +154,7 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
         devices = devices.matched(matched_order(devices.speed, held_share, -1.0, streams))
     features, names = _features(devices, utility, shards.sizes.astype(float), config, streams)
     if config.membership.joining >= len(shards):
-        raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; keep some.")
+        raise InputError(f"{config.membership.joining} clients join later, but there are {len(shards)}; use fewer.")
     users: AnyArray | None = None
     if isinstance(config.data.partition, Natural) and train.users is not None:
         users = np.array([printable(user) for user in train.users[shards.order[shards.offsets[:-1]]].tolist()])
@@ -196,7 +196,7 @@ def build(config: Config, dataset: Dataset | None = None) -> Population:
 def _features(
     devices: Devices, utility: FloatArray, sizes: FloatArray, config: Config, streams: Streams
 ) -> tuple[FloatArray, tuple[str, ...]]:
-    """What selectors see of devices: the table that durations follow from, if there is one, and else hints at them."""
+    """What selectors see of devices: the feature table that determines durations, if there is one, else hints."""
     if devices.described is None:
         return feature_table(devices.speed, utility, sizes, devices.bandwidth, config.features, streams)
     table, names = devices.described
@@ -207,5 +207,5 @@ def _share_of(labels: tuple[int, ...], counts: IntArray) -> FloatArray:
     """Each client's share of samples of these classes."""
     for label in labels:
         if not 0 <= label < counts.shape[1]:
-            raise InputError(f"data.slow_classes names class {label}; the data set has {counts.shape[1]}, from 0 on.")
+            raise InputError(f"data.slow_classes names class {label}; the data set has {counts.shape[1]}, from 0 up.")
     return np.asarray(counts[:, list(labels)].sum(axis=1) / counts.sum(axis=1))

@@ -1,4 +1,4 @@
-"""The mini-batch profile: what a batch size costs in time and memory, what it brings in accuracy, and which to take.
+"""The mini-batch profile: time, memory and accuracy of each batch size, and which one to use.
 
 Clients train one at a time from the same model with the engine that runs use. Times are wall-clock times of this
 machine, in one thread; memory is counted tensor by tensor and is the same everywhere.
@@ -32,10 +32,10 @@ from enlist.training.peak_memory import PeakMemory
 from enlist.training.workers import one_thread
 
 MOST = 24
-"""So many clients are trained at most; of more, a sample is drawn by lot."""
+"""At most this many clients are trained; from a larger population, a random sample."""
 ROUNDS = 5
 WEIGHTS = (1.0, 1.0, 1.0)
-"""What time, memory and accuracy weigh in the choice of a batch size."""
+"""Weights of time, memory and accuracy in the choice of a batch size."""
 
 Progress = Callable[[int, int], None]
 
@@ -68,7 +68,7 @@ class Measurement:
 
     @property
     def seconds(self) -> float:
-        """Wall seconds of one pass: the median of all, so that a pass which something else held up does not count."""
+        """Wall seconds of one pass: the median, so that a pass delayed by something else does not count."""
         return statistics.median(self.passes)
 
 
@@ -82,9 +82,9 @@ class BatchRow:
     accuracy      mean over clients, as is the loss
     latency       virtual seconds, median over clients
 
-    Names that end in _std are standard deviations: of times over all passes of all clients, which weigh as much as they
-    have samples or mini-batches, as in the mean (else clients with a sample or two would make up the whole); over
-    clients of anything else.
+    Names that end in _std are standard deviations: of times over all passes of all clients, weighted by samples or
+    mini-batches as in the mean (otherwise clients with a sample or two would dominate); of anything else over
+    clients.
 
     >>> one = Measurement(8, 0, samples=20, steps=2, passes=(0.4,), memory=10, accuracy=1.0, loss=0.1, latency=9.0)
     >>> row = BatchRow.of([one, dataclasses.replace(one, accuracy=0.5)])
@@ -131,9 +131,9 @@ class BatchRow:
 
 @dataclasses.dataclass(frozen=True)
 class Profile:
-    """What was measured, and the batch size to take.
+    """The measurements, and the batch size to use.
 
-    population     clients that there are, of whom `clients` were trained
+    population     number of clients, of which `clients` were trained
     machine        where the times were measured
 
     >>> profile(Config(data={"clients": 3}, model="logistic"), [8, 32], rounds=1).rows[1].batch
@@ -159,15 +159,15 @@ class Profile:
 
     @property
     def best(self) -> int:
-        """The batch size that `choose` takes."""
+        """The batch size that `choose` returns."""
         return choose(self.rows, self.weights)
 
 
 def scores(rows: Sequence[BatchRow], weights: Sequence[float] = WEIGHTS) -> FloatArray:
-    """(batch sizes, 3): what time per sample, memory and lack of accuracy add to the score of each; less is better.
+    """(batch sizes, 3): what time per sample, memory and lack of accuracy add to each score; lower is better.
 
-    Each of the three is brought to [0, 1] over the batch sizes, 0 for the best and 1 for the worst of them (all 0 if
-    they are equal), and multiplied by its weight / sum of the weights. A regression has the loss for lack of accuracy.
+    Each of the three is scaled to [0, 1] over the batch sizes, 0 for the best and 1 for the worst of them (all 0 if
+    they are equal), and multiplied by its weight / sum of the weights. A regression uses the loss instead of accuracy.
 
     >>> one = Measurement(8, 0, samples=20, steps=2, passes=(0.4,), memory=10, accuracy=0.9, loss=0.1, latency=9.0)
     >>> other = dataclasses.replace(one, batch=16, passes=(0.2,), memory=20)
@@ -186,7 +186,7 @@ def scores(rows: Sequence[BatchRow], weights: Sequence[float] = WEIGHTS) -> Floa
 
 
 def choose(rows: Sequence[BatchRow], weights: Sequence[float] = WEIGHTS) -> int:
-    """The batch size with the least score, the sum of its `scores`; of equal ones the smallest.
+    """The batch size with the lowest score, the sum of its `scores`; the smallest in a tie.
 
     >>> one = Measurement(8, 0, samples=20, steps=2, passes=(0.4,), memory=10, accuracy=0.9, loss=0.1, latency=9.0)
     >>> rows = [BatchRow.of([one]), BatchRow.of([dataclasses.replace(one, batch=16, passes=(0.2,), memory=20)])]
@@ -194,7 +194,7 @@ def choose(rows: Sequence[BatchRow], weights: Sequence[float] = WEIGHTS) -> int:
     (8, 16)
     """
     totals = scores(rows, weights).sum(axis=1)
-    # Sums in another order differ in the last bit; that must not decide.
+    # Sums in another order differ in the last bit; that must not change the choice.
     return min(row.batch for row, total in zip(rows, totals, strict=True) if total <= totals.min() + 1e-12)
 
 
@@ -211,7 +211,7 @@ def profile(
     """Train clients with every batch size, each from the same model, `rounds` passes over the client's samples.
 
     A pass is a round of local training as the configuration has it (learning rate, momentum, ...), but always one
-    epoch, so that batch sizes do the same work. `progress` is told batch size and client of everyone who is done.
+    epoch, so that batch sizes do the same work. `progress` is called with batch size and client after each training.
 
     >>> result = profile(Config(data={"clients": 4}, model="logistic"), [4, 64], rounds=2)
     >>> [row.memory for row in result.rows][0] < [row.memory for row in result.rows][1]
@@ -234,7 +234,7 @@ def profile(
     memory = _Memory(base)
     measured = []
     with one_thread():
-        # Batch sizes take turns with every client: if the machine is busy for a while, it hits all of them.
+        # Batch sizes alternate for every client: if the machine is busy for a while, it affects all of them.
         for client in clients.tolist():
             start, stop = (int(people.offsets[client + after]) for after in (0, 1))
             for size, engine in engines.items():
@@ -256,7 +256,7 @@ def profile(
 
 
 def sampled(count: int, most: int, streams: Streams) -> IntArray:
-    """All positions, or `most` of them drawn by lot, in order.
+    """All positions, or `most` of them drawn at random, in order.
 
     >>> sampled(3, 5, Streams(1)), len(sampled(100, 5, Streams(1)))
     (array([0, 1, 2]), 5)
@@ -267,7 +267,7 @@ def sampled(count: int, most: int, streams: Streams) -> IntArray:
 
 
 class _Memory:
-    """Peak of one training step; as only the samples in the step matter, each number of them is measured once."""
+    """Peak of one training step; as only the number of samples in the step matters, each number is measured once."""
 
     def __init__(self, base: Vectors) -> None:
         self.base = base
@@ -299,7 +299,7 @@ def _engines(config: Config, people: Population, sizes: Sequence[int]) -> dict[i
 def _trained(
     engine: ModuleTrainer, task: TrainingTask, base: Vectors, rounds: int
 ) -> tuple[tuple[float, ...], float, int]:
-    """Seconds of every pass; then the sum of losses and the number of right answers on the client's samples."""
+    """Seconds of every pass; then the sum of losses and the number of correct predictions on the client's samples."""
     models, updates = (Vectors.zeros(engine.flat.layout, 1) for _ in range(2))
     models[0].copy_(base)
     passes = []
@@ -342,7 +342,7 @@ def _is_regression(row: BatchRow) -> bool:
 
 
 def machine() -> str:
-    """What times were measured on.
+    """The machine that times are measured on.
 
     >>> machine().endswith("one thread")
     True

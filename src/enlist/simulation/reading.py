@@ -20,7 +20,7 @@ from enlist.simulation.keys import parted, put
 
 
 def check_code(path: str | PathLike[str], changes: Sequence[str], names: Sequence[str], trust: bool) -> None:
-    """Refuse the code that a run folder's own configuration names, if it is not this user's; what is typed may run.
+    """Refuse the code that a run folder's own configuration names, unless it is this user's; code in `changes` may run.
 
     >>> check_code("quickstart.toml", [], ["mynet:Net"], trust=False)
     >>> check_code("received/config.json", ["model.factory=mynet:Net"], ["mynet:Net"], trust=False)
@@ -41,7 +41,7 @@ def _names(text: str, name: str) -> bool:
 
 
 def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, Any]:
-    """What a TOML or JSON file holds, with `a.b=c` changes applied; nothing is checked yet.
+    """The contents of a TOML or JSON file, with `a.b=c` changes applied; nothing is checked yet.
 
     >>> read("missing.toml")
     Traceback (most recent call last):
@@ -54,13 +54,13 @@ def read(path: str | PathLike[str], changes: Sequence[str] = ()) -> dict[str, An
             raise OSError(errno.EINVAL, "it is not a plain file")
         text = file.read_text(encoding="utf-8") if folder_of(file) is None else files.read(file, follow=True).decode()
         values = json.loads(text) if file.suffix == ".json" else tomllib.loads(text)
-        if file.name == "config.json" and isinstance(values, dict):  # nobody would write it anew
+        if file.name == "config.json" and isinstance(values, dict):  # nobody rewrites an old one
             values = present_config(values)
     except OSError as error:
         raise InputError(f"{file} cannot be read: {error.strerror}. Examples are in examples/.") from None
     except RecursionError:
         raise InputError(f"{file} nests values too deeply; a key holds a value or a table.") from None
-    except ValueError as error:  # whatever the parsers raise, and Python of numbers with thousands of digits
+    except ValueError as error:  # from the parsers, or from Python for numbers with thousands of digits
         kind = "JSON" if file.suffix == ".json" else "TOML"
         raise InputError(f"{file} is not valid {kind}: {brief_reason(error)}") from None
     if not isinstance(values, dict):

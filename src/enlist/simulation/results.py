@@ -1,4 +1,4 @@
-"""What simulations give: `Run`, one simulation, and `ComparisonResult`, several methods over several seeds."""
+"""Results of simulations: `Run`, one simulation, and `ComparisonResult`, several methods over several seeds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Weights = Mapping[str, AnyArray]
 class Run:
     """One simulation: its tables as data frames, its model, its scores.
 
-    `simulate` returns it, and `read` gives it of a folder.
+    `simulate` returns it, and `read` reads it from a folder.
 
     >>> from enlist.simulation import Config, simulate
     >>> run = simulate(Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}))
@@ -68,7 +68,7 @@ class Run:
 
     @property
     def folder(self) -> Path | None:
-        """Where it is kept; None if it is in memory only."""
+        """Its folder; None if it is in memory only."""
         return self.tables.folder
 
     @functools.cached_property
@@ -78,7 +78,7 @@ class Run:
 
     @functools.cached_property
     def participations(self) -> Any:
-        """One row per client and round in which it was asked, or its late update came, as a data frame."""
+        """One row per client and round in which it was selected, or its late update came, as a data frame."""
         return frame(self.tables.participations)
 
     @functools.cached_property
@@ -100,7 +100,7 @@ class Run:
 
     @functools.cached_property
     def client_accuracy(self) -> Any:
-        """(clients,) accuracy of each on its own test samples in the last evaluation; NaN of one without any."""
+        """(clients,) accuracy of each on its own test samples in the last evaluation; NaN for one without any."""
         if not self.config.data.client_test:
             raise InputError("clients kept no samples for testing; set data.client_test, for example to 0.2.")
         return self._accuracies()
@@ -126,8 +126,8 @@ class Run:
 
     @functools.cached_property
     def by_client(self) -> Any:
-        """One row per client: how often it was asked, completed and late, its mean loss, accuracy and latency, and the
-        reward that the selector has learned, as far as they are known; as a data frame.
+        """One row per client: how often it was selected, completed and late, its mean loss, accuracy and latency, and
+        the reward that the selector has learned, as far as they are known; as a data frame.
 
         >>> from enlist.simulation import Config, simulate
         >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="ucb")
@@ -138,11 +138,11 @@ class Run:
 
     @functools.cached_property
     def reasons(self) -> Any:
-        """One row per client and round in which it was asked: the terms of the choice, as a data frame."""
+        """One row per client and round in which it was selected: the terms of the choice, as a data frame."""
         return frame(self.tables.reasons)
 
     def why(self, round: int, client: int | str | None = None) -> ChoiceExplanation:
-        """Why clients were asked in a round, or why one (a position, or a user id) was or was not: a table and words.
+        """Why clients were selected in a round, or why one (position or user id) was or was not: a table and words.
 
         >>> from enlist.simulation import Config, simulate
         >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="cs-ucb")
@@ -156,7 +156,7 @@ class Run:
         return _curves([self.tables], along, f"{self.label}, seed {self.seed}")
 
     def report(self, place: str | PathLike[str]) -> Path:
-        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        """Write a page with tables and charts to a folder, or to a file that ends in .html; returns its path."""
         from enlist.report.runs import write_report
 
         return write_report([self.tables], Path(place), self.tables.name)
@@ -208,7 +208,7 @@ class ComparisonResult:
         return list(dict.fromkeys(run.label for run in self.runs))
 
     def run(self, method: str, seed: int) -> Run:
-        """One of the runs."""
+        """The run of a method with a seed."""
         found = [run for run in self.runs if (run.label, run.seed) == (method, seed)]
         if not found:
             known = [f"{run.label}, seed {run.seed}" for run in self.runs]
@@ -250,7 +250,7 @@ class ComparisonResult:
         return frame({"method": columns.pop("selector"), **columns})
 
     def pairs(self, method: str, other: str) -> dict[str, Summary]:
-        """Two methods, paired by seed: how many times as fast the first is, and by how much more accurate in the end.
+        """Two methods, paired by seed: how many times as fast the first is, and how much more accurate at the end.
 
         `speed_up` is the ratio of the virtual times to the target (geometric mean, Student's t on logarithms), `final`
         the difference of the final accuracies (of a regression, losses).
@@ -268,7 +268,7 @@ class ComparisonResult:
         return _curves(self._tables(), along, self.title)
 
     def report(self, place: str | PathLike[str]) -> Path:
-        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        """Write a page with tables and charts to a folder, or to a file that ends in .html; returns its path."""
         from enlist.report.runs import write_report
 
         place, tables = Path(place), self._tables()
@@ -293,7 +293,7 @@ class ComparisonResult:
         return "\n".join([as_text(comparison_table(self.rows)), *self.failures()])
 
     def failures(self) -> list[str]:
-        """One sentence for each method and reason why some of its runs failed."""
+        """One sentence per method and reason for which some of its runs failed."""
         seeds: dict[tuple[str, str], list[str]] = {}
         for (label, seed), reason in self.failed.items():
             seeds.setdefault((label, reason), []).append(str(seed))

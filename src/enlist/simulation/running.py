@@ -54,7 +54,7 @@ def simulate(
     config : Config or path
         What to run: a `Config`, or the path of a TOML file.
     selector : str, class or Method, optional
-        Who decides, in place of the configuration's: "oort", "bsfl:paper", `Oort.with_(penalty=1.0)`, your own class.
+        The selector, in place of the configuration's: "oort", "bsfl:paper", `Oort.with_(penalty=1.0)`, your own class.
     seed : int, optional
         The seed, in place of the configuration's.
     folder : path, optional
@@ -67,7 +67,7 @@ def simulate(
     engine : str or Engine, default "local"
         Where the workers are: "local", or on a Ray cluster: "ray" or "ray://host:10001".
     callbacks : sequence of Callback
-        What accompanies the run: progress, trackers, your own.
+        Observers of the run: progress, trackers, your own.
     device : {"cpu", "cuda"}, default "cpu"
         Where to train.
     trust : bool, default False
@@ -111,7 +111,7 @@ def simulate(
 
 
 def configured(config: AnyConfig, trust: bool = False) -> Config:
-    """A configuration, or the one in the file that is named; `trust` lets a received folder's name code.
+    """A configuration, or the one in the given file; `trust` lets a received folder's config.json name code.
 
     >>> configured(Config(seed=3)).seed
     3
@@ -124,7 +124,7 @@ def configured(config: AnyConfig, trust: bool = False) -> Config:
 
 
 def replay(config: AnyConfig, log: str | PathLike[str], *, trust: bool = False) -> Iterator[tuple[Selection, IntArray]]:
-    """Play the log of a run into the bare selector of its configuration; nothing is trained.
+    """Replay the log of a run with the selector of its configuration; nothing is trained.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def replay(config: AnyConfig, log: str | PathLike[str], *, trust: bool = False) 
     Yields
     ------
     Selection, array
-        For every round whom the selector chooses now, and whom it chose then; where they differ, an error says so.
+        For every round, whom the selector chooses now and whom it chose then; if they differ, an error is raised.
 
     >>> import tempfile
     >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4}, selector="oort")
@@ -181,14 +181,14 @@ def in_memory(
 
 
 def read(folder: str | PathLike[str], config: Config | None = None, *, trust: bool = False) -> Run:
-    """The run in a folder, also one that is still going: up to its last whole round.
+    """The run in a folder; of a run in progress, the rounds up to the last complete one.
 
     Parameters
     ----------
     folder : path
         A run folder.
     config : Config, optional
-        Its configuration, where that holds objects of Python's, such as a model class of a notebook.
+        Its configuration, if that holds Python objects, such as a model class defined in a notebook.
     trust : bool, default False
         Let the model be code that a received folder names; see docs/trust.md.
 
@@ -219,7 +219,7 @@ def _model(
     config: Config, weights: checkpoints.Weights, shape: tuple[int, ...], classes: int, which: str
 ) -> torch.nn.Module:
     if which not in weights:
-        raise InputError("nothing was evaluated yet, so no model is the best; wait for the first evaluation.")
+        raise InputError("nothing was evaluated yet, so there is no best model; wait for the first evaluation.")
     module = initialise(config.model, shape, classes, Streams(config.seed))
     module.load_state_dict({name: torch.from_numpy(np.array(values)) for name, values in weights[which].items()})
     return module.eval()

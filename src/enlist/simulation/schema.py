@@ -1,6 +1,6 @@
-"""The page docs/configuration.md, made from the options classes.
+"""The page docs/configuration.md, generated from the options classes.
 
-`python -m enlist.simulation.schema > docs/configuration.md` writes it anew.
+`python -m enlist.simulation.schema > docs/configuration.md` regenerates it.
 """
 
 from __future__ import annotations
@@ -111,7 +111,7 @@ def markdown() -> str:
 
 
 def former_words() -> str:
-    """The old spellings that are still read, each with the one of today.
+    """The old spellings that are still read, each with its replacement.
 
     >>> former_words().splitlines()[8]
     '| `with_selector` | `overcommit=` | `over_commit=` |'
@@ -141,7 +141,7 @@ def former_words() -> str:
 
 
 def page(schema: Schema, introduction: str) -> str:
-    """A page about the JSON schema of options: every section, every key, and every alternative of those with some.
+    """A page about the JSON schema of options: every section, every key, and every alternative where there are some.
 
     >>> print(page({"properties": {"seed": {"type": "integer", "description": "Luck."}}}, "# Mine\\n").splitlines()[-1])
     | `seed` | whole number | – |  | Luck. |
@@ -157,7 +157,7 @@ def page(schema: Schema, introduction: str) -> str:
 
 
 def undescribed(schema: Schema) -> list[str]:
-    """Keys of a JSON schema that nothing is said about; the tag that tells alternatives apart needs no words.
+    """Keys of a JSON schema without a description; the tag that distinguishes alternatives needs none.
 
     >>> undescribed({"title": "Some", "properties": {"a": {"type": "string"}, "kind": {"const": "one"}}})
     ['Some.a']
@@ -282,7 +282,7 @@ def _default(value: Schema) -> str:
 
 
 def _toml(value: Any) -> str:
-    """A value as TOML writes it, which for these types is as JSON does."""
+    """A value as TOML writes it, which for these types is the same as in JSON."""
     return json.dumps(value, ensure_ascii=False)
 
 
@@ -296,7 +296,7 @@ def _heading(path: str, many: bool) -> str:
 
 
 def _anchor(heading: str) -> str:
-    """The name that hosts of Markdown pages give to a heading."""
+    """The anchor that hosts of Markdown pages give a heading."""
     return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
 
 

@@ -1,4 +1,4 @@
-"""The sections of a configuration: who decides, who holds what, how rounds go, what the server does."""
+"""The sections of a configuration: selector, data, server and rounds."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ from enlist.training.aggregation import AnyAggregation, Mean
 from enlist.training.server import AnyServer, FedAvg
 
 MOST_ROUNDS = 10**9
-"""Rounds of a run at most, by design: at a millisecond each they take twelve days."""
+"""Maximum number of rounds, by design: at a millisecond each they take twelve days."""
 
 
 class SelectorSection(GrownOptions):
-    """Who decides: any form of a method, as a table.
+    """The selector: any form of a method, as a table.
 
     >>> SelectorSection(name="oort", settings={"penalty": 1.0}).method().label
     'oort+penalty=1.0'
@@ -83,7 +83,7 @@ class SelectorSection(GrownOptions):
 
     @property
     def title(self) -> str:
-        """What tables and charts call it."""
+        """Its name in tables and charts."""
         return self.method().label
 
     def kind(self) -> selectors.AnySelector:
@@ -98,13 +98,13 @@ class SelectorSection(GrownOptions):
         return self.kind().needs_with(self.preset, **self.settings)
 
     def code(self) -> tuple[str, ...]:
-        """Code of the user's that it names, as "module:Class"."""
+        """The user's code that it names, as "module:Class"."""
         return (self.name,) if selectors.is_code(self.name) else ()
 
     @pydantic.model_validator(mode="before")
     @classmethod
     def _as_table(cls, given: Any) -> Any:
-        """The name may be written with preset and settings, as anywhere else; keys of the table win."""
+        """The name may be written with preset and settings, as anywhere else; keys of the table take precedence."""
         name = given.get("name") if isinstance(given, Mapping) else None
         if not isinstance(name, str) or not set(name) & set(":+="):
             return given
@@ -119,7 +119,7 @@ class SelectorSection(GrownOptions):
 
     @pydantic.model_validator(mode="after")
     def _known(self) -> SelectorSection:
-        if self.code():  # imported when it is needed, and trusted then
+        if self.code():  # imported and trusted when it is needed
             return self
         try:
             build_settings(selectors.get(self.name), self.preset, self.settings)
@@ -307,7 +307,7 @@ class RoundsSection(GrownOptions):
 
     @property
     def at_work(self) -> int:
-        """Clients that work at once in an asynchronous run, at most."""
+        """Maximum number of clients that work at once in an asynchronous run."""
         return self.asked if self.concurrency is None else self.concurrency
 
     @property
@@ -318,17 +318,17 @@ class RoundsSection(GrownOptions):
     @property
     def late_rule(self) -> str:
         """What is done with updates that come too late: "drop", "learn" or "merge"."""
-        if self.asynchronous:  # nothing comes too late there: it is stale
+        if self.asynchronous:  # no update is late there, only stale
             return "drop"
         return self.late or ("merge" if self.protocol == "safa" else "drop")
 
     @property
     def asked(self) -> int:
-        """How many clients are asked for."""
+        """How many clients to select."""
         return self.asked_for(self.k)
 
     def asked_for(self, updates: int) -> int:
-        """How many clients are asked if so many updates are wanted."""
+        """How many clients to select if this many updates are wanted."""
         return math.ceil(round(updates * self.over_commit, 9))
 
     @pydantic.model_validator(mode="after")
@@ -357,7 +357,7 @@ class RoundsSection(GrownOptions):
 
 
 def checked(make: Callable[[Any], Any], given: Any) -> Any:
-    """What is made of an object; what is wrong with it is said like everything that is wrong in a configuration.
+    """Build a section from an object; errors read like any other error in a configuration.
 
     >>> checked(SelectorSection.of, "bsfl:paper").preset
     'paper'

@@ -1,4 +1,4 @@
-"""What a simulation is made of: the selector that a configuration names, checks, and what trains."""
+"""What a simulation is made of: the selector that a configuration names, checks, and the training job."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from enlist.training.engine import SharedSamples, TrainingSetup
 from enlist.training.precision import check_precision
 
 CONTEXT = ("context.battery", "context.charging", "context.bandwidth")
-"""What changes from ask to ask, of that what a simulation knows."""
+"""The context, changing from ask to ask, that a simulation knows."""
 
 
 def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
@@ -46,7 +46,7 @@ def make_selector(config: Config, population: Population) -> Selector[Any, Any]:
 
 
 def _most_open(rounds: RoundsSection) -> int:
-    """Rounds after which a selection expires; never where clients may be at work through any number of asks."""
+    """Rounds after which a selection expires; never if clients may be at work through any number of asks."""
     if rounds.asynchronous:
         return checks.MOST_WHOLE
     return rounds.max_lateness + 1 if rounds.late_rule != "drop" else 100
@@ -72,7 +72,7 @@ def described(config: Config, population: Population) -> Clients:
 
 
 def energetic(config: Config, population: Population) -> dict[str, Any]:
-    """The columns of `Clients` about energy; those of phones on the mains if the configuration counts none.
+    """The columns of `Clients` about energy; those of phones on mains power if the configuration counts no energy.
 
     >>> from enlist.simulation.population import build
     >>> config = Config(data={"clients": 5}, energy={"battery": 40000.0})
@@ -95,7 +95,7 @@ def tells_accuracy(selector: Selector[Any, Any]) -> bool:
 
 
 def check(config: Config, selector: Selector[Any, Any], classes: int, parts: Mapping[str, Any]) -> None:
-    """Refuse what could not be measured in these parts of the data.
+    """Refuse what cannot be measured with these parts of the data.
 
     >>> import enlist
     >>> check(Config(evaluation={"target": 3.0}), enlist.create("random", enlist.Clients(count=3)), 10, {})
@@ -117,7 +117,7 @@ def check(config: Config, selector: Selector[Any, Any], classes: int, parts: Map
 
 
 def _check_context(config: Config, needs: frozenset[str]) -> None:
-    """Refuse a selector that goes by what changes from ask to ask, if nobody here knows it."""
+    """Refuse a selector that needs context which a simulation does not know."""
     without = config.energy is None or config.energy.battery is None
     for need in sorted(need for need in needs if need.startswith("context.")):
         if need in ("context.battery", "context.charging") and without:
@@ -139,7 +139,7 @@ def make_job(
     data: dict[str, SharedSamples],
     device: str,
 ) -> TrainingSetup:
-    """What the processes need that train; clients measure accuracies if they must, or if the selector needs them.
+    """What training processes need; clients measure accuracies if they must, or if the selector needs them.
 
     >>> import enlist
     >>> from enlist.simulation.population import build
@@ -167,7 +167,7 @@ def make_job(
 
 
 def placed(population: Population, module: torch.nn.Module, shared: bool) -> dict[str, SharedSamples]:
-    """The samples of a population as tensors in the memory format that the model likes.
+    """The samples of a population as tensors in the memory format that the model prefers.
 
     >>> from enlist.simulation.population import build
     >>> sorted(placed(build(Config(data={"clients": 5})), torch.nn.Linear(1, 1), shared=False))

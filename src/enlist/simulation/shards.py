@@ -1,6 +1,6 @@
-"""A part of a plan: every n-th group of its runs, for job arrays of schedulers that know nothing of each other.
+"""A part of a plan: every n-th group of its runs, for job arrays whose jobs know nothing of each other.
 
-All parts write into the same folder: headers say what the whole is, and each part does its own runs. Runs that share
+All parts write into the same folder: headers describe the whole, and each part does its own runs. Runs that share
 their clients stay together, so that no part builds clients for a single run that another part builds as well.
 """
 
@@ -17,7 +17,7 @@ from enlist.simulation.jobs import Job
 from enlist.simulation.plans import Plan
 
 TRIES, BETWEEN = 10, 0.2
-"""How often, and after how many seconds, a part tries again to agree with others that begin at the same time."""
+"""How often, and after how many seconds, a part retries its header while other parts write theirs."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -44,10 +44,10 @@ class Shard(Plan):
         groups = {people: place for place, people in enumerate(dict.fromkeys(job.people for job in jobs))}
         if len(groups) >= self.count:
             return [job for job in jobs if groups[job.people] % self.count == self.number - 1]
-        return jobs[self.number - 1 :: self.count]  # fewer groups than parts: nobody is to be idle
+        return jobs[self.number - 1 :: self.count]  # fewer groups than parts: no part stays idle
 
     def remember(self, root: Path, accept_changes: bool) -> None:
-        """Write down what the whole is, as every other part does, perhaps at this very moment."""
+        """Record what the whole is, as every other part does, perhaps at this very moment."""
         for _ in range(TRIES):
             with contextlib.suppress(InputError):
                 return self.plan.remember(root, accept_changes)
@@ -55,7 +55,7 @@ class Shard(Plan):
         return self.plan.remember(root, accept_changes)
 
     def headers(self, root: Path) -> list[Path]:
-        """None that this part could take away again: other parts need them."""
+        """None: a part must not remove headers that other parts need."""
         return []
 
 

@@ -3,8 +3,8 @@
     simulation = Simulation(config)
     result = simulation.run()
 
-`Simulation.step` is one round. What is particular to a protocol is in protocols/, the parts of a round are in round/,
-and what lasts from round to round is `Simulation.state`. Steps of asynchronous servers are in asynchronous.py.
+`Simulation.step` is one round. Protocols are in protocols/, the parts of a round in round/, and what lasts from round
+to round is `Simulation.state`. Steps of asynchronous servers are in asynchronous.py.
 """
 
 from __future__ import annotations
@@ -59,13 +59,13 @@ from enlist.training.workers import Trainer, one_thread
 class Simulation:
     """One run of a configuration.
 
-    selector     who decides, in place of the configuration's: any form of a method
+    selector     the selector, in place of the configuration's: any form of a method
     workers      processes that train; 0 trains in this process
     engine       whose actors the workers are; by default processes of this machine
     callbacks    observers, such as progress, run folder and TensorBoard
-    population   takes the place of the one that the configuration describes
+    population   replaces the one that the configuration describes
     data         the population's samples as tensors, if they are in shared memory already
-    log          a new file for all that the selector is asked and told, a line of JSON each; `replay` plays it back
+    log          a new file for every ask and tell of the selector, one line of JSON each; `replay` plays it back
 
     >>> from enlist.simulation import Config
     >>> config = Config(data={"clients": 10}, rounds={"rounds": 3, "k": 4})
@@ -122,7 +122,7 @@ class Simulation:
         )
         self._tell_truth()
         slot = self.state.models.put(0, self.server.model)
-        try:  # what metrics of the user's cannot do is said now
+        try:  # errors in the user's metrics appear now
             _, self.state.client_accuracy = self.evaluator.measure(slot)
         except BaseException:
             self.trainer.close()
@@ -150,12 +150,12 @@ class Simulation:
 
     @property
     def selector(self) -> Selector[Any, Any]:
-        """Who decides."""
+        """The selector of the run."""
         return self.state.selector
 
     @property
     def server(self) -> Server:
-        """Who holds the global model."""
+        """The server, which holds the global model."""
         return self.state.server
 
     def run(self) -> dict[str, Any]:
@@ -173,7 +173,7 @@ class Simulation:
         return result
 
     def close(self) -> None:
-        """End the worker processes and release what callbacks hold; `run` does it by itself."""
+        """End the worker processes and release what callbacks hold; `run` does so itself."""
         try:
             self.trainer.catch_up()
         finally:
@@ -182,11 +182,11 @@ class Simulation:
                 callback.close()
 
     def meanwhile(self, errand: Callable[[], None]) -> None:
-        """Do something that no later round depends on: while clients are trained by workers, or now."""
+        """Do something that no later round depends on: while workers train clients, or now."""
         self.trainer.meanwhile(errand)
 
     def __enter__(self) -> Simulation:
-        """Rounds done one by one, with `step`, get the single thread that `run` gives them: they give the same bits."""
+        """Within the block, `step` uses a single thread, as `run` does, so both give the same bits."""
         self.threads = contextlib.ExitStack()
         for single in (one_thread(), one_core()):
             self.threads.enter_context(single)
@@ -204,15 +204,15 @@ class Simulation:
     def step(self) -> RoundRecord:
         """One round; of an asynchronous run, one step of the server."""
         began = time.perf_counter()
-        self.trainer.spent()  # what was before belongs to no round
+        self.trainer.spent()  # earlier time belongs to no round
         record = self._round(self._rule) if isinstance(self._rule, Protocol) else self._rule.step()
-        self.trainer.catch_up()  # only if nobody has trained
+        self.trainer.catch_up()  # only if no client was trained
         spent = self.trainer.spent()
         server = time.perf_counter() - began - spent.total
         return dataclasses.replace(record, spent=dataclasses.replace(spent, server=server))
 
     def _round(self, protocol: Protocol) -> RoundRecord:
-        """One round: ask, wait, train those who are used, merge, evaluate, tell, and write down what happened."""
+        """One round: ask, wait, train the clients that are used, merge, evaluate, tell, and record what happened."""
         state, driver = self.state, self.driver
         state.round += 1
         joined = driver.join()
@@ -221,7 +221,7 @@ class Simulation:
 
         wanted = protocol.wanted(context)
         picked, candidates, choosing = driver.ask(available, wanted.asked, wanted.replies, self.updates.losses)
-        schedule = driver.schedule(picked)  # nobody is told
+        schedule = driver.schedule(picked)  # for the clock alone
         waited = wait(state.queue, picked, schedule, state.now, functools.partial(protocol.enough, context, wanted))
         driver.give_up(waited.lost)
 
@@ -248,7 +248,7 @@ class Simulation:
         return RoundRecord(picked, row, participations, reasons, choosing + learning)
 
     def result(self) -> dict[str, Any]:
-        """How the run stands."""
+        """The current status of the run."""
         state, status = self.state, "finished" if self.finished else "stopped"
         return {
             "status": "abandoned" if state.abandoned else status,
@@ -263,26 +263,26 @@ class Simulation:
         }
 
     def columns(self) -> dict[str, AnyArray]:
-        """What clients.csv holds of each client."""
+        """The columns of clients.csv."""
         return self.population.columns(self.clients.model_bytes)
 
     def parts(self) -> dict[str, Saves]:
-        """What saves itself into a checkpoint, by name: the selector as it is now."""
+        """The parts that save themselves into a checkpoint, by name: the selector in its current state."""
         return {"selector": snapshot(self.selector)}
 
     def saved(self) -> Saved:
-        """What a checkpoint holds besides the selector: header, arrays, and weights by file, all of them copies."""
+        """The contents of a checkpoint besides the selector: header, arrays, and weights by file, all copied."""
         return self.state.save()
 
     def restore(self, checkpoint: Checkpoint) -> None:
-        """Continue from a checkpoint, bit by bit as if nothing had happened."""
+        """Continue from a checkpoint, bit for bit as if the run had never stopped."""
         settings = self.config.selector.settings
         self.state.restore(checkpoint, {name: value for name, value in settings.items() if callable(value)})
         self.driver.go_on()
         self._tell_truth()
 
     def take_back_evaluation(self, rows: Callable[[], Sequence[Mapping[str, str]]]) -> list[str]:
-        """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv."""
+        """Drop the evaluation of a round that is no longer the last; returns its columns of rounds.csv."""
         return [] if at_end(self.state, self.config) else take_back(self.state, self.config, rows)
 
     def _tell_truth(self) -> None:
@@ -290,7 +290,7 @@ class Simulation:
             self.selector.truth = SimulatedTruth(self.clients, self.state)
 
     def _somebody(self) -> tuple[BoolArray, list[LateUpdate]]:
-        """Who is available, once anybody is; late updates that have come before then."""
+        """Wait until clients are available; returns who they are, and late updates that came before then."""
         state = self.state
         late: list[LateUpdate] = []
         patience = state.now + PATIENCE
@@ -310,7 +310,7 @@ class Simulation:
             state.now = max(later, math.nextafter(state.now, math.inf))
 
     def _context(self, joined: IntArray) -> RoundContext:
-        """What the protocol may know of the round that begins."""
+        """What the protocol may know at the start of the round."""
         state, asked = self.state, self.driver.asked(self.state.queue)
         under_way = [
             PendingClient(event.client, event.round, asked[event.round].now)
@@ -323,7 +323,7 @@ class Simulation:
     def _train(
         self, picked: Selection, schedule: Schedule, waited: WaitResult, taken: IntArray, before: Sequence[LateUpdate]
     ) -> Arrivals:
-        """Train those who replied in this round, then those of earlier ones."""
+        """Train clients that replied in this round, then those of earlier ones."""
         state = self.state
         reports, models = self.updates.trained(picked, schedule, waited)
         during = self._arrived(waited.stale)
@@ -341,7 +341,7 @@ class Simulation:
         )
 
     def _arrived(self, events: Sequence[Event]) -> list[LateUpdate]:
-        """Train clients that reply late, and tell the selector; of bad updates it is not told."""
+        """Train clients that reply late, and tell the selector, except of bad updates."""
         if self.config.rounds.late_rule == "drop" or not events:
             return []
         asked = self.driver.asked(events)
@@ -360,7 +360,7 @@ class Simulation:
             self.server.finish(received.usable, merge.discounts)
 
     def _judge(self, picked: Selection, waited: WaitResult, received: Arrivals) -> None:
-        """Whoever the server distrusts has FAILED; late ones, of which the selector has heard already, stay ARRIVED."""
+        """Clients that the server distrusts have FAILED; late ones, already told to the selector, stay ARRIVED."""
         distrusted, reports = self.server.distrusted, received.reports
         if not distrusted and not self.state.exclusion.rounds:
             return
@@ -376,7 +376,7 @@ class Simulation:
         )
 
     def _forget_old(self, protocol: Protocol) -> None:
-        """Drop what comes too late to count, and the models that nobody trains from any more."""
+        """Drop what comes too late to count, and the models that no client trains from any more."""
         state, rounds = self.state, self.config.rounds
         oldest = state.round + 1 - rounds.max_lateness if rounds.late_rule != "drop" else math.inf
         self.driver.give_up(event for event in state.queue if event.round < oldest)

@@ -75,12 +75,12 @@ class Sweep(Plan):
 
     @property
     def labels(self) -> tuple[str, ...]:
-        """What the methods are called."""
+        """The labels of the methods."""
         return self.comparisons[0].labels
 
     @property
     def title(self) -> str:
-        """How much it runs."""
+        """The title: numbers of points, methods and seeds."""
         counts = ((self.points, "point"), (self.labels, "method"), (range(self.comparisons[0].seeds), "seed"))
         return ", ".join(plural(len(several), noun) for several, noun in counts)
 
@@ -90,7 +90,7 @@ class Sweep(Plan):
         return [(point.name, *key) for point, comparison in pairs for key in comparison.runs()]
 
     def check(self) -> None:
-        """Refuse methods that do not fit a point, before anything runs; code of the user's is imported."""
+        """Refuse methods that do not fit a point, before anything runs; this imports the user's code."""
         for point, comparison in zip(self.points, self.comparisons, strict=True):
             try:
                 comparison.check()
@@ -111,7 +111,7 @@ class Sweep(Plan):
         ]
 
     def remember(self, root: Path, accept_changes: bool) -> None:
-        """Write down in the folder what is swept, or refuse a folder that holds another sweep."""
+        """Record in the folder what is swept, or refuse a folder that holds another sweep."""
         remember_sweep(self, root, accept_changes)
 
     def headers(self, root: Path) -> list[Path]:
@@ -154,27 +154,27 @@ def sweep(
         The federation: a `Config`, or the path of a TOML file.
     points : dict, list of dict, or path
         A grid of keys and their values, {"rounds.k": [5, 10, 20], "data.partition.alpha": [0.1, 1]}; a list of points,
-        [{"rounds.k": 5}, {"rounds.k": 10, "data.partition.alpha": 1}]; or a CSV file with a column for each key. What
-        a point does not name stays as the configuration has it.
+        [{"rounds.k": 5}, {"rounds.k": 10, "data.partition.alpha": 1}]; or a CSV file with a column for each key. Keys
+        that a point does not name keep the configuration's values.
     methods : str, list or dict, default "random,oort,bsfl,fedsuv"
-        Whom to compare, as for `compare`.
+        The methods to compare, as for `compare`.
     seeds : int, default 5
-        Runs per point and method; at a point, every method meets the same populations.
+        Runs per point and method; at a point, every method runs on the same populations.
     first_seed : int, default 0
         The first seed.
     baseline : str, optional
-        The label of the method that speed-ups are over; by default "random".
+        The label of the method that speed-ups are relative to; by default "random".
     target : float, optional
-        The accuracy whose time is compared; by default the configuration's, else what the baseline reaches at the
-        point.
+        Times to this accuracy are compared; by default the configuration's target, else what the baseline reaches at
+        the point.
     folder : path, optional
-        Where to keep the runs, with sweep.csv, one row per run; what it holds already is not run again. Points, methods
+        Where to keep the runs, with sweep.csv, one row per run; runs that it holds are not run again. Points, methods
         and seeds may be added later. Without a folder the runs stay in memory.
     jobs : int, default 1
         Processes. One means this process. The results are the same.
     engine : str or Engine, default "local"
-        Where runs are done: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", where `jobs` bounds
-        how many are done at once if it is above one. The results are the same; see docs/scaling.md.
+        Where to execute the runs: "local" processes, or a Ray cluster: "ray" or "ray://host:10001", on which `jobs`,
+        if above one, limits how many run at once. The results are the same; see docs/scaling.md.
     workers : int, default 0
         Processes that train each run.
     device : {"cpu", "cuda"}, default "cpu"
@@ -184,7 +184,7 @@ def sweep(
     accept_changes : bool, default False
         Continue with folders whose files were changed in the meantime.
     tick : callable, optional
-        Called with point, label, seed and how that run stands, for a progress bar.
+        Called with point, label, seed and status of that run, for a progress bar.
 
     Returns
     -------
@@ -281,7 +281,7 @@ class SweepResult:
     def at(self, point: Values | None = None, /, **values: Any) -> ComparisonResult:
         """The comparison at a point: result.at(k=20, alpha=0.1), or result.at({"rounds.k": 20}).
 
-        Keys may be short where that is clear; as many are needed as single out one point.
+        Keys may be shortened where they stay unambiguous; name as many as it takes to single out one point.
         """
         given, keys = {**(point or {}), **values}, list(self.results[0][0])
         full = {**{short: key for key, short in short_names(keys).items()}, **{key: key for key in keys}}
@@ -322,7 +322,7 @@ class SweepResult:
         return styled(chart)
 
     def report(self, place: str | PathLike[str]) -> Path:
-        """Write a page with tables and charts: a folder, or a file that ends in .html; returns its path."""
+        """Write a page with tables and charts to a folder, or to a file that ends in .html; returns its path."""
         from enlist.report.groups import write_groups
 
         return write_groups(self.groups, Path(place), self.title, self.target, baseline=self.baseline)

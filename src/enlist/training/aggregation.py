@@ -1,7 +1,7 @@
-"""Aggregation: how the updates of a round become one. Robust kinds withstand a few clients that send anything.
+"""Aggregation: how the updates of a round become one. Robust kinds withstand a few clients that send anything at all.
 
 A breakdown point is the share of the updates of a round below which hostile clients cannot move the aggregate
-arbitrarily far. It is a share of the updates that came in, not of the clients there are: of ten clients drawn from a
+arbitrarily far. It is a share of the updates that were received, not of all clients: of ten clients drawn from a
 population of which 30 % are hostile, five or more are hostile in one round out of eight.
 
 These are the options; the aggregators themselves are in `aggregators.py` and `robust.py`.
@@ -31,7 +31,7 @@ from enlist.training.robust import CentredClipping, Closest, QuantileClipped, We
 
 
 class AggregationOptions(Options, abc.ABC):
-    """Options of an aggregation: `start` gives what collects the updates of one round.
+    """Options of an aggregation: `start` returns an aggregator for the updates of one round.
 
     >>> sorted(AggregationOptions.model_fields)
     ['kind']
@@ -40,12 +40,12 @@ class AggregationOptions(Options, abc.ABC):
     kind: str
 
     def memory(self, parameters: int) -> dict[str, Tensor]:
-        """What is remembered from round to round, as it is before the first; nothing by default."""
+        """The memory before the first round; empty by default."""
         return {}
 
     @abc.abstractmethod
     def start(self, parameters: int, memory: Mapping[str, Tensor] | None = None) -> Aggregator:
-        """An empty aggregator for updates of so many parameters; it changes `memory` when the round ends."""
+        """An empty aggregator for updates with this many parameters; it changes `memory` when the round ends."""
 
 
 class Mean(AggregationOptions):
@@ -206,8 +206,8 @@ class BoundedMean(AggregationOptions):
 
 
 class CentredClip(AggregationOptions):
-    """Centred clipping (Karimireddy et al. 2021): v <- v + mean of (u - v), each shortened to the radius, from the
-    aggregate v of the last round on. Breakdown point 1/2, and history tells a majority of one round from the usual.
+    """Centred clipping (Karimireddy et al. 2021): v <- v + mean of (u - v), each shortened to the radius, starting from
+    the aggregate v of the last round. Breakdown point 1/2, and history exposes a hostile majority in a single round.
 
     The radius follows a quantile of the distances as the bound of "bounded-mean" does.
 

@@ -1,6 +1,6 @@
-"""Aggregators: what collects the updates of a round. Their options are in `enlist.training.aggregation`.
+"""Aggregators, which collect the updates of a round. Their options are in `enlist.training.aggregation`.
 
-Means are summed in float32, in the order in which updates come (the simulator's order is fixed), and divided
+Means are summed in float32, in the order in which updates arrive (the simulator's order is fixed), and divided
 once at the end: the same updates give the same bits, at the cost of one vector. A float64 sum would cost two more and
 add nothing, as updates themselves are float32. A mean refuses an update that is longer than LONGEST, so that no sum
 can overflow; kinds that withstand such an update keep the rest finite, in float64 where that is needed.
@@ -26,13 +26,13 @@ LONGEST = 1e18
 """The longest update that a mean takes: its square and its sum with others, weighed by samples, fit into float32."""
 
 MOST_SAMPLES = 1e12
-"""The largest number of samples that an update is weighed with."""
+"""The largest number of samples that counts as the weight of an update."""
 
 Weights = Literal["samples", "uniform"]
 
 
 class Aggregator(abc.ABC):
-    """Collects updates, (parameters,) each; `result` may be asked for at any time, and more may be added after it.
+    """Collects updates, (parameters,) each; `result` may be called at any time, and more updates added after it.
 
     >>> aggregator = RunningMean(2, "samples")
     >>> aggregator.result() is None
@@ -50,10 +50,10 @@ class Aggregator(abc.ABC):
         self.parameters = parameters
 
     def add(self, update: Tensor, samples: float, discount: float = 1.0) -> None:
-        """Take in one update, which may be overwritten afterwards.
+        """Add one update, which may be overwritten afterwards.
 
-        samples     what it was trained on; its weight, unless updates weigh alike
-        discount    what it counts relative to others whatever the weights: below 1 for late updates
+        samples     what it was trained on; its weight, unless all updates have the same weight
+        discount    factor relative to other updates, whatever the weights: below 1 for late updates
         """
         if update.shape != (self.parameters,):
             raise InputError(f"an update has shape {tuple(update.shape)}; the model needs ({self.parameters},).")
@@ -63,11 +63,11 @@ class Aggregator(abc.ABC):
         self.take(update, float(samples), float(discount))
 
     def weight(self, samples: float, discount: float = 1.0) -> float | None:
-        """What an update counts in a sum; None if updates must be added one by one."""
+        """The weight of an update in a sum; None if updates must be added one by one."""
         return None
 
     def add_sum(self, total: Tensor, weight: float) -> None:
-        """Take in the sum of some updates, each multiplied by its `weight`, and the sum of these weights."""
+        """Add the sum of some updates, each multiplied by its `weight`, and the sum of these weights."""
         raise InputError(f"{type(self).__name__} needs updates one by one; call add for each.")
 
     @abc.abstractmethod
@@ -76,14 +76,14 @@ class Aggregator(abc.ABC):
 
     @abc.abstractmethod
     def result(self) -> Tensor | None:
-        """The aggregate, a new vector; None if nothing of any weight was added."""
+        """The aggregate, a new vector; None if nothing with a weight was added."""
 
     def remember(self, result: Tensor) -> None:
-        """The round ends with this aggregate; kinds that learn from round to round change their memory."""
+        """End the round with this aggregate; kinds that learn from round to round change their memory."""
         return
 
     def distances(self, result: Tensor) -> list[float]:
-        """How far each update lies from the aggregate, in the order in which they came; empty if none were kept."""
+        """How far each update lies from the aggregate, in order of arrival; empty if none were kept."""
         return []
 
 
@@ -102,7 +102,7 @@ class RunningMean(Aggregator):
         self.sum, self.total = torch.zeros(parameters), 0.0
 
     def add(self, update: Tensor, samples: float, discount: float = 1.0) -> None:
-        """Take in one update; a plain mean refuses one that would make the sum overflow."""
+        """Add one update; a plain mean refuses an update that would make the sum overflow."""
         if math.isinf(self.norm) and (reason := too_long(update)):
             raise InputError(f"{reason}; leave it out, or use an aggregation that withstands it, such as the median.")
         super().add(update, samples, discount)
@@ -151,7 +151,7 @@ class Collected(Aggregator):
         return [length(update - result) for update in self.updates]
 
     def shares(self, weights: Weights) -> list[float]:
-        """What each update counts, discounts included."""
+        """The weight of each update, including discounts."""
         counts = self.samples if weights == "samples" else [1.0] * len(self.samples)
         return [count * discount for count, discount in zip(counts, self.discounts, strict=True)]
 
@@ -229,8 +229,8 @@ class ClippedToMedian(Collected):
 class BufferMerge:
     """Buffers of the updates of a round: float buffers (batch-norm statistics) by weighted mean, counters by maximum.
 
-    robust    the median of every number takes the place of the mean, as beside robust aggregations: else a hostile
-              client would spoil the model through its buffers
+    robust    use the median of every number instead of the mean, for robust aggregations: otherwise a hostile client
+              could spoil the model through its buffers
 
     >>> merge = BufferMerge(buffers=1, counters=1)
     >>> merge.add(torch.tensor([1.0]), torch.tensor([7]), 10.0)
@@ -248,7 +248,7 @@ class BufferMerge:
         self.shapes = (buffers,), (counters,)
 
     def add(self, buffers: Tensor, counters: Tensor, weight: float) -> None:
-        """Take in the buffers of one update; a weight of 0 counts for counters only."""
+        """Add the buffers of one update; a weight of 0 counts for counters only."""
         given = tuple(buffers.shape), tuple(counters.shape)
         if given != self.shapes:
             raise InputError(f"an update has buffers and counters of shapes {given}; the model needs {self.shapes}.")
@@ -262,13 +262,13 @@ class BufferMerge:
         self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
 
     def add_sum(self, buffers: Tensor, counters: Tensor, weight: float) -> None:
-        """Take in a sum of buffers times their weights, the largest counters, and the sum of the weights."""
+        """Add a sum of buffers times their weights, the largest counters, and the sum of the weights."""
         self.sum.add_(buffers)
         self.total += weight
         self.counters = counters.clone() if self.counters is None else torch.maximum(self.counters, counters)
 
     def into(self, buffers: Tensor, counters: Tensor) -> None:
-        """Write the outcome over the model's own; without updates of any weight, float buffers stay as they are."""
+        """Overwrite the model's own with the result; if nothing had a weight, float buffers stay as they are."""
         middle = None if self.middle is None else self.middle.result()
         if middle is not None:
             buffers.copy_(middle)
@@ -279,7 +279,7 @@ class BufferMerge:
 
 
 def acceptable(update: Tensor, parameters: int) -> str | None:
-    """Why an update cannot be used, or None if it can: it must have so many numbers, all of them finite.
+    """Why an update cannot be used, or None if it can: it needs `parameters` numbers, all of them finite.
 
     >>> acceptable(torch.zeros(3), 3)
     >>> acceptable(torch.zeros(4), 3)
@@ -293,7 +293,7 @@ def acceptable(update: Tensor, parameters: int) -> str | None:
         return f"the update holds {update.dtype}; the model needs {torch.float32}"
     if math.isfinite(float(update.sum())):
         return None
-    # A sum of finite numbers may overflow, so the slow way decides.
+    # A sum of finite numbers may overflow, so the slow check decides.
     wrong = parameters - int(torch.isfinite(update).sum())
     if not wrong:
         return None

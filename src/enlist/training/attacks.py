@@ -1,6 +1,7 @@
 """Attacks: what hostile clients, or poisonous workers, do to their own samples or to the updates that they send.
 
-Who does it, and from when on, is said where attacks are used: `enlist.simulation.hostile`, `enlist.personal.poison`.
+Who does it, and from when on, is configured where attacks are used: `enlist.simulation.hostile`,
+`enlist.personal.poison`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ HUGE = 3e38
 
 
 class Attack(Options, abc.ABC):
-    """What somebody does wrong: to training samples (`spoil`), or to the updates that are sent (`distort`).
+    """A manipulation of training samples (`spoil`), or of the updates that are sent (`distort`).
 
     >>> sorted(Attack.model_fields)
     ['kind']
@@ -32,7 +33,7 @@ class Attack(Options, abc.ABC):
     kind: str
 
     def spoil(self, samples: Samples, client: int, classes: int, streams: Streams) -> Samples:
-        """The training samples of a client after it; unchanged if it only distorts updates."""
+        """The training samples of a client after the attack; unchanged if it only distorts updates."""
         return samples
 
     def distort(self, update: Vectors) -> None:
@@ -51,7 +52,7 @@ class LabelFlipAttack(Attack):
 
     @property
     def wrong(self) -> float:
-        """The share of the labels that is wrong."""
+        """The share of the labels that are wrong."""
         return 1.0
 
     def spoil(self, samples: Samples, client: int, classes: int, streams: Streams) -> Samples:
@@ -80,7 +81,7 @@ class NoiseFeaturesAttack(Attack):
 
 
 class SignFlipAttack(Attack):
-    """Updates with the sign turned: the client pushes the model away from what it learned.
+    """Updates with the sign flipped: the client pushes the model away from what it learned.
 
     >>> import torch
     >>> update = Vectors(torch.ones(2), torch.zeros(0), torch.zeros(0))
@@ -93,12 +94,12 @@ class SignFlipAttack(Attack):
     factor: float = pydantic.Field(1.0, gt=0, description="The update is multiplied by minus this.")
 
     def distort(self, update: Vectors) -> None:
-        """Turn the parameters round; buffers stay."""
+        """Flip the sign of the parameters; buffers stay."""
         update.parameters.mul_(-self.factor)
 
 
 class ScaledAttack(Attack):
-    """Updates blown up: the client wants more weight than it is given.
+    """Updates scaled up: the client takes more weight than it is given.
 
     >>> import torch
     >>> update = Vectors(torch.ones(2), torch.zeros(0), torch.zeros(0))
@@ -133,7 +134,7 @@ class ConstantUpdate(Attack):
     @property
     @abc.abstractmethod
     def number(self) -> float:
-        """What it is filled with."""
+        """The value of every number."""
 
 
 class NotANumberAttack(ConstantUpdate):

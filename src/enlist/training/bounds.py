@@ -1,4 +1,4 @@
-"""A bound that is relative to what was usual lately: for lengths of updates, and for distances from the aggregate."""
+"""A bound relative to recent values: for lengths of updates, and for distances from the aggregate."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 
 WINDOW = 50
-"""So many of the last values make up what is usual: few enough to follow a model whose updates grow in the first
-rounds, enough for hostile clients not to be the majority by chance."""
+"""Number of recent values that the bound is based on: few enough to follow a model whose updates grow in the first
+rounds, enough that hostile clients are not the majority by chance."""
 ENOUGH = 10
-"""So many values must be known before one is judged by those before it alone."""
+"""Number of values that must be known before a value is judged by earlier ones alone."""
 
 
 class RunningBound:
     """`factor` times the median of the last values; 0 bounds nothing.
 
     The median does not follow a minority: with fewer than half of the last values hostile it stays where honest ones
-    are, even if a single round has more. Values beyond the bound count too. Without them, a bound that is too low once
-    would stay so for good, because it would never learn of what it refuses.
+    are, even if a single round has more. Values beyond the bound count too. Otherwise, a bound that is once too low
+    would stay too low, because it would never see what it refuses.
 
     >>> bound = RunningBound(3.0)
-    >>> bound.judge([1.0, 1.2, 0.9, 50.0])  # nothing is known yet: they are judged by each other
+    >>> bound.judge([1.0, 1.2, 0.9, 50.0])  # nothing is known yet: they are compared with each other
     [True, True, True, False]
     >>> bound.limit()  # three times the lower one of the middle two
     3.0
@@ -40,7 +40,7 @@ class RunningBound:
         return not self.factor or len(self.values) >= ENOUGH
 
     def limit(self, present: Sequence[float] = ()) -> float:
-        """The largest value that is within the bound, if these come now; infinite if nothing is known."""
+        """The largest value within the bound, given these new values; infinite if nothing is known."""
         known = [*self.values, *(value for value in present if math.isfinite(value))]
         return (self.factor * statistics.median_low(known) if self.factor and known else 0.0) or math.inf
 
@@ -52,7 +52,7 @@ class RunningBound:
         return [value <= limit for value in values]
 
     def state(self) -> list[float]:
-        """What a checkpoint holds."""
+        """The contents of a checkpoint."""
         return list(self.values)
 
     def restore(self, values: Iterable[float]) -> None:

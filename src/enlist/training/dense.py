@@ -1,6 +1,6 @@
 """Small dense models, trained for many clients at once: their weights are stacked, and one product serves them all.
 
-A step of such a model alone costs more in calls than in arithmetic. Gradients are written out by hand:
+A single step of such a model costs more in calls than in arithmetic. Gradients are written out by hand:
 with z_l the input of layer l, h = relu, and d_L = softmax(z) - onehot (or 2 (z - y)),
     dW_l = d_l^T h_{l-1},   d_{l-1} = (d_l W_l) * [h_{l-1} > 0].
 """
@@ -40,7 +40,7 @@ class DenseChain:
 
     @classmethod
     def of(cls, module: nn.Module) -> DenseChain | None:
-        """The chain that a module is, or None if it is anything else: only a plain `nn.Sequential` qualifies."""
+        """The module as a chain, or None if it is anything else: only a plain `nn.Sequential` qualifies."""
         parts = list(module) if type(module) is nn.Sequential else [module]
         parts = parts[1:] if isinstance(parts[0], nn.Flatten) else parts
         linear, between = parts[0::2], parts[1::2]
@@ -56,7 +56,7 @@ class DenseChain:
 
 
 class Stack:
-    """The weights of some clients, (clients, out, in) per layer, and how they move.
+    """The weights of some clients, (clients, out, in) per layer, and how they are updated.
 
     The outputs of the last layer are kept as (clients, outputs, batch): a softmax over ten neighbours takes six times
     as long as one over ten rows.
@@ -265,7 +265,7 @@ def _descend(stack: Stack, engine: ModuleTrainer, tasks: Sequence[TrainingTask])
 
 
 def _aims(targets: Tensor, classes: int) -> Tensor:
-    """What the outputs should be, (steps, clients, outputs, batch)."""
+    """The target outputs, (steps, clients, outputs, batch)."""
     targets = targets.unsqueeze(2)
     if not classes:
         return targets
@@ -276,7 +276,7 @@ def _aims(targets: Tensor, classes: int) -> Tensor:
 def _first_losses(
     outputs: Tensor, aims: Tensor, real: BoolArray, steps: Sequence[int], classes: int
 ) -> list[tuple[float, float]]:
-    """Mean and mean square of each client's losses over its first so many steps."""
+    """Mean and mean square of each client's losses over its first `steps` steps."""
     longest = min(max(steps), len(outputs))
     outputs, aims, real = outputs[:longest], aims[:longest], real[:longest]
     losses = torch.log_softmax(outputs, 2).mul_(-aims).sum(2) if classes else (outputs - aims).square_().squeeze(2)

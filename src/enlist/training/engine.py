@@ -1,6 +1,7 @@
 """The training engine of one process: it trains clients one after another, or small dense models many at once.
 
-Which of the two is a fixed function of the model, so that results never depend on the machine or on who trains.
+Which of the two is a fixed function of the model, so that results never depend on the machine or on which process
+trains.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ class SharedSamples:
         4
         """
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UserWarning)  # that nobody must write into them
+            warnings.simplefilter("ignore", UserWarning)  # that the arrays are read-only
             inputs, targets = torch.from_numpy(x), torch.from_numpy(y)
         if shared:
             inputs, targets = shared_copy(inputs), shared_copy(targets)
@@ -114,18 +115,18 @@ class TrainingSetup:
     precision: Precision = "float32"
 
     def chain(self) -> DenseChain | None:
-        """The dense layers that the module is, if they can be trained for many clients at once; written-out gradients
-        know neither a loss nor an optimiser of the user's."""
+        """The module as a chain of dense layers, if it can be trained for many clients at once; gradients written out
+        by hand support neither a loss nor an optimiser of the user's."""
         return DenseChain.of(self.module) if self.loss is None and self.optimiser is None else None
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """A model of a script or notebook travels to workers by value; samples stay in shared memory."""
+        """A model defined in a script or notebook travels to workers by value; samples stay in shared memory."""
         module = packed(self.module, {type(part) for part in self.module.modules()})
         return _received, (module, *(getattr(self, field.name) for field in dataclasses.fields(self)[1:]))
 
 
 def _received(module: bytes, *others: Any) -> TrainingSetup:
-    return TrainingSetup(pickle.loads(module), *others)  # of a process of ours, through a pipe of ours
+    return TrainingSetup(pickle.loads(module), *others)  # from a process of ours, through a pipe of ours
 
 
 class ModuleTrainer:
@@ -173,7 +174,7 @@ class ModuleTrainer:
     ) -> list[Report]:
         """Train the clients of `tasks`; the sum of their updates times `weights` goes into `total`.
 
-        Buffers are summed likewise, of counters the largest is taken. An update that is not finite is left out, and
+        Buffers are summed likewise; of counters, the largest is taken. An update that is not finite is left out, and
         its report says so.
         """
         if self.chain is not None:
@@ -193,12 +194,12 @@ class ModuleTrainer:
         return reports
 
     def evaluate(self, model: Vectors, part: str, start: int, stop: int) -> tuple[float, int]:
-        """Sum of losses and number of right answers over samples start..stop of a part of the data."""
+        """Sum of losses and number of correct predictions over samples start..stop of a part of the data."""
         self.flat.vectors.copy_(model)
         return self._measured(self.data[part], start, stop)
 
     def outputs(self, model: Vectors, part: str, start: int, stop: int) -> Tensor:
-        """What a model says to samples start..stop of a part of the data, (n, outputs)."""
+        """The outputs of a model for samples start..stop of a part of the data, (n, outputs)."""
         self.flat.vectors.copy_(model)
         self.job.module.eval()
         ends = [(first, min(first + EVALUATION_BATCH, stop)) for first in range(start, stop, EVALUATION_BATCH)]
@@ -264,14 +265,14 @@ class ModuleTrainer:
                 yield inputs[batch], targets[batch]
 
     def _first_epoch(self, task: TrainingTask) -> int:
-        """Steps of the first epoch that are really taken."""
+        """Steps of the first epoch that are actually taken."""
         whole, rest = divmod(task.size, self.job.settings.batch)
         return whole + (rest > int(self.normalised))
 
     @contextlib.contextmanager
     def _own_randomness(self, needed: bool, purpose: str, *position: int) -> Iterator[None]:
-        """What dropout layers and code of the user's draw comes from a stream of the run, such as that of (round,
-        client), and the global generator is left as it was."""
+        """Dropout layers and the user's code draw from a stream of the run, such as that of (round, client), and the
+        global generator is left as it was."""
         if not needed:
             yield
             return
@@ -340,7 +341,7 @@ class SGDStep:
             self._thaw_nothing()
 
     def _thaw_nothing(self) -> None:
-        """Weight decay works on all weights at once; frozen ones stay what they were."""
+        """Weight decay changes all weights at once; this restores frozen ones."""
         for parameter, value in self.frozen:
             parameter.copy_(value)
 

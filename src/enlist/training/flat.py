@@ -91,7 +91,7 @@ class Layout:
         return sum(math.prod(place.shape) for place in (*self.parameters, *self.buffers))
 
     def clear_gaps(self, model: Vectors) -> None:
-        """Set to zero what lies between the tensors: it belongs to none of them, and is not saved."""
+        """Set the gaps between the tensors to zero: they belong to no tensor, and are not saved."""
         groups = (self.parameters, model.parameters), (self.buffers, model.buffers), (self.counters, model.counters)
         for places, vector in groups:
             end = 0
@@ -146,7 +146,7 @@ class Vectors:
         return Vectors(self.parameters[index], self.buffers[index], self.counters[index])
 
     def copy_(self, other: Vectors) -> None:
-        """Take over the values of `other`."""
+        """Copy the values of `other`."""
         self.parameters.copy_(other.parameters)
         self.buffers.copy_(other.buffers)
         self.counters.copy_(other.counters)
@@ -158,7 +158,7 @@ class Vectors:
         self.counters.zero_()
 
     def add(self, other: Vectors, weight: float) -> None:
-        """Add `weight` times another; of counters the larger ones are taken."""
+        """Add `weight` times another; of counters, the larger ones are taken."""
         self.parameters.add_(other.parameters, alpha=weight)
         self.buffers.add_(other.buffers, alpha=weight)
         torch.maximum(self.counters, other.counters, out=self.counters)

@@ -1,4 +1,4 @@
-"""What is done while workers train: work of the server that no later round depends on."""
+"""Work that the server does while workers train, and that no later round depends on."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ Errand = Callable[[], None]
 
 
 class IdleTasks:
-    """Errands that wait for a moment in which there is nothing else to do; they are done in order, by this thread.
+    """Errands that wait until there is nothing else to do; this thread does them in order.
 
-    After one that fails the others are dropped, because they may rest on it: a checkpoint refers to the rows that were
-    to be written before.
+    If one fails, the others are dropped, because they may depend on it: a checkpoint refers to rows that were to be
+    written before it.
 
     >>> errands = IdleTasks()
     >>> errands.add(lambda: print("written"))
@@ -28,7 +28,7 @@ class IdleTasks:
         self.waiting.append(errand)
 
     def run(self) -> None:
-        """Do now whatever waits."""
+        """Do all waiting errands now."""
         try:
             while self.waiting:
                 self.waiting.popleft()()
@@ -37,7 +37,7 @@ class IdleTasks:
             raise
 
     def attempt(self) -> Exception | None:
-        """The same; returns what went wrong, for a caller that has something to bring to an end first."""
+        """The same, but return the error, for a caller that has something to finish first."""
         try:
             self.run()
         except Exception as error:

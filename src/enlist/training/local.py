@@ -14,13 +14,13 @@ from enlist.errors import InputError
 from enlist.streams import Streams
 
 MOST_EPOCHS = 10**6
-"""Passes over the samples of a client in a round, at most."""
+"""Maximum number of passes over the samples of a client in a round."""
 MOST_WORK = 10**9
-"""Samples that one client runs through in a round, at most: a plan of 8 GB."""
+"""Maximum number of samples that one client processes in a round: a plan of 8 GB."""
 
 
 class LocalTraining(Options):
-    """How clients train: plain SGD on their own samples, shuffled anew in every epoch.
+    """How clients train: plain SGD on their own samples, reshuffled in every epoch.
 
     w <- w - lr * (gradient + weight_decay * w + prox * (w - w_global)),  the gradient through momentum if asked for.
 
@@ -50,11 +50,11 @@ class LocalTraining(Options):
     )
 
     def steps_for(self, samples: int) -> int:
-        """Steps that a client with so many samples takes in one round."""
+        """Steps that a client with this many samples takes in one round."""
         return self.steps if self.steps is not None else self.epochs * math.ceil(samples / self.batch)
 
     def work(self, sizes: IntArray) -> IntArray:
-        """Samples that clients of these sizes run through in one round, (n,)."""
+        """Samples that clients of these sizes process in one round, (n,)."""
         largest = int(sizes.max(initial=0))
         if self.steps is None:
             check_work("epochs", self.epochs, largest)
@@ -70,7 +70,7 @@ class LocalTraining(Options):
 
 
 def check_work(name: str, times: int, samples: int) -> None:
-    """Refuse rounds in which a client runs through more samples than can be planned.
+    """Refuse rounds in which a client processes more samples than can be planned.
 
     >>> check_work("epochs", 10**8, 500)
     Traceback (most recent call last):
@@ -89,8 +89,8 @@ class TrainingTask(NamedTuple):
 
     start, stop   where its samples lie in the shared arrays
     round         the round it was selected in, which with the client names its random stream
-    model_slot    where the model lies that it starts from, among the trainer's models
-    update_slot   where its update goes, among the trainer's updates
+    model_slot    slot of the model that it starts from, among the trainer's models
+    update_slot   slot for its update, among the trainer's updates
 
     >>> TrainingTask(client=3, start=0, stop=40, steps=2, round=1, model_slot=0, update_slot=0).size
     40
@@ -123,8 +123,8 @@ class Report(NamedTuple):
     accuracy          of the model it was sent, on its samples
     accuracy_gain     after training minus before
     num_examples      samples it trained on
-    update_norm       length of its update, and `sketch`, a few numbers of it: measured by the server if they are needed
-    contribution      what its update is worth to the server, measured there if it is needed
+    update_norm       length of its update, and `sketch`, a few numbers of it: measured by the server if needed
+    contribution      what its update is worth to the server, which measures it if needed
     error             why it failed, or empty
 
     >>> Report(num_examples=20.0).error

@@ -26,15 +26,15 @@ from enlist.training.tickets import Tickets
 PRELOAD = "enlist.training.local_workers"
 ADVICE = "if memory is short, use fewer workers (--workers). The last checkpoint is intact"
 ENDING = 2.0
-"""Seconds that workers have to end by themselves."""
+"""Seconds that workers have to exit by themselves."""
 LOGGER = logging.getLogger("enlist")
 
 Request = tuple[str, tuple[Any, ...]]
-"""What to do, and with what: see `answered`."""
+"""A command with its arguments: see `answered`."""
 
 
 def answered(engine: ModuleTrainer, models: Vectors, updates: Vectors, request: Request) -> Any:
-    """What an engine answers to a request.
+    """An engine's answer to a request.
 
     >>> from enlist.data.dataset import Samples
     >>> from enlist.training.engine import SharedSamples
@@ -59,7 +59,7 @@ def answered(engine: ModuleTrainer, models: Vectors, updates: Vectors, request: 
 
 
 class WorkerGroup(abc.ABC):
-    """What workers of this machine and of others have in common: who is hired, and who takes the place of the dead.
+    """What workers on this machine and on others have in common: hiring them, and replacing dead ones.
 
     >>> sorted(WorkerGroup.__abstractmethods__)
     ['attach', 'changed', 'close', 'hired', 'run']
@@ -74,11 +74,11 @@ class WorkerGroup(abc.ABC):
 
     @property
     def hands(self) -> int:
-        """How many train."""
+        """How many processes train."""
         return len(self.workers)
 
     def hire(self, count: int) -> None:
-        """Begin with so many workers, or with none if one of them cannot be had."""
+        """Start this many workers, or none if one of them cannot be started."""
         try:
             for _ in range(count):
                 self.workers.append(self.hired())
@@ -87,7 +87,7 @@ class WorkerGroup(abc.ABC):
             raise
 
     def replaced(self, worker: Actor, hopeless: bool = False) -> Actor:
-        """End a dead worker and hire another one in its place, if that is of use."""
+        """End a dead worker and hire another one in its place, unless that is hopeless."""
         if worker.hopeless or hopeless:
             raise worker.died(ADVICE)
         worker.end()
@@ -102,11 +102,11 @@ class WorkerGroup(abc.ABC):
 
     @abc.abstractmethod
     def changed(self, slot: int) -> None:
-        """A model was put into a slot."""
+        """Called after a model was put into a slot."""
 
     @abc.abstractmethod
     def attach(self, models: Vectors, updates: Vectors) -> None:
-        """Take larger places for models and updates."""
+        """Use larger memory for models and updates."""
 
     @abc.abstractmethod
     def run(self, requests: Sequence[Request]) -> list[Any]:
@@ -136,21 +136,21 @@ class LocalWorkers(WorkerGroup):
     def __init__(self, job: TrainingSetup, count: int, models: Vectors, updates: Vectors) -> None:
         super().__init__(models, updates)
         self.job, self.engine, self.turns = job, local(), Tickets(PRELOAD)
-        # No code of the user's runs in training such models, which could take this process with it.
+        # Training such models runs no code of the user's that could take this process down.
         joins = count > 1 and job.chain() is not None
         self.own = TaskTaker(_copied(job), models, updates, self.turns) if joins else None
         self.hire(count - joins)
 
     @property
     def hands(self) -> int:
-        """How many train, this process included if it does."""
+        """How many processes train, including this one if it does."""
         return len(self.workers) + (self.own is not None)
 
     def changed(self, slot: int) -> None:
         """A model was put into a slot: workers see it there."""
 
     def attach(self, models: Vectors, updates: Vectors) -> None:
-        """Hand over larger places for models and updates."""
+        """Give workers larger memory for models and updates."""
         self.models, self.updates = models, updates
         if self.own is not None:
             self.own.attach(models, updates)
@@ -163,7 +163,7 @@ class LocalWorkers(WorkerGroup):
         missing = list(range(len(requests)))
         self.busy = 0.0
         for _ in range(REPLACED + 1):
-            for worker in [each for each in self.workers if each.dead]:  # to ask the system would take its time
+            for worker in [each for each in self.workers if each.dead]:  # asking the system would take time
                 self.replaced(worker)
             for place, answer in self._shared_out([requests[number] for number in missing]):
                 answers[missing[place]] = answer
@@ -183,21 +183,21 @@ class LocalWorkers(WorkerGroup):
         self.turns.close()
 
     def _shared_out(self, requests: Sequence[Request]) -> list[tuple[int, Any]]:
-        """The answers of all workers; those of one that dies are lacking.
+        """The answers of all workers; those of a worker that dies are missing.
 
-        Every worker gets the whole list and takes the next request that nobody has taken yet: the load is balanced,
+        Every worker gets the whole list and takes the next request that is not taken yet: the load is balanced,
         and this process, unless it is one of them, wakes only when a worker has found the list empty.
         """
         each = self.turns.deal(len(requests))
         waiting = self.engine.ask(self.workers, "work", requests, each)
         found: list[tuple[int, Any]] = []
         failure: Exception | None = None
-        trouble = self.meanwhile.attempt()  # raised when nobody owes an answer any more
+        trouble = self.meanwhile.attempt()  # raised once all answers are in
         for answers in self._answers(requests, each, waiting):
             if isinstance(answers, Exception):
                 failure = failure or answers
-                self.turns.drop()  # nobody needs to begin with anything else
-            elif answers is not None:  # those of one that died are lacking
+                self.turns.drop()  # no worker needs to start anything else
+            elif answers is not None:  # those of a dead worker are missing
                 found += answers[0]
                 self.busy += answers[1]
         if failure is not None:
@@ -207,7 +207,7 @@ class LocalWorkers(WorkerGroup):
         return found
 
     def _answers(self, requests: Sequence[Request], each: int, waiting: list[Actor]) -> Iterator[Any]:
-        """What this process answers, and those that owe an answer, as they come."""
+        """The answers of this process, and of the workers that owe one, as they arrive."""
         if self.own is not None:
             yield self.own.attempt(requests, each)
         while waiting:
@@ -222,7 +222,7 @@ class LocalWorkers(WorkerGroup):
 
 
 class TaskTaker:
-    """An engine on models and updates that several processes share, and answers to whatever nobody else has taken.
+    """An engine on models and updates that several processes share; it answers requests that no other has taken.
 
     >>> from enlist.training.flat import Layout
     >>> from enlist.training.local import LocalTraining
@@ -241,18 +241,18 @@ class TaskTaker:
         self.attach(models, updates)
 
     def attach(self, models: Vectors, updates: Vectors) -> None:
-        """Take larger places for models and updates."""
+        """Use larger memory for models and updates."""
         self.models, self.updates = models, updates
 
     def work(self, requests: Sequence[Request], each: int) -> tuple[list[tuple[int, Any]], float]:
-        """Answer the requests that nobody else has taken, by their numbers; and the seconds that it took."""
+        """Answer the requests that no other process has taken; returns answers by number, and seconds taken."""
         began = time.perf_counter()
         taken = self.turns.taken(len(requests), each)
         found = [(number, answered(self.engine, self.models, self.updates, requests[number])) for number in taken]
         return found, time.perf_counter() - began
 
     def attempt(self, requests: Sequence[Request], each: int) -> tuple[list[tuple[int, Any]], float] | EnlistError:
-        """The same; returns what went wrong, for a caller that has answers to take before it says so."""
+        """The same, but return an error, for a caller that must collect answers before raising it."""
         try:
             return self.work(requests, each)
         except Exception as error:
@@ -260,7 +260,7 @@ class TaskTaker:
 
 
 class SharingWorker(TaskTaker):
-    """What a worker of this machine is, in a process of its own.
+    """A worker on this machine, in a process of its own.
 
     >>> sorted(name for name in vars(SharingWorker) if not name.startswith("_"))
     []
@@ -274,5 +274,5 @@ class SharingWorker(TaskTaker):
 
 
 def _copied(job: TrainingSetup) -> TrainingSetup:
-    """With a module of its own: that of the caller stays as it is."""
+    """A copy with a module of its own: the caller's stays as it is."""
     return dataclasses.replace(job, module=copy.deepcopy(job.module))

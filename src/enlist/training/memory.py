@@ -1,7 +1,7 @@
-"""Memory that processes share: tensors of zeros that nobody can find by name, so that nothing is left of them.
+"""Memory that processes share: tensors of zeros that have no name, so that nothing is left behind.
 
 On Linux they are anonymous (`memfd_create`), and the size of /dev/shm, 64 MB in a container, does not matter. Where a
-sandbox forbids that, they lie in /dev/shm if it has room, else in a file of the temporary folder that has no name. The
+sandbox forbids that, they lie in /dev/shm if it has room, else in an unnamed file in the temporary folder. The
 numbers in them are the same everywhere.
 """
 
@@ -21,10 +21,10 @@ from enlist.errors import EnlistError
 
 SHARED = "/dev/shm"
 SPARE = 2**20
-"""Bytes of /dev/shm that are left to others."""
+"""Bytes of /dev/shm that are left free for others."""
 
 SAID: set[str] = set()
-"""Folders whose use in place of shared memory has been told: once is enough."""
+"""Folders whose use in place of shared memory has been reported: once is enough."""
 LOGGER = logging.getLogger("enlist")
 
 
@@ -59,7 +59,7 @@ def shared_copy(tensor: Tensor) -> Tensor:
 
 
 def _reserved(size: int) -> int:
-    """A file without a name that holds so many bytes: writing into it cannot fail later."""
+    """A file of this size without a name: writing into it cannot fail later."""
     for make in (_anonymous, _in_shared_memory, _on_disk):
         descriptor = make(size)
         if descriptor is None:

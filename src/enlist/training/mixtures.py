@@ -1,7 +1,7 @@
 """Losses of a model moved by mixtures of the same few updates, for small dense models.
 
-Most of the work of such a model is its first layer, and that is linear: what it makes of a mixture is the mixture of
-what it makes of each update. So the samples pass it once for every update, not once for every mixture.
+Most of the work of such a model is its first layer, and that is linear: its output for a mixture is the mixture of its
+outputs for the updates. So the samples pass it once for every update, not once for every mixture.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Mixtures:
 
     @staticmethod
     def fits(chain: DenseChain, updates: int, samples: int) -> bool:
-        """Whether what has to be kept for so many updates is little enough.
+        """Whether the memory for this many updates is small enough.
 
         >>> from torch import nn
         >>> chain = DenseChain.of(nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10)))

@@ -1,4 +1,4 @@
-"""Code of the user's own that trains or judges: a loss, an optimiser of the clients, metrics."""
+"""The user's own code for training and evaluation: a loss, an optimiser of the clients, metrics."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ Loss = Callable[[Tensor, Tensor], Tensor]
 class Code(Options):
     """A class or function of yours: where it is, and with which keyword arguments it is called.
 
-    In a file `"module:name"` is short for `{factory = "module:name"}`; from Python the object itself will do. It is
-    looked for where Python looks and in the current folder.
+    In a file `"module:name"` is short for `{factory = "module:name"}`; from Python, pass the object itself. It is
+    searched for on Python's path and in the current folder.
 
     >>> Code.of(nn.CrossEntropyLoss).name
     'CrossEntropyLoss'
@@ -53,24 +53,24 @@ class Code(Options):
         if not (isinstance(given, type) or inspect.isroutine(given)):
             raise InputError(
                 f"{given!r:.80} is neither a class nor a function; pass one of these, with its arguments as "
-                "Code.of(it, name=value): a folder must be able to say what it was."
+                "Code.of(it, name=value): a run folder must be able to record what it was."
             )
         if given.__name__ == "<lambda>":
-            raise InputError(f"{full_name(given)} is a lambda, which has no name to be known by; define a function.")
+            raise InputError(f"{full_name(given)} is a lambda, which has no name to record; define a function.")
         made: Code = cls(factory=full_name(given), options=options)
         made._object = given
         return made
 
     @classmethod
     def taken(cls, given: Any) -> Any:
-        """What a configuration says, or an object, as these options; other things as they are."""
+        """A configuration's value, or an object, as these options; anything else as it is."""
         if isinstance(given, str):
             return {"factory": given}
         return cls.of(given) if callable(given) and not isinstance(given, Options) else given
 
     @property
     def name(self) -> str:
-        """What it is called, without its module."""
+        """Its name, without the module."""
         return self.factory.rpartition(":")[2].rpartition(".")[2]
 
     def found(self, owner: str) -> Any:
@@ -82,7 +82,7 @@ class Code(Options):
         return self.model_copy(update={"source": source_digest(self.found(owner))})
 
     def called(self, owner: str) -> Any:
-        """A function with its options set; a class is called with them, and gives an object to call."""
+        """A function with its options set; a class is called with them, and returns an object to call."""
         found = self.found(owner)
         try:
             return found(**self.options) if isinstance(found, type) else functools.partial(found, **self.options)
@@ -126,21 +126,20 @@ class Training(GrownOptions, LocalTraining):
         for key in ("momentum", "weight_decay"):
             if self.optimiser is not None and getattr(self, key):
                 raise ValueError(
-                    f"{key} is of SGD, and optimiser is {self.optimiser.factory}; give it to that one, in "
-                    "optimiser.options."
+                    f"{key} belongs to SGD, but optimiser is {self.optimiser.factory}; set it in optimiser.options."
                 )
         return self
 
     def code(self) -> tuple[str, ...]:
-        """Code of the user's that training would import, as "module:name"."""
+        """The user's code that training imports, as "module:name"."""
         return tuple(code.factory for code in (self.loss, self.optimiser) if code is not None)
 
     def without_code(self) -> Training:
-        """The same without loss and optimiser of the user's: a training job gets these apart, by value if need be."""
+        """A copy without the user's loss and optimiser: a training job gets these separately, by value if necessary."""
         return self.model_copy(update={"loss": None, "optimiser": None})
 
     def own(self, module: nn.Module, shape: Sequence[int], classes: int) -> dict[str, Any]:
-        """The loss and the optimiser of the user's, tried out on two samples of zeros, as a training job takes them."""
+        """The user's loss and optimiser, tried out on two samples of zeros, as a training job takes them."""
         found: dict[str, Any] = {}
         if self.loss is not None:
             loss = self.loss.called("training.loss")
@@ -154,7 +153,7 @@ class Training(GrownOptions, LocalTraining):
 
 
 class ByValue:
-    """Something to call that other processes get by value if they cannot import it; it is never written to disk.
+    """A callable that other processes get by value if they cannot import it; it is never written to disk.
 
     >>> import pickle
     >>> pickle.loads(pickle.dumps(ByValue(lambda x: x + 1)))(2)
@@ -176,7 +175,7 @@ def _received(content: bytes) -> ByValue:
 
 
 class OwnStep:
-    """One step of an optimiser of the user's; it begins anew with every client and round.
+    """One step of the user's optimiser, which starts afresh for every client and round.
 
     >>> weight = nn.Parameter(torch.ones(1))
     >>> OwnStep(torch.optim.SGD, 0.5, 0.0, [weight])([torch.tensor([2.0])])
@@ -219,7 +218,7 @@ def _try_loss(loss: Loss, code: Code, module: nn.Module, shape: Sequence[int], c
     if got != (2,):
         raise InputError(
             f"training.loss: {code.factory} gives {got} for a batch of 2; it must give one loss per sample, (2,). "
-            "Losses of PyTorch do with reduction = 'none'."
+            "PyTorch's losses do so with reduction = 'none'."
         )
     if not found.requires_grad:
         raise InputError(f"training.loss: {code.factory} gives a loss without a gradient; compute it with PyTorch.")
@@ -232,5 +231,5 @@ def _try_optimiser(make: Callable[..., Any], code: Code) -> None:
     except Exception as error:  # whatever the user's code raises
         raise InputError(
             f"training.optimiser: {code.factory} fails on its first step: {error}. It is called with the parameters "
-            "and lr, and gives an object whose step() moves them."
+            "and lr, and must return an object whose step() changes them."
         ) from error

@@ -11,10 +11,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 
 class PeakMemory(TorchDispatchMode):
-    """Counts the bytes of all tensors that are made inside the block, and how many of them there were at most at once.
+    """Counts the bytes of all tensors created inside the block, and how many there were at most at once.
 
     Exact and the same on every machine, also where a step takes less than the pages that an operating system counts.
-    It sees tensors of forward and backward passes; what a kernel needs inside itself it does not see.
+    It sees tensors of forward and backward passes, but not what a kernel needs internally.
 
     >>> with PeakMemory() as memory:
     ...     for _ in range(3):
@@ -32,7 +32,7 @@ class PeakMemory(TorchDispatchMode):
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
-        """Run one operation and count what it has made."""
+        """Run one operation and count what it has created."""
         for storage in _storages((args, kwargs)):
             if id(storage) not in self._inside:
                 self._outside[id(storage)] = storage  # held, so that no new one gets its id

@@ -1,8 +1,8 @@
 """Workers on other machines: actors of an engine that shares no memory with them.
 
 Samples are placed once per node; a model travels once per node and round, and each worker copies it into a place of its
-own. What a worker sends back are sums of its groups where sums will do, else updates. Groups, and the order in which
-sums are added, are those of the workers of one machine: the bits do not depend on where they are.
+own. A worker sends back sums of its groups where sums suffice, else updates. Groups, and the order in which sums are
+added, are those of workers on one machine: the results are the same, bit for bit, wherever workers are.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from enlist.training.flat import Vectors
 from enlist.training.local_workers import Request, WorkerGroup, answered
 
 AHEAD = 2
-"""Requests that a worker has at hand, so that it need not wait for the next one."""
+"""Requests queued at a worker, so that it need not wait for the next one."""
 STARTING = -1
 """Counts workers that were lost before they had begun."""
 Arrays = tuple[AnyArray, ...]
@@ -35,8 +35,8 @@ class RemoteWorkers(WorkerGroup):
     """Workers of an engine's cluster that answer requests.
 
     A worker that is lost is replaced, and what it was doing is done again; a request that is lost three times is an
-    error. A worker gets work when it has said that it lives: one for which a cluster that lost a node has no room keeps
-    nobody waiting. Any engine will do:
+    error. A worker gets work once it has reported in: if a cluster that lost a node has no room for a worker, nobody
+    waits for it. Any engine will do:
 
     >>> import numpy as np
     >>> from enlist.data.dataset import Samples
@@ -64,12 +64,12 @@ class RemoteWorkers(WorkerGroup):
         self.hire(count)
 
     def changed(self, slot: int) -> None:
-        """A model was put into a slot."""
+        """Called after a model was put into a slot."""
         self.versions[slot] += 1
         self.placed.pop(slot, None)
 
     def attach(self, models: Vectors, updates: Vectors) -> None:
-        """Take larger places for models and updates; workers have places of their own."""
+        """Use larger memory for models and updates; workers have memory of their own."""
         self.models, self.updates = models, updates
 
     def run(self, requests: Sequence[Request]) -> list[Any]:
@@ -125,7 +125,7 @@ class RemoteWorkers(WorkerGroup):
         self.engine.ask([worker], "answer", request, known, *(self.placed[slot] for slot in slots))
 
     def _taken(self, request: Request, answer: tuple[Any, Arrays, float]) -> Any:
-        """Put what a worker has sent where its master looks for it; returns the rest of the answer."""
+        """Put what a worker has sent where its master expects it; returns the rest of the answer."""
         found, arrays, seconds = answer
         self.busy += seconds
         command, arguments = request
@@ -140,14 +140,14 @@ class RemoteWorkers(WorkerGroup):
         return found
 
     def hired(self) -> Actor:
-        """An actor of the cluster, which gets work when it has said that it lives."""
+        """An actor of the cluster, which gets work once it has reported in."""
         worker = self.engine.actor("a training worker", RemoteWorker, self.content, self.parts, *self.data)
         self.engine.ask([worker], "lives")
         self.starting.add(worker)
         return worker
 
     def _forget(self, given: dict[Actor, collections.deque[int]]) -> None:
-        """Take the answers to all that was asked, so that nobody takes them for answers to something else."""
+        """Collect all outstanding answers, so that they are not taken for answers to later requests."""
         for worker, numbers in given.items():
             for _ in numbers:
                 if not worker.dead:
@@ -155,7 +155,7 @@ class RemoteWorkers(WorkerGroup):
 
 
 class RemoteWorker:
-    """What a worker on another machine is: an engine, and places of its own for models.
+    """A worker on another machine: an engine, and its own memory for models.
 
     >>> from enlist.training.local import LocalTraining
     >>> job = TrainingSetup(torch.nn.Linear(2, 2), 2, LocalTraining(), {}, seed=1)
@@ -168,14 +168,14 @@ class RemoteWorker:
         keep_freed_memory()
         pairs = zip(arrays[::2], arrays[1::2], strict=True)
         data = {name: SharedSamples.received(*pair, last) for (name, last), pair in zip(parts, pairs, strict=True)}
-        job: TrainingSetup = pickle.loads(content)  # of the driver, whose code runs here anyway
+        job: TrainingSetup = pickle.loads(content)  # from the driver, whose code runs here anyway
         self.engine = TrainingEngine(dataclasses.replace(job, data=data))
         self.layout = self.engine.flat.layout
         self.models = Vectors.zeros(self.layout, 1)
         self.held: dict[int, int] = {}
 
     def lives(self) -> bool:
-        """Whether the worker has come so far."""
+        """Whether the worker is up: it answers once it is."""
         return True
 
     def answer(self, request: Request, known: Sequence[tuple[int, int]], *models: Arrays) -> tuple[Any, Arrays, float]:

@@ -27,7 +27,7 @@ class Closest(Collected):
     s(i) = sum of |u_i - u_j|² over the n - f - 2 nearest u_j, with f = share * n, rounded down.
 
     Blanchard, El Mhamdi, Guerraoui, Stainer: Machine Learning with Adversaries: Byzantine Tolerant Gradient Descent,
-    NeurIPS 2017. Updates weigh alike, but for discounts in the mean; of equal scores the earlier one wins.
+    NeurIPS 2017. Updates weigh the same, except for discounts in the mean; the earlier one wins a tie of scores.
 
     >>> closest = Closest(1, share=0.25, single=True)
     >>> for value in (0.0, 1.0, 1.5, 100.0):
@@ -73,7 +73,7 @@ class Weiszfeld(Collected):
 
     Pillutla, Kakade, Harchaoui: Robust Aggregation for Federated Learning, IEEE Transactions on Signal Processing 2022.
     Differs from the paper: it does not begin at the mean, which a single update can move anywhere, but at the mean of
-    the updates shortened around the median of every coordinate, and it ends early when it stands still.
+    the updates shortened around the median of every coordinate, and it ends early once it no longer moves.
 
     >>> median = Weiszfeld(1, "uniform", iterations=100, smoothing=1e-6)
     >>> for value in (1.0, 2.0, 1000.0):
@@ -168,7 +168,7 @@ class QuantileClipped(Collected):
 
 
 class CentredClipping(QuantileClipped):
-    """v <- v + sum p_i (u_i - v) min(1, τ / |u_i - v|) / sum p_i, some times, from the last aggregate on.
+    """v <- v + sum p_i (u_i - v) min(1, τ / |u_i - v|) / sum p_i, several times, starting from the last aggregate.
 
     Karimireddy, He, Jaggi: Learning from History for Byzantine Robust Optimization, ICML 2021. Differs from the paper:
     updates of whole rounds take the place of gradients with momentum, and the radius τ follows a quantile of the

@@ -27,7 +27,7 @@ from enlist.errors import InputError
 
 
 class ServerOptimiser:
-    """An optimiser under way: its memory, and the step that its options define.
+    """A running optimiser: its memory, and the step that its options define.
 
     >>> optimiser = FedAvgM(lr=1.0, momentum=0.5).start(2)
     >>> weights = torch.zeros(2)
@@ -49,7 +49,7 @@ class ServerOptimiser:
         return {name: tensor.clone() for name, tensor in self._memory.items()}
 
     def restore(self, state: Mapping[str, Tensor]) -> None:
-        """Go on from a saved state; one of another optimiser or another model is refused."""
+        """Continue from a saved state; a state of another optimiser or another model is refused."""
         wanted = {name: tuple(tensor.shape) for name, tensor in self._memory.items()}
         given = {name: tuple(tensor.shape) for name, tensor in state.items()}
         if wanted != given:
@@ -72,11 +72,11 @@ class ServerOptions(Options, abc.ABC):
     lr: float = pydantic.Field(1.0, gt=0, description="Learning rate of the server (η).")
 
     def start(self, parameters: int) -> ServerOptimiser:
-        """An optimiser for a model of so many parameters, at its beginning."""
+        """A fresh optimiser for a model with this many parameters."""
         return ServerOptimiser(self, self.memory(parameters))
 
     def memory(self, parameters: int) -> dict[str, Tensor]:
-        """What is remembered from round to round, as it is before the first; nothing by default."""
+        """The memory before the first round; empty by default."""
         return {}
 
     @abc.abstractmethod

@@ -1,4 +1,4 @@
-"""What each update of a round is worth: Shapley values of what a server measures, exact or by truncated Monte Carlo."""
+"""The worth of each update of a round: Shapley values of what a server measures, exact or by truncated Monte Carlo."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ import numpy as np
 from enlist._internal.typing import FloatArray
 
 EXACT = 7
-"""Up to so many players, all sets of them are fewer than what the orders below look at."""
+"""Up to this many players, there are fewer sets of them than the orders below evaluate."""
 FEWEST, MOST = 20, 50
-"""Orders that are looked at, at least and at most."""
+"""Minimum and maximum number of orders."""
 SETTLED = 0.05
 """The values have settled if ten more orders moved them by less than this share of their mean size."""
 TRUNCATED = 0.01
-"""The rest of an order is left out once this share of what all together bring, or less, is missing."""
+"""The rest of an order is skipped once no more than this share of the total worth is missing."""
 NOTHING = 1e-4
-"""If all together bring less than this, nobody is worth anything."""
+"""If all players together are worth less than this, each of them is worth nothing."""
 
 Worth = Callable[[tuple[int, ...]], float]
-"""What a set of players, in ascending order, is worth."""
+"""The worth of a set of players, in ascending order."""
 
 
 def shapley(players: int, worth: Worth, rng: np.random.Generator) -> FloatArray:
     """The Shapley value of each player: exact for a few, else truncated Monte Carlo with guided orders.
 
     Guided: every player is the first of an order as often as any other, since what comes first counts most
-    (GTG-Shapley, Liu et al. 2022); at most 50 orders, so at most 50 n sets are looked at, each once.
+    (GTG-Shapley, Liu et al. 2022); at most 50 orders, so at most 50 n sets are evaluated, each once.
 
     >>> shapley(3, lambda some: float(len(some) >= 2), np.random.default_rng(1))
     array([0.33333333, 0.33333333, 0.33333333])
@@ -66,7 +66,7 @@ def exact(players: int, worth: Worth) -> FloatArray:
 
 
 def sampled(players: int, worth: Worth, rng: np.random.Generator) -> FloatArray:
-    """Shapley values from random orders; those who come last in an order are left out if nothing more can come.
+    """Shapley values from random orders; the last players of an order are skipped if they can add nothing more.
 
     >>> sampled(2, lambda some: 3.0 * (0 in some) + 1.0 * (1 in some), np.random.default_rng(1))
     array([3., 1.])

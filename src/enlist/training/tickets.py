@@ -1,4 +1,4 @@
-"""Turns: numbers that several processes take, each number by one of them, without a lock that a dead one could hold."""
+"""Turns: numbers that several processes take, one process each, without a lock that a dead process could hold."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from enlist.engine import context
 
 TICKET = struct.Struct("=I")
 ROOM = 4096
-"""Bytes that every pipe holds; usually it is 16 times as much, but not for a user who has very many of them."""
+"""Bytes that every pipe holds; usually 16 times as many, but not for a user with very many pipes."""
 
 
 class Tickets:
-    """Tickets in a pipe: a process that reads the next one has taken it, and the system sees to it that it is one.
+    """Tickets in a pipe: a process that reads a ticket has taken it; the system ensures that only one process does.
 
-    A process that is stopped or killed at any moment keeps nobody else from going on; what it has taken is missing
-    among the answers, and is dealt again.
+    A process that is stopped or killed at any moment does not block the others; what it has taken is missing from the
+    answers, and is dealt again.
 
     >>> turns = Tickets()
     >>> each = turns.deal(3)
@@ -38,7 +38,7 @@ class Tickets:
         os.set_blocking(self._reader.fileno(), False)
 
     def deal(self, count: int) -> int:
-        """Lay out `count` turns, and none of an earlier deal; returns how many go together to fit into the pipe."""
+        """Deal `count` turns and withdraw an earlier deal; returns how many share a ticket to fit into the pipe."""
         self.drop()
         if sys.platform == "win32":
             self._counter.value = 0
@@ -62,7 +62,7 @@ class Tickets:
             yield from range(first, min(first + each, count))
 
     def drop(self) -> None:
-        """Take back what nobody has taken."""
+        """Withdraw all turns that no process has taken."""
         if sys.platform == "win32":
             with self._counter.get_lock():
                 self._counter.value = sys.maxsize // 2

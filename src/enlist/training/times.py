@@ -1,4 +1,4 @@
-"""Where the seconds of a round went."""
+"""How the time of a round was spent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import dataclasses
 
 @dataclasses.dataclass(frozen=True)
 class TimeSpent:
-    """Seconds of the wall clock, by what they were spent on.
+    """Wall-clock seconds, by what they were spent on.
 
     train      workers trained, on average over them
     wait       workers waited for each other, and for messages, while clients were trained
@@ -25,7 +25,7 @@ class TimeSpent:
 
     @property
     def total(self) -> float:
-        """All of them."""
+        """Their sum."""
         return self.train + self.wait + self.evaluate + self.server
 
     def __add__(self, other: TimeSpent) -> TimeSpent:

@@ -32,7 +32,7 @@ STACK_BYTES = 5 * 2**20
 """Weights trained side by side; beyond this they fall out of the cache and cost more than the calls they save."""
 MOST_TOGETHER = 32
 GROUPS = 4
-"""A round is cut into at least so many groups, so that workers end at about the same time."""
+"""A round is cut into at least this many groups, so that workers finish at about the same time."""
 SLOT_BYTES = 512 * 2**20
 """Updates are collected in waves of at most this size."""
 EVALUATION_PART = 4 * EVALUATION_BATCH
@@ -122,7 +122,7 @@ class Trainer:
     ) -> Iterator[tuple[list[TrainingTask], list[Report], Vectors]]:
         """Train all tasks; yields, group by group, reports and the sum of the good updates times their weights.
 
-        Adding where the updates are saves passing them on; groups and their order do not depend on the workers.
+        Summing updates where they are saves sending them; groups and their order do not depend on the workers.
         """
         numbered = [_in_slot(task, slot) for slot, task in enumerate(tasks)]
         groups = grouped(numbered, self.chain is not None, self.layout)
@@ -156,11 +156,11 @@ class Trainer:
         return loss, right if self.job.classes else float("nan")
 
     def spans(self, slot: int, part: str, spans: Sequence[tuple[int, int]]) -> list[tuple[float, int]]:
-        """Sum of losses and number of right answers on each of some spans (start, stop) of a part of the data."""
+        """Sum of losses and number of correct predictions on each span (start, stop) of a part of the data."""
         return self._run([("evaluate", (slot, part, *span)) for span in spans])
 
     def outputs(self, slot: int, part: str) -> torch.Tensor:
-        """What the model in a slot says to all samples of a part of the data, (n, outputs)."""
+        """The outputs of the model in a slot for all samples of a part of the data, (n, outputs)."""
         total = len(self.job.data[part])
         spans = [(start, min(start + EVALUATION_PART, total)) for start in range(0, total, EVALUATION_PART)]
         answers = self._run([("outputs", (slot, part, *span)) for span in spans])
@@ -174,12 +174,12 @@ class Trainer:
             self.crew.meanwhile.add(errand)
 
     def catch_up(self) -> None:
-        """Do what was to be done while workers train."""
+        """Do the errands that are still waiting for workers to train."""
         if self.crew is not None:
             self.crew.meanwhile.run()
 
     def spent(self) -> TimeSpent:
-        """Where the seconds went since this was last asked."""
+        """How the time was spent since the last call."""
         found, self._spent = self._spent, TimeSpent()
         return found
 
@@ -212,7 +212,7 @@ class Trainer:
         return answers
 
     def _note(self, requests: Sequence[Request], seconds: float, busy: float) -> None:
-        """Note how long requests took, and how long workers were busy with them, on average."""
+        """Record how long requests took, and how long workers were busy with them, on average."""
         if requests and requests[0][0] in ("train", "reduce"):
             trained = min(busy, seconds)
             self._spent += TimeSpent(train=trained, wait=seconds - trained)
@@ -221,10 +221,10 @@ class Trainer:
 
 
 def grouped(tasks: Sequence[TrainingTask], together: bool, layout: Layout) -> list[list[TrainingTask]]:
-    """Who is trained side by side, the most expensive group first; a fixed function of tasks and model.
+    """Tasks to train side by side, the most expensive group first; a fixed function of tasks and model.
 
-    Clients with like numbers of steps go together, in groups of about equal cost. Measured for the MLP 784-200-10, a
-    step of a group costs 0.8 clients and one for each client in it.
+    Clients with similar numbers of steps go together, in groups of about equal cost. Measured for the MLP 784-200-10,
+    a step of a group costs 0.8 clients, plus one for each client in it.
 
     >>> from torch import nn
     >>> tasks = [TrainingTask(i, 0, 20, 1 + i % 2, 1, model_slot=0, update_slot=i) for i in range(12)]
@@ -250,7 +250,7 @@ def grouped(tasks: Sequence[TrainingTask], together: bool, layout: Layout) -> li
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """PyTorch with one thread; then as before. Two threads are slower than one on models of this size.
+    """Run PyTorch with one thread, then as before. Two threads are slower than one on models of this size.
 
     >>> with one_thread():
     ...     torch.get_num_threads()

@@ -1,4 +1,4 @@
-"""Partitions: how the samples of a data set are spread over clients, as options that do it.
+"""Partitions: how the samples of a data set are spread over clients, as options with a method that splits them.
 
 `iid`, `lognormal` and `power-law` (quantity skew), `dirichlet` and `shards` (label skew), `dirichlet-lognormal` (both),
 `natural` (by user). All work on whole arrays: 1,000,000 samples over 100,000 clients take seconds.
@@ -32,7 +32,7 @@ AnyPartition = Annotated[
     IID | Dirichlet | LabelShards | LogNormal | PowerLaw | DirichletLogNormal | Natural,
     pydantic.Field(discriminator="kind"),
 ]
-"""The type of a configuration's partition: its `kind` says which."""
+"""The type of a configuration's partition, selected by its `kind`."""
 
 __all__ = [
     "BINS",

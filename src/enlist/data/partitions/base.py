@@ -29,9 +29,9 @@ class Partition(Options, abc.ABC):
 
     @abc.abstractmethod
     def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:
-        """Who holds what: every sample is held by one client, by none only where the class says so.
+        """Who holds what: one client holds each sample, unless the class says that no client may.
 
-        classes    number of classes; 0 for a regression, where 10 quantile bins of the targets stand in for classes
+        classes    number of classes; 0 for a regression, where 10 quantile bins of the targets replace classes
         clients    number of clients, each of which gets at least one sample
         """
 
@@ -62,7 +62,7 @@ def label_bins(y: AnyArray, classes: int) -> tuple[IntArray, int]:
 
 
 def check_room(partition: str, samples: int, clients: int, least: int, setting: str) -> None:
-    """Refuse a split that cannot give everybody `least` samples; `setting` is what asks for so many.
+    """Refuse a split that cannot give every client `least` samples; `setting` is what requires them.
 
     >>> check_room("dirichlet", samples=100, clients=30, least=4, setting="min_size")
     Traceback (most recent call last):
@@ -81,8 +81,8 @@ def check_room(partition: str, samples: int, clients: int, least: int, setting: 
 def sizes_by_weight(log_weights: FloatArray, total: int, least: int) -> IntArray:
     """Whole sizes that sum to `total`, in proportion to the weights but nowhere below `least`.
 
-    s_i = max(least, c * w_i) with the one c for which they sum to `total`; rounded down, and what is left goes to the
-    largest remainders. So clients above the floor keep the proportions among themselves.
+    s_i = max(least, c * w_i) with the one c for which they sum to `total`; rounded down, and the remainder goes to the
+    largest fractions. So clients above the floor keep their proportions.
 
     >>> sizes_by_weight(np.log([0.0625, 0.0625, 1.0, 2.0]), total=40, least=5)
     array([ 5,  5, 10, 20])
@@ -102,7 +102,7 @@ def sizes_by_weight(log_weights: FloatArray, total: int, least: int) -> IntArray
 
 
 def owners_by_size(sizes: IntArray, rng: np.random.Generator) -> IntArray:
-    """The owner of each sample if the clients draw their `sizes` from the well-shuffled whole.
+    """The owner of each sample if clients draw their `sizes` from all samples, well shuffled.
 
     >>> np.bincount(owners_by_size(np.array([3, 1]), np.random.default_rng(0)))
     array([3, 1])

@@ -16,7 +16,7 @@ from enlist.errors import InputError
 from enlist.streams import Streams
 
 MOST_SHARES = 2**28
-"""Shares of classes of all clients together, at most: two gigabytes."""
+"""Maximum number of class shares of all clients together: two gigabytes."""
 
 
 class DirichletLogNormal(Partition):
@@ -27,11 +27,11 @@ class DirichletLogNormal(Partition):
     federated visual classification". With C classes of equal size, alpha here is about as skewed as alpha / C
     in `dirichlet`. In a regression 10 quantile bins of the targets stand in for classes.
 
-    Every sample is held by exactly one client, so a class can run short: each client draws its wishes from q_i, and
-    where more samples of a class are wished for than there are, wishes picked at random are granted. The others are
-    drawn anew from q_i without the classes that are used up. Each turn uses up a class or grants everything, so there
-    are at most C turns; clients with open wishes drift from q_i towards the classes that are left, so that an extreme
-    alpha skews less than it would with endless data.
+    Every sample is held by exactly one client, so a class can run short. Each client draws its wishes from q_i; where
+    more samples of a class are wished for than there are, wishes picked at random are granted. The others are drawn
+    again from q_i without the classes that are used up. Each turn uses up a class or grants everything, so there are at
+    most C turns. Clients with open wishes drift from q_i towards the classes that are left, so an extreme alpha skews
+    less than it would with unlimited data.
 
     >>> samples = Samples(x=np.zeros((60, 1)), y=np.arange(60) % 3)
     >>> shards = DirichletLogNormal(alpha=0.5, sigma=0.5).split(samples, classes=3, clients=4, streams=Streams(2))

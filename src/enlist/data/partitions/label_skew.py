@@ -24,14 +24,14 @@ class Dirichlet(Partition, GrownOptions):
     classes.
 
     With `balanced`, classes are divided one after the other, and a client that has its share, 1/clients of all samples,
-    gets nothing of the classes that follow: the others' shares are scaled up. So nobody holds more than its share and
-    one class, and for a small alpha sizes differ less. Much published code has this form (Li et al.'s, and Flower's
-    `self_balancing`), usually without a word in the paper.
+    gets nothing of the classes that follow: the others' shares are scaled up. So no client holds more than its share
+    plus one class, and for a small alpha sizes differ less. Much published code works this way (Li et al.'s, and
+    Flower's `self_balancing`), usually without mention in the paper.
 
-    Differs from the papers: they redraw until everybody has `min_size` samples, which for a small alpha and many
-    clients never happens. Here the draw is kept, and the richest give: as long as somebody has fewer than `min_size`
-    samples, the client with the most gives away one, picked at random, so it keeps its label distribution. What is
-    given is handed on sorted by label, so those who get it stay as skewed as the rest.
+    Differs from the papers: they redraw until every client has `min_size` samples, which for a small alpha and many
+    clients never happens. Here the draw is kept, and the richest give: as long as a client has fewer than `min_size`
+    samples, the client with the most gives one away, picked at random, so it keeps its label distribution. Samples are
+    handed on sorted by label, so clients that receive them stay as skewed as the rest.
 
     >>> samples = Samples(x=np.zeros((100, 1)), y=np.arange(100) % 2)
     >>> Dirichlet(alpha=0.1, min_size=10).split(samples, classes=2, clients=4, streams=Streams(1)).sizes
@@ -50,7 +50,7 @@ class Dirichlet(Partition, GrownOptions):
     )
 
     def split(self, samples: Samples, classes: int, clients: int, streams: Streams) -> Shards:
-        """Class by class, then the richest give to those below `min_size`."""
+        """Divide class by class; then the richest give to clients below `min_size`."""
         check_room(self.kind, len(samples), clients, self.min_size, "min_size")
         labels, _ = label_bins(samples.y, classes)
         rng = streams.generator("partition")
@@ -100,9 +100,9 @@ class LabelShards(Partition):
 
 
 def _leveled(owners: IntArray, labels: IntArray, clients: int, least: int, rng: np.random.Generator) -> IntArray:
-    """The owners after the richest gave, one sample at a time, to those below `least`; all gifts at once.
+    """The owners after the richest gave, one sample at a time, to clients below `least`; all gifts at once.
 
-    Always taking from the then richest amounts to a ceiling: above it everybody gives all, at it some keep one more.
+    Always taking from the richest amounts to a ceiling: clients above it give all the excess, some at it keep one more.
     """
     sizes = np.bincount(owners, minlength=clients)
     missing = np.maximum(least - sizes, 0)

@@ -1,4 +1,4 @@
-"""The partition that the data came with: a client for each user."""
+"""The partition that comes with the data: a client for each user."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from enlist.streams import Streams
 class Natural(Partition):
     """A client for each user of the data set, in the order of their ids.
 
-    Users with fewer than `min_samples` samples are left out, and their samples are held by nobody. clients = 0 takes
-    all other users; a smaller number takes a random choice of them, and the rest is held by nobody as well. The user
+    Users with fewer than `min_samples` samples are left out, and no client holds their samples. clients = 0 takes all
+    other users; a smaller number takes a random choice of them, and no client holds the rest either. The user
     of every client is `samples.users[shards.order[shards.offsets[:-1]]]`.
 
     >>> samples = Samples(x=np.zeros((6, 1)), y=[0, 1, 0, 1, 0, 1], users=["bob", "ann", "bob", "cid", "ann", "bob"])

@@ -41,7 +41,7 @@ class IID(Partition):
             labels, _ = label_bins(samples.y, classes)
             cards = cards[np.argsort(labels[cards], kind="stable")]
         owners = np.empty(count, dtype=np.int64)
-        # One deal through all classes, so that neither a class nor the whole favours anybody by more than one card.
+        # One deal through all classes, so that neither a class nor the whole favours a client by more than one card.
         owners[cards] = rng.permutation(clients)[np.arange(count) % clients]
         return Shards.from_owners(owners, clients)
 

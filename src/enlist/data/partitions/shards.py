@@ -16,7 +16,7 @@ from enlist.errors import InputError
 class Shards:
     """What each of N clients holds: client i has the samples order[offsets[i]:offsets[i+1]].
 
-    order      positions in the data set, each at most once; a sample that is not listed is held by nobody
+    order      positions in the data set, each at most once; no client holds a sample that is not listed
     offsets    (N + 1,) from 0 to len(order), not decreasing
 
     >>> shards = Shards(order=[4, 0, 2], offsets=[0, 2, 2, 3])
@@ -47,11 +47,11 @@ class Shards:
             raise InputError(f"Shards.order holds {self.order.min()}; positions in the data set begin at 0.")
         times = np.bincount(self.order)
         if times.max() > 1:
-            raise InputError(f"Shards.order repeats sample {times.argmax()}; one client at most may hold a sample.")
+            raise InputError(f"Shards.order repeats sample {times.argmax()}; at most one client may hold a sample.")
 
     @classmethod
     def from_owners(cls, owners: AnyArray, clients: int) -> Shards:
-        """The shards of `clients` clients from the owner of each sample, -1 where nobody holds it.
+        """The shards of `clients` clients from the owner of each sample, -1 where no client holds it.
 
         >>> Shards.from_owners(np.array([1, 0, -1, 1]), clients=2).order
         array([1, 0, 3])
@@ -75,7 +75,7 @@ class Shards:
         return np.repeat(np.arange(len(self)), self.sizes)
 
     def held_out(self, share: float, rng: np.random.Generator) -> tuple[Shards, Shards]:
-        """Two parts of what each client holds: the rest, and `share` of its samples, drawn at random.
+        """Two parts of each client's samples: the rest, and a `share` drawn at random.
 
         A client with at least two samples has some in both, a client with one has it in the rest.
 

@@ -1,7 +1,7 @@
-"""Protocols: siblings that answer the same few questions about a round.
+"""Protocols: classes that answer the same few questions about a round.
 
 `Synchronous` is FedAvg's round with a deadline and over-commitment, where late updates may still be used (REFL).
-`Safa` lets everybody train and picks among arrivals; the model is the mean of a cache with one entry per client.
+`Safa` lets all clients train and picks among arrivals; the model is the mean of a cache with one entry per client.
 
 `Buffered` (FedBuff) and `Async` (FedAsync) replace a client as soon as it finishes, and answer other questions.
 """

@@ -1,8 +1,8 @@
 """Asynchronous protocols: a client that finishes is replaced at once, and a round is a step of the server.
 
-They answer fewer questions than `Protocol`, each a pure function of what it is given: how many clients to ask, when
-the server steps, from which version a client trains, whether that version is gone, and what an update counts.
-`enlist.simulation.asynchronous` asks, and carries out what is answered.
+They answer fewer questions than `Protocol`, each a pure function of what it is given: how many clients to select, when
+the server steps, from which version a client trains, whether that version is gone, and how much an update counts.
+`enlist.simulation.asynchronous` asks these questions and carries out the answers.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from enlist.training.flat import Layout, Vectors
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Versions(Memory):
-    """Which version of the model the clients at work were sent, by the number of the selection that asked them.
+    """Which version of the model the clients at work were sent, by the number of their selection.
 
-    A version is the step of the server that left it; 0 is the first model.
+    A version is the step of the server that produced it; 0 is the first model.
 
     >>> versions = Versions({}).asked(7, version=3).asked(9, version=4).kept({9})
     >>> versions.sent, versions.asked_in(9)
@@ -35,24 +35,24 @@ class Versions(Memory):
     sent: Mapping[int, int]
 
     def asked(self, number: int, version: int) -> Versions:
-        """With a selection whose clients were sent a version."""
+        """A copy with a selection whose clients were sent a version."""
         return Versions({**self.sent, number: version})
 
     def asked_in(self, number: int) -> int:
-        """The step in which a selection was made: the one after that which left the version it was sent."""
+        """The step in which a selection was made: the one after the step that produced its version."""
         return self.sent[number] + 1
 
     def kept(self, numbers: Collection[int]) -> Versions:
-        """Of these selections alone."""
+        """A copy with these selections only."""
         return Versions({number: version for number, version in self.sent.items() if number in numbers})
 
     def state(self) -> tuple[dict[str, AnyArray], dict[str, Tensor]]:
-        """What a checkpoint holds."""
+        """The contents of a checkpoint."""
         numbers, versions = list(self.sent), list(self.sent.values())
         return {"sent/number": np.array(numbers, np.int64), "sent/version": np.array(versions, np.int64)}, {}
 
     def restored(self, arrays: Mapping[str, AnyArray], tensors: Mapping[str, Tensor]) -> Versions:
-        """The memory that `state` came from."""
+        """The memory that `state` was taken from."""
         columns = (arrays[f"sent/{name}"].tolist() for name in ("number", "version"))
         return Versions(dict(zip(*columns, strict=True)))
 
@@ -73,15 +73,15 @@ class AsynchronousProtocol(abc.ABC):
         self.settings = settings
 
     def memory(self, count: int, layout: Layout) -> Versions:
-        """What it keeps before the first step: nobody is at work."""
+        """The memory before the first step: no client is at work."""
         return Versions({})
 
     def places(self, at_work: int) -> int:
-        """How many clients to ask, while so many are at work."""
+        """How many clients to select while this many are at work."""
         return self.settings.at_work - at_work
 
     def full(self, updates: int) -> bool:
-        """Whether the server steps, once so many updates have come."""
+        """Whether the server steps with this many updates."""
         return updates >= self.settings.per_step
 
     def base(self, memory: Any, client: int, number: int) -> int:
@@ -90,20 +90,20 @@ class AsynchronousProtocol(abc.ABC):
         return version
 
     def gone(self, staleness: int) -> bool:
-        """Whether a version is so many steps old that updates of it are thrown away."""
+        """Whether a version is so stale that its updates are discarded."""
         limit = self.settings.max_staleness
         return limit is not None and staleness > limit
 
     def needed(self, memory: Versions, step: int) -> set[int]:
-        """Versions that must be kept once the server has made so many steps."""
+        """Versions that must be kept after this step of the server."""
         return {version for version in memory.sent.values() if not self.gone(step - version)}
 
     @abc.abstractmethod
     def counts(self, staleness: int) -> float:
-        """The factor on an update that is so many steps old."""
+        """The factor on an update of this staleness."""
 
     def mixed(self, present: Vectors, client: Vectors, staleness: int) -> Vectors:
-        """The global model after that of a client has come, if the server does not average updates."""
+        """The global model after that of a client has arrived, if the server does not average updates."""
         raise NotImplementedError(f"{type(self).__name__} averages updates.")
 
 
@@ -147,7 +147,7 @@ class Async(AsynchronousProtocol):
         return self.settings.mixing * self.settings.discount.of(staleness)
 
     def mixed(self, present: Vectors, client: Vectors, staleness: int) -> Vectors:
-        """Between the two models."""
+        """A mixture of the two models."""
         share = self.counts(staleness)
         model = present.clone()
         model.parameters.lerp_(client.parameters, share)

@@ -1,8 +1,8 @@
 """What a protocol is: answers to a few questions about a round, each a pure function of what it is given.
 
-A protocol decides how many clients to ask, when to stop waiting, from which model a client trains, whose updates are
-taken, how they are weighed, and what is kept. It never sees the simulation: `Simulation.step` asks, and carries out
-what is answered. What a protocol must remember from round to round is its `Memory`, a part of the state of the run.
+A protocol decides how many clients to select, when to stop waiting, from which model a client trains, whose updates
+are taken, how they are weighed, and what is kept. It never sees the simulation: `Simulation.step` asks, and carries out
+the answers. What a protocol must remember from round to round is its `Memory`, a part of the state of the run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NOBODY: IntArray = np.zeros(0, dtype=np.int64)
 
 
 class Quota(NamedTuple):
-    """How many clients to ask, and how many replies end the round.
+    """How many clients to select, and how many replies end the round.
 
     >>> Quota(asked=13, replies=10).replies
     10
@@ -36,7 +36,7 @@ class Quota(NamedTuple):
 
 
 class PendingClient(NamedTuple):
-    """A client of an earlier round of which nothing was heard yet; whether it will reply, nobody knows.
+    """A client of an earlier round that has not replied yet; nobody knows whether it will.
 
     >>> PendingClient(client=4, asked_in=2, asked_at=60.0).asked_in
     2
@@ -59,11 +59,11 @@ class Memory:
         return number
 
     def state(self) -> tuple[dict[str, AnyArray], dict[str, Tensor]]:
-        """What a checkpoint holds: arrays and tensors by name."""
+        """The contents of a checkpoint: arrays and tensors by name."""
         return {}, {}
 
     def restored(self, arrays: Mapping[str, AnyArray], tensors: Mapping[str, Tensor]) -> Memory:
-        """The memory that `state` came from."""
+        """The memory that `state` was taken from."""
         return self
 
 
@@ -105,22 +105,22 @@ class RoundContext:
 
     @property
     def latest(self) -> int:
-        """Version of the global model that clients can be sent now: the round that left it."""
+        """Latest version of the global model: the round that produced it."""
         return self.round - 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Arrivals:
-    """What has come in when a round has ended.
+    """What has arrived by the end of a round.
 
     Parameters
     ----------
     reports : mapping of int to Report
-        Of clients that were asked in this round and replied in time; one with an error was refused.
+        Of clients that were selected in this round and replied in time; one with an error was refused.
     taken : array
-        Those whose updates the protocol takes.
+        Clients whose updates the protocol takes.
     late : sequence of LateUpdate
-        Updates of earlier rounds, those that came before the round began included.
+        Updates of earlier rounds, including those that came before the round began.
     models : mapping of int to Vectors
         Models of clients whose updates came in during the round, if the protocol does not average updates: first of
         late ones, then of those in `reports`.
@@ -129,13 +129,13 @@ class Arrivals:
     given : mapping of int to float
         Weights that the selector gave the updates of this round; empty if it leaves that to the server.
     weight : callable
-        What an update of so many samples counts in the server's average, times a discount; None if it is not weighed.
+        Weight of an update with this many samples in the server's average, times a discount; None if not weighed.
     deviation : callable
         How far late updates are from the mean of this round's.
     model : callable
         The global model of a version that is kept.
     sizes : callable
-        Samples that each member says it holds.
+        Samples that each member claims to hold.
 
     >>> Arrivals({}, NOBODY, [], {}).weight(20.0, 0.5)
     10.0
@@ -154,7 +154,7 @@ class Arrivals:
 
     @property
     def usable(self) -> list[LateUpdate]:
-        """Late updates that change the model: none if they only teach, and else those that were not refused."""
+        """Late updates that change the model: those that were not refused; none if they only teach the selector."""
         return [entry for entry in self.late if self.merges_late and not entry.report.error]
 
 
@@ -167,11 +167,11 @@ class Merge:
     memory : Memory
         What the protocol keeps.
     weights : mapping of int to float
-        What the updates of this round's clients counted, as participations.csv shows it.
+        Weights of the updates of this round's clients, as shown in participations.csv.
     discounts : sequence of float
         Factor on the weight of each usable late update in the server's average.
     late_weights : mapping of int to float
-        What the late updates of clients counted; those that are not named counted nothing.
+        Weights of the late updates of clients; a client that is not named counted nothing.
     model : Vectors, optional
         The model to move to, in place of the server's average of updates.
 
@@ -200,19 +200,19 @@ class Protocol(abc.ABC):
         self.settings = settings
 
     def memory(self, count: int, layout: Layout) -> Memory:
-        """What it keeps before the first round, for so many clients and models of this layout."""
+        """The memory before the first round, for this many clients and models of this layout."""
         return Memory()
 
     @abc.abstractmethod
     def wanted(self, context: RoundContext) -> Quota:
-        """How many clients to ask, and how many replies are wanted."""
+        """How many clients to select, and how many replies are wanted."""
 
     @abc.abstractmethod
     def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
-        """Whether the server stops waiting: so far these have replied, and these of earlier rounds."""
+        """Whether the server stops waiting, given the replies so far, of this round and of earlier ones."""
 
     def begun(self, context: RoundContext, asked: IntArray, finished: Mapping[int, Vectors]) -> Memory:
-        """What it keeps once these clients were asked, and others had finished their models before."""
+        """The memory once these clients were selected; `finished` are models that clients completed before."""
         memory: Memory = context.memory
         return memory
 
@@ -226,7 +226,7 @@ class Protocol(abc.ABC):
 
     @abc.abstractmethod
     def merge(self, context: RoundContext, received: Arrivals) -> Merge:
-        """How the model changes, what every update counted, and what is kept."""
+        """How the model changes, the weight of every update, and what is kept."""
 
     @abc.abstractmethod
     def needed(self, memory: Any, under_way: Collection[int]) -> set[int]:

@@ -36,9 +36,9 @@ class SafaMemory(Memory):
     cached : array of shape (N,)
         Version of the global model that is its cache entry; `OWN` if that is its own.
     picked : array of shape (N,)
-        Whose updates were taken in the last round.
+        Clients whose updates were taken in the last round.
     own : mapping of int to Vectors
-        Models of clients that are no version of the global model, as local model and cache entry.
+        Clients' models that are no version of the global model: local models and cache entries.
 
     >>> SafaMemory.of(3).entered([1], {1: None}, version=4).lag
     array([0, 4, 0])
@@ -52,18 +52,18 @@ class SafaMemory(Memory):
 
     @classmethod
     def of(cls, count: int) -> SafaMemory:
-        """Everybody holds the first model."""
+        """Every client holds the first model."""
         zeros = np.zeros(count, dtype=np.int64)
         return cls(zeros, zeros, zeros, np.zeros(count, dtype=bool), {})
 
     def cached_own(self, clients: Iterable[int], models: Mapping[int, Vectors]) -> SafaMemory:
-        """With models of these clients in the cache."""
+        """A copy with models of these clients in the cache."""
         found = list(clients)
         own = {**self.own, **{client: models[client] for client in found}}
         return dataclasses.replace(self, own=own, cached=_with(self.cached, found, OWN))
 
     def entered(self, clients: Iterable[int], models: Mapping[int, Vectors], version: int) -> SafaMemory:
-        """With clients that have finished their models, which are now their local models and cache entries."""
+        """A copy with clients that have finished their models, now their local models and cache entries."""
         found = list(clients)
         there = self.cached_own(found, models)
         return dataclasses.replace(
@@ -71,13 +71,13 @@ class SafaMemory(Memory):
         )
 
     def pruned(self) -> SafaMemory:
-        """Without models that are nobody's local model or cache entry any more."""
+        """A copy without models that are no client's local model or cache entry any more."""
         owners = set(np.flatnonzero((self.received < 0) | (self.cached < 0)).tolist())
         own = {client: model for client, model in self.own.items() if client in owners}
         return dataclasses.replace(self, own=own)
 
     def state(self) -> tuple[dict[str, AnyArray], dict[str, Tensor]]:
-        """What a checkpoint holds."""
+        """The contents of a checkpoint."""
         arrays = {
             "safa/lag": self.lag,
             "safa/received": self.received,
@@ -92,7 +92,7 @@ class SafaMemory(Memory):
         return arrays, tensors
 
     def restored(self, arrays: Mapping[str, AnyArray], tensors: Mapping[str, Tensor]) -> SafaMemory:
-        """The memory that `state` came from."""
+        """The memory that `state` was taken from."""
         clients = sorted({int(name.split("/")[1]) for name in tensors if name.startswith("safa/")})
         parts = ("parameters", "buffers", "counters")
         own = {client: Vectors(*(tensors[f"safa/{client}/{part}"] for part in parts)) for client in clients}
@@ -101,7 +101,7 @@ class SafaMemory(Memory):
 
 
 class Safa(Protocol):
-    """Everybody trains; the server picks among arrivals, and the model is the mean of a cache of clients' models.
+    """All clients train; the server picks among arrivals, and the model is the mean of a cache of clients' models.
 
     >>> from enlist.simulation.sections import RoundsSection
     >>> context = RoundContext(round=1, now=0.0, members=8, length=np.nan, expected=np.ones(8), memory=SafaMemory.of(8))
@@ -122,7 +122,7 @@ class Safa(Protocol):
         return SafaMemory.of(count)
 
     def wanted(self, context: RoundContext) -> Quota:
-        """Everybody is asked."""
+        """All clients are selected."""
         return Quota(context.members, self.settings.k)
 
     def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
@@ -130,9 +130,9 @@ class Safa(Protocol):
         return int((~context.memory.picked[list(arrivals)]).sum()) >= wanted.replies
 
     def begun(self, context: RoundContext, asked: IntArray, finished: Mapping[int, Vectors]) -> SafaMemory:
-        """Send the global model to clients that are up to date or too far behind; the others go on with their own.
+        """Send the global model to clients that are up to date or too far behind; the others continue with their own.
 
-        Newcomers begin with the latest model, in the cache, too. Who came before the round has finished the last one.
+        New clients begin with the latest model, also in the cache. Models in `finished` count for the previous round.
         """
         memory: SafaMemory = context.memory
         latest, tolerance = context.latest, self.settings.lag_tolerance
@@ -157,11 +157,11 @@ class Safa(Protocol):
         return received if received != OWN else memory.own[client]
 
     def taken(self, context: RoundContext, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
-        """Whom the selector accepts; the others enter the cache behind its back (bypass)."""
+        """The clients that the selector accepts; the others enter the cache later (bypass)."""
         return accept(arrivals, self.settings.k)
 
     def merge(self, context: RoundContext, received: Arrivals) -> Merge:
-        """Picked clients enter the cache, the cache is averaged, then the others that finished enter it (bypass)."""
+        """Picked clients enter the cache, the cache is averaged, then other clients that finished enter it (bypass)."""
         taken = set(received.taken.tolist())
         now = [client for client in received.models if client in taken]
         bypass = [client for client in received.models if client not in taken]
@@ -173,12 +173,12 @@ class Safa(Protocol):
         return Merge(dataclasses.replace(memory.pruned(), picked=picked), weights, model=mean)
 
     def needed(self, memory: SafaMemory, under_way: Collection[int]) -> set[int]:
-        """Versions that are somebody's local model or cache entry."""
+        """Versions that are a client's local model or cache entry."""
         held = (memory.received[memory.received != OWN], memory.cached[memory.cached != OWN])
         return {version for versions in held for version in versions.tolist()}
 
     def _mean(self, count: int, memory: SafaMemory, received: Arrivals) -> Vectors:
-        """The cache weighted by numbers of samples; entries that are one global model are added once."""
+        """The mean of the cache, weighted by samples; entries that share a global model are added once."""
         sizes, cached = received.sizes(), memory.cached[:count]
         share = sizes / sizes.sum()
         versions = np.unique(cached[cached != OWN]).tolist()

@@ -1,4 +1,4 @@
-"""The synchronous protocol: ask k clients (or some more), go on with the first k replies, average."""
+"""The synchronous protocol: select k clients (or some more), continue with the first k replies, average."""
 
 from __future__ import annotations
 
@@ -25,22 +25,22 @@ class Synchronous(Protocol):
         replies = self.settings.k
         if self.settings.adaptive_target:
             due = 0
-            for entry in context.under_way:  # whatever will become of them: the server cannot know
+            for entry in context.under_way:  # whether or not they reply: the server cannot know
                 left = entry.asked_at + context.expected[entry.client] - context.now
                 due += int(left <= context.length)
             replies = staleness.adaptive_target(self.settings.k, due)
         return Quota(self.settings.asked_for(replies), replies)
 
     def enough(self, context: RoundContext, wanted: Quota, arrivals: Sequence[int], late: Sequence[int]) -> bool:
-        """The replies that were wanted are there; late ones do not count."""
+        """Whether all wanted replies are in; late ones do not count."""
         return len(arrivals) >= wanted.replies
 
     def base(self, memory: Memory, client: int, asked_in: int) -> int:
-        """The model that the round before left."""
+        """The model that the previous round produced."""
         return asked_in - 1
 
     def taken(self, context: RoundContext, arrivals: IntArray, accept: Callable[[IntArray, int], IntArray]) -> IntArray:
-        """All that replied."""
+        """All clients that replied."""
         return arrivals
 
     def merge(self, context: RoundContext, received: Arrivals) -> Merge:
@@ -60,7 +60,7 @@ class Synchronous(Protocol):
         return Merge(context.memory, weights, discounts, late_weights)
 
     def needed(self, memory: Memory, under_way: Collection[int]) -> set[int]:
-        """Models that somebody still trains from."""
+        """Models that clients still train from."""
         return {asked_in - 1 for asked_in in under_way}
 
     def _discounts(self, received: Arrivals) -> list[float]:

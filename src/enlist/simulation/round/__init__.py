@@ -1,1 +1,1 @@
-"""The parts of one round: clock, clients, waiting, training, server, the state that is left, and the rows."""
+"""The parts of one round: clock, clients, waiting, training, server, the remaining state, and the rows."""

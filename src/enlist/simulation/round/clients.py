@@ -1,7 +1,7 @@
 """The clients of a simulation: who is online, how long they take, what they hold, what they send, what they claim.
 
 All of it is a pure function of seed, round, client and virtual time, so there is nothing to save but the updates that
-hostile clients replay. Nobody is told the future: `schedule` is for the clock alone.
+hostile clients replay. Nobody is told the future: `schedule` is only for the clock.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class SimulatedClients:
 
     model_bytes   size of the model that is sent both ways
 
-    Of a selection is said in which round it was made: that is not its number if several are made in one round.
+    Methods take the round of a selection separately: it is not the selection's number if a round makes several.
 
     >>> from enlist.simulation.population import build
     >>> config = Config(data={"clients": 6})
@@ -68,7 +68,7 @@ class SimulatedClients:
         return usual / self.drift.slowness(np.arange(len(self)), round, now) if self.drift else usual
 
     def online(self, round: int, now: float, members: int) -> BoolArray:
-        """Who of the members is online and has not left, (members,)."""
+        """Which members are online and have not left, (members,)."""
         online = self.population.availability.online(now)[:members].copy()
         for since, clients in self.gone:
             if round >= since:
@@ -76,7 +76,7 @@ class SimulatedClients:
         return online
 
     def forecast(self, round: int, now: float, window: float) -> FloatArray | None:
-        """Share of the next window but one that each is online, wrong now and then; None if nothing is forecast."""
+        """Share of the window after next that each client is online, sometimes wrong; None if nothing is forecast."""
         accuracy = self.config.rounds.forecast
         if accuracy is None:
             return None
@@ -86,7 +86,7 @@ class SimulatedClients:
         return np.where(wrong, guess, truth)
 
     def schedule(self, picked: Selection, asked_in: int, left: FloatArray | None = None) -> Schedule:
-        """The future of the selected clients, which nobody is told; `left` are the joules in everybody's battery."""
+        """The future of the selected clients, which nobody is told; `left` are the joules in all batteries."""
         clients, latency = picked.clients, self._latency(picked, asked_in)
         share = self._share(picked, asked_in, latency)
         online_until = self.population.availability.until(clients, picked.now)
@@ -109,7 +109,7 @@ class SimulatedClients:
         return schedule
 
     def spent(self, asked: Selection, asked_in: int, client: int) -> float:
-        """The joules that a client of a selection needs, if they are counted; NaN otherwise."""
+        """The joules that a client of a selection needs; NaN if energy is not counted."""
         energy = self.schedule(asked, asked_in).energy
         return math.nan if energy is None else float(energy[np.searchsorted(asked.clients, client)])
 
@@ -121,7 +121,7 @@ class SimulatedClients:
     def tasks(
         self, clients: IntArray, asked: Selection, asked_in: int, shares: Sequence[float], model_slots: Sequence[int]
     ) -> list[TrainingTask]:
-        """What clients of a selection train, each from the model in a slot."""
+        """The training tasks of clients of a selection, each from the model in a slot."""
         spans = self.spans(clients, asked_in, asked.now)
         whole, number = self.config.training.steps_for, asked.round
         return [
@@ -130,38 +130,38 @@ class SimulatedClients:
         ]
 
     def spans(self, clients: IntArray, round: int, now: float) -> list[tuple[int, int]]:
-        """Where the samples lie that clients hold if they are asked in this round, at this time."""
+        """The spans of the samples that clients hold if selected in this round, at this time."""
         held = self.drift.shards(clients, round, now)
         return self.population.spans(held, round)
 
     def sizes(self, clients: IntArray, round: int, now: float) -> Any:
-        """How many samples these clients say they hold."""
+        """How many samples these clients claim to hold."""
         held = self.drift.shards(clients, round, now)
         return self.claimed("num_examples", self.population.sizes[held], clients, round)
 
     def sent(
         self, tasks: Sequence[TrainingTask], train: Train, layout: Layout, asked_in: Callable[[int], int]
     ) -> Iterator[tuple[Report, Vectors]]:
-        """What the server gets from the clients of these tasks; an update is valid until the next one is taken.
+        """What the server receives from the clients of these tasks; an update is valid until the next one is taken.
 
-        `asked_in` tells the round of a selection from its number.
+        `asked_in` maps the number of a selection to its round.
         """
         sent = self.hostility.sent(tasks, train, layout, asked_in) if self.hostility else train(tasks)
         return ((self.reported(task, report), update) for task, (report, update) in zip(tasks, sent, strict=True))
 
     def reported(self, task: TrainingTask, report: Report) -> Report:
-        """What a client says of its training; with local noise, not what it measured."""
+        """What a client reports of its training; with local noise, not what it measured."""
         noise = self.config.local_noise
         return report if noise is None else noise.report(report, self.streams, task.round, task.client)
 
     def losses(self, truth: FloatArray, clients: IntArray, round: int) -> FloatArray:
-        """What clients say of their loss that are asked before anybody is chosen."""
+        """The losses that clients report when asked before the selection."""
         said: FloatArray = self.claimed("loss", truth, clients, round)
         noise = self.config.local_noise
         return said if noise is None else noise.losses(said, self.streams, round, clients)
 
     def claimed(self, about: str, truth: Any, clients: IntArray, round: int) -> Any:
-        """What clients that were asked in this round say of a value."""
+        """What clients selected in this round report for a value."""
         return self.hostility.told(about, truth, clients, round) if self.hostility else truth
 
     def _latency(self, asked: Selection, asked_in: int) -> Latency:
@@ -176,7 +176,7 @@ class SimulatedClients:
     def _share(self, asked: Selection, asked_in: int, latency: Latency) -> FloatArray:
         """The share of its work that each client does.
 
-        Less than all if the selector asks for less, and where that meets the deadline (FedProx).
+        Less than 1 if the selector asks for less, or if that meets the deadline (FedProx).
         """
         training = self.config.training
         work = np.ones(len(asked)) if asked.work is None else asked.work
@@ -191,7 +191,7 @@ class SimulatedClients:
 
 
 def round_half(value: float) -> int:
-    """The nearest whole number; shares of steps are exact up to rounding errors.
+    """The nearest integer; shares of steps are exact up to rounding errors.
 
     >>> round_half(2.9999999)
     3

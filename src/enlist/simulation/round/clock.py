@@ -1,4 +1,4 @@
-"""The virtual clock: one queue of events, taken in the order of time, with ties decided the same way everywhere."""
+"""The virtual clock: one queue of events in the order of time, with ties broken the same way everywhere."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from enlist._internal.typing import AnyArray
 
 
 class Kind(enum.IntEnum):
-    """What happens; at equal times in this order, so that a reply at the very deadline counts.
+    """Kinds of events; at equal times in this order, so that a reply exactly at the deadline counts.
 
     >>> Kind.REPLY < Kind.DEADLINE
     True
@@ -26,7 +26,7 @@ class Kind(enum.IntEnum):
 
 
 class Event(NamedTuple):
-    """Something that happens at a time to a client that was selected in a round.
+    """Something that happens at some time to a client that was selected in a round.
 
     >>> Event(3.0, Kind.REPLY, 1, 7) < Event(3.0, Kind.REPLY, 1, 8) < Event(3.0, Kind.DEADLINE, 1, -1)
     True
@@ -39,7 +39,7 @@ class Event(NamedTuple):
 
 
 class Queue:
-    """Events to come.
+    """Pending events.
 
     >>> queue = Queue([Event(5.0, Kind.REPLY, 1, 0), Event(2.0, Kind.LOST, 1, 4)])
     >>> queue.pop().client, len(queue)
@@ -70,7 +70,7 @@ class Queue:
         return self._heap[0].time if self._heap else float("inf")
 
     def keep(self, events: Iterable[Event]) -> None:
-        """Only these events are still to come."""
+        """Keep only these events."""
         self._heap = list(events)
         heapq.heapify(self._heap)
 
@@ -86,7 +86,7 @@ class Queue:
 
     @classmethod
     def of(cls, arrays: dict[str, AnyArray]) -> Queue:
-        """The queue that `arrays` came from."""
+        """The queue that `arrays` was taken from."""
         columns = (arrays[name].tolist() for name in ("time", "kind", "round", "client"))
         rows = zip(*columns, strict=True)
         return cls(Event(time, Kind(kind), round, client) for time, kind, round, client in rows)

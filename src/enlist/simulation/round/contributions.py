@@ -1,4 +1,4 @@
-"""What the updates of a round do for the server's validation loss, for selectors that go by it."""
+"""How much the updates of a round lower the server's validation loss, for selectors that use it."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from enlist.training.workers import Trainer, one_thread
 TRIAL = -(1 << 62)
 """The version of a model that is only tried out."""
 WORST = 1e6
-"""The loss of a model that gives no finite one."""
+"""The loss of a model whose loss is not finite."""
 
 
 class Contributions:
-    """Shapley values of updates: what each brings the validation loss down by, whoever came before it.
+    """Shapley values of updates: how much each lowers the validation loss, averaged over all orders of arrival.
 
-    A set of updates is worth minus the loss of the present model moved by their weighted mean, which is what FedAvg
+    A set of updates is worth minus the loss of the current model moved by their weighted mean, which is what FedAvg
     would do with them; the server's own optimiser and aggregation rule are left out.
 
     >>> from enlist.simulation import Config, Simulation
@@ -39,7 +39,7 @@ class Contributions:
         self.trainer, self.state, self.streams = trainer, state, streams
 
     def of(self, received: Sequence[tuple[Report, float, Vectors]]) -> list[Report]:
-        """Reports with what their updates are worth; those are (report, weight, update) each, and none is refused."""
+        """Reports with the worth of the updates; `received` are (report, weight, update) each, and none is refused."""
         if not received:
             return []
         weights = torch.tensor([weight for _, weight, _ in received], dtype=torch.float32)
@@ -53,7 +53,7 @@ class Contributions:
             found = loss(shares / shares.sum() if float(shares.sum()) > 0 else torch.zeros(len(weights)))
             return -min(found, WORST) if math.isfinite(found) else -WORST
 
-        with one_thread():  # so that the number of workers changes no bit
+        with one_thread():  # so that results do not depend on the number of workers
             values = shapley(len(received), worth, self.streams.generator("shapley", self.state.round))
         return [
             report._replace(contribution=float(value)) for (report, _, _), value in zip(received, values, strict=True)

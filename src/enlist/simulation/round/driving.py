@@ -1,4 +1,4 @@
-"""Driving the selector of a simulation: who is asked, and what it is told."""
+"""Driving the selector of a simulation: what it is asked, and what it is told."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from enlist.training.local import Report
 REPORTED = ("loss", "loss_rms", "accuracy", "accuracy_gain")
 """Values of a report that selectors are told."""
 Losses = Callable[[IntArray], list[float]]
-"""Mean losses of the present model on the samples of some clients."""
+"""Mean losses of the current model on the samples of some clients."""
 MEASURED = ("update_norm", "contribution")
 """What the server measures of updates, if the selector needs it."""
 
 
 class TimedSelection(NamedTuple):
-    """Who was selected, how many candidates were measured before, and the seconds that it took to choose.
+    """Who was selected, how many candidates were measured before, and how many seconds the choice took.
 
     >>> TimedSelection(Selection(1, np.array([3, 8])), candidates=0, seconds=0.01).candidates
     0
@@ -61,7 +61,7 @@ class Driver:
         self.begin()
 
     def begin(self) -> None:
-        """Open the books of the selector, which may have been loaded: who is not under way is not awaited."""
+        """Open the selector's books; the selector may have been loaded, and clients not under way are not awaited."""
         self.books = Books(self.state.selector, late=self.rounds.late_rule, log=self.log)
         under_way = {(event.round, event.client) for event in self.state.queue}
         for number, client in self.books.awaited:
@@ -69,7 +69,7 @@ class Driver:
                 self.books.give_up(number, client)
 
     def go_on(self) -> None:
-        """Continue with the selector of a checkpoint; the log ends where the checkpoint was made."""
+        """Continue with the selector of a checkpoint; the log is cut back to that checkpoint."""
         self.begin()
         if self.log is not None:
             cut(self.log, self.state.round, "step" if self.rounds.asynchronous else "tell")
@@ -80,12 +80,12 @@ class Driver:
             raise InputError(f"{self.log} holds a log already; name a new file.")
 
     def give_up(self, events: Iterable[Event]) -> None:
-        """Nothing useful comes of these clients of earlier rounds any more."""
+        """Give up on these clients of earlier rounds."""
         for event in events:
             self.books.give_up(event.round, event.client)
 
     def join(self) -> IntArray:
-        """Let clients join that come in this round; returns who they are."""
+        """Let the clients of this round join; returns their positions."""
         state, first = self.state, self.state.members
         for join in self.clients.config.membership.joins:
             if join.round == state.round:
@@ -95,17 +95,17 @@ class Driver:
         return np.arange(first, state.members)
 
     def asked(self, events: Iterable[Event]) -> dict[int, Selection]:
-        """Round -> whom it selected, of the rounds of these events that may still be told of."""
+        """Round -> its selection, for the rounds of these events that are still open."""
         found = {number: self.books.selection(number) for number in {event.round for event in events}}
         return {number: selection for number, selection in found.items() if selection is not None}
 
     def ask(
         self, available: BoolArray, wanted: int, replies: int, losses: Losses | None, at_work: BoolArray | None = None
     ) -> TimedSelection:
-        """Ask for so many clients, so many replies of which end the round.
+        """Ask the selector for `wanted` clients; `replies` replies end the round.
 
-        `losses` is for selectors that look before they choose; the time that it takes is the clients', not theirs.
-        `at_work` are those who cannot be asked in an asynchronous run.
+        `losses` is for selectors that measure before they choose; that time counts as the clients', not the selector's.
+        `at_work` marks clients that cannot be selected in an asynchronous run.
         """
         state, busy = self.state, self.books.busy if at_work is None else at_work
         free = available & ~busy
@@ -138,7 +138,7 @@ class Driver:
         return TimedSelection(picked, candidates, time.thread_time() - began - measuring)
 
     def schedule(self, picked: Selection) -> Schedule:
-        """What will become of clients that were just asked, and what their batteries have to give for it."""
+        """What will become of clients that were just selected; their batteries are drained for it."""
         batteries = self.state.batteries
         left = None if batteries is None else batteries.at(picked.now)
         schedule = self.clients.schedule(picked, self.state.memory.asked_in(picked.round), left)
@@ -147,13 +147,13 @@ class Driver:
         return schedule
 
     def scheduled(self, picked: Selection) -> Schedule:
-        """The same again, of those who are still at work: since they were asked, their batteries gave nothing else."""
+        """The same schedule again, for clients still at work: nothing else has drained their batteries since then."""
         batteries = self.state.batteries
         left = None if batteries is None else batteries.before
         return self.clients.schedule(picked, self.state.memory.asked_in(picked.round), left)
 
     def _context(self) -> dict[str, FloatArray] | None:
-        """What changes from round to round, of that what the selector goes by."""
+        """The part of the changing context that the selector uses."""
         state, needs, found = self.state, self.state.selector.needs, {}
         if state.batteries is not None and needs & {"clients.battery", "context.battery"}:
             found["battery"] = state.batteries.at(state.now)
@@ -170,7 +170,7 @@ class Driver:
         return window if math.isfinite(window) else IDLE
 
     def arrived(self, late: LateUpdate, asked: Selection) -> None:
-        """Tell of a late update; one that is refused is not told of, and its client is free again."""
+        """Tell the selector of a late update; a refused one is not told, and only frees its client."""
         report, client = late.report, np.array([late.client])
         if report.error:
             self.books.give_up(late.round, client)
@@ -189,7 +189,7 @@ class Driver:
         reports: Mapping[int, Report],
         measured: Mapping[str, float],
     ) -> float:
-        """Tell what became of the clients that were asked; returns the seconds that the selector took to learn."""
+        """Tell the selector what became of the selected clients; returns the seconds that it took to learn."""
         state, replied = self.state, waited.outcome == Outcome.COMPLETED
         claimed = self.clients.claimed("latency", schedule.latency, picked.clients, state.round)
         told = [
@@ -211,7 +211,7 @@ class Driver:
         return learning
 
     def tell_step(self, step: ServerStep, measured: Mapping[str, float]) -> float:
-        """Tell how all participations ended that did so in a step; returns the seconds that the selector took."""
+        """Tell the selector how participations ended in a step; returns the seconds that it took to learn."""
         state, metrics = self.state, self._metrics(step.seconds, measured)
         latencies = []
         learning = 0.0
@@ -231,7 +231,7 @@ class Driver:
         return learning
 
     def _ended(self, asked: Selection, ended: Sequence[EndedParticipation]) -> Feedback:
-        """How participations of one selection ended, as the selector is told; who claims too long a latency is late."""
+        """How participations of one selection ended, for the selector; clients with too long a latency are late."""
         clients = np.array([entry.client for entry in ended], dtype=np.int64)
         outcome = np.array([entry.outcome for entry in ended], dtype=np.int8)
         completed = outcome == Outcome.COMPLETED
@@ -254,7 +254,7 @@ class Driver:
         )
 
     def _joules(self, ended: Sequence[EndedParticipation], completed: BoolArray) -> dict[str, AnyArray]:
-        """What those spent whose replies are here, if anybody counts it."""
+        """The energy that clients spent whose replies are in, if energy is counted."""
         if self.clients.power is None:
             return {}
         return {"energy": np.where(completed, [entry.energy for entry in ended], np.nan)}
@@ -267,7 +267,7 @@ class Driver:
 
 
 def _reported(reports: Sequence[Report]) -> dict[str, AnyArray]:
-    """What clients report, as selectors are told; what the server measures of updates where it was measured."""
+    """What clients report, as selectors are told; also what the server measures of updates, where it does."""
     columns = dict(zip(Report._fields, zip(*reports, strict=True) if reports else repeat(()), strict=False))
     names = (*REPORTED, "num_examples", *MEASURED)
     values = np.array([columns[name] for name in names], dtype=float)  # one conversion for all columns

@@ -48,7 +48,7 @@ def at_end(state: RunState, config: Config) -> bool:
 
 
 def evaluate(state: RunState, config: Config, trainer: Trainer, evaluator: Evaluator, last: bool) -> dict[str, float]:
-    """Measure the present model if it is time, or if this round is the last; returns columns of rounds.csv.
+    """Evaluate the current model if it is due, or if this round is the last; returns columns of rounds.csv.
 
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8})) as simulation:
@@ -77,9 +77,9 @@ def evaluate(state: RunState, config: Config, trainer: Trainer, evaluator: Evalu
 
 
 def take_back(state: RunState, config: Config, rows: Rows) -> list[str]:
-    """Forget the evaluation of a round that was the last and is not any more; returns its columns of rounds.csv.
+    """Drop the evaluation of a round that is no longer the last; returns its columns of rounds.csv.
 
-    A run that is extended then goes on as if it had been longer from the start.
+    An extended run then continues as if it had been longer from the start.
 
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8}, rounds={"rounds": 5}, evaluation={"every": 2})) as simulation:
@@ -96,8 +96,8 @@ def take_back(state: RunState, config: Config, rows: Rows) -> list[str]:
     found = [name for name in names if table.get(state.round, {}).get(name)]
     if found and config.evaluation.watching:
         raise InputError(
-            f"round {state.round} was evaluated because it was the last, and evaluation.keep_best or patience took "
-            f"note of that; only a run whose rounds are a multiple of evaluation.every = {every} can be extended."
+            f"round {state.round} was evaluated because it was the last, and evaluation.keep_best or patience used "
+            f"that; only a run whose rounds are a multiple of evaluation.every = {every} can be extended."
         )
     if found:
         before = table.get(state.round - state.round % every, {})

@@ -1,4 +1,4 @@
-"""Exclusion: who sends bad updates again and again is not asked for a while, whatever the selector thinks of it."""
+"""Exclusion: a client that keeps sending bad updates is not selected for a while, whatever the selector wants."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ import numpy as np
 from enlist._internal.typing import AnyArray, BoolArray
 
 STRIKES = 2
-"""So many bad updates in a row are one too many."""
+"""This many bad updates in a row exclude a client."""
 LONGEST = 16
-"""An exclusion is at most so many times as long as the first."""
+"""An exclusion is at most this many times as long as the first."""
 
 
 class Exclusion:
     """Counts bad updates in a row, and excludes clients for some rounds, twice as long each time.
 
-    rounds    length of the first exclusion; 0 excludes nobody
+    rounds    length of the first exclusion; 0 excludes no client
 
     A good update makes up for all bad ones before it, and halves the next exclusion.
 
@@ -38,7 +38,7 @@ class Exclusion:
         self.until = np.zeros(count, dtype=np.int64)
 
     def note(self, updates: Iterable[tuple[int, bool]], round: int) -> None:
-        """Updates have come, in this order: of which clients, and whether they were bad."""
+        """Take note of updates in order of arrival: the client of each, and whether it was bad."""
         if not self.rounds:
             return
         for client, bad in updates:
@@ -52,12 +52,12 @@ class Exclusion:
                 self.factor[client] = min(LONGEST, 2 * self.factor[client])
 
     def now(self, free: BoolArray, round: int, k: int) -> BoolArray:
-        """Who is not asked in this round; nobody, if fewer than k of those who are free would be left."""
+        """Mask of excluded clients in this round; none, if fewer than k of the free clients would be left."""
         excluded: BoolArray = self.until[: len(free)] >= round
         return excluded if (free & ~excluded).sum() >= k else np.zeros_like(excluded)
 
     def state(self) -> dict[str, AnyArray]:
-        """What a checkpoint holds."""
+        """The contents of a checkpoint."""
         if not self.rounds:
             return {}
         return {f"exclusion/{name}": getattr(self, name) for name in ("strikes", "factor", "until")}

@@ -1,4 +1,4 @@
-"""Models that somebody still trains from, each in a slot of the trainer's memory."""
+"""Models that clients still train from, each in a slot of the trainer's memory."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
 
 
 class Models:
-    """Versions of the global model: the present one, and those of rounds with late clients.
+    """Versions of the global model: the current one, and those of rounds with late clients.
 
-    A version is the round that left it; 0 is the first model. A slot is free again when nobody needs its model.
+    A version is the round that produced it; 0 is the first model. A slot is free again when nobody needs its model.
 
     >>> models = Models()
     >>> models.slot(1), models.slot(2), models.keep({2}), models.slot(3)
@@ -25,7 +25,7 @@ class Models:
         self.slots: dict[int, int] = {}
 
     def slot(self, version: int) -> int:
-        """The slot of a version, which is given one if it has none yet."""
+        """The slot of a version; assigns one if it has none yet."""
         if version not in self.slots:
             used = set(self.slots.values())
             self.slots[version] = next(slot for slot in range(len(used) + 1) if slot not in used)
@@ -48,9 +48,9 @@ class Models:
         return self.trainer.models[self.slots[version]]
 
     def keep(self, versions: set[int]) -> None:
-        """Forget all others."""
+        """Drop all other versions."""
         self.slots = {version: slot for version, slot in self.slots.items() if version in versions}
 
     def clear(self) -> None:
-        """Forget all."""
+        """Drop all versions."""
         self.slots = {}

@@ -1,4 +1,4 @@
-"""What a round leaves: its record, with the rows of rounds.csv and participations.csv."""
+"""The record of a round, with its rows of rounds.csv and participations.csv."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from enlist.training.times import TimeSpent
 NAMES, NOTHING = tuple(outcome.name.lower() for outcome in Outcome), Report()
 COMPLETED, LATE, FAILED = int(Outcome.COMPLETED), int(Outcome.LATE), int(Outcome.FAILED)
 REASON = 200
-"""Longest reason of a failure that is written down, in characters."""
+"""Maximum length of a recorded reason for a failure, in characters."""
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundRecord:
-    """What `Simulation.step` returns of a round, and every callback is given.
+    """The record of a round: `Simulation.step` returns it, and every callback receives it.
 
     Parameters
     ----------
     selection : Selection
-        Who was asked.
+        The selected clients.
     row : RoundRow
         The round's row of rounds.csv.
     participations : sequence of Participation
-        Its rows of participations.csv: clients that were asked, then late updates of earlier rounds.
+        Its rows of participations.csv: selected clients, then late updates of earlier rounds.
     reasons : mapping of str to array, optional
-        Why these clients: the terms that `Selector.explain` shows, and the probability of those that were drawn,
-        aligned with `selection.clients`; empty if there was nothing to choose by, None if they are not kept.
+        Why these clients: the terms that `Selector.explain` shows, and the probability of clients that were drawn,
+        aligned with `selection.clients`; empty if there was nothing to choose by, None if reasons are not kept.
     selecting : float
-        Seconds of the processor that the selector took, to choose and to learn.
+        Processor seconds that the selector took to choose and to learn.
     spent : TimeSpent
-        Where the seconds of the round went, by the wall clock.
+        Where the wall-clock time of the round went.
 
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8}, rounds={"k": 3}, selector="cs-ucb")) as simulation:
@@ -68,7 +68,7 @@ class RoundRecord:
 
 @dataclasses.dataclass(eq=False)
 class Rows:
-    """The rows that tell what happened in a round.
+    """The rows that record what happened in a round.
 
     >>> ones = np.ones(2)
     >>> schedule = Schedule(ones, 2.0 * ones, ones, ones, 4.0 * ones, [])
@@ -89,7 +89,7 @@ class Rows:
     users: AnyArray | None = None
 
     def asked(self, weights: Mapping[int, float]) -> list[Participation]:
-        """One row per client that was asked; `weights` are what updates counted."""
+        """One row per selected client; `weights` are those of the updates."""
         users = self.users
         found: list[dict[str, Any]] = []
         schedule, waited = self.schedule, self.waited
@@ -124,7 +124,7 @@ class Rows:
         return cast("list[Participation]", found)
 
     def arrived(self, weights: Mapping[int, float]) -> list[Participation]:
-        """One row per update of an earlier round that came in this one."""
+        """One row per update of an earlier round that arrived in this one."""
         found: list[dict[str, Any]] = [
             {
                 "round": self.picked.round,
@@ -180,7 +180,7 @@ class Rows:
 
 
 def reported(report: Report) -> dict[str, Any]:
-    """What participations.csv holds of a report.
+    """The columns of participations.csv that come from a report.
 
     >>> reported(Report(num_examples=20.0))["num_examples"]
     20.0

@@ -1,4 +1,4 @@
-"""The server's side of a round: how updates are judged, and how they change the model."""
+"""The server's side of a round: how updates are checked, and how they change the model."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ from enlist.training.flat import Layout, Vectors
 from enlist.training.local import Report
 
 SUMMED = 1000.0
-"""From this norm_bound on, sums of updates are looked at first."""
+"""From this norm_bound on, sums of updates are checked first."""
 SHARE = 100.0
-"""A sum looks wrong if its mean update is longer than norm_bound / SHARE times the usual. So no update beyond the bound
-is overlooked that weighs a hundredth of the sum, unless it is cancelled out."""
+"""A sum looks wrong if its mean update is longer than norm_bound / SHARE times the usual. This catches every update
+beyond the bound with at least a hundredth of the sum's weight, unless it is cancelled out."""
 
 Sender = tuple[int, int]
-"""A client, and the round in which it was asked: it may reply late, and again in the same round."""
+"""A client, and the round in which it was selected: it may reply late, and again in the same round."""
 
 
 @dataclasses.dataclass(eq=False)
 class LateUpdate:
-    """An update of an earlier round that has just come in; `model` is the client's, if the protocol keeps models.
+    """An update of an earlier round that has just arrived; `model` is the client's, if the protocol keeps models.
 
     `weight` is what the selector gave it, if it weighs updates itself.
 
@@ -56,7 +56,7 @@ class Server:
 
     lengths      judges updates one by one, by their length
     glance       judges sums of updates, as long as none looks wrong: cheaper, and enough for a generous bound
-    distances    judges updates by their distance from the aggregate; who is far from it is `distrusted`
+    distances    judges updates by their distance from the aggregate; a client far from it is `distrusted`
 
     >>> from enlist.simulation.sections import ServerSection
     >>> layout = Layout.of(torch.nn.Linear(1, 1))
@@ -91,13 +91,13 @@ class Server:
 
     @property
     def one_by_one(self) -> bool:
-        """Whether every update must be looked at: the bound is tight, or a sum has looked wrong before."""
+        """Whether every update must be checked: the bound is tight, or a sum has looked wrong before."""
         return 0 < self.settings.norm_bound < SUMMED or bool(self.lengths.values)
 
     def examined(self, answers: Iterator[tuple[Report, Vectors]]) -> Iterator[tuple[Report, Vectors]]:
         """Reports that say why an update is refused, if it is; updates are valid until the next one is taken.
 
-        As long as too little is known of lengths, all updates are kept, and judged by each other.
+        Until enough lengths are known, all updates are kept and compared with each other.
         """
         if self.lengths.ready:
             for report, update in answers:
@@ -108,7 +108,7 @@ class Server:
             yield report._replace(error=reason), update
 
     def examined_late(self, answers: Iterator[tuple[Report, Vectors]]) -> Iterator[tuple[Report, Vectors]]:
-        """The same for late updates; if only sums were looked at so far, they are judged by these."""
+        """The same for late updates; if only sums were checked so far, they are compared with these."""
         if self.lengths.values:
             yield from self.examined(answers)
             return
@@ -142,9 +142,9 @@ class Server:
     def add(
         self, sender: Sender, report: Report, update: Vectors, weight: float | None = None, factor: float = 1.0
     ) -> None:
-        """Take in one update that was examined, in client order; `weight` in place of its samples, if it is given.
+        """Add one update that was examined, in client order; `weight`, if given, replaces its number of samples.
 
-        `factor` makes it shorter, and leaves its weight alone (FedBuff).
+        `factor` makes it shorter without changing its weight (FedBuff).
         """
         if factor != 1.0:
             update = Vectors(factor * update.parameters, update.buffers, update.counters)
@@ -152,16 +152,16 @@ class Server:
         self.fresh += 1
 
     def add_sum(self, total: Vectors, weight: float, count: int, scaled: float | None = None) -> None:
-        """Take in the sum of `count` updates that were multiplied by their weights.
+        """Add the sum of `count` updates that were multiplied by their weights.
 
-        `scaled` is the sum of these weights if factors were in them that leave the weight of an update alone.
+        `scaled` is the sum of these weights, if they include factors that leave the weight of an update alone.
         """
         self.aggregator.add_sum(total.parameters, weight)
         self.buffers.add_sum(total.buffers, total.counters, weight if scaled is None else scaled)
         self.fresh += count
 
     def looks_wrong(self, lengths: Sequence[float]) -> bool:
-        """Whether any of these lengths of mean updates is so unusual that updates must be looked at one by one."""
+        """Whether any of these lengths of mean updates is so unusual that updates must be checked one by one."""
         return not all(self.glance.judge(lengths))
 
     def deviation(self, late: Sequence[LateUpdate]) -> FloatArray:
@@ -173,7 +173,7 @@ class Server:
         return staleness.deviation(mean.numpy(), stack.numpy(), self.fresh)
 
     def finish(self, late: Sequence[LateUpdate] = (), discounts: Sequence[float] = ()) -> None:
-        """Take in late updates, each at its discount, and change the model by what was taken in."""
+        """Add late updates, each at its discount, and change the model by the aggregate."""
         for entry, discount in zip(late, discounts, strict=True):
             self._take((entry.client, entry.round), entry.update, entry.report.num_examples, discount, entry.weight)
         change = self.aggregator.result()
@@ -194,7 +194,7 @@ class Server:
         self.model.counters.copy_(model.counters)
 
     def _judge(self, change: torch.Tensor) -> None:
-        """Find out whom to distrust."""
+        """Determine which clients to distrust."""
         if not self.distances.factor:
             return
         far = self.aggregator.distances(change)
@@ -227,7 +227,7 @@ class Server:
             self.senders.append(sender)
 
     def state(self) -> tuple[dict[str, Any], dict[str, torch.Tensor]]:
-        """What a checkpoint holds besides the model: what is usual, and the memories of optimiser and aggregation."""
+        """The contents of a checkpoint besides the model: usual lengths, and memories of optimiser and aggregation."""
         bounds = {"lengths": self.lengths, "glance": self.glance, "distances": self.distances}
         tensors = {f"server/{name}": tensor for name, tensor in self.optimiser.state().items()}
         tensors |= {f"aggregation/{name}": tensor.clone() for name, tensor in self.memory.items()}
@@ -252,7 +252,7 @@ def under(prefix: str, values: dict[str, Any]) -> dict[str, Any]:
 
 
 def _claim(report: Report) -> str:
-    """Why the samples that a client says it has trained on cannot be true, or nothing."""
+    """Why the number of samples that a client claims to have trained on cannot be true, or nothing."""
     if 0 <= report.num_examples <= MOST_SAMPLES:
         return ""
     return (

@@ -61,13 +61,13 @@ class RunState:
     reached_in, reached_at : int, float
         Round and time of the first evaluation that met the target; 0 and NaN before.
     abandoned : bool
-        Whether nobody could be asked any more.
+        Whether no client could be selected any more.
     client_accuracy : array of shape (N,), optional
         Accuracy of each client on its own test samples, in the last evaluation.
     batteries : BatteryLevels, optional
-        What is left in them, if clients run on batteries.
+        The remaining energy, if clients run on batteries.
     queue : Queue
-        What is yet to come of clients of earlier rounds.
+        Pending events of clients of earlier rounds.
 
     >>> [field.name for field in dataclasses.fields(RunState)][:4]
     ['selector', 'server', 'models', 'memory']
@@ -95,7 +95,7 @@ class RunState:
     queue: Queue = dataclasses.field(default_factory=Queue)
 
     def save(self) -> Saved:
-        """What a checkpoint holds besides the selector: copies, which may be written when the run has gone on."""
+        """The contents of a checkpoint besides the selector: copies, which may be written while the run continues."""
         bounds, tensors = self.server.state()
         tensors |= self.hostility.state()
         for version in self.models.slots:
@@ -127,7 +127,7 @@ class RunState:
         return copy.deepcopy(header), own, {file: _as_arrays(values) for file, values in weights.items()}
 
     def restore(self, checkpoint: Checkpoint, functions: Mapping[str, Any] | None = None) -> None:
-        """Go on from a checkpoint; `functions` are settings of the selector that no file can hold."""
+        """Continue from a checkpoint; `functions` are settings of the selector that no file can hold."""
         header, arrays = checkpoint.header, checkpoint.arrays
         tensors, model = (_as_tensors(checkpoint.weights[file]) for file in ("tensors", "model"))
         self.selector = type(self.selector).load(checkpoint.folder / "selector", **(functions or {}))

@@ -1,4 +1,4 @@
-"""A step of an asynchronous server: who was asked meanwhile, how participations ended, and the rows that tell it."""
+"""A step of an asynchronous server: who was selected meanwhile, how participations ended, and their rows."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class EndedParticipation:
     staleness : int
         Steps of the server since it was asked.
     schedule : Schedule
-        What was to become of the selection.
+        The schedule of the selection.
     why : str
-        What was wrong, if that is known without a look at its update.
+        Why it failed, if that is known without looking at its update.
     report : Report
         What it measured; its error says why the update was refused.
     weight : float
-        What its update counted.
+        The weight of its update.
 
     >>> part = np.array([1.0, 2.0])
     >>> schedule = Schedule(part, 3.0 * part, part, np.ones(2), 5.0 * part, [Kind.REPLY, Kind.REPLY])
@@ -68,14 +68,14 @@ class EndedParticipation:
 
     @property
     def latency(self) -> float:
-        """Seconds from being asked to the reply, or to the deadline; NaN if it was lost."""
+        """Seconds from selection to the reply, or to the deadline; NaN if it was lost."""
         if self.outcome in (Outcome.DROPPED, Outcome.FAILED):
             return math.nan
         return min(self._seconds, self.asked.deadline)
 
     @property
     def upload(self) -> float:
-        """The part of the latency that was upload."""
+        """The part of the latency spent on the upload."""
         return float(self.schedule.upload[self._place])
 
     @property
@@ -85,7 +85,7 @@ class EndedParticipation:
 
     @property
     def energy(self) -> float:
-        """The joules that it spent; NaN if nobody counts them."""
+        """The joules that it spent; NaN if energy is not counted."""
         return math.nan if self.schedule.energy is None else float(self.schedule.energy[self._place])
 
     @property
@@ -128,9 +128,9 @@ class ServerStep:
     start : float
         Virtual seconds when it began.
     available : int
-        Clients online then, busy ones included.
+        Clients online at that time, including busy ones.
     deadline : float
-        Seconds that a client was given then.
+        Seconds that a client was given at that time.
     asked : list of Selection
         Selections that were made, in order.
     ended : list of EndedParticipation
@@ -175,7 +175,7 @@ class ServerStep:
         return iter(sorted(found, key=lambda pair: pair[0].round))
 
     def selection(self) -> Selection:
-        """All who were asked, as one selection; terms and probabilities are NaN for clients chosen without them."""
+        """All selected clients, as one selection; terms and probabilities are NaN for clients chosen without them."""
         names = dict.fromkeys(name for picked in self.asked for name in picked.terms)
         terms = {name: np.concatenate([_term(picked, name) for picked in self.asked]) for name in names}
         everybody = [np.zeros(0, dtype=np.int64), *(picked.clients for picked in self.asked)]
@@ -216,9 +216,9 @@ class ServerStep:
 
 
 def events(picked: Selection, schedule: Schedule) -> Iterator[Event]:
-    """What comes of each client, and when: after the deadline the server waits no longer.
+    """The event of each client, and its time: after the deadline the server stops waiting.
 
-    A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
+    A client that goes offline sends nothing: with a deadline the server waits for it in vain; without one it
     notices the broken connection.
 
     >>> kinds = [Kind.REPLY, Kind.LOST, Kind.ERROR]
@@ -239,7 +239,7 @@ def events(picked: Selection, schedule: Schedule) -> Iterator[Event]:
 
 
 def at_work(queue: Queue, members: int) -> AnyArray:
-    """Mask of the clients of whom something is yet to come, (members,).
+    """Mask of the clients with a pending event, (members,).
 
     >>> at_work(Queue([Event(5.0, Kind.REPLY, 1, 2)]), 4)
     array([False, False,  True, False])

@@ -1,4 +1,4 @@
-"""Training the clients of a round, and taking in what they send."""
+"""Training the clients of a round, and processing their updates."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ SenderT = TypeVar("SenderT")
 
 
 class Updates:
-    """Trains clients from the models that the protocol names; a report with an error tells whose update is refused.
+    """Trains clients from the models that the protocol names; a report with an error marks a refused update.
 
     >>> from enlist.simulation import Config, Simulation
     >>> with Simulation(Config(data={"clients": 8})) as simulation:
@@ -50,11 +50,11 @@ class Updates:
 
     @property
     def server(self) -> Server:
-        """Who judges updates and adds them up."""
+        """The server, which checks updates and adds them up."""
         return self.state.server
 
     def losses(self, clients: IntArray) -> list[float]:
-        """Mean losses of the present model on the samples of some clients."""
+        """Mean losses of the current model on the samples of some clients."""
         spans = self.clients.spans(clients, self.state.round, self.state.now)
         answers = self.trainer.spans(self.state.models.slot(self.state.round - 1), "train", spans)
         return [loss / (stop - start) for (loss, _), (start, stop) in zip(answers, spans, strict=True)]
@@ -62,9 +62,9 @@ class Updates:
     def trained(
         self, picked: Selection, schedule: Schedule, waited: WaitResult
     ) -> tuple[dict[int, Report], dict[int, Vectors]]:
-        """Train those who replied, in client order; a bad update makes its client FAILED.
+        """Train clients that replied, in client order; a bad update makes its client FAILED.
 
-        Reports by client and, if the protocol does not average updates, the models of those whose update is good.
+        Returns reports by client and, if the protocol does not average updates, the models behind good updates.
         """
         replied = np.flatnonzero(waited.outcome == Outcome.COMPLETED)
         clients = picked.clients[replied]
@@ -101,7 +101,7 @@ class Updates:
             yield LateUpdate(event.client, event.round, lateness, report, update.clone(), latency, model, weight)
 
     def tasks(self, asked: Sequence[tuple[Selection, int, float]]) -> list[TrainingTask]:
-        """What clients of several selections train: (selection, client, share of its work) each."""
+        """Training tasks of clients in several selections; `asked` has (selection, client, share of its work) each."""
         tasks = []
         for picked, client, share in asked:
             asked_in, slot = self.state.memory.asked_in(picked.round), self._slot(client, picked.round)
@@ -109,7 +109,7 @@ class Updates:
         return tasks
 
     def _slot(self, client: int, asked_in: int) -> int:
-        """Where the model lies that a client of a round starts from."""
+        """The slot of the model that a client of a round starts from."""
         base, models = self.protocol.base(self.state.memory, client, asked_in), self.state.models
         return models.lend(client, base) if isinstance(base, Vectors) else models.slot(base)
 
@@ -119,7 +119,7 @@ class Updates:
         given: Mapping[Sender, float] | None = None,
         factors: Mapping[Sender, float] | None = None,
     ) -> dict[Sender, Report]:
-        """Train, and let the server add up the updates: groups of them where it need not look at each.
+        """Train, and let the server add up the updates: in groups where it need not check each one.
 
         `given` are the weights of a selector that weighs updates itself; `factors` make updates shorter.
         """
@@ -160,7 +160,7 @@ class Updates:
         return reports | self._valued(received), models
 
     def _valued(self, received: Mapping[SenderT, tuple[Report, float, Vectors]]) -> dict[SenderT, Report]:
-        """Reports that say what updates are worth to the server, of those that were kept to find it out."""
+        """Reports with what updates are worth to the server, for updates that were kept to compute it."""
         if self.contributions is None:
             return {}
         return dict(zip(received, self.contributions.of(list(received.values())), strict=True))
@@ -208,7 +208,7 @@ def _sender(task: TrainingTask) -> Sender:
 
 
 def weights(picked: Selection) -> dict[int, float]:
-    """What the selector gave the update of each client to weigh; nothing if it leaves that to the server.
+    """The selector's weight for the update of each client; empty if it leaves weights to the server.
 
     >>> weights(Selection(1, np.array([3, 8]), weights=np.array([0.25, 0.5])))
     {3: 0.25, 8: 0.5}

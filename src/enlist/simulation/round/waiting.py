@@ -1,6 +1,6 @@
-"""One round on the virtual clock: what becomes of each client that was asked, and when the server stops waiting.
+"""One round on the virtual clock: what becomes of each selected client, and when the server stops waiting.
 
-The future of a client is computed when it is asked, because it is a pure function of round, client and time; the
+The future of a client is computed when it is selected, because it is a pure function of round, client and time; the
 server and the selector learn of it only as events come out of the queue.
 """
 
@@ -20,17 +20,17 @@ KINDS = tuple(Kind)
 REPLY, LOST, DEADLINE = Kind.REPLY, Kind.LOST, Kind.DEADLINE
 OUTCOMES = {Kind.REPLY: int(Outcome.COMPLETED), Kind.ERROR: int(Outcome.FAILED), Kind.LOST: int(Outcome.DROPPED)}
 IDLE = 60.0
-"""Virtual seconds that pass in a round for which nobody was selected."""
+"""Virtual seconds that pass in a round for which no client was selected."""
 PATIENCE = 30 * 86400.0
-"""Virtual seconds in which nobody is at work or can be asked, after which a run gives up."""
+"""Virtual seconds in which no client is at work or can be selected, after which a run gives up."""
 
 
 @dataclasses.dataclass(eq=False)
 class Schedule:
-    """What will become of the clients of a selection, aligned with it: parts of the latency, and how it ends when.
+    """What will become of the clients of a selection, aligned with it: parts of the latency, and how and when it ends.
 
     share    of its work that each client does
-    energy   joules that each spends, whether its reply is waited for or not; None if nobody counts them
+    energy   joules that each spends, whether its reply is waited for or not; None if energy is not counted
 
     >>> schedule = Schedule.of(
     ...     now=0.0, download=np.ones(3), compute=np.array([2.0, 5.0, 2.0]), upload=np.ones(3), share=np.ones(3),
@@ -68,7 +68,7 @@ class Schedule:
 
     @property
     def latency(self) -> FloatArray:
-        """Seconds from being asked to the reply, if it comes."""
+        """Seconds from selection to the reply, if it comes."""
         return self.download + self.compute + self.upload
 
 
@@ -77,7 +77,7 @@ class WaitResult:
     """How the waiting ended: when, after how long, outcomes so far, and who replied, in order.
 
     `seconds` is the deadline itself if that ended it, not a difference of times. `stale` are replies to earlier rounds
-    that have come meanwhile, `lost` are clients of earlier rounds that have crashed or gone offline.
+    that have arrived meanwhile, `lost` are clients of earlier rounds that have crashed or gone offline.
 
     >>> WaitResult(12.0, 2.0, np.array([0, 1]), np.array([3]), [], []).ended
     12.0
@@ -94,11 +94,11 @@ class WaitResult:
 def wait(
     queue: Queue, picked: Selection, schedule: Schedule, now: float, enough: Callable[[list[int], list[int]], bool]
 ) -> WaitResult:
-    """Take events until enough clients have replied, nothing more can come, or the deadline has passed.
+    """Process events until enough clients have replied, nothing more can come, or the deadline has passed.
 
-    A client that goes offline is not heard of: with a deadline the server waits for it in vain; without one it
-    notices the broken connection. Replies of earlier rounds that come meanwhile are returned, too. `enough` is
-    asked with the clients of this round that have replied, and those of earlier ones.
+    A client that goes offline sends nothing: with a deadline the server waits for it in vain; without one it
+    notices the broken connection. Replies of earlier rounds that arrive meanwhile are returned, too. `enough` is
+    called with the clients of this round that have replied, and those of earlier ones.
 
     >>> queue, picked = Queue(), Selection(1, np.array([4, 7, 9]), deadline=5.0)
     >>> schedule = Schedule(*np.zeros((4, 3)), times=np.array([3.0, 8.0, 2.0]), kinds=[Kind.REPLY] * 3)

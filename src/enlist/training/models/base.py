@@ -13,7 +13,7 @@ from enlist.errors import InputError
 from enlist.streams import Streams
 
 MOST_PARAMETERS = 2**31
-"""Parameters of a model at most, by design: 8 GB of weights, of which a round keeps several copies."""
+"""Maximum number of parameters of a model, by design: 8 GB of weights, of which a round keeps several copies."""
 
 
 class ModelOptions(Options, abc.ABC):
@@ -33,7 +33,7 @@ class ModelOptions(Options, abc.ABC):
     name: str
 
     def code(self) -> tuple[str, ...]:
-        """Code of the user's that building it would import, as "module:name"."""
+        """The user's code that building it imports, as "module:name"."""
         return ()
 
     @abc.abstractmethod
@@ -49,7 +49,7 @@ def initialise(options: ModelOptions, shape: tuple[int, ...], classes: int, stre
     >>> all(torch.equal(a, b) for a, b in zip(first.parameters(), second.parameters()))
     True
     """
-    if options.name != "python":  # a module of the user's own is made once, and only once
+    if options.name != "python":  # the user's own module is built once, and only once
         check_size(options, shape, classes)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(streams.number("model"))
@@ -57,7 +57,7 @@ def initialise(options: ModelOptions, shape: tuple[int, ...], classes: int, stre
 
 
 def check_size(options: ModelOptions, shape: tuple[int, ...], classes: int) -> None:
-    """Refuse a model that is too large, before memory is taken for it: it is built without any.
+    """Refuse a model that is too large, before memory is allocated for it: it is built without any.
 
     >>> from enlist.training.models.dense import MLP
     >>> check_size(MLP(hidden=(10**9,)), (784,), 10)
@@ -105,12 +105,12 @@ def image(name: str, shape: tuple[int, ...]) -> tuple[int, int, int]:
     >>> image("cnn", (153,))
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: model 'cnn' needs images (channels, height, width), and samples have shape (153,); ...
+    enlist.errors.InputError: model 'cnn' needs images (channels, height, width), but samples have shape (153,); ...
     """
     if len(shape) != 3:
         raise InputError(
-            f"model '{name}' needs images (channels, height, width), and samples have shape {tuple(shape)}; "
-            "use 'mlp' or 'logistic', or data of images."
+            f"model '{name}' needs images (channels, height, width), but samples have shape {tuple(shape)}; "
+            "use 'mlp' or 'logistic', or image data."
         )
     channels, height, width = shape
     return channels, height, width

@@ -59,7 +59,7 @@ class CNN(ModelOptions):
     >>> CNN(padding=0).build((1, 8, 8), 10)
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: model 'cnn' has no pixel left of images of 8 x 8 after convolution 2; raise padding ...
+    enlist.errors.InputError: model 'cnn' leaves no pixel of 8 x 8 images after convolution 2; raise padding ...
     """
 
     name: Literal["cnn"] = "cnn"
@@ -133,7 +133,7 @@ def conv_net(
         sides = ((sides[0] + 2 * padding - kernel + 1) // 2, (sides[1] + 2 * padding - kernel + 1) // 2)
         if min(sides) < 1:
             raise InputError(
-                f"model '{name}' has no pixel left of images of {height} x {width} after convolution {number + 1}; "
+                f"model '{name}' leaves no pixel of {height} x {width} images after convolution {number + 1}; "
                 f"raise padding (now {padding}), lower kernel (now {kernel}), or give fewer channels."
             )
     convolutions = [

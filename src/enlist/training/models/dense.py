@@ -33,7 +33,7 @@ class Linear(ModelOptions):
     name: Literal["linear"] = "linear"
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """The layer, behind a flattening one."""
+        """The layer, after a flattening one."""
         return nn.Sequential(nn.Flatten(), nn.Linear(inputs(shape), outputs(classes)))
 
 
@@ -45,17 +45,15 @@ class Logistic(ModelOptions):
     >>> Logistic().build((30,), 0)
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: model 'logistic' tells classes apart, and the data is a regression; use 'linear' or 'mlp'.
+    enlist.errors.InputError: model 'logistic' predicts classes, but the data is a regression; use 'linear' or 'mlp'.
     """
 
     name: Literal["logistic"] = "logistic"
 
     def build(self, shape: tuple[int, ...], classes: int) -> nn.Module:
-        """The layer, behind a flattening one."""
+        """The layer, after a flattening one."""
         if not classes:
-            raise InputError(
-                "model 'logistic' tells classes apart, and the data is a regression; use 'linear' or 'mlp'."
-            )
+            raise InputError("model 'logistic' predicts classes, but the data is a regression; use 'linear' or 'mlp'.")
         return nn.Sequential(nn.Flatten(), nn.Linear(inputs(shape), classes))
 
 

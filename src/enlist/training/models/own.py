@@ -17,9 +17,9 @@ from enlist.training.models.base import ModelOptions, outputs
 class PythonModel(ModelOptions):
     """Your own module: a class, or a function that returns one, called with `options`.
 
-    It is looked for where Python looks and in the current folder. It must return (n, classes) logits, or (n,) or
+    It is searched for on Python's path and in the current folder. It must return (n, classes) logits, or (n,) or
     (n, 1) predictions of a regression; a first batch of zeros checks that. Give it an attribute `memory_format =
-    torch.channels_last` if it is faster so, and `uses_randomness = True` if it draws numbers in ways other than
+    torch.channels_last` if that makes it faster, and `uses_randomness = True` if it draws random numbers other than in
     dropout layers.
 
     >>> options = {"in_features": 4, "out_features": 3}
