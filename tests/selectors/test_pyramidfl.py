@@ -100,7 +100,7 @@ def test_it_is_the_same_after_stops_with_other_workers(tmp_path):
 
 
 def test_the_preset_is_that_of_the_code():
-    settings = enlist.create("pyramidfl", Clients(count=3), preset="paper").settings
+    settings = enlist.create("pyramidfl", Clients(count=3), preset="code").settings
     assert (settings.most, settings.fill, settings.clip, settings.cut_off) == (11.0, 0.5, 0.98, 0.7)
 
 

@@ -423,7 +423,10 @@ def test_what_makes_no_sense_is_refused() -> None:
 
 def test_a_configuration_without_them_is_written_as_before() -> None:
     assert "concurrency" not in config().model_dump(mode="json")["rounds"]
-    dumped = asynchronous_config(discount="hinge").model_dump(mode="json")["rounds"]
+    with pytest.raises(InputError, match=r"'rounds\.discount\.a' is missing"):
+        asynchronous_config(discount="hinge")
+    hinge = {"kind": "hinge", "a": 10.0, "b": 4}
+    dumped = asynchronous_config(discount=hinge).model_dump(mode="json")["rounds"]
     assert dumped["discount"] == {"kind": "hinge", "a": 10.0, "b": 4}
     assert Config.model_validate(asynchronous_config().model_dump(mode="json")) == asynchronous_config()
 

@@ -74,7 +74,7 @@ class EAFL(Oort):
 
     name = "eafl"
     reference = "Arouj and Abdelmoniem 2022"
-    presets = {"paper": {}}
+    presets = {}  # not Oort's; and "paper" would claim what could not be verified
     needs = frozenset({"loss_rms", "latency", "energy", "clients.battery"})
     Settings = EAFLSettings
     with_ = WithSettings(EAFLSettings)

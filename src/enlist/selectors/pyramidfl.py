@@ -61,7 +61,7 @@ class PyramidFL(Oort):
     Learning, MobiCom 2022. The paper's text was not available; this is its public code (github.com/liecn/PyramidFL):
     `prune_client_tasks` in training/param_server.py, and oort.py, which is Oort's.
     Needs loss_rms and latency; upload_latency, num_examples and expected_latency help. O(n) per round; 32 bytes of
-    state per client. Preset "paper" is the code's: Oort's public code, up to 11 times the least work, and beta 0.5 as
+    state per client. Preset "code" has its settings: Oort's public code, up to 11 times the least work, and beta 0.5 as
     in the authors' configurations for OpenImage.
 
     >>> import enlist
@@ -80,7 +80,7 @@ class PyramidFL(Oort):
 
     name = "pyramidfl"
     reference = "Li et al. 2022"
-    presets = {"paper": {**Oort.presets["oort-code"], "most": 11.0, "fill": 0.5}}
+    presets = {"code": {**Oort.presets["oort-code"], "most": 11.0, "fill": 0.5}}
     needs = frozenset({"loss_rms", "latency"})
     may_choose_fewer = True  # it never does, but so it is asked for the work even if there is no choice
     Settings = PyramidFLSettings

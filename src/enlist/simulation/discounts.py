@@ -2,7 +2,7 @@
 
 The three functions of Xie, Koyejo, Gupta: Asynchronous Federated Optimization, OPT 2020, of which FedBuff uses the
 polynomial with a = 0.5. They are as in the authors' code (github.com/xcgoner/async_fl), which sets neither a nor b of
-the hinge: that 10 and 4 are the paper's could not be verified.
+the hinge. The paper's values could not be verified either, so both have to be given.
 """
 
 from __future__ import annotations
@@ -61,13 +61,13 @@ class Polynomial(DiscountOptions):
 class Hinge(DiscountOptions):
     """1 up to a staleness of b, then 1 / (a (staleness - b) + 1).
 
-    >>> Hinge().of(4), round(Hinge().of(6), 4)
+    >>> Hinge(a=10.0, b=4).of(4), round(Hinge(a=10.0, b=4).of(6), 4)
     (1.0, 0.0476)
     """
 
     kind: Literal["hinge"] = "hinge"
-    a: float = pydantic.Field(10.0, ge=0, le=1e6, description="Slope beyond b.")
-    b: int = pydantic.Field(4, ge=0, description="Staleness up to which an update counts 1.")
+    a: float = pydantic.Field(ge=0, le=1e6, description="Slope beyond b.")
+    b: int = pydantic.Field(ge=0, description="Staleness up to which an update counts 1.")
 
     def of(self, staleness: int) -> float:
         """1, or 1 / (a (staleness - b) + 1)."""
