@@ -64,6 +64,13 @@ BUDGET = """A rung has a budget of virtual time and of rounds. If a run that nev
 own time, short rounds without progress would look fast, so it counts with the whole budget."""
 SHARE = """The oracle knows what no method can know, so it shows what could be gained. The table shows its speed-up, and
 the share of it that the leading methods reach."""
+LIMITS = """* `tempo` was developed on these federations with other seeds. Only the seeds are new to it; for the other
+  methods, both are.
+* All rungs have synchronous rounds, and none has batteries. `pisces` is made for asynchronous rounds and `eafl` for
+  phones that run out of power, so both are measured outside their field.
+  [The study of asynchrony](studies/asynchrony/verdict.md) has `pisces` in buffered rounds.
+* The texts of the papers on `eafl`, `fedlecc` and `pyramidfl` were not available. These methods follow abstracts,
+  summaries and public code, and their descriptions say what could not be verified."""
 OVERALL = "all rungs"
 FIRST = 3
 """Methods in the table of the oracle's speed-up, apart from random."""
@@ -107,6 +114,8 @@ def markdown(board: Leaderboard, charts: str = "ladder") -> str:
         RULES,
         BUDGET,
         "Accuracies are compared at the end of the budget, paired by seed. Ranks are by speed-up.",
+        "## What it does not show",
+        LIMITS,
         "## Run it, and add your own selector",
         RUN,
     ]
