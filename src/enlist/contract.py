@@ -131,8 +131,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
         return self.State.create(len(self.clients))
 
     def validate(self, request: Request) -> None:
-        """Refuse a request that cannot be served, before anything changes; `request.k` is still the number asked
-        for."""
+        """Refuse a request that cannot be served, before anything changes; `request.k` is still as asked."""
 
     def watch(self, available: IntArray, now: float) -> None:
         """Learn from who is available; called by `observe` and before each choice."""
@@ -291,8 +290,7 @@ class Selector(Shared, Generic[SettingsT, StateT]):
 
     @exclusive
     def join(self, more: Clients) -> IntArray:
-        """Append clients and keep what was learned; returns the new positions. A client leaves by not being
-        available."""
+        """Append clients, keep what was learned; returns the new positions. Clients leave by not being available."""
         if not isinstance(more, Clients):
             raise InputError(f"join got {type(more).__name__}; pass enlist.Clients(...).")
         clients = self.clients.joined(more)

@@ -14,7 +14,7 @@ from enlist.rounds import Observation
 from enlist.state import Scalar, State, column
 
 NUMBERS, MOST_NUMBERS = 64, 4096
-"""How many numbers of a sketch are kept, unless one has more, and the most; shorter ones are padded with zeros, which
+"""Numbers kept per sketch, unless one has more, and the most kept; shorter sketches are padded with zeros, which
 changes no distance."""
 
 

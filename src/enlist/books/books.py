@@ -227,8 +227,7 @@ class Books(Shared):
 
     @exclusive
     def close(self, selection: Selection, *, waited: float, round: RoundMetrics | None = None) -> Feedback:
-        """End the round `waited` seconds after it began: clients that have not replied are LATE, censored at that
-        time."""
+        """End the round `waited` seconds after it began: silent clients are LATE, censored at that time."""
         feedback = self._replies(selection).feedback(checks.finite("waited", waited, 0.0))
         self.settle(selection, feedback, round)
         return feedback
@@ -243,8 +242,7 @@ class Books(Shared):
         waited: float,
         round: RoundMetrics | None = None,
     ) -> Feedback:
-        """End a round whose outcomes are all known, as one `reply` per outcome and `close` would, at a fraction of the
-        cost.
+        """End a round whose outcomes are known, as `reply` per outcome and `close` would, at a fraction of the cost.
 
         Parameters
         ----------

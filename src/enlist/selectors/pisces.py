@@ -192,8 +192,7 @@ class Pisces(Selector[PiscesSettings, PiscesState]):
 
 
 def outliers(values: FloatArray, radius: float, least: int) -> BoolArray:
-    """Which values DBSCAN leaves out: those not within `radius` of one that has `least` values within it, itself
-    included.
+    """Which values DBSCAN leaves out: those not within `radius` of one that has `least` within it, itself included.
 
     >>> outliers(np.array([1.0, 1.2, 1.4, 5.0, 1.8]), radius=0.5, least=3)
     array([False, False, False,  True, False])
