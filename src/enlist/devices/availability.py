@@ -227,7 +227,7 @@ class Slots(Availability):
 
 
 class Bernoulli(AvailabilityOptions):
-    """Each client is online with its own chance a_i ~ Beta(a, b), drawn anew every slot.
+    """Each client is online with its own chance a_i ~ Beta(a, b), drawn again in every slot.
 
     The shape of the Beta is an assumption: by default the mean is 0.6, the standard deviation 0.2. A population without
     any client online for tens of thousands of slots is refused when it is drawn.
@@ -239,7 +239,7 @@ class Bernoulli(AvailabilityOptions):
     kind: Literal["bernoulli"] = "bernoulli"
     a: float = pydantic.Field(3.0, gt=0, le=1e9, description="First shape of the Beta distribution of the chances.")
     b: float = pydantic.Field(2.0, gt=0, le=1e9, description="Second shape of the Beta distribution of the chances.")
-    slot: float = pydantic.Field(600.0, ge=0.001, description="Seconds after which each client's state is drawn anew.")
+    slot: float = pydantic.Field(600.0, ge=0.001, description="Seconds after which each client's state is drawn again.")
     lookahead: int = pydantic.Field(
         200,
         ge=1,

@@ -189,7 +189,7 @@ class Collude(HostileOptions):
 
     kind: Literal["collude"] = "collude"
     how: Literal["inner-product", "little"] = pydantic.Field(
-        "inner-product", description="Push against the mean, or move it by as little as nobody notices."
+        "inner-product", description="Push against the mean, or move it too little to be noticed."
     )
     factor: float = pydantic.Field(
         1.0, gt=0, le=1e30, description="inner-product: the mean is multiplied by minus this."

@@ -107,7 +107,7 @@ class Training(GrownOptions, LocalTraining):
     optimiser: Code | None = pydantic.Field(
         None,
         description="Your own optimiser, such as 'torch.optim:Adam', or a table, called with the parameters and lr; "
-        "every client begins anew in every round. If not given, SGD.",
+        "every client starts afresh in every round. If not given, SGD.",
     )
 
     precision: Precision = pydantic.Field(
