@@ -37,11 +37,7 @@ class EAFLSettings(OortSettings):
 
 @dataclasses.dataclass
 class EAFLState(OortState):
-    """Oort's, and the joules that each client's last round took (NaN: unknown) and left it with, as far as is known.
-
-    >>> "battery" in [field.name for field in dataclasses.fields(EAFLState)]
-    True
-    """
+    """Oort's, and the joules that each client's last round took (NaN: unknown) and left it with, as far as is known."""
 
     spent: FloatArray = column(np.nan)
     battery: FloatArray = column(np.nan)

@@ -48,9 +48,6 @@ class Status:
     progress  share that is done; None if nobody said how much there is to do
     left      seconds until it is done, if it goes on as it did lately; None if that is not known
     why       what went wrong, if something did
-
-    >>> Status("finished", 0.0, rounds=8, of=8, progress=1.0).left is None
-    True
     """
 
     state: str

@@ -270,11 +270,7 @@ def told_name(value: object) -> str | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Introduction:
-    """What a node told of itself when it was asked; None where it told nothing.
-
-    >>> Introduction("phone-3").features is None
-    True
-    """
+    """What a node told of itself when it was asked; None where it told nothing."""
 
     name: str | None = None
     num_examples: float | None = None

@@ -39,8 +39,8 @@ class Round:
     updated    whether the strategy has made a new model of it
     evaluations   how many nodes were asked to evaluate, and how that ended: columns of rounds.csv
 
-    >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).waited is None
-    True
+    >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).entries()
+    [(0, None)]
     """
 
     number: int

@@ -174,9 +174,6 @@ class Merge:
         What the late updates of clients counted; those that are not named counted nothing.
     model : Vectors, optional
         The model to move to, in place of the server's average of updates.
-
-    >>> Merge(Memory(), {3: 20.0}).model is None
-    True
     """
 
     memory: Memory
