@@ -9,6 +9,21 @@ from enlist.simulation import Config, simulate
 
 OWN = {"environment.json", "wall.csv"}
 """Files that say where and how fast a run was made."""
+UNEVEN = Config(
+    data={"clients": 8, "partition": {"kind": "dirichlet", "alpha": 0.5, "min_size": 4}},
+    model={"name": "logistic"},
+    training={"batch": 10},
+    rounds={
+        "rounds": 6,
+        "k": 3,
+        "over_commit": 1.4,
+        "late": "merge",
+        "deadline": {"kind": "percentile", "percentile": 60.0},
+    },
+    devices={"kind": "phones"},
+    failures={"crash": 0.2},
+)
+"""Clients that differ in size and labels; some are late, and some crash."""
 
 
 def assert_resumes(folder: Path, config: Config, stops: Sequence[int]) -> None:

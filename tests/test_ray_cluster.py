@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -62,9 +62,38 @@ def processes(node: Any) -> tuple[int, list[int]]:
     return raylet, [int(pid) for pids in found for pid in pids]
 
 
-def busy(node: Any) -> bool:
-    """Whether a node does a run of a comparison."""
-    return bool(set(processes(node)[1]) & set(at_work()))
+def runs_on(node: Any) -> list[Path]:
+    """The folders of the runs of a comparison that a node does: its processes hold their locks."""
+    found = []
+    for pid in set(processes(node)[1]) & set(at_work()):
+        with contextlib.suppress(OSError):
+            opened = [Path(os.readlink(link)) for link in Path(f"/proc/{pid}/fd").iterdir()]
+            found += [path.parent for path in opened if path.name == "lock"]
+    return found
+
+
+def last_checkpoint(run: Path) -> int:
+    """The round of the last whole checkpoint in the folder of a run; 0 if there is none."""
+    whole = [path for path in run.glob("checkpoints/[0-9]*") if path.suffix != ".partial"]
+    return max((int(path.name[:8]) for path in whole), default=0)
+
+
+def done(run: Path) -> list[int]:
+    """Every round that was ever done for a run, again if it was done again; wall.csv is not cut back."""
+    place = run / "wall.csv"
+    return [int(line.split(",")[0]) for line in place.read_text().splitlines()[1:]] if place.exists() else []
+
+
+def standing(runs: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+    """The last checkpoint of each run, and how many rounds were done."""
+    return {run: (last_checkpoint(run), len(done(run))) for run in runs}
+
+
+def assert_went_on(before: dict[Path, tuple[int, int]]) -> None:
+    """No round was done after that which the last checkpoint held already."""
+    assert any(checkpoint for checkpoint, _ in before.values())
+    for run, (checkpoint, count) in before.items():
+        assert done(run)[count] > checkpoint, "not from the first round"
 
 
 def kill(cluster: Any, node: Any = None) -> None:
@@ -99,19 +128,24 @@ def test_a_node_that_dies_in_mid_comparison_loses_only_its_runs(
         monkeypatch.setattr("enlist.simulation.jobs.TaskFolder", hidden)
     if len(cluster.worker_nodes) < 2:  # the other case has killed one
         cluster.add_node(num_cpus=1)
-    config, dead = CONFIG.model_copy(update={"rounds": CONFIG.rounds.model_copy(update={"rounds": 200})}), []
+    config = CONFIG.model_copy(update={"rounds": CONFIG.rounds.model_copy(update={"rounds": 200})})
+    dead: list[dict[Path, tuple[int, int]]] = []
 
     def tick(*news: Any) -> None:
-        node = None if dead else next(filter(busy, cluster.worker_nodes), None)
-        if news[-1]["status"] == "running" and node is not None:
-            dead.append(node)
-            kill(cluster, node)
+        for node in [] if dead else list(cluster.worker_nodes):
+            runs = runs_on(node)
+            if any(map(last_checkpoint, runs)):
+                dead.append(standing(runs))
+                kill(cluster, node)
+                return
 
     with RayEngine() as engine:
         found = compare(config, "random,oort", seeds=2, folder=tmp_path / "ray", engine=engine, tick=tick)
     assert not found.failed
     assert len(dead) == 1
     assert "a process of the comparison of the Ray cluster was lost" in caplog.text
+    if seen:
+        assert_went_on(dead[0])
     compare(config, "random,oort", seeds=2, folder=tmp_path / "alone")
     assert len(files(tmp_path / "ray")) == 4 * len(TABLES)
     assert files(tmp_path / "ray") == files(tmp_path / "alone")
@@ -268,15 +302,19 @@ def test_a_driver_that_is_killed_goes_on_with_another_engine(
     if not cluster.worker_nodes:  # other tests have killed them
         cluster.add_node(num_cpus=1)
     command = Command(tmp_path / "ray", *words, rounds=200)
+    killed = []
     for number in range(3):
         process = command.start(cluster.address, *WAYS[number % 2], *(going_on if number else ()))
         if number < 2:
-            command.grow(process, "model.safetensors")  # of a checkpoint: something to go on from
+            command.grow(process, "checkpoints/*[0-9]/model.safetensors")  # whole: something to go on from
             os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             assert not list(command.folder.rglob("result.json")), "killed before the end"
+            killed.append(standing(filter(last_checkpoint, [command.folder, *command.folder.glob("runs/*/*")])))
     said, _ = process.communicate(timeout=LONG)
     assert process.returncode == 0, said
+    for before in killed:
+        assert_went_on(before)
     alone = Command(tmp_path / "alone", *words, rounds=200)
     said, _ = (local := alone.start("", "--engine", "local")).communicate(timeout=LONG)
     assert local.returncode == 0, said

@@ -136,8 +136,9 @@ def test_the_package_works_without_its_repository_and_without_a_network(installe
 
 
 @pytest.mark.verify
-def test_the_demo_of_the_wheel_runs_without_a_network(installed: Path, tmp_path: Path) -> None:
-    for extra in ("sim", "flower", "ui"):
-        for words in release.TRIALS[extra]:
-            release.attempt(installed, words, tmp_path)
-    assert (tmp_path / "runs" / "demo-001" / "report" / "report.html").is_file()
+@pytest.mark.parametrize("extra", [name for name in release.TRIALS if name not in ("", "cli", "mlflow")])
+def test_trials_of_the_wheel_work_without_a_network(extra: str, installed: Path, tmp_path: Path) -> None:
+    """All but `mlflow`, which the extra `test` leaves out; `make package EXTRAS=mlflow` tries it."""
+    for words in release.TRIALS[extra]:
+        release.attempt(installed, words, tmp_path)
+    assert extra != "sim" or (tmp_path / "runs" / "demo-001" / "report" / "report.html").is_file()

@@ -60,17 +60,83 @@ from flwr.serverapp.strategy import FedAvg
 from enlist.flower import with_selector
 with_selector(FedAvg(), "tempo", k=2)
 """
+UI = """
+import re, subprocess, sys, urllib.request
+from pathlib import Path
+from enlist.runs.example import example_run, write_run
+write_run(example_run(), Path("shown"))
+command = [str(Path(sys.executable).with_name("enlist")), "ui", "shown", "--port", "0"]
+with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as page:
+    try:
+        address = re.search("http://[0-9.:]+", page.stdout.readline())[0]
+        answers = [urllib.request.urlopen(address + path, timeout=60).read() for path in ("/", "/data/runs")]
+    finally:
+        page.terminate()
+assert b"<script" in answers[0] and b"shown" in answers[1], answers
+"""
+RAY = """
+import grpc, ray
+from enlist.simulation import compare, load
+ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, _node_ip_address="127.0.0.1")
+ended = compare(load("small.toml"), "random", seeds=1, engine="ray")
+assert not ended.failed and [len(run.rounds) for run in ended.runs] == [2], ended
+ray.shutdown()
+"""
+PARQUET = """
+import pyarrow, pyarrow.parquet
+table = pyarrow.table({"age": [float(row) for row in range(200)], "label": [row // 100 for row in range(200)]})
+pyarrow.parquet.write_table(table, "mine.parquet")
+"""
+SMALL = "data = { clients = 8 }\nrounds = { rounds = 2, k = 3 }\nevaluation = { every = 1 }\n"
+"""small.toml, which trials find in their folder."""
+OWN = "data.dataset={ name = 'file', path = 'mine.parquet', label = 'label' }"
+HOLDS = """
+import sys
+from pathlib import Path
+wanted, *patterns = sys.argv[1:]
+files = [path for pattern in patterns for path in Path().glob(pattern) if path.is_file()]
+assert any(wanted == path.name or wanted.encode() in path.read_bytes() for path in files), f"{wanted}: not in {files}"
+"""
+"""Fails if no file of these patterns holds the text, or is called so."""
+TRACKERS = {
+    "tensorboard": "tracked/tensorboard/tensorboard/events.*",
+    "mlflow": "mlruns/*/*/metrics/*",
+    "wandb": "wandb/offline-run-*/*.wandb",
+}
+"""Where each writes what it is told."""
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "WANDB_MODE": "offline",
+    "WANDB_ERROR_REPORTING": "false",
+    "MLFLOW_TRACKING_URI": "file:mlruns",  # its databases need what mlflow-skinny does not bring
+    "MLFLOW_ALLOW_FILE_STORE": "true",
+}
+"""The environment of trials: nothing of a tracker leaves the folder."""
+
+
+def tracked(name: str) -> list[list[str]]:
+    """A run with a tracker, and a look at what that has written.
+
+    >>> tracked("wandb")[0]
+    ['enlist', 'run', 'small.toml', '--workers', '0', '--output', 'tracked/wandb', '--wandb']
+    """
+    run = ["enlist", "run", "small.toml", "--workers", "0", "--output", f"tracked/{name}", f"--{name}"]
+    return [run, ["python", "-c", HOLDS, "accuracy", TRACKERS[name]]]
+
+
 TRIALS: dict[str, list[list[str]]] = {
     "": [["python", "-c", CORE], ["enlist", "--version"]],
     "cli": [["enlist", "list", "selectors"], ["enlist", "arena", "--help"]],
     "sim": [["enlist", "demo"]],
     "flower": [["python", "-c", FLOWER]],
-    "ui": [["python", "-c", "import enlist.ui"], ["enlist", "ui", "--help"]],
-    "ray": [["python", "-c", "import ray, grpc, enlist.engine.ray"]],
-    "parquet": [["python", "-c", "import pyarrow, enlist.data"]],
-    "tensorboard": [["python", "-c", "import tensorboard, enlist.simulation"]],
-    "mlflow": [["python", "-c", "import mlflow, enlist.simulation"]],
-    "wandb": [["python", "-c", "import wandb, enlist.simulation"]],
+    "ui": [["python", "-c", UI]],
+    "ray": [["python", "-c", RAY]],
+    "parquet": [
+        ["python", "-c", PARQUET],
+        ["enlist", "run", "small.toml", "--set", OWN, "--workers", "0", "--output", "from-parquet"],
+        ["python", "-c", HOLDS, "mine.parquet", "from-parquet/config.json"],
+    ],
+    **{name: tracked(name) for name in TRACKERS},
 }
 """What an extra is for, as commands of an environment that has it."""
 
@@ -151,8 +217,9 @@ def cut_off(binaries: Path) -> None:
 
 
 def attempt(binaries: Path, words: Sequence[str], folder: Path) -> str:
-    """Run a program of the environment in an empty folder; its output, or the end of this program if it fails."""
-    place = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+    """Run a program of the environment in a folder of trials; its output, or the end of this program if it fails."""
+    (folder / "small.toml").write_text(SMALL, encoding="utf-8")
+    place = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")} | QUIET
     done = subprocess.run(
         [str(binaries / words[0]), *words[1:]], cwd=folder, env=place, capture_output=True, text=True, check=False
     )

@@ -11,6 +11,7 @@ import enlist
 from enlist import Clients, Feedback, Outcome
 from enlist.bandits import Sketches, distances, facility_location
 from enlist.errors import InputError
+from tests.resuming import UNEVEN, assert_resumes
 
 
 def cost(gap, chosen, weights):
@@ -100,3 +101,7 @@ def test_many_clients_are_stood_for_by_some():
     picked = selector.ask(k=20)
     assert len(picked) == 20
     np.testing.assert_allclose(picked.weights.sum(), 1.0)
+
+
+def test_late_drop_outs_resume_and_workers_change_nothing(tmp_path):
+    assert_resumes(tmp_path, UNEVEN.with_method("divfl"), stops=[2])

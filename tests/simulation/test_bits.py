@@ -8,16 +8,13 @@ from __future__ import annotations
 
 import csv
 import hashlib
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from enlist.simulation import Config, simulate
-
-sys.path.insert(0, str(Path(__file__).parents[2]))
 from benchmarks import hashes
+from enlist.simulation import Config, simulate
 
 ROOT = Path(__file__).parents[2]
 DECIDED = ("round", "selected_in", "client", "outcome", "rounds_late")

@@ -16,6 +16,7 @@ from enlist.simulation.local_noise import LocalNoise
 from enlist.streams import Streams
 from enlist.training.local import Report
 from tests.resuming import assert_resumes
+from tests.simulation.simulation_helpers import Remembering
 
 
 def config(selector: str = "oort", rounds: dict[str, Any] | None = None, **sections: Any) -> Config:
@@ -48,24 +49,47 @@ def test_what_was_not_measured_is_not_said_and_the_rest_stays() -> None:
     assert (said.num_examples, said.update_norm) == (20.0, 3.0)
 
 
-def losses(folder: Path) -> list[tuple[str, str, float]]:
+RANGES = {"loss": (0.0, 2.0), "accuracy": (0.0, 1.0), "accuracy_gain": (-1.0, 1.0)}
+"""Of what a client reports if `clip` is 2; the first losses of ten classes are higher."""
+
+
+def rows(folder: Path) -> list[tuple[float, ...]]:
+    """Round, client and what RANGES names, of the participations of a run."""
     with (folder / "participations.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["loss"]]
-    return [(row["round"], row["client"], float(row["loss"])) for row in rows]
+        return [tuple(float(row[name]) for name in ("round", "client", *RANGES)) for row in csv.DictReader(file)]
 
 
-def test_the_selector_is_told_noisy_values_and_the_model_is_that_of_before(tmp_path: Path) -> None:
-    noise = {"clip": 3.0, "sigma": 0.2}
-    plain = simulate(config("random"), folder=tmp_path / "plain")
-    noisy = simulate(config("random", local_noise=noise), folder=tmp_path / "noisy")
-    assert plain.summary["final"] == noisy.summary["final"]
-    pairs = list(zip(losses(tmp_path / "plain"), losses(tmp_path / "noisy"), strict=True))
-    assert all(one[:2] == other[:2] for one, other in pairs)
-    assert all(one[2] != other[2] for one, other in pairs)
-    with Simulation(config("oort", local_noise={"clip": 3.0, "sigma": 50.0})) as simulation:
-        simulation.step()
-        told = simulation.selector.state.utility[simulation.selector.counts.observed > 0]
-    assert len(told) == 4
+def told() -> list[tuple[float, ...]]:
+    """The same, as the selector heard it; it takes the first clients, whatever it is told."""
+    heard = [(number, feedback) for number, feedback, _ in Remembering.heard]
+    columns = [(feedback.clients, *(getattr(feedback, name) for name in RANGES)) for _, feedback in heard]
+    return [
+        (number, *row)
+        for (number, _), told in zip(heard, columns, strict=True)
+        for row in np.column_stack(told).tolist()
+    ]
+
+
+@pytest.mark.parametrize("sigma", [0.2, 50.0])
+def test_the_selector_is_told_noisy_values_and_the_model_is_that_of_before(
+    sigma: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The selector and participations.csv have the same values: all others than without noise, all in their range."""
+    heard, final = {}, []
+    for name, sections in (("plain", {}), ("noisy", {"local_noise": {"clip": 2.0, "sigma": sigma}})):
+        Remembering.register(monkeypatch)
+        final.append(simulate(config("remembering", **sections), folder=tmp_path / name).summary["final"])
+        heard[name] = told()
+        assert heard[name] == rows(tmp_path / name)
+    assert final[0] == final[1]
+    plain, noisy = (np.array(heard[name]) for name in ("plain", "noisy"))
+    assert plain.shape == noisy.shape == (24, 2 + len(RANGES))
+    np.testing.assert_array_equal(plain[:, :2], noisy[:, :2])
+    assert plain[:, 2].max() > 2.0, "a loss to be cut"
+    for before, after, (low, high) in zip(plain.T[2:], noisy.T[2:], RANGES.values(), strict=True):
+        assert (before != after).all()
+        assert ((low <= after) & (after <= high)).all()
+        assert sigma < 1.0 or {low, high} <= set(after.tolist()), "so wide that values are cut on both sides"
 
 
 def test_losses_that_are_asked_for_beforehand_are_noisy_too() -> None:

@@ -175,8 +175,10 @@ MeanSettingsT = TypeVar("MeanSettingsT", bound=MeanSettings)
 class MeanRule(Rule[MeanSettingsT, ArmState]):
     """What rules on mean rewards share: stationary or recency-weighted estimates from an initial value.
 
-    >>> isinstance(UCB(2), MeanRule)
-    True
+    >>> rule = UCB(2, initial=0.3)
+    >>> rule.learn(np.array([1]), np.array([0.7]))
+    >>> rule.state.estimates.mean
+    array([0.3, 0.7])
     """
 
     State = ArmState

@@ -53,11 +53,7 @@ class Task:
 
 
 class Result(NamedTuple):
-    """How a task ended: the return value of the function, or the error that it raised or its process died of.
-
-    >>> Result(("oort", 3), error=ValueError("no")).value is None
-    True
-    """
+    """How a task ended: the return value of the function, or the error that it raised or its process died of."""
 
     key: Any
     value: Any = None

@@ -355,11 +355,7 @@ class _RayTasks:
 
 
 class RayActor(Actor):
-    """An object in a process of the cluster.
-
-    >>> RayActor.dead
-    False
-    """
+    """An object in a process of the cluster."""
 
     def __init__(self, engine: RayEngine, role: str, kind: Callable[..., Any], *arguments: Any) -> None:
         self.ray, self.head, self.role, self.reason, self._hopeless = engine.ray, engine.head, role, "was lost", False

@@ -108,9 +108,6 @@ def keep_freed_memory() -> bool:
     """Let the C library keep freed memory for the next step instead of handing it back to the system (glibc only).
 
     Activations are freed after every step; getting their pages again took a fifth of the time of a small CNN's step.
-
-    >>> keep_freed_memory() in (True, False)
-    True
     """
     if sys.platform != "linux":
         return False

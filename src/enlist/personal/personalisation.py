@@ -38,11 +38,7 @@ from enlist.training.workers import one_thread
 
 
 class Candidate(NamedTuple):
-    """A model that may become the global one, with the workers it is made from, and its validation score.
-
-    >>> Candidate._fields
-    ('members', 'model', 'score')
-    """
+    """A model that may become the global one, with the workers it is made from, and its validation score."""
 
     members: list[int]
     model: Vectors

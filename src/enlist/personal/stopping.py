@@ -58,8 +58,12 @@ class Stopper:
 class Stopping(Options):
     """Base class of all ways to stop; `start` makes a stopper.
 
-    >>> isinstance(Patience(), Stopping)
-    True
+    >>> class AtHalf(Stopping):
+    ...     def stops(self, scores: FloatArray) -> bool:
+    ...         return bool(scores[-1] >= 0.5)
+    >>> stopper = AtHalf().start()
+    >>> stopper.update(0.4), stopper.update(0.5)
+    (False, True)
     """
 
     def start(self, lower_is_better: bool = False) -> Stopper:

@@ -42,11 +42,7 @@ class ClusteredSettings:
 
 @dataclasses.dataclass
 class ClusteredState(State):
-    """Sketches of updates, if clients are compared by them.
-
-    >>> ClusteredState(None).sketches is None
-    True
-    """
+    """Sketches of updates, if clients are compared by them."""
 
     sketches: Sketches | None
 

@@ -57,11 +57,7 @@ class DartsSettings:
 
 @dataclasses.dataclass
 class DartsState(State):
-    """Rewards credited to each client, the last server accuracy, and recent gains for the quantiles.
-
-    >>> DartsState.create(2, rewards=Estimates.create(2), gains=RecentValues.of(8)).accuracy is None
-    True
-    """
+    """Rewards credited to each client, the last server accuracy, and recent gains for the quantiles."""
 
     rewards: Estimates
     gains: RecentValues

@@ -37,11 +37,7 @@ class EAFLSettings(OortSettings):
 
 @dataclasses.dataclass
 class EAFLState(OortState):
-    """Oort's, and the joules that each client spent in its last round (NaN: unknown) and has left, as far as known.
-
-    >>> "battery" in [field.name for field in dataclasses.fields(EAFLState)]
-    True
-    """
+    """Oort's, and the joules that each client spent in its last round (NaN: unknown) and has left, as far as known."""
 
     spent: FloatArray = column(np.nan)
     battery: FloatArray = column(np.nan)

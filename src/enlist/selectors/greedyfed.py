@@ -22,9 +22,6 @@ class GreedyFedSettings:
     ----------
     memory : float or None, default None
         Weight of earlier values against a new one, at most 0.999; None for the mean of all values.
-
-    >>> GreedyFedSettings().memory is None
-    True
     """
 
     memory: float | None = None

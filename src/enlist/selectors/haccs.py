@@ -108,10 +108,13 @@ DistanceT = TypeVar("DistanceT", bound=WithDistance)
 
 
 class LabelClustered(Selector[DistanceT, LabelClusters]):
-    """Base of selectors that choose by clusters of clients with similar labels.
+    """Base of selectors that choose by clusters of clients with similar labels; a new client joins the nearest one.
 
-    >>> LabelClustered.State.__name__
-    'LabelClusters'
+    >>> import enlist
+    >>> selector = enlist.create("haccs", enlist.Clients(label_counts=[[9, 1], [8, 1], [0, 9]]))
+    >>> joined = selector.join(enlist.Clients(label_counts=[[0, 7], [6, 1]]))
+    >>> selector.state.cluster.tolist()
+    [0, 0, 1, 1, 0]
     """
 
     State = LabelClusters

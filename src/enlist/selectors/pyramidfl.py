@@ -40,11 +40,7 @@ class PyramidFLSettings(OortSettings):
 
 @dataclasses.dataclass
 class PyramidFLState(OortState):
-    """Oort's, with durations of the least work, and the seconds that each client's least work took (NaN: unknown).
-
-    >>> "local" in [field.name for field in dataclasses.fields(PyramidFLState)]
-    True
-    """
+    """Oort's, with durations of the least work, and the seconds that each client's least work took (NaN: unknown)."""
 
     local: FloatArray = column(np.nan)
 

@@ -59,8 +59,9 @@ class RuleSelector(Selector[RewardSettingsT, RuleState]):
     """Outcomes become rewards, rewards go to the rule, and the rule chooses.
 
     >>> import enlist
-    >>> isinstance(enlist.create("ucb", enlist.Clients(count=3)), RuleSelector)
-    True
+    >>> clients = enlist.Clients(count=3)
+    >>> enlist.create("ucb", clients).needs, enlist.create("ucb", clients, reward="speed").needs
+    (frozenset({'accuracy_gain'}), frozenset({'latency'}))
     """
 
     Rule: ClassVar[type[Rule[Any, Any]]]

@@ -131,8 +131,14 @@ class Recorder(Callback[Recordable, Record]):
 
     Rows and checkpoints of a round are written while workers train the next one, in the same order as without workers.
 
-    >>> Recorder.SHARE
-    0.05
+    >>> import tempfile
+    >>> from enlist.simulation import Config, Simulation
+    >>> config = Config(data={"clients": 8}, rounds={"rounds": 2, "k": 3})
+    >>> with tempfile.TemporaryDirectory() as place:
+    ...     with RunFolder.open(Path(place) / "run", {}, resume=False) as folder:
+    ...         _ = Simulation(config, callbacks=[Recorder(folder)]).run()
+    ...     sorted(path.name for path in folder.path.glob("*.csv"))
+    ['clients.csv', 'participations.csv', 'rounds.csv', 'wall.csv']
     """
 
     SHARE = 0.05

@@ -51,11 +51,7 @@ LOCKED = 60.0
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """A run to do: its key, its configuration, and the folder to keep it in, if any.
-
-    >>> Job(("random", 0), Config()).folder is None
-    True
-    """
+    """A run to do: its key, its configuration, and the folder to keep it in, if any."""
 
     key: Key
     config: Config
@@ -231,8 +227,10 @@ def finished(folder: Path, accept_changes: bool = False, config: Config | None =
 class StatusSender(Callback):
     """Sends the status of a run from time to time.
 
-    >>> StatusSender(print).send.__name__
-    'print'
+    >>> from enlist.simulation import simulate
+    >>> sender = StatusSender(lambda status: print(status["rounds"], status["status"]))
+    >>> _ = simulate(Config(data={"clients": 8}, rounds={"rounds": 1, "k": 3}), callbacks=[sender])
+    1 running
     """
 
     def __init__(self, send: Callable[[dict[str, Any]], None]) -> None:

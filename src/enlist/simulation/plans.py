@@ -15,12 +15,7 @@ from enlist.simulation.jobs import Job, JobResults, JobSettings, Tick, perform
 
 
 class Plan(abc.ABC):
-    """Runs that belong together.
-
-    >>> from enlist.simulation import Comparison, Config
-    >>> isinstance(Comparison(Config(), "random"), Plan)
-    True
-    """
+    """Runs that belong together."""
 
     @abc.abstractmethod
     def check(self) -> None:

@@ -132,11 +132,7 @@ class RunningMean(Aggregator):
 
 
 class Collected(Aggregator):
-    """Keeps a copy of every update, for kinds that need all of them at once.
-
-    >>> Collected.streaming
-    False
-    """
+    """Keeps a copy of every update, for kinds that need all of them at once."""
 
     streaming = False
 

@@ -48,9 +48,6 @@ class Status:
     progress  share that is done; None if not known
     left      seconds until it is done, at its recent speed; None if not known
     why       what went wrong, if anything
-
-    >>> Status("finished", 0.0, rounds=8, of=8, progress=1.0).left is None
-    True
     """
 
     state: str

@@ -20,10 +20,11 @@ def test_buffered_mode_in_a_deployment(federation: Federation, tmp_path: Path) -
     assert run.finish(limit=240.0) == "finished:completed"
     found = read_run(folder)
     assert found.rounds["round"].tolist() == list(range(1, STEPS + 1))
-    assert found.rounds["completed"].tolist() == [2] * STEPS
+    assert found.rounds["completed"].tolist() == [1] * STEPS
     ended = found.participations
-    assert (ended["outcome"] == "completed").sum() == 2 * STEPS
+    assert (ended["outcome"] == "completed").sum() == STEPS
     stale = ended["round"] - ended["selected_in"]
+    assert (stale > 0).any()  # two are sent the first model, and the server steps after one of them
     assert ((stale >= 0) & (stale <= 5)).all()
     assert ended["weight"].tolist() == pytest.approx((1.0 + stale) ** -0.5)  # every client has one example
-    assert len(replay(folder)) > STEPS
+    assert sum(len(chosen) for _, chosen in replay(folder)) >= STEPS

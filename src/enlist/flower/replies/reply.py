@@ -270,11 +270,7 @@ def told_name(value: object) -> str | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Introduction:
-    """What a node reported about itself when asked; None for everything it left out.
-
-    >>> Introduction("phone-3").features is None
-    True
-    """
+    """What a node reported about itself when asked; None for everything it left out."""
 
     name: str | None = None
     num_examples: float | None = None

@@ -39,8 +39,8 @@ class Round:
     updated    whether the strategy made a new model from it
     evaluations   number of nodes selected to evaluate, and their outcomes: columns of rounds.csv
 
-    >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).waited is None
-    True
+    >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).entries()
+    [(0, None)]
     """
 
     number: int

@@ -133,8 +133,8 @@ class SynchronousTraining(TrainingLoop):
 
     >>> from enlist.flower import with_selector
     >>> from flwr.serverapp.strategy import FedAvg
-    >>> with_selector(FedAvg(), "random", k=5).training.current is None
-    True
+    >>> with_selector(FedAvg(), "random", k=5, over_commit=1.4).training.terms.number_to_ask
+    7
     """
 
     def __init__(self, *arguments: Any) -> None:

@@ -174,9 +174,6 @@ class Merge:
         Weights of the late updates of clients; a client that is not named counted nothing.
     model : Vectors, optional
         The model to move to, in place of the server's average of updates.
-
-    >>> Merge(Memory(), {3: 20.0}).model is None
-    True
     """
 
     memory: Memory

@@ -16,7 +16,7 @@ app = ServerApp()
 def main(grid: Grid, context: Context) -> None:
     """BSFL chooses two; its weight of fair shares is high, so that who was lost is soon tried again."""
     config = context.run_config
-    buffered = {"mode": "buffered", "concurrency": 2, "buffer": 2, "max_staleness": 5}
+    buffered = {"mode": "buffered", "concurrency": 2, "buffer": 1, "max_staleness": 5}
     strategy = with_selector(
         FedAvg(fraction_evaluate=0.0),
         "bsfl",
