@@ -118,18 +118,18 @@ def test_a_users_selector_is_found_and_passes_the_suite(tmp_path: Path) -> None:
     info.mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: quick-selectors\nVersion: 1.0\n")
     (info / "entry_points.txt").write_text(f"[enlist.selectors]\nquick = {quick[1]}\n")
-    code = (
-        "import enlist, enlist.testing\n"
+    code = blocks("docs/write-a-selector.md", "python")[1] + (
+        "[test_quick(check) for check in enlist.testing.CHECKS]\n"
+        "import enlist\n"
         "assert 'quick' in enlist.names()\n"
         "selector = enlist.create('quick', enlist.Clients(count=5), seed=7, doubt=2.0)\n"
-        "enlist.testing.run_all('quick')\n"
         "from enlist.arena import Tournament, compare, paired_difference\n"
         "results = compare(Tournament(('quick', 'random'), 'slow-minority', 50, 5, 300, seeds=3))\n"
         "assert paired_difference(results, 'round_time', 'quick').high < 0\n"
         "from enlist.cli.listing import selectors\n"
         "print('quick' in list(selectors().columns[0].cells))\n"
     )
-    assert run(code, tmp_path, str(tmp_path)).strip() == "True"
+    assert run(code, tmp_path, os.pathsep.join([str(tmp_path), *sys.path])).strip() == "True"
 
 
 def test_a_selector_with_labels_sketches_and_weights_passes_the_suite(tmp_path: Path) -> None:

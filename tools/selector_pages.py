@@ -23,6 +23,9 @@ SEES = {
     Privacy.INDIVIDUAL: "values of single clients, which secure aggregation hides",
 }
 
+STUDIES = {"bsfl": "bsfl", "darts-ucb": "darts", "fedsuv": "fedsuv", "power-of-choice": "power-of-choice"}
+"""Selectors whose papers have a study of their own, and its folder in docs/studies."""
+
 
 def pages(docs: Path) -> dict[str, str]:
     """The pages of the folder selectors/, by file name; index.md is the overview."""
@@ -48,6 +51,8 @@ def page(name: str, kept: str, ladder: str, milliseconds: str) -> str:
     paper, words[reference:differing] = cited(words[reference:differing], kind.reference)
     differing = next((at for at, text in enumerate(words) if text.startswith(DIFFERENCES)), len(words))
     facts = [f"* **Paper:** {paper}", f"* **Needs:** {needs}"]
+    if name in STUDIES:
+        facts.append(f"* **[Study](../studies/{STUDIES[name]}/verdict.md):** the claims of the paper, tried and judged")
     facts.append(f"* **[Privacy](../privacy.md):** it sees {SEES[selector.privacy]}")
     if milliseconds:
         facts.append(f"* **[Speed](../benchmarks.md):** {milliseconds} ms per round with a million clients")
@@ -144,6 +149,7 @@ def formulas(text: str) -> str:
 def evidence(kept: str) -> list[str]:
     """The measured table of docs/selectors.md."""
     table = [line for line in kept.splitlines() if line.startswith(("| | scenario", "| wins", "| does not"))]
+    table = [line.replace("| | scenario", "| against random | scenario") for line in table]
     if not table:
         return ["Not measured in the [arena](index.md) yet."]
     said = (

@@ -90,7 +90,30 @@ def test_the_pages_code_runs(grid: FakeGrid) -> None:
     names = {"app": app, "np": np, "model": network(), "data": [1, 2], "fit": lambda model, data: [0.5, 1.5]}
     exec(clients, names)
     check_client(app)
-    compile(personal, "docs/flower.md", "exec")
+    play_the_personal_one(personal)
+
+
+def play_the_personal_one(code: str) -> None:
+    """Two silos, of which the clinic's own data want what the other's do."""
+    named = {11: "clinic-a", 12: "clinic-c"}
+
+    def answer(message: Message) -> FakeReply:
+        name, kind = named[node_of(message)], message.metadata.message_type
+        if kind == "query.enlist":
+            return FakeReply(0.2, client.introduction(message, client_id=name, num_examples=10).content)
+        scores = {"accuracy": 0.5, "test-accuracy": 0.5} if kind == "evaluate" else {}
+        metrics = {"metrics": MetricRecord({"num-examples": 10, **scores})}
+        arrays = {"arrays": message.content["arrays"]} if kind == "train" else {}
+        return FakeReply(1.0, RecordDict({**arrays, **metrics}))
+
+    federation = FakeGrid([*named], answer)
+    before, after = code.split("result = ")
+    names: dict[str, Any] = {"grid": federation, "arrays": ArrayRecord([np.zeros(3)])}
+    exec(before, names)
+    names["strategy"].clock = federation.clock
+    exec(f"result = {after}", names)
+    assert names["strategy"].combination == "clinic-a+clinic-c"
+    assert names["strategy"].round == 40
 
 
 def check_client(app: ClientApp) -> None:

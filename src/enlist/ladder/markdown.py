@@ -26,12 +26,12 @@ method runs on them once."""
 RUN = """`enlist ladder` runs it. The package contains the results of many methods, so only the methods that you name
 and the baseline, random, are run. The known results are shown beside them, marked with *.
 
-```
-pip install "enlist[sim]"
-enlist ladder --show                                     what the rungs are
-enlist ladder --selectors mine:LossPerSecond             a class in mine.py, on the development seeds
-enlist ladder --selectors mine:LossPerSecond --published the same seeds as here, for a table to publish
-enlist ladder --selectors all --alone                    all selectors, from scratch: takes an hour or more
+```sh
+pip install 'enlist[sim]'
+enlist ladder --show                                      # what the rungs are
+enlist ladder --selectors mine:LossPerSecond              # a class in mine.py, on the development seeds
+enlist ladder --selectors mine:LossPerSecond --published  # the same seeds as here, for a table to publish
+enlist ladder --selectors all --alone                     # all selectors, from scratch: takes an hour or more
 ```
 
 Your own selector is a class with two methods, here in `mine.py`:
