@@ -76,8 +76,10 @@ def with_equal_devices(selector: str) -> list[tuple[Simulation, Memory]]:
 
 @pytest.mark.parametrize("selector", sorted({*every_selector()} - {"safa", *OTHERWISE}))
 def test_with_equal_devices_and_a_buffer_for_all_it_is_synchronous(selector: str) -> None:
-    """All clients finish at the same instant: one step, one ask, no staleness; the same bits in model and tables. `safa` is
-    refused, see `test_what_makes_no_sense_is_refused`."""
+    """All clients finish at the same instant: one step, one ask, no staleness; the same bits in model and tables.
+
+    `safa` is refused, see `test_what_makes_no_sense_is_refused`.
+    """
     (one, first), (other, second) = with_equal_devices(selector)
     assert torch.equal(model(one), model(other))
     assert repr(first.rounds) == repr(second.rounds)

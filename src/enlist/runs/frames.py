@@ -41,7 +41,7 @@ class Columns(dict[str, AnyArray]):
     >>> table["acuracy"]
     Traceback (most recent call last):
     ...
-    enlist.errors.UnknownNameError: no column is called 'acuracy'. Did you mean 'accuracy'? Known: accuracy, loss, round.
+    enlist.errors.UnknownNameError: no column is called 'acuracy'. Did you mean 'accuracy'? Known: ...
     """
 
     @overload
