@@ -286,7 +286,7 @@ def test_nobody_to_ask_ends_with_an_error() -> None:
     def nobody(table: Any, k: int) -> list[int]:
         return []
 
-    with pytest.raises(NoNodesError, match="has chosen none for 30 s"):
+    with pytest.raises(NoNodesError, match="has selected none for 30 s"):
         run(FakeGrid(NODES), 3, nobody, mode="buffered", concurrency=2, buffer=1, patience=30.0)
 
 
@@ -296,9 +296,9 @@ def test_nobody_to_ask_ends_with_an_error() -> None:
         ({"concurrency": 5}, "belongs to mode='buffered'"),
         ({"mode": "bufferd"}, "Did you mean 'buffered'"),
         ({"mode": "buffered", "concurrency": 3, "buffer": 5}, "buffer is 5, and at most 3"),
-        ({"mode": "buffered", "late": "merge"}, "do not go with it"),
-        ({"mode": "buffered", "shadow": True}, "do not go with it"),
-        ({"mode": "buffered", "staleness": "refl"}, "do not go with it"),
+        ({"mode": "buffered", "late": "merge"}, "cannot be combined with"),
+        ({"mode": "buffered", "shadow": True}, "cannot be combined with"),
+        ({"mode": "buffered", "staleness": "refl"}, "cannot be combined with"),
         ({"mode": "buffered", "max_staleness": -1}, "max_staleness"),
     ],
 )

@@ -79,6 +79,6 @@ def test_errors_of_introductions_are_quoted(caplog: pytest.LogCaptureFixture) ->
     told = [line for line in lines() if "answered with an error" in line]
     assert told == ["enlist: 3 of them answered with an error, node 11 first: <class 'KeyError'>:<'learning-rate'>"]
     with pytest.raises(
-        MissingColumnError, match=r"none of 3 nodes told \(node 11 answered: .*learning-rate.*\); let the"
+        MissingColumnError, match=r"none of 3 nodes reported it \(node 11 answered: .*learning-rate.*\); let the"
     ):
         run(FakeGrid([11, 12, 13], silent), selector="size-proportional")

@@ -38,7 +38,7 @@ def test_a_round_waits_for_as_many_free_nodes_as_the_strategy_wants(caplog: pyte
     with listening(caplog) as lines:
         run(grid, 2, strategy=averaging(min_train_nodes=4), k=6, deadline=10.0)
     assert len([node for number, node in asked if number == 2]) >= 4, "only two were free when the first round ended"
-    assert not [line for line in lines() if "going on" in line]
+    assert not [line for line in lines() if "continuing with" in line]
     assert grid.clock.now > 50.0
 
 
@@ -47,7 +47,7 @@ def test_after_the_patience_it_goes_on_and_says_so_every_round(caplog: pytest.Lo
     with listening(caplog) as lines:
         wrapped = run(grid, 4, strategy=averaging(min_train_nodes=3), k=4, deadline=10.0, patience=60.0)
     assert wrapped.round == 4
-    told = [line for line in lines() if "going on with 1 nodes that are free, though 3 were wanted" in line]
+    told = [line for line in lines() if "continuing with 1 nodes that are free, though 3 are needed" in line]
     assert len(told) == 3
     assert "min_train_nodes" in told[0]
     assert 70.0 < grid.clock.now < 80.0, "it waits once"
@@ -66,7 +66,7 @@ def test_nodes_that_leave_are_waited_for_again_once_enough_were_there(caplog: py
         wrapped.start(grid=grid, initial_arrays=model(), num_rounds=4, evaluate_fn=evaluate)
     waits = [later - earlier > 40.0 for earlier, later in itertools.pairwise(begun)]
     assert waits == [True, False, False, True]
-    told = [line for line in lines() if "going on with 2 nodes that are connected, though 4 were wanted" in line]
+    told = [line for line in lines() if "continuing with 2 nodes that are connected, though 4 are needed" in line]
     assert len(told) == 3
 
 
@@ -74,14 +74,14 @@ def test_what_undercuts_a_floor_on_purpose_is_said(caplog: pytest.LogCaptureFixt
     with listening(caplog) as lines:
         run(FakeGrid(range(11, 15), behaving()), strategy=averaging(min_train_nodes=3), k=1)
         run(FakeGrid(range(11, 15), behaving()), strategy=averaging(min_available_nodes=9), k=3, min_nodes=2)
-    assert "enlist: k=1 counts, which is less than the strategy's min_train_nodes=3" in lines()
-    assert "enlist: min_nodes=2 counts, which is less than the strategy's min_available_nodes=9" in lines()
+    assert "enlist: k=1 applies, which is less than the strategy's min_train_nodes=3" in lines()
+    assert "enlist: min_nodes=2 applies, which is less than the strategy's min_available_nodes=9" in lines()
 
 
 def test_a_function_that_chooses_too_few(caplog: pytest.LogCaptureFixture) -> None:
     with listening(caplog) as lines:
         run(FakeGrid(range(11, 15), behaving()), 1, lambda table, k: [0], strategy=averaging(), k=3)
-    assert [line for line in lines() if "chose 1 nodes, fewer than the 2 that min_train_nodes wants" in line]
+    assert [line for line in lines() if "selected 1 nodes, fewer than the 2 that min_train_nodes requires" in line]
 
 
 def test_too_few_replies_leave_the_model_as_it_is(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -139,8 +139,8 @@ def test_a_deadline_shorter_than_any_training_is_said(caplog: pytest.LogCaptureF
     with listening(caplog) as lines:
         run(grid, 6, k=2, deadline=5.0)
     told = [line for line in lines() if "deadline of" in line]
-    assert told[0] == "enlist: none of 2 nodes has replied within the deadline of 5 s"
-    assert "the deadline of 5 s is shorter than any training so far, the quickest of which took 1" in told[1]
+    assert told[0] == "enlist: none of 2 nodes replied within the deadline of 5 s"
+    assert "the deadline of 5 s is shorter than any training so far; the fastest took 1" in told[1]
     assert len(told) == 2
     with listening(caplog) as lines:
         caplog.clear()
@@ -158,4 +158,4 @@ def test_a_deadline_that_has_grown_beyond_a_training_is_not_called_too_short(cap
     with listening(caplog) as lines:
         run(FakeGrid(range(11, 21), behaving(train)), 2, k=2, deadline=lambda number, recent: [5.0, 50.0][number - 1])
     told = [line for line in lines() if "deadline of" in line]
-    assert told == ["enlist: none of 2 nodes has replied within the deadline of 5 s"]
+    assert told == ["enlist: none of 2 nodes replied within the deadline of 5 s"]

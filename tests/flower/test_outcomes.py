@@ -252,7 +252,7 @@ def test_a_selector_that_needs_to_know_its_clients_asks_them(selector: str) -> N
 def test_strangers_of_whom_too_little_is_known_are_not_waited_for_as_if_they_were_busy() -> None:
     silent = FakeGrid([11, 12], lambda message: FakeReply(1.0, error=(2, "No query function registered")))
     known = enlist.Clients(ids=["phone-99"], num_examples=[10])
-    with pytest.raises(MissingColumnError, match="needs num_examples of clients before it can choose"):
+    with pytest.raises(MissingColumnError, match="needs num_examples of clients before it can select any"):
         run(silent, 1, "size-proportional", k=1, clients=known, patience=30.0)
 
 
@@ -319,7 +319,7 @@ def test_messages_that_could_not_be_sent() -> None:
     wrapped = run(grid, 1, "cs-ucb", k=3)
     assert wrapped.selector.counts.observed.tolist() == [1, 0, 1]
     assert not wrapped.training.messenger.open
-    with pytest.raises(NoNodesError, match="took none of the 3 messages"):
+    with pytest.raises(NoNodesError, match="accepted none of 3 messages"):
         run(FakeGrid([11, 12, 13], behaving(), push=lambda message: False), 1, "cs-ucb", k=3)
 
 
@@ -390,7 +390,7 @@ def test_keys_that_are_missing_are_named_with_the_first_reply(caplog: pytest.Log
     when, line = next((when, line) for when, line in timed.lines if "the first reply" in line)
     assert when < 3.0
     assert (
-        "of node 11, lacks what selector 'oort' needs: loss_rms; send 'loss-rms' in the ConfigRecord 'enlist'" in line
+        "from node 11, lacks what selector 'oort' needs: loss_rms; send 'loss-rms' in the ConfigRecord 'enlist'" in line
     )
 
 

@@ -49,7 +49,7 @@ def test_private_attributes_are_saved_or_named(tmp_path: Path, caplog: pytest.Lo
     with listening(caplog) as lines:
         run(FakeGrid(NODES, behaving()), 2, k=4, strategy=Own(), folder=tmp_path / "run")
     told = [line for line in lines() if "cannot be saved" in line]
-    assert told == ["enlist: Own._session cannot be saved, and a run that is continued begins with a new one"]
+    assert told == ["enlist: Own._session cannot be saved, so a resumed run begins with a new one"]
     again = run(FakeGrid(NODES, behaving()), 5, k=4, strategy=Own(), folder=tmp_path / "run")
     whole = run(FakeGrid(NODES, behaving()), 5, k=4, strategy=Own())
     for name in ("_norms", "_average"):
@@ -61,7 +61,7 @@ def test_attributes_can_be_read_through_the_wrapper() -> None:
     assert wrapped.best() == max(wrapped._norms) == max(wrapped.strategy._norms)
     assert wrapped.fraction_evaluate == 0.0
     assert wrapped.round == 2, "the wrapper's own"
-    with pytest.raises(AttributeError, match="neither Selecting nor the strategy in it has an attribute 'wurst'"):
+    with pytest.raises(AttributeError, match="neither Selecting nor its strategy has an attribute 'wurst'"):
         _ = wrapped.wurst
     held: Any = with_selector(Clipping(Own()), "random", k=3)
     assert (held.limit, held.weighted_by_key) == (5.0, "num-examples")
@@ -94,7 +94,7 @@ def test_a_floor_that_is_set_through_the_wrapper_holds(caplog: pytest.LogCapture
     assert (wrapped.min_available_nodes, wrapped.strategy.min_available_nodes) == (9, 1)
     with listening(caplog) as lines:
         wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)
-    assert [line for line in lines() if "going on with 8 nodes that are connected, though 9 were wanted" in line]
+    assert [line for line in lines() if "continuing with 8 nodes that are connected, though 9 are needed" in line]
     wrapped.fraction_train = 0.0
     with pytest.raises(InputError, match="fraction_train=0"):
         wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)

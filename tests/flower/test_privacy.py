@@ -76,7 +76,7 @@ def test_what_cannot_be_kept_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"in its accountant, for exactly 10 updates .* but 13 nodes would be asked"):
         with_selector(strategy, "random", k=10, over_commit=1.3)
     outer = flower.DifferentialPrivacyServerSideFixedClipping(strategy, 0.0, 1.0, 10)
-    with pytest.raises(InputError, match=r"^DifferentialPrivacyClientSideFixedClipping counts what privacy was spent"):
+    with pytest.raises(InputError, match=r"^DifferentialPrivacyClientSideFixedClipping counts the privacy spent"):
         with_selector(outer, "random", k=10, folder=tmp_path / "run")
 
 
@@ -90,7 +90,7 @@ def test_a_round_that_is_skipped_is_said(name: str, tmp_path: Path, caplog: pyte
     with listening(caplog) as lines:
         result = wrapped.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(2)]), num_rounds=3)
     assert result.arrays["0"].numpy().tolist() == [0.0, 0.0]
-    assert f"enlist: {name} has skipped round 2: no update of 2 usable replies and 1 errors" in lines()
+    assert f"enlist: {name} skipped round 2: no update from 2 usable replies and 1 errors" in lines()
     assert [line for line in lines() if "no update of the model in the last 3 rounds" in line]
     weights = [row.split(",")[-2] for row in (tmp_path / "run" / "participations.csv").read_text().splitlines()[1:]]
     assert sorted(weights) == ["", "", "", *["0.0"] * 6]

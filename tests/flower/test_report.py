@@ -149,7 +149,7 @@ def test_evaluations_that_failed_are_told(tmp_path: Path) -> None:
 
     strategy = FedAvg(fraction_evaluate=1.0, min_available_nodes=5)
     run(FakeGrid(range(11, 16), evaluating), strategy=strategy, k=5, folder=tmp_path / "run", deadline=20.0)
-    said = "5 times: 3 of these evaluations were used, 1 failed or could not be true, 1 did not come in time."
+    said = "5 times: 3 of these evaluations were used, 1 failed or gave impossible values, 1 did not arrive in time."
     assert evaluations(read_run(tmp_path / "run")) == f"Clients were asked to evaluate the model {said}"
     assert said in report(tmp_path / "run")[1]
 

@@ -100,7 +100,7 @@ def test_work_reaches_the_client(mode: dict[str, Any]) -> None:
 
 
 def test_where_weights_cannot_be_used() -> None:
-    with pytest.raises(InputError, match="FedMedian does not average by weights"):
+    with pytest.raises(InputError, match="FedMedian does not average by weight"):
         run(FakeGrid(NODES, behaving(train)), 1, Weighing, k=3, strategy=FedMedian(fraction_evaluate=0.0))
     with pytest.raises(InputError, match="late reply has no weight"):
         run(FakeGrid(NODES, behaving(train)), 1, Weighing, k=3, late="merge")

@@ -143,7 +143,7 @@ def test_wrappers_for_privacy(name: str, tmp_path: Path) -> None:
 def test_an_accountant_of_privacy_cannot_be_saved(tmp_path: Path) -> None:
     strategy = private("DifferentialPrivacyClientSideFixedClipping", 5)
     strategy.accountant = object()
-    with pytest.raises(InputError, match="counts what privacy was spent in its accountant, which a folder cannot save"):
+    with pytest.raises(InputError, match="counts the privacy spent in its accountant, which a folder cannot save"):
         with_selector(strategy, "random", k=5, folder=tmp_path)
 
 
@@ -171,8 +171,8 @@ class Stubborn(FedAvg):
         ("FedAvg", "strategy is 'FedAvg'; pass a strategy of flwr.serverapp.strategy"),
         (FedAvg, "strategy is <class"),
         (OwnStart(), r"OwnStart has a start\(\) of its own"),
-        (Bare(), "Bare has no fraction_train, by which it could be made to ask exactly the nodes"),
-        (FedAvg(fraction_train=0.0), "FedAvg has fraction_train=0, so there is nobody to select"),
+        (Bare(), "Bare has no fraction_train, which is needed to make it ask exactly the selected nodes"),
+        (FedAvg(fraction_train=0.0), "FedAvg has fraction_train=0, so no node can be selected"),
     ],
 )
 def test_why_a_strategy_cannot_be_wrapped(strategy: Any, message: str) -> None:
@@ -186,7 +186,7 @@ def test_a_strategy_is_wrapped_once() -> None:
 
 
 def test_a_strategy_that_asks_somebody_else() -> None:
-    with pytest.raises(InputError, match="Stubborn was shown 3 chosen nodes and made 1 messages"):
+    with pytest.raises(InputError, match="Stubborn was shown 3 selected nodes and made 1 messages"):
         run(FakeGrid(range(11, 16), behaving()), 1, "random", strategy=Stubborn(), k=3)
 
 
@@ -279,7 +279,7 @@ def test_wrong_terms_are_refused_at_once(selector: Any, terms: Any, error: Any, 
 
 def test_settings_beside_a_configured_selector() -> None:
     configured = enlist.create("bsfl", enlist.Clients(count=4))
-    with pytest.raises(InputError, match="configure it with them"):
+    with pytest.raises(InputError, match="set them on the selector"):
         with_selector(FedAvg(), configured, k=2, settings={"alpha": 2.0})
     with pytest.raises(InputError, match="give only one"):
         with_selector(FedAvg(), configured, k=2, clients=enlist.Clients(count=3))

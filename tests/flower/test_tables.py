@@ -137,7 +137,7 @@ def test_the_report_of_a_finished_federation(tmp_path: Path) -> None:
     federation(tmp_path / "run")
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--output", str(tmp_path / "report")])
     assert done.exit_code == 0, done.output
-    assert "in the shadow" not in (tmp_path / "report" / "report.html").read_text()
+    assert "in shadow mode" not in (tmp_path / "report" / "report.html").read_text()
     assert "irtual time" not in (tmp_path / "report" / "report.html").read_text().partition("<script>")[0]
 
 
@@ -222,7 +222,7 @@ def test_the_report_shows_the_difference(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["report", str(tmp_path / "run"), "--output", str(tmp_path / "report")])
     assert done.exit_code == 0, done.output
     text = (tmp_path / "report" / "report.html").read_text()
-    assert "oort in the shadow" in text
+    assert "oort in shadow mode" in text
     assert (tmp_path / "report" / "charts" / "shadow-0000-oort.png").exists()
     [(section, charts)] = shadow_sections([read_run(tmp_path / "run")])
     assert section.text.startswith("Of 180 requests that Flower's sampling made, oort would have made")
@@ -248,7 +248,7 @@ def test_in_the_shadow_waiting_is_bounded_too() -> None:
     grid = FakeGrid(NODES, behaving(train))
     grid.get_node_ids = lambda: (grid.clock.sleep(30.0), list(NODES))[1]  # type: ignore[method-assign]
     wrapped = selecting(grid, "random", strategy=strategy, k=6, shadow=True, patience=40.0)
-    with pytest.raises(NoNodesError, match="the strategy wants more"):
+    with pytest.raises(NoNodesError, match="the strategy needs more"):
         wrapped.start(grid=grid, initial_arrays=model(), num_rounds=1)
 
 

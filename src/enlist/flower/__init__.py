@@ -1,26 +1,26 @@
-"""Enlist in a Flower federation: the user's strategy stays, the selector chooses the nodes. `docs/flower.md` explains.
+"""Enlist in a Flower federation: you keep your strategy, and a selector chooses the nodes. See `docs/flower.md`.
 
     from enlist.flower import with_selector
 
     strategy = with_selector(FedAdam(), "tempo", k=20, deadline=60.0, folder="~/enlist-state")
     result = strategy.start(grid=grid, initial_arrays=arrays, num_rounds=50)
 
-The modules, in the order in which a stranger reads them:
+The modules, in reading order:
 
-    wrapper       with_selector, the one line that changes in an app; terms: what it was told, deadlines among it
+    wrapper       with_selector, the one line that changes in an app; terms: its arguments, including deadlines
     selecting     Selecting: Flower's loop, from the start to the result
     rounds/       training: choose, send, wait, aggregate, tell; buffered: the same without waiting for all;
-                  round: what is known of one; evaluations: by clients
+                  round: the state of one round; evaluations: by clients
     federation    nodes as the selector's clients; nodes: which is which; selector: where the selector comes from
-    grid          the messages that are open
-    replies/      reply and arrays: what comes back; updates: what it changes, in time or late; trust: what is believed
-    strategies    which strategies can be wrapped, and how; privacy: noise that fits, secure aggregation
-    saving/       folder: where a run is kept; checkpoint, decisions and tables: what is in it
+    grid          the open messages
+    replies/      reply and arrays: what comes back; updates: what it changes, in time or late; trust: what to believe
+    strategies    which strategies can be wrapped, and how; privacy: matching noise, secure aggregation
+    saving/       folder: where a run is stored; checkpoint, decisions and tables: what it contains
     client, keys  the client's side; fake: a grid for tests
     legacy        the old API; personal: a model for one node
 
-Importing it brings in neither PyTorch nor, before it is used, the server's side: a ClientApp starts a process for
-every message, and `enlist.flower.client` is all that it needs.
+Importing this package loads neither PyTorch nor, until it is used, the server side: a ClientApp starts a process for
+every message, and needs only `enlist.flower.client`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The client's side: a reply that carries what a selector learns from, made in one call. NumPy and PyTorch.
+"""The client side: one call makes a reply with everything a selector learns from. NumPy and PyTorch.
 
     from enlist.flower import client
 
@@ -9,7 +9,7 @@
         claims = {"losses": losses, "seconds": watch.seconds}
         return client.reply(message, model, num_examples=len(data), context=context, **claims)
 
-Whatever is left out is simply not sent; a selector that needs it says so in the first round.
+What you leave out is not sent; a selector that needs it says so in the first round.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from enlist.flower import keys
 
 
 class Stopwatch:
-    """Seconds that a block took, by this machine's steady clock.
+    """Seconds that a block took, by this machine's monotonic clock.
 
     >>> with Stopwatch() as watch:
     ...     _ = sum(range(1000))
@@ -68,16 +68,16 @@ def reply(
     """The reply to a train message.
 
     arrays         the trained model: a PyTorch module, its state_dict, a dict or list of arrays, or an ArrayRecord
-    num_examples   samples trained on; FedAvg and its kin weigh the reply by it
+    num_examples   samples trained on; FedAvg and similar strategies weight the reply by it
     context        the ClientApp's context, whose node_config names this client ("client-id", else "partition-id")
-    client_id      this client's stable name, if it is known otherwise
+    client_id      this client's stable name, if it does not come from `context`
     losses         loss of every sample in the first local epoch, before each step: gives loss and loss_rms
     accuracy       accuracy in [0, 1] of the model that was sent, on this client's data
     accuracy_gain  accuracy after training minus before
     energy         joules that the client spent in the round, for selectors that save energy
-    battery_left   joules that are left in its battery now
+    battery_left   joules left in its battery
     seconds        how long training took
-    metrics        more for the MetricRecord; Flower wants the same keys there from every client
+    metrics        more entries for the MetricRecord; Flower requires the same keys there from every client
 
     >>> from enlist.flower.fake import instruction
     >>> made = reply(instruction(node=7), [np.ones(2)], num_examples=20, client_id="phone-3", losses=[0.0, 2.0])
@@ -106,7 +106,7 @@ def reply(
 
 
 def work(message: Message) -> float:
-    """The share of its local work, such as epochs or samples, that this client is asked to do: 1 if nobody said less.
+    """The share of its local work, such as epochs or samples, that this client should do: 1 unless told less.
 
     >>> from enlist.flower.fake import instruction
     >>> work(instruction(node=7))
@@ -133,9 +133,9 @@ def introduction(
 ) -> Message:
     """The answer to "who are you?", which a server may ask a node that it has not seen before.
 
-    `features` are what selectors such as FedSUV and CU-CS learn from, by name; all clients send the same names.
-    `label_counts` are the samples of each class, the same classes for all; joules per sample and per byte and the
-    battery are for selectors that save energy. Nothing of it is sent unless it is given.
+    `features`, by name, are what selectors such as FedSUV and CU-CS learn from; all clients send the same names.
+    `label_counts` holds the samples of each class, the same classes for all clients. Joules per sample and per byte and
+    the battery are for selectors that save energy. What you leave out is not sent.
 
     >>> from enlist.flower.fake import instruction
     >>> answer = introduction(instruction(node=7, kind="query.enlist"), client_id="phone-3", features={"cores": 8})
@@ -160,7 +160,7 @@ def introduction(
 
 
 def as_arrays(model: Any) -> ArrayRecord:
-    """A PyTorch module, a state_dict, a dict or list of arrays or tensors, as Flower's ArrayRecord.
+    """Convert a PyTorch module, a state_dict, or a dict or list of arrays or tensors into Flower's ArrayRecord.
 
     >>> list(as_arrays({"weight": np.ones((2, 2)), "bias": [0.0, 1.0]}))
     ['weight', 'bias']
@@ -205,6 +205,6 @@ def _summary(losses: Any, loss: float | None, loss_rms: float | None) -> tuple[f
 
 
 def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of NumPy or PyTorch as Python's own, which records take; what is None is left out."""
+    """Convert numbers of NumPy or PyTorch to Python's own, which records take; drop None."""
     unwrapped = {name: value.item() if hasattr(value, "item") else value for name, value in values.items()}
     return {name: value for name, value in unwrapped.items() if value is not None}

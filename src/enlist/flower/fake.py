@@ -1,7 +1,7 @@
-"""A grid in memory whose nodes do as they are told, with a clock that does not wait. For tests and measurements.
+"""A grid in memory with scripted nodes, and a clock that does not wait. For tests and measurements.
 
-It behaves as a SuperLink was seen to: ids exist only after the push, a lost node's error comes from the SuperLink's own
-id, a late reply can still be pulled, and a node that is busy is listed as available.
+It behaves like a real SuperLink: ids exist only after the push, a lost node's error comes from the SuperLink's own id,
+a late reply can still be pulled, and a busy node is listed as available.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SUPERLINK = 1
 
 
 class FakeClock:
-    """A clock that is moved by whoever sleeps.
+    """A clock that advances only when someone sleeps.
 
     >>> clock = FakeClock()
     >>> clock.sleep(2.5)
@@ -46,19 +46,19 @@ class FakeClock:
         return self.BEGINNING + self.now
 
     def sleep(self, seconds: float) -> None:
-        """Let so many seconds pass."""
+        """Let this many seconds pass."""
         self.now += max(seconds, 0.0)
 
 
 @dataclasses.dataclass(frozen=True)
 class FakeReply:
-    """What a node does with a message: the reply comes `seconds` later; or never, if that is None.
+    """How a node answers a message: the reply arrives `seconds` later, or never if that is None.
 
-    content      the reply's records; a model as it was sent, with 10 examples, if neither this nor `error` is given
+    content      the reply's records; by default, without `error` too, the model as it was sent, with 10 examples
     error        (code, reason) instead
     source       node id that the reply claims to come from; the SuperLink's own for errors 3, 4 and 5
     copies       how often the reply is delivered
-    skew         seconds by which the node's clock is wrong
+    skew         seconds by which the node's clock is off
 
     >>> FakeReply(seconds=None).copies
     1
@@ -73,7 +73,7 @@ class FakeReply:
 
 
 def instruction(node: int, kind: str = "train", content: RecordDict | None = None) -> Message:
-    """A message as a node would get it.
+    """A message as a node would receive it.
 
     >>> instruction(node=7).metadata.dst_node_id
     7
@@ -128,7 +128,7 @@ class FakeGrid(Grid):
         self._numbers = itertools.count(1)
 
     def set_run(self, run: Any) -> None:
-        """There is only one run."""
+        """Does nothing: there is only one run."""
 
     @property
     def run(self) -> Any:
@@ -142,7 +142,7 @@ class FakeGrid(Grid):
         return Message(content, dst_node_id, message_type, ttl=ttl, group_id=group_id)
 
     def get_node_ids(self) -> Iterable[int]:
-        """Who is connected."""
+        """The connected nodes."""
         return list(self.nodes)
 
     def push_messages(self, messages: Iterable[Message]) -> Iterable[str]:
@@ -175,7 +175,7 @@ class FakeGrid(Grid):
         return reply
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """The replies that have come by now, each once."""
+        """The replies that have arrived by now, each once."""
         self.polls += 1
         found = []
         for identity in list(message_ids):
@@ -186,7 +186,7 @@ class FakeGrid(Grid):
         return found
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Flower's own way: poll until all have replied, or the timeout."""
+        """Flower's own way: poll until all have replied, or until the timeout."""
         waiting = {identity for identity in self.push_messages(list(messages)) if identity}
         end = self.clock.now + (np.inf if timeout is None else timeout)
         found: list[Message] = []
@@ -200,9 +200,9 @@ class FakeGrid(Grid):
 
 
 def _become_a_server() -> None:
-    """Give this process the identity without which newer versions of Flower make no message; older ones need none.
+    """Give this process an identity, without which newer versions of Flower cannot make messages; older need none.
 
-    There is no public way to do that, so it is looked up where messages look for it, and nothing private is imported.
+    There is no public way to do that. So it is looked up where messages look it up, and nothing private is imported.
     """
     identity = getattr(sys.modules[Message.__module__], "TaskIdentity", None)
     if identity is not None:

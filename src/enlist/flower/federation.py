@@ -1,4 +1,4 @@
-"""The federation as the selector sees it: nodes become clients, replies become feedback. Knows nothing of Flower."""
+"""The federation as the selector sees it: nodes become clients, replies become feedback. Independent of Flower."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ from enlist.flower.terms import RECENT_ROUNDS
 from enlist.records import Feedback, Outcome, RoundMetrics, Selection
 
 ORPHANS = 100
-"""So many clients that nobody can be again, and a quarter of all, are forgotten together."""
+"""Clients that no node can be again are forgotten once there are this many, and a quarter of all."""
 
 
 class FlowerFederation:
-    """Drives the selector: enrols nodes as clients, asks, and tells what came of it.
+    """Drives the selector: enrols nodes as clients, asks, and tells the outcomes.
 
-    quantile     claims are cut to what other clients claim, see `trust`; None believes them
+    quantile     claims are clipped at this quantile of other clients' claims, see `trust`; None accepts them
     most_often   no client gets more than this many times an even share, see `trust`; None sets no limit
-    events       (kind, node, text) of what should be known, until somebody takes them
+    events       noteworthy events that are not written yet, as (kind, node, text)
 
     >>> federation = FlowerFederation(SelectorSource.of("bsfl", None, None, seed=1))
     >>> federation.enrol([11, 12, 13], {})
@@ -70,7 +70,7 @@ class FlowerFederation:
         self.books: Books | None = None
         known = clients if source.given is None else source.given.clients
         if clients is not None and source.given is not None:
-            raise InputError("clients were given beside a configured selector, which has its own; give only one.")
+            raise InputError("clients were given with a configured selector, which has its own; pass only one of them.")
         if known is not None:
             names = [None] * len(known) if known.ids is None else [str(name) for name in known.ids.tolist()]
             self.nodes.add((None, name) for name in names)
@@ -78,15 +78,15 @@ class FlowerFederation:
 
     @property
     def selector(self) -> Selector[Any, Any]:
-        """The selector; there is none before the first node has been enrolled."""
+        """The selector; it exists once the first node is enrolled."""
         if self.books is None:
-            raise InputError("no node has been enrolled yet, so there is no selector; start the strategy first.")
+            raise InputError("no node is enrolled yet, so there is no selector; start the strategy first.")
         return self.books.selector
 
     def _begin(self, selector: Selector[Any, Any]) -> None:
         if isinstance(selector, FunctionSelector):
             selector.naming = self._names
-        if self.asynchronous:  # a node may be at work through any number of asks
+        if self.asynchronous:  # a node may be at work during any number of asks
             selector.max_open = checks.MOST_WHOLE
         self.books = Books(selector, late="drop" if self.late == "drop" else "learn", log=self.log)
         if len(self.claims.loss) < len(selector.clients):
@@ -96,7 +96,7 @@ class FlowerFederation:
         return np.array([self.nodes.names[number] for number in self.nodes.numbers(positions)])
 
     def record_to(self, log: Path) -> None:
-        """From now on, append every decision to this file."""
+        """Append every decision to this file from now on."""
         self.log = log
         if self.books is not None:
             self.books.log = log
@@ -107,11 +107,11 @@ class FlowerFederation:
 
     @property
     def wanted(self) -> set[str]:
-        """Columns of `Clients` that the selector cannot do without."""
+        """Columns of `Clients` that the selector requires."""
         return {need.removeprefix("clients.") for need in self.source.needs if need.startswith("clients.")}
 
     def enrol(self, online: Sequence[int], introductions: Mapping[int, Introduction]) -> list[int]:
-        """Make clients of the nodes that are none yet; returns those of which too little is known."""
+        """Turn new nodes into clients; returns those of which too little is known."""
         there, fresh, waiting = set(online), [], []
         new: set[str | None] = set()
         strangers = self.nodes.strangers(online)
@@ -137,7 +137,7 @@ class FlowerFederation:
         return waiting + self._join(fresh)
 
     def _join(self, fresh: list[tuple[int, str | None, Introduction]]) -> list[int]:
-        """Append clients; returns the nodes whose features are not those of the others."""
+        """Append clients; returns the nodes whose features or labels differ from those of the others."""
         titles = () if self.books is None else self.selector.clients.feature_names
         if "features" in self.wanted and not titles and fresh:
             titles = collections.Counter(told.feature_names for _, _, told in fresh).most_common(1)[0][0]
@@ -173,10 +173,10 @@ class FlowerFederation:
         enough: int | None = None,
         step: tuple[int, int] | None = None,
     ) -> Selection:
-        """Ask the selector for at most `k` of the nodes that are online and not busy; `enough` replies are awaited.
+        """Ask the selector for at most `k` of the nodes that are online and not busy; the round needs `enough` replies.
 
-        `step` is given if nobody waits for these nodes as a set: the number of the server's step, and how many updates
-        make one. Whoever is asked in one step then counts as asked together.
+        `step` is given in buffered mode: the number of the server's step, and the updates per step. All clients
+        selected in one step then count as selected together.
         """
         assert self.books is not None
         here = self.nodes.positions(online)
@@ -191,7 +191,7 @@ class FlowerFederation:
         return selection
 
     def _left_alone(self, here: IntArray, busy: set[int], k: int) -> IntArray:
-        """Positions of clients that are busy, or were asked too often."""
+        """Positions of clients that are busy, or were selected too often."""
         occupied = self.nodes.positions(busy)
         if self.most_often is None:
             return occupied
@@ -199,9 +199,9 @@ class FlowerFederation:
         return np.union1d(occupied, rest)
 
     def forced(self, nodes: Sequence[int], now: float, deadline: float, wanted: IntArray) -> Selection:
-        """Have the selector choose exactly these nodes, which somebody else has chosen.
+        """Make the selector select exactly these nodes, which Flower has sampled.
 
-        Those that it `wanted` itself count as asked from now on, as if it had had its way.
+        The clients that it `wanted` itself count as selected from now on.
         """
         assert self.books is not None
         self.asked = [*self.asked, wanted][-WINDOW:]
@@ -210,7 +210,7 @@ class FlowerFederation:
         return self.books.ask(here, len(here), now=now, deadline=deadline, busy=nobody, context=self._context)
 
     def would_choose(self, online: Sequence[int], busy: set[int], k: int, now: float, deadline: float) -> IntArray:
-        """Whom the selector would choose, without any trace of having been asked."""
+        """What the selector would select; leaves its state unchanged."""
         here = self.nodes.positions(online)
         twin = copy.deepcopy(self.selector)
         left_alone = self._left_alone(here, busy, k)
@@ -224,7 +224,7 @@ class FlowerFederation:
         online: set[int],
         metrics: RoundMetrics | None = None,
     ) -> None:
-        """Tell what became of a selection: who is not reported is late."""
+        """Tell the outcomes of a selection: a client that is not reported is late."""
         assert self.books is not None
         done = [reply for reply in replies if reply.completed]
         if done:
@@ -245,7 +245,7 @@ class FlowerFederation:
     def ended(
         self, entries: Sequence[tuple[Selection, Reply]], step: int, online: set[int], metrics: RoundMetrics
     ) -> None:
-        """Tell how participations ended in a step of the server, while others of the same selections may go on."""
+        """Tell how participations ended in a step of the server; others of the same selections may still be open."""
         by_selection: dict[int, tuple[Selection, list[Reply]]] = {}
         for picked, reply in entries:
             by_selection.setdefault(picked.round, (picked, []))[1].append(reply)
@@ -259,7 +259,7 @@ class FlowerFederation:
         self.recent = [*self.recent, np.array(timed, dtype=float)][-RECENT_ROUNDS:]
 
     def _tell(self, selection: Selection, replies: Sequence[Reply], step: int, metrics: RoundMetrics) -> None:
-        """Tell final outcomes of some clients of a selection."""
+        """Tell the final outcomes of some clients of a selection."""
         assert self.books is not None
         opening = self.selector.openings.get(selection.round)
         if opening is None:
@@ -283,7 +283,7 @@ class FlowerFederation:
         self.books.tell(selection, told, metrics if last else None)
 
     def release(self) -> None:
-        """Whoever was asked over a connection that is no more counts as dropped."""
+        """Count clients that were selected over a lost connection as dropped."""
         for opening in [] if self.books is None else list(self.selector.openings.values()):
             lost = opening.pending
             if self.books is not None and len(lost):
@@ -291,7 +291,7 @@ class FlowerFederation:
                 self.books.tell(opening.selection, told)
 
     def arrived(self, number: int, replies: Sequence[Reply], rounds_late: float, online: set[int]) -> list[Reply]:
-        """Tell of late replies to the selector's round `number`; returns those that still count."""
+        """Tell late replies to the selector's round `number`; returns those that still count."""
         assert self.books is not None
         opening = self.selector.openings.get(number)
         done = [reply for reply in replies if reply.completed]
@@ -306,7 +306,7 @@ class FlowerFederation:
         return done if counts else []
 
     def _believed(self, done: Sequence[Reply], deadline: float) -> tuple[IntArray, dict[str, FloatArray]]:
-        """Positions of clients, and the columns of their feedback, each claim as far as it is believed."""
+        """Positions of clients, and the columns of their feedback, with clipped claims."""
         clients = np.array([reply.client for reply in done], dtype=np.int64)
         latency = np.array([reply.latency for reply in done])
         self.claims.note("latency", clients, latency)
@@ -324,7 +324,7 @@ class FlowerFederation:
             columns["update_norm"] = np.array([reply.update_norm for reply in done])
         if "update" in self.source.needs:
             known = next((reply.sketch for reply in done if reply.sketch is not None), np.zeros(1))
-            unknown = np.full_like(known, np.nan)  # of a late reply whose model is no longer kept
+            unknown = np.full_like(known, np.nan)  # for a late reply whose model is no longer kept
             columns["update"] = np.stack([unknown if reply.sketch is None else reply.sketch for reply in done])
         return clients, columns
 
@@ -335,7 +335,7 @@ class FlowerFederation:
             self.events += [("doubted", reply.node, doubt) for doubt in reply.doubts]
 
     def tidy(self) -> bool:
-        """Forget clients that nobody can be again, once there are many; between rounds only. True if it did."""
+        """Forget clients that no node can be again, once there are many; only between rounds. True if it did."""
         orphans = self.nodes.orphans()
         if self.books is None or len(orphans) < max(ORPHANS, len(self.nodes.order) / 4):
             return False
@@ -347,7 +347,7 @@ class FlowerFederation:
         return True
 
     def state(self) -> tuple[dict[str, Any], dict[str, AnyArray]]:
-        """Everything but the selector: for JSON, and arrays."""
+        """Everything except the selector, as values for JSON and arrays."""
         arrays: dict[str, AnyArray] = {f"claims/{path}": np.asarray(value) for path, value in self.claims.leaves()}
         arrays |= {f"nodes/{name}": values for name, values in self.nodes.state().items()}
         header: dict[str, Any] = {"seen": sorted(self.needs.seen)}
@@ -357,12 +357,12 @@ class FlowerFederation:
         return header, arrays
 
     def restore(self, header: Mapping[str, Any], arrays: Mapping[str, AnyArray], folder: Path | None) -> None:
-        """Continue from what `state` returned, with the selector that was saved in `folder`."""
+        """Continue from what `state` returned, with the selector saved in `folder`."""
         own = {name.removeprefix("nodes/"): value for name, value in arrays.items() if name.startswith("nodes/")}
         self.nodes = NodeTable.restored(own)
         self.claims = Claims.create(len(self.nodes.order))
         saved = {name.removeprefix("claims/"): value for name, value in arrays.items()}
-        self.claims.restore({**dict(self.claims.leaves()), **saved})  # what an older version did not know is unknown
+        self.claims.restore({**dict(self.claims.leaves()), **saved})  # an older version lacked some columns
         self.recent, self.asked = (
             np.split(arrays[name], np.cumsum(header[name])[:-1]) if header[name] else [] for name in ("recent", "asked")
         )

@@ -1,7 +1,7 @@
-"""Views of a Flower Grid, and its messages: what was sent to whom, what came back, and when.
+"""Views of a Flower Grid, and its messages: what was sent to which node, what came back, and when.
 
-Flower's own `send_and_receive` polls every three seconds, cannot stop at k replies and forgets who was late. A
-`Messenger` keeps every message until its reply has come, matches replies by the id of the message that they answer, and
+Flower's own `send_and_receive` polls every three seconds, cannot stop at k replies and forgets late nodes. A
+`Messenger` keeps every message until its reply arrives. It matches replies by the id of the message that they answer,
 never by the node that they claim to come from: an error about a lost node comes from the SuperLink itself.
 """
 
@@ -23,11 +23,11 @@ from enlist.errors import EnlistError
 from enlist.flower.replies.reply import REASON, Instruction, Reply
 
 SHORTEST_POLL = 0.1
-"""Seconds between two looks for replies, at least; the most is agreed."""
+"""Shortest pause between two polls for replies, in seconds; the longest is a setting."""
 
 
 class CleanLines(logging.Filter):
-    """Names and reasons that clients send cannot move the cursor, or begin a line of the log that looks like ours.
+    """Keeps names and reasons sent by clients from moving the cursor, or faking a line of our log.
 
     >>> record = logging.makeLogRecord({"msg": "node %d: %s", "args": (7, "fine\\nenlist round=9 \\x1b[2J")})
     >>> CleanLines().filter(record), record.getMessage()
@@ -35,14 +35,14 @@ class CleanLines(logging.Filter):
     """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Clean a line; all are let through."""
+        """Clean a line; every line passes."""
         record.msg, record.args = printable(record.getMessage(), LONGEST_LINE, keep="\t"), ()
         return True
 
 
 LONGEST_LINE = 2_000
 LOGGER = logging.getLogger("flwr.enlist")
-"""Below Flower's own logger, so that lines appear among Flower's."""
+"""A child of Flower's own logger, so that its lines appear with Flower's."""
 LOGGER.addFilter(CleanLines())
 
 
@@ -51,14 +51,14 @@ class NoNodesError(EnlistError, RuntimeError):
 
 
 class Clock(Protocol):
-    """The module `time`, or a clock of a test.
+    """The module `time`, or a test's clock.
 
     >>> time.monotonic() <= time.monotonic()
     True
     """
 
     def monotonic(self) -> float:
-        """Seconds of a steady clock."""
+        """Seconds of a monotonic clock."""
 
     def time(self) -> float:
         """Seconds since 1970."""
@@ -68,7 +68,7 @@ class Clock(Protocol):
 
 
 class GridView(Grid):
-    """Another Grid, or only some of its nodes.
+    """A view of another Grid, optionally of only some of its nodes.
 
     >>> from enlist.flower.fake import FakeGrid
     >>> list(GridView(FakeGrid([11, 12, 13]), nodes=[12]).get_node_ids())
@@ -79,7 +79,7 @@ class GridView(Grid):
         self.grid, self.nodes = grid, None if nodes is None else list(nodes)
 
     def set_run(self, run: Any) -> None:
-        """Set the run of the grid behind."""
+        """Set the run of the underlying grid."""
         self.grid.set_run(run)
 
     @property
@@ -107,16 +107,16 @@ class GridView(Grid):
         return self.grid.push_messages(messages)
 
     def pull_messages(self, message_ids: Iterable[str]) -> Iterable[Message]:
-        """Replies that have come."""
+        """Replies that have arrived."""
         return self.grid.pull_messages(message_ids)
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Send and wait, as the grid behind does it."""
+        """Send and wait, as the underlying grid does."""
         return self.grid.send_and_receive(messages, timeout=timeout)
 
 
 class BoundedGridView(GridView):
-    """A Grid that is asked for its nodes only so long: Flower's own sampling would wait for ever.
+    """A Grid with a time limit on asking for nodes: Flower's own sampling would wait forever.
 
     >>> from enlist.flower.fake import FakeGrid
     >>> grid = FakeGrid([11])
@@ -125,7 +125,7 @@ class BoundedGridView(GridView):
     >>> view.get_node_ids()
     Traceback (most recent call last):
     ...
-    enlist.flower.grid.NoNodesError: 1 nodes are connected after 60 s, and the strategy wants more; let more connect...
+    enlist.flower.grid.NoNodesError: 1 nodes are connected after 60 s, and the strategy needs more; let more connect...
     """
 
     def __init__(self, grid: Grid, clock: Clock, patience: float) -> None:
@@ -133,20 +133,20 @@ class BoundedGridView(GridView):
         self.clock, self.patience, self.began = clock, patience, clock.monotonic()
 
     def get_node_ids(self) -> Iterable[int]:
-        """The nodes, or an error if it has been asked for too long."""
+        """The nodes, or an error after `patience` seconds."""
         nodes = list(self.grid.get_node_ids())
         if self.clock.monotonic() - self.began > self.patience:
             raise NoNodesError(
-                f"{len(nodes)} nodes are connected after {self.patience:g} s, and the strategy wants more; let more "
-                "connect, or lower its min_available_nodes and the like."
+                f"{len(nodes)} nodes are connected after {self.patience:g} s, and the strategy needs more; let more "
+                "connect, or lower its min_available_nodes and similar settings."
             )
         return nodes
 
 
 class Messenger:
-    """Messages that are open. At most one of a kind for each node, so it cannot grow beyond the nodes there are.
+    """The open messages: at most one of each kind per node, so memory is bounded by the number of nodes.
 
-    ignored   (node, id) of replies that answer nothing that is open, or come from a node that was not asked
+    ignored   (node, id) of replies that answer no open message, or come from a node that was not selected
 
     >>> from enlist.flower.fake import FakeReply, FakeGrid, instruction
     >>> grid = FakeGrid([11, 12], lambda message: FakeReply(seconds=float(message.metadata.dst_node_id)))
@@ -167,17 +167,17 @@ class Messenger:
 
     @property
     def busy(self) -> set[int]:
-        """Nodes that have not replied to something."""
+        """Nodes with an open message."""
         return {sent.node for sent in self.open.values()}
 
     def send(self, grid: Grid, messages: Sequence[Message], kind: str, number: int) -> list[Instruction]:
-        """Push messages; returns those that the SuperLink has taken."""
+        """Push messages; returns those that the SuperLink accepted."""
         accepted = {identity for identity in grid.push_messages(messages) if identity} if messages else set()
         taken = [message for message in messages if message.metadata.message_id in accepted]
         return self.adopt(taken, kind, number)
 
     def adopt(self, messages: Sequence[Message], kind: str, number: int) -> list[Instruction]:
-        """Note messages that have been pushed; an older one of the same kind to the same node is forgotten."""
+        """Record pushed messages; an older one of the same kind to the same node is forgotten."""
         now, wall = self.clock.monotonic(), self.clock.time()
         fresh = {}
         for message in messages:
@@ -192,7 +192,7 @@ class Messenger:
         return list(fresh.values())
 
     def poll(self, grid: Grid) -> list[Reply]:
-        """What has come since the last time."""
+        """What has arrived since the last poll."""
         if not self.open:
             return []
         now = self.clock.monotonic()
@@ -202,10 +202,10 @@ class Messenger:
         return found
 
     def sort(self, replies: Iterable[Message], now: float | None = None) -> list[Reply]:
-        """Match replies, seen at the moment `now`, with what is open; the rest is ignored.
+        """Match replies, seen at time `now`, with open messages; the rest is ignored.
 
-        The latency is that of our own polls; where in the interval between two of them a reply was made, its own
-        time stamp says, which a wrong clock or a lie cannot carry out of that interval.
+        Latency is measured by our own polls. The time stamp of a reply decides only within the interval between two
+        polls, so a wrong clock or a lie cannot move it out of that interval.
         """
         now = self.clock.monotonic() if now is None else now
         found = []
@@ -227,10 +227,10 @@ class Messenger:
         seconds: float,
         enough: Callable[[list[Reply]], bool] = lambda found: False,
     ) -> list[Reply]:
-        """Poll until all that is awaited has come, or `enough` of it, or for so many seconds; returns all that came.
+        """Poll until all awaited replies are in, or `enough` of them, or for `seconds`; returns all that arrived.
 
-        Polls are a fiftieth of the time waited so far apart, at least 0.1 s and at most `longest_poll`: that is
-        how exact latencies are.
+        The pause between polls is a fiftieth of the time waited so far, at least 0.1 s and at most `longest_poll`: that
+        is the precision of latencies.
         """
         began = self.clock.monotonic()
         names = {sent.identity for sent in awaited}
@@ -247,7 +247,7 @@ class Messenger:
 
 
 def node_of(identity: str) -> int:
-    """A number for a client's connection, the same in every run: node ids are numbers, addresses are not.
+    """A number for a client's connection, the same in every run: node ids are numbers, but addresses are not.
 
     >>> node_of("12"), node_of("ipv4:10.0.0.7:5000") == node_of("ipv4:10.0.0.7:5000")
     (12, True)
@@ -258,7 +258,7 @@ def node_of(identity: str) -> int:
 
 
 class TimedClient:
-    """A client's proxy that notes how long `fit` took, and why it failed; all else is the proxy's own.
+    """A client's proxy that records how long `fit` took, and why it failed; everything else is the proxy's own.
 
     >>> import types
     >>> proxy = TimedClient(types.SimpleNamespace(cid="7", fit=lambda ins, timeout, group_id: ins), time)
@@ -271,7 +271,7 @@ class TimedClient:
         self.seconds, self.error = math.nan, ""
 
     def fit(self, *arguments: Any, **named: Any) -> Any:
-        """Train, and take the time."""
+        """Train, and measure the time."""
         began = self.clock.monotonic()
         try:
             return self.proxy.fit(*arguments, **named)

@@ -1,9 +1,9 @@
-"""The names under which replies carry what a selector learns from. Documented in docs/flower.md."""
+"""The keys of a reply from which a selector learns. Documented in docs/flower.md."""
 
 from __future__ import annotations
 
 RECORD = "enlist"
-"""The ConfigRecord of a reply with Enlist's keys: outside the MetricRecord, which must be alike in all replies."""
+"""The ConfigRecord with Enlist's keys; not in the MetricRecord, whose keys must be the same in all replies."""
 
 CLIENT_ID = "client-id"
 PARTITION_ID = "partition-id"
@@ -11,9 +11,9 @@ FEATURES = "features"
 FEATURE_NAMES = "feature-names"
 SECONDS = "seconds"
 BATTERY_LEFT = "battery-left"
-"""In a reply: the joules that are left to the client now; selectors see them as `context.battery`."""
+"""In a reply: the joules that the client has left; selectors see them as `context.battery`."""
 WORK = "work"
-"""In a message to a node: the share of its local work that it is asked to do."""
+"""In a message to a node: the share of its local work that it should do."""
 LABEL_COUNTS = "label-counts"
 ENERGY = {
     "energy_per_sample": "energy-per-sample",
@@ -33,7 +33,7 @@ CLAIMS = {
 """Column of `Feedback` -> key of the reply."""
 
 INTRODUCTION = "query.enlist"
-"""Type of the message by which the server asks a node who it is; a ClientApp answers it with `@app.query("enlist")`."""
+"""Type of the message that asks a node who it is; a ClientApp answers it with `@app.query("enlist")`."""
 
 ACCURACIES = (
     "accuracy",
@@ -46,7 +46,7 @@ ACCURACIES = (
     "test-accuracy",
 )
 LOSSES = ("loss", "eval_loss", "eval-loss", "test_loss", "test-loss")
-"""Keys under which evaluations are looked for, in this order."""
+"""Keys under which evaluations are looked up, in this order."""
 
 
 def way_to_send(need: str) -> str:

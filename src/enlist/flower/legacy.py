@@ -1,8 +1,8 @@
 """A selector in front of a strategy of Flower's old API: `flwr.server`, `start_server`, NumPyClient apps.
 
-The server's loop stays Flower's own. So there is a choice of clients that learns from fit results and failures, tables,
-and state on disk; deadlines, over-commitment, late replies and shadow mode need the new API. `docs/flower-porting.md`
-tells how an app is brought there.
+The server's loop stays Flower's own. So a selector can choose clients and learn from fit results and failures, and
+there are tables and saved state; deadlines, over-commitment, late replies and shadow mode need the new API.
+`docs/flower-porting.md` says how to port an app.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ from enlist.flower.terms import Terms
 from enlist.records import Outcome, RoundMetrics
 
 DEADLINE = 3600.0
-"""Seconds that the selector is told: the old API's `round_timeout` is known to the server alone."""
+"""The deadline passed to the selector, in seconds: only the server knows the old API's `round_timeout`."""
 
 NEW_API_ONLY = ["deadline", "over_commit", "late", "staleness", "min_replies", "stop_without_update", "identify"]
 NEW_API_ONLY += ["shadow", "on_round", "mode"]
 
 
 def check(strategy: Any, terms: Terms) -> None:
-    """Refuse what the old API cannot do, or what would silently go wrong.
+    """Refuse what the old API cannot do, and what would silently go wrong.
 
     >>> from flwr.server.strategy import FedAvg
     >>> check(FedAvg(), Terms(k=3, deadline=60.0))
@@ -58,13 +58,13 @@ def check(strategy: Any, terms: Terms) -> None:
             )
     if is_legacy(getattr(strategy, "strategy", None)):
         raise InputError(
-            f"{name} holds another strategy, as wrappers for differential privacy do; under the old API nobody makes "
-            f"sure that its noise fits the clients that were chosen, so it is refused; {way}."
+            f"{name} holds another strategy, as wrappers for differential privacy do; under the old API nothing makes "
+            f"sure that its noise fits the selected clients, so it is refused; {way}."
         )
 
 
 def is_legacy(strategy: Any) -> bool:
-    """Whether something has the methods of an old strategy; a class has them not.
+    """Whether an object has the methods of an old strategy; classes do not count.
 
     >>> from flwr.server.strategy import FedAvg
     >>> is_legacy(FedAvg()), is_legacy(FedAvg)
@@ -75,7 +75,7 @@ def is_legacy(strategy: Any) -> bool:
 
 
 class ChosenClients(ClientManager):
-    """Another ClientManager of which only the chosen clients are seen, and sampled, all of them.
+    """A view of another ClientManager that shows only the selected clients, and samples all of them.
 
     >>> from flwr.server import SimpleClientManager
     >>> ChosenClients(SimpleClientManager(), {}).sample(5)
@@ -86,32 +86,32 @@ class ChosenClients(ClientManager):
         self.manager, self.clients = manager, dict(clients)
 
     def num_available(self) -> int:
-        """How many were chosen."""
+        """How many were selected."""
         return len(self.clients)
 
     def register(self, client: Any) -> bool:
-        """Register with the manager behind."""
+        """Register with the manager behind this view."""
         return self.manager.register(client)
 
     def unregister(self, client: Any) -> None:
-        """Unregister from the manager behind."""
+        """Unregister from the manager behind this view."""
         self.manager.unregister(client)
 
     def all(self) -> dict[str, Any]:
-        """Those that were chosen."""
+        """The selected clients."""
         return dict(self.clients)
 
     def wait_for(self, num_clients: int, timeout: int = 86400) -> bool:
-        """Nobody is waited for: those that were chosen are there."""
+        """There is nothing to wait for: the selected clients are connected."""
         return len(self.clients) >= num_clients
 
     def sample(self, num_clients: int, min_num_clients: int | None = None, criterion: Any = None) -> list[Any]:
-        """All that were chosen, but for those that a criterion of the strategy rejects."""
+        """All selected clients, except those that a criterion of the strategy rejects."""
         return [client for client in self.clients.values() if criterion is None or criterion.select(client)]
 
 
 class ConnectedClients(ChosenClients):
-    """Another ClientManager that samples among those who are there, and waits for nobody: Flower would for a day.
+    """A view of another ClientManager that samples connected clients without waiting; Flower would wait for a day.
 
     >>> from flwr.server import SimpleClientManager
     >>> ConnectedClients(SimpleClientManager(), {}).sample(5, min_num_clients=2)
@@ -119,7 +119,7 @@ class ConnectedClients(ChosenClients):
     """
 
     def sample(self, num_clients: int, min_num_clients: int | None = None, criterion: Any = None) -> list[Any]:
-        """As many as are wanted, or as there are."""
+        """As many as requested, or as are connected."""
         found: list[Any] = self.manager.sample(min(num_clients, len(self.clients)), 0, criterion)
         return found
 
@@ -127,10 +127,10 @@ class ConnectedClients(ChosenClients):
 class LegacySelecting(Forwarding, Strategy):
     """An old strategy whose clients are chosen by a selector; made by `with_selector`.
 
-    round     the last round that was finished, counted over all runs in the same folder
+    round     the last finished round, counted over all runs in the same folder
     selector  the selector
 
-    It holds the folder until `close()`, or until the process ends.
+    It keeps the folder locked until `close()`, or until the process ends.
 
     >>> from enlist.flower import with_selector
     >>> from flwr.server.strategy import FedAvg
@@ -190,16 +190,16 @@ class LegacySelecting(Forwarding, Strategy):
         return self.federation.selector
 
     def initialize_parameters(self, client_manager: ClientManager) -> Parameters | None:
-        """The model that a run is continued with, else that of the strategy."""
+        """The model of the run that is resumed, else that of the strategy."""
         given: Parameters | None = self.strategy.initialize_parameters(client_manager)
         return given if self.parameters is None else self.parameters
 
     def configure_fit(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> list[Any]:
-        """Choose the clients of a round, and let the strategy make its instructions for them.
+        """Select the clients of a round, and let the strategy make its instructions for them.
 
-        Flower counts rounds from 1; the strategy is told the number counted over all runs in the folder.
+        Flower counts rounds from 1; the strategy gets the number counted over all runs in the folder.
         """
-        if self.current is not None:  # the round before came to nothing, or there was no evaluation in it
+        if self.current is not None:  # the previous round failed, or had no evaluation
             self._settle(RoundMetrics())
         number, there = self.round + 1, self._there(client_manager)
         if left_out := self.federation.enrol(list(there), {}):
@@ -216,8 +216,8 @@ class LegacySelecting(Forwarding, Strategy):
         asked = [node_of(str(proxy.cid)) for proxy, _ in instructions]
         if sorted(asked) != sorted(nodes):
             raise InputError(
-                f"{type(self.strategy).__name__} was shown {len(nodes)} chosen clients and made {len(asked)} "
-                "instructions that do not go to each of them once; its configure_fit has to take the clients that "
+                f"{type(self.strategy).__name__} was shown {len(nodes)} selected clients and made {len(asked)} "
+                "instructions that do not go to each of them once; its configure_fit must use the clients that "
                 "client_manager.sample() returns."
             )
         self.proxies = {
@@ -229,10 +229,10 @@ class LegacySelecting(Forwarding, Strategy):
         return [(self.proxies[node], ins) for node, (_, ins) in zip(asked, instructions, strict=True)]
 
     def _there(self, manager: ClientManager) -> dict[int, Any]:
-        """The clients that are connected, as soon as there are enough, or `patience` is over."""
+        """The connected clients, as soon as there are enough, or after `patience` seconds."""
         needed = self.terms.min_nodes or max(int(getattr(self.strategy, "min_available_clients", 1)), 1)
         if not manager.wait_for(needed, math.ceil(self.terms.patience)):
-            text = "enlist: going on with %d clients that are connected, though %d were wanted, after %.0f s"
+            text = "enlist: continuing with %d connected clients, though %d are needed, after %.0f s"
             LOGGER.warning(text, manager.num_available(), needed, self.terms.patience)
         found = {node_of(str(proxy.cid)): proxy for proxy in manager.all().values()}
         if not found:
@@ -246,7 +246,7 @@ class LegacySelecting(Forwarding, Strategy):
         names = " and ".join(sorted(self.federation.wanted))
         given = ", ".join(f"{name}=..." for name in sorted(self.federation.wanted))
         raise MissingColumnError(
-            f"selector '{self.source.name}' needs {names} of clients before it can choose among them, and {count} are "
+            f"selector '{self.source.name}' needs {names} of clients before it can select any, and {count} are "
             f"unknown; pass what is known of them: with_selector(..., clients=enlist.Clients(ids=..., {given})), or "
             "port the app to the new API, where clients can be asked (docs/flower-porting.md)."
         )
@@ -254,7 +254,7 @@ class LegacySelecting(Forwarding, Strategy):
     def aggregate_fit(
         self, server_round: int, results: Sequence[Any], failures: Sequence[Any]
     ) -> tuple[Parameters | None, dict[str, Any]]:
-        """Note how everybody has ended, and let the strategy aggregate, in the order of clients."""
+        """Record every outcome, and let the strategy aggregate, in the order of clients."""
         current = self.current
         if current is None:
             return self.strategy.aggregate_fit(server_round, results, failures)  # type: ignore[no-any-return]
@@ -270,7 +270,7 @@ class LegacySelecting(Forwarding, Strategy):
 
     def _note(self, current: Round, results: Mapping[int, Any], failures: Sequence[Any]) -> None:
         models = {id(result.parameters) for result in results.values()}
-        if len(results) > 1 and len(models) == 1:  # SecAgg+: everybody's is the average
+        if len(results) > 1 and len(models) == 1:  # SecAgg+: every result holds the average
             privacy.check_secure(self.source)
         told = {node_of(str(entry[0].cid)): entry[1].status.message for entry in failures if isinstance(entry, tuple)}
         unnamed = next((str(entry) for entry in failures if not isinstance(entry, tuple)), "no result")
@@ -290,9 +290,9 @@ class LegacySelecting(Forwarding, Strategy):
         untimed = any(math.isnan(reply.latency) for reply in current.reported if reply.node in results)
         if untimed and "latency" in self.source.needs:
             raise MissingColumnError(
-                f"selector '{self.source.name}' needs latency, and a workflow (DefaultWorkflow, SecAggPlusWorkflow) "
-                "sends messages in a way in which that of a single client cannot be measured; let clients report "
-                f"'{keys.SECONDS}' in the metrics of fit, or choose a selector that does without, such as 'random'."
+                f"selector '{self.source.name}' needs latency, which cannot be measured for a single client when a "
+                "workflow (DefaultWorkflow, SecAggPlusWorkflow) sends the messages; let clients report "
+                f"'{keys.SECONDS}' in the metrics of fit, or choose a selector that does not need it, such as 'random'."
             )
 
     def evaluate(self, server_round: int, parameters: Parameters) -> tuple[float, dict[str, Any]] | None:
@@ -305,7 +305,7 @@ class LegacySelecting(Forwarding, Strategy):
         return found
 
     def configure_evaluate(self, server_round: int, parameters: Parameters, client_manager: ClientManager) -> list[Any]:
-        """Let the strategy choose whom it asks for an evaluation; without one, the round is over."""
+        """Let the strategy select clients for an evaluation; without one, the round is over."""
         number = self.round if self.current is None else self.current.number
         there = ConnectedClients(client_manager, client_manager.all())
         found: list[Any] = self.strategy.configure_evaluate(number, parameters, there)
@@ -328,7 +328,7 @@ class LegacySelecting(Forwarding, Strategy):
         return loss, metrics
 
     def _measured(self, loss: float | None, metrics: Mapping[str, Any]) -> RoundMetrics:
-        """What the server has measured, else what clients have."""
+        """What the server measured, else what clients measured."""
         central, own = self.central
         found = {}
         for name, usual, other in (("accuracy", keys.ACCURACIES, None), ("loss", keys.LOSSES, (central, loss))):
@@ -338,10 +338,10 @@ class LegacySelecting(Forwarding, Strategy):
         return RoundMetrics(**found, duration=None if self.current is None else self.current.waited)
 
     def _settle(self, metrics: RoundMetrics) -> None:
-        """Tell the selector what became of the round, write it down, and save it."""
+        """Tell the selector the outcomes of the round, record it, and save it."""
         current, self.current, self.central = self.current, None, (None, {})
         assert current is not None
-        if current.waited is None:  # nothing was aggregated: a workflow has given up
+        if current.waited is None:  # nothing was aggregated: a workflow gave up
             current.waited = self._now() - current.began
             for node, client in current.nodes.items():
                 reply = Reply(node, current.number, client=client)
@@ -370,12 +370,12 @@ class LegacySelecting(Forwarding, Strategy):
         )
 
     def _now(self) -> float:
-        """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
+        """Seconds since the federation was first started, by the wall clock, but never running backwards."""
         self.elapsed = max(self.elapsed, self.clock.time() - self.started)
         return self.elapsed
 
     def close(self) -> None:
-        """The run is finished: write what is left, and release the folder."""
+        """Finish the run: write what is left, and release the folder."""
         if self.current is not None:
             self._settle(RoundMetrics())
         try:

@@ -1,9 +1,9 @@
 """Which node is which client, waiting for nodes, and asking them who they are.
 
-Node ids come and go, what was learned belongs to clients.
+Node ids come and go; what was learned belongs to clients.
 
-A client is known by the name that it gives itself in a reply, or by its node id until it has given one. Its number
-never changes and is what the tables of a run call `client`; its position is its place in the selector's arrays.
+A client is known by the name that it reports, and until then by its node id. Its number never changes and is `client`
+in the tables of a run; its position is its index in the selector's arrays.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ QUERY = "query"
 
 @dataclasses.dataclass(eq=False)
 class NodeTable:
-    """Clients by number: name, whether the client itself told it, and its node. `changes` counts what was changed.
+    """Clients by number: name, whether the client itself reported it, and its node. `changes` counts modifications.
 
-    Only a client that has not told its name yet can be found to be one that is known already: a node that changes its
-    name keeps the first, so a bad reputation cannot be shed under the same node id.
+    Only a client that has not reported a name yet can turn out to be a known one. A node that changes its name keeps
+    the first, so it cannot shed a bad reputation under the same node id.
 
     >>> table = NodeTable()
     >>> table.add([(11, None), (12, "phone-3")])
@@ -75,15 +75,15 @@ class NodeTable:
         return self._by_node.get(node)
 
     def named(self, name: str) -> int | None:
-        """The client that has told this name."""
+        """The client that reported this name."""
         return self._by_name.get(name)
 
     def position(self, node: int) -> int:
-        """The place in the selector of the client whose node this is."""
+        """The position in the selector of the client whose node this is."""
         return self._position[self._by_node[node]]
 
     def positions(self, nodes: Iterable[int]) -> IntArray:
-        """Sorted positions of the clients of these nodes; strangers are left out."""
+        """Sorted positions of the clients of these nodes, without unknown nodes."""
         known = [self._position[self._by_node[node]] for node in nodes if node in self._by_node]
         return np.array(sorted(known), dtype=np.int64)
 
@@ -101,11 +101,11 @@ class NodeTable:
         return [node for node in nodes if node not in self._by_node]
 
     def missing(self, online: set[int]) -> bool:
-        """Whether there is a client that once told its name and whose node is not online: a stranger may be it."""
+        """Whether a client with a reported name has no node online: an unknown node may be that client."""
         return any(told and node not in online for told, node in zip(self.told, self.nodes, strict=True))
 
     def add(self, clients: Iterable[tuple[int | None, str | None]]) -> None:
-        """Append clients at new positions, as (node, name that it told)."""
+        """Append clients at new positions, as (node, reported name)."""
         for node, name in clients:
             self.order.append(len(self.names))
             self.names.append(name if name is not None else _provisional(node))
@@ -114,14 +114,14 @@ class NodeTable:
         self._index()
 
     def seat(self, node: int, number: int) -> None:
-        """Give a client that has no node, or whose node is gone, this one."""
+        """Assign this node to a client that has none, or whose node is gone."""
         self.nodes[number] = node
         if not self.told[number]:
             self.names[number] = _provisional(node)
         self._index()
 
     def identify(self, node: int, name: str, online: set[int]) -> str:
-        """A node has told its name; returns what is wrong with it, or nothing."""
+        """Record the name that a node reported; returns what is wrong with it, or ""."""
         number = self._by_node.get(node)
         if number is None or (self.told[number] and self.names[number] == name):
             return ""
@@ -141,21 +141,21 @@ class NodeTable:
         return ""
 
     def vacant(self) -> list[int]:
-        """Numbers of clients that nobody has been yet: of a selector that was made for so many without naming them."""
+        """Numbers of unassigned clients, of a selector that was created for unnamed clients."""
         return [number for number, name in enumerate(self.names) if not name]
 
     def orphans(self) -> list[int]:
-        """Positions of clients that never told a name and have no node any more: nobody can be them again."""
+        """Positions of clients that never reported a name and have lost their node: no node can be them again."""
         gone = [self.nodes[number] is None and not self.told[number] for number in self.order]
         return [place for place, number in enumerate(self.order) if gone[place] and self.names[number]]
 
     def keep(self, positions: IntArray) -> None:
-        """The selector has forgotten every client but those at these positions."""
+        """Drop the positions of all other clients, which the selector has forgotten."""
         self.order = [self.order[position] for position in positions.tolist()]
         self._index()
 
     def state(self) -> dict[str, AnyArray]:
-        """Everything, as arrays: JSON would be slow for many clients. Node 0 stands for none."""
+        """Everything as arrays, because JSON would be slow for many clients. Node 0 means none."""
         return {
             "names": np.array(self.names, dtype=np.str_),
             "told": np.array(self.told, dtype=bool),
@@ -178,7 +178,7 @@ def _provisional(node: int | None) -> str:
 
 
 def without_ids(clients: Clients) -> Clients:
-    """Clients without their names, which belong to the table of nodes.
+    """Clients without their names, which are in the table of nodes.
 
     >>> without_ids(Clients(ids=["a", "b"])).ids is None
     True
@@ -188,7 +188,7 @@ def without_ids(clients: Clients) -> Clients:
 
 
 def matching(known: Clients, described: Sequence[Introduction], names: Sequence[str]) -> Clients:
-    """Newcomers with the columns that the others have; what they did not tell is the median of the others.
+    """New clients with the columns of the known ones; values that they did not report are the median of the known ones.
 
     >>> matching(Clients(num_examples=[10, 30]), [Introduction("c")], ["c"]).num_examples
     array([20.])
@@ -215,7 +215,7 @@ def matching(known: Clients, described: Sequence[Introduction], names: Sequence[
 
 
 def other_classes(known: FloatArray | None, told: Mapping[int, Introduction]) -> dict[int, str]:
-    """Nodes that count other labels than the clients that are `known`, or than most newcomers: node -> why it is odd.
+    """Nodes whose number of labels differs from that of `known` clients, or of most new ones: node -> the difference.
 
     >>> other_classes(None, {11: Introduction(label_counts=(1, 2)), 12: Introduction(label_counts=(1, 2, 3))})
     {12: 'it counts 3 labels, not 2'}
@@ -228,12 +228,12 @@ def other_classes(known: FloatArray | None, told: Mapping[int, Introduction]) ->
 
 
 class NodeManager:
-    """Waits for nodes and makes clients of them.
+    """Waits for nodes and turns them into clients.
 
-    needed    nodes that have to be connected before a round begins
-    least     nodes that have to be free then
-    undercut  which of the two could not be had within `patience` seconds: "connected", "free"
-    online    nodes that were connected at the last look
+    needed    nodes that must be connected before a round begins
+    least     nodes that must be free then
+    undercut  which of the two were not reached within `patience` seconds: "connected", "free"
+    online    nodes that were connected at the last check
     errors    node -> why it could not say who it is
 
     >>> from enlist.flower.federation import FlowerFederation
@@ -252,16 +252,16 @@ class NodeManager:
         self.introductions: dict[int, Introduction] = {}
         self.errors: dict[int, str] = {}
         self.nameless = False
-        """Whether no node that was asked told a name: then it is not asked again without need."""
+        """Whether no node reported a name when asked: then nodes are not asked again unless necessary."""
 
     def wait_for_nodes(
         self, grid: Grid, messenger: Messenger, number: int, sort: Callable[[list[Reply]], object]
     ) -> list[int]:
-        """The nodes that are connected, as soon as there are enough, and enough of them can be asked.
+        """The connected nodes, as soon as there are enough, and enough of them are free.
 
-        After `patience` seconds those that are there have to do, with a warning, and later rounds do not wait again
-        until enough were there once; if nobody can be asked then, it is an error. `sort` is given the replies that
-        come meanwhile: a late one makes its node free again.
+        After `patience` seconds the nodes that are there must do, with a warning, and later rounds do not wait again
+        until enough were there once. If no node is free then, it is an error. `sort` gets the replies that arrive
+        meanwhile: a late one makes its node free again.
         """
         began, patience = messenger.clock.monotonic(), self.terms.patience
         while True:
@@ -269,7 +269,7 @@ class NodeManager:
             self.online = set(online)
             sort(messenger.poll(grid))
             waited = messenger.clock.monotonic() - began
-            over = waited >= patience - 1e-6  # so that what is left is never too short to make the clock go on
+            over = waited >= patience - 1e-6  # so that the rest is never too short to move the clock
             if online and (len(online) >= self.needed or over or "connected" in self.undercut):
                 strangers = self.enrol(grid, messenger, number, online, sort)
                 free = set(online) - messenger.busy - set(strangers)
@@ -282,11 +282,11 @@ class NodeManager:
             if over:
                 raise NoNodesError(self._nobody(len(online), patience))
             if waited < 0.1:
-                LOGGER.info("enlist: waiting for nodes: %d connected, %d wanted", len(online), self.needed)
+                LOGGER.info("enlist: waiting for nodes: %d connected, %d needed", len(online), self.needed)
             messenger.clock.sleep(min(1.0, patience - waited))
 
     def _look_at_floors(self, online: int, free: int, waited: float) -> None:
-        """Say if a round begins with fewer nodes than were to be there."""
+        """Warn if a round begins with fewer nodes than needed."""
         least = 0 if self.terms.shadow else self.least
         for name, count, wanted in (("connected", online, self.needed), ("free", free, least)):
             if count >= wanted:
@@ -296,7 +296,7 @@ class NodeManager:
             floor = (
                 "min_train_nodes" if name == "free" else "min_nodes" if self.terms.min_nodes else "min_available_nodes"
             )
-            text = "enlist: going on with %d nodes that are %s, though %d were wanted (%s), after %.0f s"
+            text = "enlist: continuing with %d nodes that are %s, though %d are needed (%s), after %.0f s"
             LOGGER.warning(text, count, name, wanted, floor, waited)
 
     def _nobody(self, connected: int, patience: float) -> str:
@@ -318,7 +318,7 @@ class NodeManager:
         online: Sequence[int],
         sort: Callable[[list[Reply]], object],
     ) -> list[int]:
-        """Make clients of strangers, after asking them who they are if that matters; returns those left out."""
+        """Turn unknown nodes into clients, after asking them who they are if that matters; returns those left out."""
         unknown = [node for node in self.federation.nodes.strangers(online) if node not in self.introductions]
         unknown = [node for node in unknown if node not in messenger.busy]
         if unknown and self._matters(set(online)):
@@ -337,7 +337,7 @@ class NodeManager:
         self, grid: Grid, messenger: Messenger, number: int, nodes: list[int], sort: Callable[[list[Reply]], object]
     ) -> None:
         question = RecordDict({keys.RECORD: ConfigRecord({"question": "who are you?"})})
-        question["config"] = ConfigRecord()  # mods of the app look into that of every message
+        question["config"] = ConfigRecord()  # mods of the app may expect one in every message
         messages = [Message(content=question, dst_node_id=node, message_type=keys.INTRODUCTION) for node in nodes]
         sent = messenger.send(grid, messages, QUERY, number)
         sort(messenger.wait(grid, sent, min(LONGEST_INTRODUCTION, self.terms.patience)))
@@ -358,7 +358,7 @@ class NodeManager:
         return found
 
     def introduce(self, reply: Reply) -> None:
-        """A node has said who it is, or cannot; one that was lost is asked again when it is back."""
+        """Record a node's introduction, or its error; a node that was lost is asked again when it is back."""
         node, message = reply.node, reply.message
         assert message is not None
         self.errors.pop(node, None)
@@ -375,8 +375,8 @@ class NodeManager:
         given = ", ".join(f"{name}=..." for name in sorted(self.federation.wanted))
         quoted = next((f" (node {node} answered: {reason})" for node, reason in self.errors.items()), "")
         return (
-            f"selector '{self.federation.source.name}' needs {names} of clients before it can choose among them, and "
-            f'none of {count} nodes told{quoted}; let the ClientApp answer with @app.query("enlist") and '
+            f"selector '{self.federation.source.name}' needs {names} of clients before it can select any, and "
+            f'none of {count} nodes reported it{quoted}; let the ClientApp answer with @app.query("enlist") and '
             f"enlist.flower.client.introduction(message, context, {given}), or pass what is known of clients: "
             f"with_selector(..., clients=enlist.Clients(ids=..., {given}))."
         )

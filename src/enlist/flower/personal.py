@@ -1,4 +1,4 @@
-"""Personalised learning across silos: a model for one node, and the other nodes that help it, found by trying.
+"""Personalised learning across silos: a model for one node, and the other nodes that help it, found by trial.
 
     from enlist.flower.personal import Personalising
     from enlist.personal.rules import UCBRule
@@ -10,7 +10,7 @@
 In a round (Algorithm 7 of the MAB-FL thesis) a rule picks a combination that contains the target; its nodes train; the
 target evaluates the model that it trained itself, and the average of the combination; the difference is the reward.
 Clients need `@app.train()`, `@app.evaluate()` that reports a score on the target's validation data, and
-`@app.query("enlist")`, by which the nodes tell their names. Needs the extra `sim` besides `flower`.
+`@app.query("enlist")`, with which nodes report their names. Needs the extra `sim` in addition to `flower`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ NOTHING = np.zeros(0)
 
 
 class NodeModel(NamedTuple):
-    """A model that a node has trained, and on how many examples.
+    """A model trained by a node, and its number of examples.
 
     >>> NodeModel({}, 10.0).examples
     10.0
@@ -65,18 +65,18 @@ class NodeModel(NamedTuple):
 class Personalising(Strategy):
     """Finds the combination of nodes that helps the target most, and trains with it.
 
-    target      name of the node whose model it is
+    target      name of the node that the model is for
     rule        of `enlist.personal.rules`: UCB, Thompson sampling, Extreme Explore, ...
-    reward      of `enlist.personal.rewards`; how much better than alone, if not given
+    reward      of `enlist.personal.rewards`; by default the improvement over training alone
     arms        "pairs" (the target with each other), "all" combinations, or a list of lists of names
-    workers     names of all nodes that may take part; those that are there in the beginning if not given
+    workers     names of all nodes that may participate; by default the nodes connected at the start
     deadline    seconds to wait for training, and for evaluations
     score_key   key of the score in the evaluation's MetricRecord; `lower_is_better` for a loss; a score on test data
-                may come along under the same key with "test-" before it, and is only written down
+                may be sent under the same key prefixed with "test-", and is only recorded
     eliminate   remove a combination that is worse than another with this confidence, such as 0.99
-    folder      where tables and checkpoints are kept, outside the app's own folder; a run that is there is continued
+    folder      where tables and checkpoints are written, outside the app's own folder; an existing run is resumed
     accept_changes
-                go on though files of `folder` were changed since they were written, which is refused otherwise
+                resume even if files of `folder` were edited after they were written; otherwise this is refused
 
     >>> from enlist.personal.rules import UCBRule
     >>> Personalising("clinic-a", UCBRule()).target
@@ -110,7 +110,7 @@ class Personalising(Strategy):
         if rule.binary and not self.reward.binary:
             raise InputError(f"{type(rule).__name__} needs rewards of 0 and 1; pass reward=Binary() or Quantile().")
         if self.reward.against != "local":
-            raise InputError("in a federation a score is compared with the target's local one: against='local'.")
+            raise InputError("in a federation, scores are compared with the target's local one; pass against='local'.")
         self.kind = checks.one_of("arms", arms, ("pairs", "all")) if isinstance(arms, str) else list(map(list, arms))
         self.workers = None if workers is None else [str(name) for name in workers]
         self.explore, self.eliminate, self.seed = explore, eliminate, checks.whole("seed", seed, minimum=0)
@@ -154,9 +154,9 @@ class Personalising(Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Any = None,
     ) -> Result:
-        """Run, or continue what is in the folder; the result's arrays are the best model for the target.
+        """Run, or resume the run in the folder; the result's arrays are the best model for the target.
 
-        What has stopped early is not continued.
+        A run that stopped early is not resumed.
         """
         self.messenger = Messenger(self.clock, self.terms.poll)
         self.configs = dict(train_config or {}), dict(evaluate_config or {})
@@ -247,14 +247,14 @@ class Personalising(Strategy):
         return [(place, node) for place, node in enumerate(nodes.nodes) if node in online and node is not None]
 
     def _begun(self) -> Decision:
-        """The decision; it begins when the names of the nodes are known."""
+        """The decision; it is created once the names of the nodes are known."""
         if self.decision is None:
             nodes = self.federation.nodes
             named = [name for name, told in zip(nodes.names, nodes.told, strict=True) if told]
             names = self.workers or sorted(named)
             if self.target not in names:
                 raise InputError(
-                    f"no node says that it is '{self.target}' (there are {', '.join(names) or 'none'}); answer the "
+                    f"no node says that it is '{self.target}' (connected: {', '.join(names) or 'none'}); answer the "
                     'server\'s question with @app.query("enlist") and enlist.flower.client.introduction.'
                 )
             if isinstance(self.rule, FixedRule):
@@ -267,7 +267,7 @@ class Personalising(Strategy):
         return self.decision
 
     def _train(self, grid: Grid, number: int, asked: Mapping[int, int]) -> dict[int, NodeModel]:
-        """The models of those who answered in time with something that can be used, by worker."""
+        """The models of workers that replied in time with something usable, by worker."""
         content = RecordDict({"arrays": record_of(self.model), "config": self._numbered(self.configs[0], number)})
         messages = [Message(content=content, dst_node_id=node, message_type=MessageType.TRAIN) for node in asked]
         found: dict[int, NodeModel] = {}
@@ -283,7 +283,7 @@ class Personalising(Strategy):
         return found
 
     def _score(self, grid: Grid, number: int, node: int, models: Sequence[Model]) -> list[tuple[float, float]]:
-        """What the target thinks of models, on validation and, if it says so, test data; NaN where it did not say."""
+        """The target's scores of models on validation data and, if reported, test data; NaN where not reported."""
         config = self._numbered(self.configs[1], number)
         contents = [RecordDict({"arrays": record_of(model), "config": config}) for model in models]
         kind = MessageType.EVALUATE
@@ -297,7 +297,7 @@ class Personalising(Strategy):
         return [scores.get(message.metadata.message_id, (math.nan, math.nan)) for message in messages]
 
     def _exchange(self, grid: Grid, messages: list[Message], kind: str, number: int) -> list[tuple[Reply, RecordDict]]:
-        """The replies to these messages that are no errors, and what they hold."""
+        """The replies to these messages that are not errors, with their content."""
         sent = self.messenger.send(grid, messages, kind, number)
         names = {instruction.identity for instruction in sent}
         found = [reply for reply in self._sort(self.messenger.wait(grid, sent, self.wait)) if reply.identity in names]
@@ -311,7 +311,7 @@ class Personalising(Strategy):
         return [reply for reply in replies if reply.kind != QUERY]
 
     def _average(self, group: Sequence[NodeModel]) -> Model:
-        """The mean by numbers of examples, in the order of workers."""
+        """The mean weighted by numbers of examples, in the order of workers."""
         total = sum(one.examples for one in group)
         return {
             name: np.asarray(sum(one.model[name] * (one.examples / total) for one in group)).astype(value.dtype)
@@ -373,7 +373,7 @@ class Personalising(Strategy):
         folder.save(self.round, header, arrays, weights, parts)
 
     def _workers(self) -> dict[str, AnyArray]:
-        """clients.csv: the workers, with their samples as far as they told them."""
+        """clients.csv: the workers, with their numbers of samples as far as they reported them."""
         nodes, names = self.federation.nodes, self._decision.arms.names
         seats = [nodes.nodes[seat] if (seat := nodes.named(name)) is not None else None for name in names]
         told = [self.node_manager.introductions.get(node or 0) for node in seats]
@@ -394,7 +394,7 @@ class Personalising(Strategy):
         }
 
     def _not_used(self, *arguments: Any, **named: Any) -> Any:
-        """Not used: a round asks several times, so `start` makes its own messages."""
+        """Not used: a round sends messages several times, so `start` makes its own."""
         raise NotImplementedError("a round of personalised learning is run by start(grid=...)")
 
     configure_train = aggregate_train = configure_evaluate = aggregate_evaluate = _not_used

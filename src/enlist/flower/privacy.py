@@ -1,7 +1,7 @@
-"""Flower's wrappers for differential privacy: the noise must fit the updates that are averaged, not the nodes asked.
+"""Flower's wrappers for differential privacy: the noise must fit the averaged updates, not the selected nodes.
 
-A wrapper adds noise of deviation z C / n to the average of n updates that are clipped to norm C, where n is a number it
-was told once. If fewer are averaged, each of them counts for more, and the noise is too small for what was promised.
+A wrapper adds noise of deviation z C / n to the average of n updates that are clipped to norm C, where n is set once.
+If fewer updates are averaged, each counts for more, and the noise is too small for the promised guarantee.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from enlist.privacy import Privacy, needed_for, privacy_of
 
 SAMPLED = "num_sampled_clients"
 UNEVEN = 1.01
-"""Times an even share with which an update may count before it is said that the noise does not cover that."""
+"""An update may count this many times an even share before the log warns that the noise does not cover it."""
 
 
 def wrappers(strategy: Any) -> list[Any]:
-    """The strategies that add noise for a number of clients.
+    """The strategies that add noise for a given number of clients.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> wrappers(FedAvg())
@@ -37,7 +37,7 @@ def wrappers(strategy: Any) -> list[Any]:
 
 
 def accounted(strategy: Any) -> bool:
-    """Whether one of them counts what privacy was spent, for just the number of clients that it was told.
+    """Whether one of them accounts for the privacy spent, for exactly the number of clients that was set.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> accounted(FedAvg())
@@ -47,7 +47,7 @@ def accounted(strategy: Any) -> bool:
 
 
 def check(strategy: Any, terms: Terms) -> None:
-    """Refuse terms with which the promise of a wrapper could not be kept.
+    """Refuse terms under which the guarantee of a wrapper would not hold.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -64,7 +64,7 @@ def check(strategy: Any, terms: Terms) -> None:
                 f"{name} clips and adds noise to updates of one version of the model, and mode='buffered' averages "
                 "updates of several; use mode='synchronous'."
             )
-        if sampled != terms.k and not terms.shadow:  # there Flower samples as it does without us
+        if sampled != terms.k and not terms.shadow:  # in shadow mode Flower samples as usual
             raise InputError(
                 f"{name} adds noise for {SAMPLED}={sampled}, but {terms.number_to_ask} nodes would be asked for "
                 f"k={terms.k} updates in a round; make {SAMPLED} and k equal."
@@ -73,18 +73,18 @@ def check(strategy: Any, terms: Terms) -> None:
             continue
         if terms.number_to_ask != terms.k:
             raise InputError(
-                f"{name} counts what privacy was spent in its accountant, for exactly {sampled} updates of {sampled} "
+                f"{name} counts the privacy spent in its accountant, for exactly {sampled} updates of {sampled} "
                 f"nodes, but {terms.number_to_ask} nodes would be asked; leave out over_commit=, or the accountant."
             )
         if terms.folder is not None:
             raise InputError(
-                f"{name} counts what privacy was spent in its accountant, which a folder cannot save, so that a "
-                "resumed run would spend too much; leave out folder=, or the accountant."
+                f"{name} counts the privacy spent in its accountant, which a folder cannot save, so a resumed run "
+                "would spend too much; leave out folder=, or the accountant."
             )
 
 
 def check_asked(strategy: Any, count: int) -> None:
-    """Refuse a round of fewer nodes than an accountant was told, which Flower would end the run with.
+    """Refuse a round with fewer nodes than its accountant expects, at which Flower would end the run.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -107,7 +107,7 @@ def check_asked(strategy: Any, count: int) -> None:
 
 @contextlib.contextmanager
 def noise_for(strategy: Strategy, count: int) -> Iterator[None]:
-    """Have wrappers add the noise that `count` updates need; one with an accountant skips a round of another number.
+    """Let wrappers add the noise that `count` updates need; one with an accountant skips a round of another number.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -132,7 +132,7 @@ def noise_for(strategy: Strategy, count: int) -> Iterator[None]:
 
 
 def unevenness(strategy: Strategy, weights: Collection[float]) -> float:
-    """Times an even share that the heaviest update counts, if somebody adds noise as if all counted the same; else 1.
+    """How many times an even share the heaviest update counts, if noise is added as if all counted equally; else 1.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -145,7 +145,7 @@ def unevenness(strategy: Strategy, weights: Collection[float]) -> float:
 
 
 def check_secure(source: SelectorSource) -> None:
-    """Refuse a selector that needs values of single clients, which secure aggregation is there to hide.
+    """Refuse a selector that needs values of single clients, which secure aggregation hides.
 
     >>> check_secure(SelectorSource.of("tempo", None, None, seed=0))
     >>> check_secure(SelectorSource.of("oort", None, None, seed=0))
@@ -157,13 +157,13 @@ def check_secure(source: SelectorSource) -> None:
     if seen:
         raise InputError(
             f"selector '{source.name}' needs {' and '.join(seen)} of single clients, which secure aggregation hides "
-            f"from the server; choose one that does without: {', '.join(secure_names())}."
+            f"from the server; choose one that does not need them: {', '.join(secure_names())}."
         )
 
 
 @functools.cache
 def secure_names() -> tuple[str, ...]:
-    """Selectors that need nothing of single clients but when they reply.
+    """Selectors that need nothing of single clients except the time of their reply.
 
     >>> "random" in secure_names(), "oort" in secure_names()
     (True, False)

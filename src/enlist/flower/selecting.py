@@ -1,7 +1,7 @@
 """A user's Flower strategy, with an Enlist selector that chooses the nodes of every round.
 
-The strategy stays as it is: it is handed a Grid that shows only the chosen nodes. Everything around it is done here:
-who is who, how long to wait, when to stop, what to make of late replies, what to believe, and what to keep on disk.
+The strategy is unchanged: it gets a Grid that shows only the selected nodes. Everything else is done here: which node
+is which client, how long to wait, when to stop, what to do with late replies, what to believe, and what to save.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from enlist.flower.terms import Terms
 from enlist.records import RoundMetrics
 
 DEFAULT_TIMEOUT = 3600.0
-"""Flower's own."""
+"""Flower's default."""
 
 Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 
@@ -43,9 +43,9 @@ Evaluate = Callable[[int, ArrayRecord], MetricRecord | None]
 class Selecting(strategies.Forwarding, Strategy):
     """A Flower strategy whose nodes are chosen by a selector; made by `with_selector`.
 
-    strategy     the user's strategy, copied, which asks every node that it is shown
+    strategy     a copy of the user's strategy, which samples every node that it can see
     federation   which node is which client, and the selector
-    round        the last round that was finished, counted over all starts in the same folder
+    round        the last finished round, counted over all starts in the same folder
 
     >>> from enlist.flower import with_selector
     >>> from flwr.serverapp.strategy import FedAvg
@@ -68,7 +68,7 @@ class Selecting(strategies.Forwarding, Strategy):
         self._made = True
 
     def _begin(self) -> None:
-        """Forget everything but what was given: the strategy as it was, and a selector that made itself."""
+        """Start from what was passed: the original strategy, and a new selector unless a configured one was passed."""
         strategy, terms = self.original, self.terms
         self.strategy = strategies.copied(strategy) if terms.shadow else strategies.prepared(strategy)
         self.initial = checkpoint.plain_settings(self.strategy)
@@ -89,22 +89,22 @@ class Selecting(strategies.Forwarding, Strategy):
         self.began_with: Shapes | None = None
 
     def _floors(self) -> tuple[int, int]:
-        """Nodes that have to be connected before a round begins, and nodes that have to be free then."""
+        """Nodes that must be connected before a round begins, and nodes that must be free then."""
         base = strategies.innermost(self.original)
         needed = self.terms.min_nodes or max(int(base.min_available_nodes), 1)
         least = self.terms.k if privacy.accounted(self.original) else int(base.min_train_nodes)
         return needed, max(min(least, self.terms.number_to_ask), 1)
 
     def _connect(self) -> None:
-        """Begin anew with what belongs to one connection: messages that are open, and late replies on their way."""
+        """Reset what belongs to one connection: open messages, and late replies on their way."""
         parts = self.strategy, self.terms, self.federation, self.node_manager
         kind = BufferedTraining if self.terms.buffered else SynchronousTraining
         self.training: TrainingLoop = kind(*parts, self.clock, self.timeout)
 
     def _holders(self, name: str) -> list[Any]:
-        """The strategies that have an attribute: the one that is used, and the one that it begins with next time.
+        """The strategies that have an attribute: the one in use, and the one that the next start copies.
 
-        How many nodes are sampled, only the latter knows: the one that is used asks every node that it is shown.
+        Only the latter knows how many nodes to sample: the one in use samples every node that it can see.
         """
         sampling = name in strategies.SAMPLING
         used = [] if sampling and not self.terms.shadow else [self.strategy]
@@ -113,30 +113,30 @@ class Selecting(strategies.Forwarding, Strategy):
         return [level for level in levels if level is not None]
 
     def _changed(self, name: str) -> None:
-        """An attribute of the strategies was set: floors go by how many nodes they sample."""
+        """An attribute of the strategies was set; the floors depend on how many nodes they sample."""
         if name in strategies.SAMPLING:
             self.node_manager.needed, self.node_manager.least = self._floors()
 
     @property
     def _synchronous(self) -> SynchronousTraining:
-        """Training in rounds; a buffered server has none, and steps by itself."""
+        """Training in rounds, which a buffered server does not have."""
         if isinstance(self.training, SynchronousTraining):
             return self.training
-        raise InputError("mode='buffered' sends messages as replies come; run it with start(grid=...).")
+        raise InputError("mode='buffered' sends messages as replies arrive; run it with start(grid=...).")
 
     @property
     def weight_key(self) -> str:
-        """The key by which the strategy weighs replies."""
+        """The key by which the strategy weights replies."""
         return self.training.weight_key
 
     @property
     def current(self) -> Round | None:
-        """The round that is not over yet."""
+        """The current round, if there is one."""
         return self.training.current
 
     @property
     def late_replies(self) -> LateReplies:
-        """Replies that come after their round."""
+        """Replies that arrive after their round."""
         return self.training.late_replies
 
     @property
@@ -158,7 +158,7 @@ class Selecting(strategies.Forwarding, Strategy):
             how = f"keeps {terms.at_work} nodes at work, {terms.per_step} updates make a step"
         LOGGER.info("\t├──> Enlist: selector '%s' %s, late replies: %s", name, how, terms.late)
         for floor, own, wanted in strategies.undercut(self.original, terms):
-            LOGGER.warning("enlist: %s counts, which is less than the strategy's %s=%d", own, floor, wanted)
+            LOGGER.warning("enlist: %s applies, which is less than the strategy's %s=%d", own, floor, wanted)
         self.original.summary()
 
     def start(
@@ -171,10 +171,10 @@ class Selecting(strategies.Forwarding, Strategy):
         evaluate_config: ConfigRecord | None = None,
         evaluate_fn: Evaluate | None = None,
     ) -> Result:
-        """Run the federation, as Flower's own `start` does, or continue the one that is in the folder.
+        """Run the federation, as Flower's own `start` does, or resume the one in the folder.
 
-        If that is finished, and no more rounds are wanted than it has, its result is returned as it is. Started again
-        without a folder it begins anew, but for a configured selector, which keeps what it has learned.
+        If that run is finished, and no more rounds are requested, its result is returned. Without a folder, a second
+        start begins from scratch, except that a configured selector keeps what it has learned.
         """
         self.timeout = timeout
         self.configs = checkpoint.Configs(train_config or ConfigRecord(), evaluate_config or ConfigRecord())
@@ -184,7 +184,7 @@ class Selecting(strategies.Forwarding, Strategy):
         try:
             result = self._prepared(initial_arrays)
             if not self.run_folder.reopen(self.round, num_rounds):
-                text = "enlist: %s holds a finished run of %d rounds, and %d are wanted: this is its result"
+                text = "enlist: %s holds a finished run of %d rounds, and %d were requested: returning its result"
                 LOGGER.info(text, self.terms.folder, self.round, num_rounds)
                 return result
             name, begun = type(self.original).__name__, self.clock.monotonic()
@@ -210,7 +210,7 @@ class Selecting(strategies.Forwarding, Strategy):
             self.run_folder.close()
 
     def _prepared(self, initial_arrays: ArrayRecord) -> Result:
-        """Make everything ready for a start: as it was given, or as the last checkpoint in the folder left it."""
+        """Prepare a start: from what was passed, or from the last checkpoint in the folder."""
         if self.used:
             self._begin()
         self.used = self.running = True
@@ -223,7 +223,7 @@ class Selecting(strategies.Forwarding, Strategy):
         return checkpoint.restored(self, initial_arrays)
 
     def _round(self, grid: Grid, number: int, result: Result, evaluate_fn: Evaluate | None, last: bool) -> None:
-        """One round: train, evaluate, tell the selector and write down, save, and tell the app."""
+        """One round: train, evaluate, tell the selector, record, save, and call the app's hook."""
         self.run_folder.check()
         self._train(grid, number, result)
         self._evaluate(grid, number, result, evaluate_fn)
@@ -235,7 +235,7 @@ class Selecting(strategies.Forwarding, Strategy):
         self.update_monitor.end()
 
     def _evaluate_first(self, result: Result, evaluate_fn: Evaluate | None) -> None:
-        """Evaluate the model that it begins with, unless the run is continued."""
+        """Evaluate the initial model, unless the run is resumed."""
         if evaluate_fn is None or self.round > 0:
             return
         first = evaluate_fn(0, result.arrays)
@@ -244,7 +244,7 @@ class Selecting(strategies.Forwarding, Strategy):
             result.evaluate_metrics_serverapp[0] = first
 
     def _train(self, grid: Grid, number: int, result: Result) -> None:
-        """Ask nodes to train, and have the strategy make a new model of what they send."""
+        """Ask nodes to train, and let the strategy aggregate their replies into a new model."""
         config = self.configs.train
         if isinstance(self.training, BufferedTraining):
             online = self._ready(grid, number)
@@ -260,7 +260,7 @@ class Selecting(strategies.Forwarding, Strategy):
             result.train_metrics_clientapp[number] = metrics
 
     def _evaluate(self, grid: Grid, number: int, result: Result, evaluate_fn: Evaluate | None) -> None:
-        """Have the model evaluated by nodes that are free, then by the server."""
+        """Evaluate the model on free nodes, then on the server."""
         messages = list(self.configure_evaluate(number, result.arrays, self.configs.evaluate, grid))
         if messages:
             sent = self.training.messenger.send(grid, messages, "evaluate", number)
@@ -282,17 +282,17 @@ class Selecting(strategies.Forwarding, Strategy):
     def configure_train(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Choose the nodes of a round, and let the strategy make its messages to them."""
-        if self.current is not None:  # somebody else's loop, which does not say when a round is over
+        """Select the nodes of a round, and let the strategy make its messages to them."""
+        if self.current is not None:  # called by another loop, which does not say when a round is over
             self._settle(RoundMetrics())
         training = self._synchronous
         online = self._ready(grid, server_round)
         return training.configure(server_round, arrays, config, grid, online, self._now())
 
     def _ready(self, grid: Grid, number: int) -> list[int]:
-        """Wait for nodes, unless some are at work, and begin to write down what becomes of them."""
+        """Wait for nodes, unless some are at work, and begin to record the run."""
         training = self.training
-        training.clock = self.clock  # which may have been set since, if nobody has called start
+        training.clock = self.clock  # may have been set since, if start was not called
         if isinstance(training, BufferedTraining) and training.at_work:
             return list(grid.get_node_ids())
         online = self.node_manager.wait_for_nodes(grid, training.messenger, number, training.sort)
@@ -305,13 +305,13 @@ class Selecting(strategies.Forwarding, Strategy):
     def aggregate_train(
         self, server_round: int, replies: Iterable[Message]
     ) -> tuple[ArrayRecord | None, MetricRecord | None]:
-        """Decide how everybody has ended, and let the strategy aggregate what can be used."""
+        """Decide every outcome, and let the strategy aggregate the usable replies."""
         return self._synchronous.aggregate(server_round, replies, self._now())
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
     ) -> Iterable[Message]:
-        """Let the strategy choose whom it asks for an evaluation, among nodes that are not busy."""
+        """Let the strategy select nodes for an evaluation, among those that are not busy."""
         if self.terms.shadow:
             bounded = BoundedGridView(grid, self.clock, self.terms.patience)
             messages = list(self.strategy.configure_evaluate(server_round, arrays, config, bounded))
@@ -323,7 +323,7 @@ class Selecting(strategies.Forwarding, Strategy):
         return messages
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Message]) -> MetricRecord | None:
-        """Let the strategy aggregate evaluations; those that would end the run, or cannot be true, are left out."""
+        """Let the strategy aggregate evaluations, without those that are impossible or would end the run."""
         replies, labels = list(replies), evaluations.labels_of(self.terms)
         seen, ended = evaluations.counted(replies, self.federation, self.weight_key, labels, self.training.heaviest())
         if self.current is not None and replies:
@@ -331,12 +331,12 @@ class Selecting(strategies.Forwarding, Strategy):
         return self.strategy.aggregate_evaluate(server_round, seen)
 
     def _measured(self, number: int, result: Result) -> RoundMetrics:
-        """What is known of the model after a round, and how long the round took."""
+        """The measurements of the model after a round, and how long the round took."""
         found = evaluations.round_values(result, number, evaluations.labels_of(self.terms))
         return RoundMetrics(**found, duration=None if self.current is None else self.current.waited)
 
     def _settle(self, metrics: RoundMetrics) -> Mapping[str, int]:
-        """Tell the selector what became of the round, write it down, and go on to the next; returns what is counted."""
+        """Tell the selector the outcomes of the round, record it, and move to the next; returns the counts."""
         current = self.training.close(metrics)
         logged = self.table_writer.write(current, metrics, self._now(), self.training.messenger)
         self.update_monitor.note(current)
@@ -344,7 +344,7 @@ class Selecting(strategies.Forwarding, Strategy):
         return {name: logged[name] for name in tables.COUNTED}
 
     def _now(self) -> float:
-        """Seconds since the federation was first started, by the calendar's clock, and never backwards."""
+        """Seconds since the federation was first started, by the wall clock, but never running backwards."""
         if self.started is None:
             self.started = self.clock.time()
         self.elapsed = max(self.elapsed, self.clock.time() - self.started)

@@ -1,4 +1,4 @@
-"""What `with_selector` takes: a method in any form, a configured selector, or a function; and what that needs."""
+"""The selector passed to `with_selector`: a method in any form, a configured selector, or a function; and its needs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from enlist.selectors import AnyMethod
 from enlist.state import State, column
 
 Function = Callable[[Mapping[str, AnyArray], int], ArrayLike]
-"""(table of the clients that may be chosen, how many) -> rows of the table, as positions or as a mask."""
+"""(table of selectable clients, how many) -> rows of the table, as positions or as a mask."""
 
 LEARNED = ("latency", "num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain")
 PROBE = {
@@ -41,12 +41,12 @@ PROBE = {
     "energy_per_byte": np.ones(4),
     "battery": np.ones(4),
 }
-"""Columns of four made-up clients, to find out what a selector needs to know of its own."""
+"""Columns of four made-up clients, used to find out which columns a selector needs."""
 
 
 @dataclasses.dataclass(frozen=True)
 class FunctionSettings:
-    """function: (table, k) -> rows to choose.
+    """function: (table, k) -> rows to select.
 
     >>> FunctionSettings(len).function is len
     True
@@ -77,7 +77,7 @@ class FunctionState(State):
 
 
 class FunctionSelector(Selector[FunctionSettings, FunctionState]):
-    """Chooses by a function of the table of clients: name, times selected and observed, what was last reported.
+    """Selects by a function of a table of clients: name, times selected and observed, last reported values.
 
     >>> def quickest(table, k):
     ...     return np.argsort(table["latency"])[:k]
@@ -94,7 +94,7 @@ class FunctionSelector(Selector[FunctionSettings, FunctionState]):
     State = FunctionState
 
     naming: Callable[[IntArray], AnyArray] | None = None
-    """Position -> name of a client; the clients' own ids if not set."""
+    """Position -> name of a client; by default the clients' own ids."""
 
     def choose(self, request: Request) -> Choice:
         positions = request.available
@@ -133,7 +133,7 @@ class FunctionSelector(Selector[FunctionSettings, FunctionState]):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class SelectorSource:
-    """Where the selector comes from: made when the first nodes are there, or read from a checkpoint.
+    """Where the selector comes from: created when the first nodes connect, or read from a checkpoint.
 
     >>> source = SelectorSource.of("oort", settings={"penalty": 1.0}, preset=None, seed=7)
     >>> source.name, sorted(source.needs), source.create(Clients(count=3)).settings.penalty
@@ -158,7 +158,7 @@ class SelectorSource:
         """Check what a user passed; a wrong name or setting is refused here, not in the first round."""
         if isinstance(selector, Selector):
             if settings or preset:
-                raise InputError("settings and preset were given beside a configured selector; configure it with them.")
+                raise InputError("settings and preset were given with a configured selector; set them on the selector.")
             fields = dataclasses.fields(selector.settings)
             own = {field.name: getattr(selector.settings, field.name) for field in fields}
             _check_measured(selector.name, selector.needs)
@@ -184,18 +184,18 @@ class SelectorSource:
         return self.kind.name
 
     def create(self, clients: Clients) -> Selector[Any, Any]:
-        """The selector, at its beginning."""
+        """The selector in its initial state."""
         if self.given is not None:
             return self.given
         return self.kind(clients, seed=self.seed, preset=self.preset, **self.settings)
 
     def load(self, folder: str | PathLike[str]) -> Selector[Any, Any]:
-        """The selector, as it was saved; its functions are those of now."""
+        """The saved selector, with the functions passed now."""
         functions = {name: value for name, value in self.settings.items() if callable(value)}
         return storage.load(folder, self.kind, functions)
 
     def described(self) -> dict[str, Any]:
-        """For the configuration that a run leaves; of a class of the user's, with the digest of its source."""
+        """For the recorded configuration; a user's own class includes the digest of its source."""
         values = {name: _plain(value) for name, value in self.settings.items()}
         found = {"name": self.name, "preset": self.preset, "settings": values}
         own = self.kind is not FunctionSelector and selectors.is_code(Method(self.kind).name)
@@ -204,7 +204,7 @@ class SelectorSource:
 
 @dataclasses.dataclass
 class Needs:
-    """What a selector needs to be told, and what of it somebody has told already.
+    """What a selector needs to be told, and which of that has been seen.
 
     >>> needs = Needs("oort", frozenset({"loss_rms", "latency"}))
     >>> [text.partition(";")[0] for text in needs.lacking(Reply(11, 1, 2.5, client=0))]
@@ -216,12 +216,12 @@ class Needs:
     seen: set[str] = dataclasses.field(default_factory=set)
 
     def lacking(self, reply: Reply) -> list[str]:
-        """What a reply lacks of what the selector needs and nobody has sent yet, each with the way to send it."""
+        """What a reply lacks that the selector needs and no reply had before, each with the way to send it."""
         unseen = sorted(self.needs & set(keys.CLAIMS) - self.seen)
         return [f"{need}; {keys.way_to_send(need)}" for need in unseen if need not in reply.claims]
 
     def check_replies(self, done: Sequence[Reply], number: int) -> None:
-        """Refuse to go on if no reply of a round has what is needed."""
+        """Refuse to continue if no reply of a round has what is needed."""
         for need in sorted(self.needs & set(keys.CLAIMS) - self.seen):
             if not any(need in reply.claims for reply in done):
                 raise MissingColumnError(
@@ -233,13 +233,13 @@ class Needs:
             if all(math.isnan(reply.update_norm) for reply in done):
                 raise MissingColumnError(
                     f"selector '{self.name}' needs {need}, and none of the {len(done)} replies of round {number} holds "
-                    "the arrays that were sent, so that there is no update to measure; reply with the whole model, or "
-                    "choose a selector that does without."
+                    "the arrays that were sent, so there is no update to measure; reply with the whole model, or "
+                    "choose a selector that does not need it."
                 )
             self.seen.add(need)
 
     def check_round(self, metrics: RoundMetrics | None, number: int) -> None:
-        """Refuse to go on if the first evaluation of the server's has not what is needed."""
+        """Refuse to continue if the first evaluation lacks what is needed."""
         for need in sorted(need for need in self.needs if need.startswith("round.")):
             name = need.removeprefix("round.")
             if getattr(metrics, name, None) is not None:
@@ -255,20 +255,20 @@ class Needs:
 def _check_measured(name: str, needs: frozenset[str]) -> None:
     if "contribution" in needs:
         raise MissingColumnError(
-            f"selector '{name}' needs contribution, what each update does for the loss on the server's data, and here "
-            "nobody measures it; choose another selector, or simulate the federation: enlist.simulation does."
+            f"selector '{name}' needs contribution, the effect of each update on the loss on the server's data, which "
+            "is not measured here; choose another selector, or use enlist.simulation, which measures it."
         )
     for need in sorted(need for need in needs if need.startswith("context.") and need != "context.battery"):
         raise MissingColumnError(
-            f"selector '{name}' needs {need} with every ask, and of what changes Flower's clients tell only the "
-            "battery (client.reply(..., battery_left=...)); choose another selector, or simulate the federation."
+            f"selector '{name}' needs {need} with every ask, and the only changing value that Flower's clients report "
+            "is the battery (client.reply(..., battery_left=...)); choose another selector, or simulate the federation."
         )
 
 
 def _probed(
     kind: type[Selector[Any, Any]], settings: Mapping[str, Any], preset: str | None, seed: int
 ) -> tuple[frozenset[str], int]:
-    """What a selector needs, also of its clients if it says so only when it is made without; and the seed, checked."""
+    """What a selector needs, including columns whose absence it refuses only on creation; and the checked seed."""
     names = list(PROBE)
     sets = [chosen for size in range(len(names) + 1) for chosen in itertools.combinations(names, size)]
     for columns in sets:

@@ -1,4 +1,4 @@
-"""Which strategies a selector can be put in front of, and how they are made to ask every node they are shown."""
+"""Which strategies can be wrapped, and how they are made to sample every node that they can see."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from enlist.errors import InputError
 from enlist.flower.terms import Terms
 
 SAMPLING = {"fraction_train": 1.0, "min_train_nodes": 1, "min_available_nodes": 1}
-"""With these, FedAvg and its kin ask every node of the grid that they are given."""
+"""With these, FedAvg and similar strategies sample every node of the grid that they get."""
 
 DATA = (ArrayRecord, ConfigRecord, MetricRecord, RecordDict, bytearray, random.Random, np.random.Generator)
 DATA_MODULES = ("builtins", "collections")
@@ -37,11 +37,11 @@ DATA_MODULES = ("builtins", "collections")
 METHODS = ("configure_train", "aggregate_train", "configure_evaluate", "aggregate_evaluate", "summary")
 
 UNWEIGHED = (FedMedian, FedTrimmedAvg, Krum, MultiKrum, Bulyan, QFedAvg, FedXgbBagging, FedXgbCyclic)
-"""Strategies whose result is not an average by weights, into which a late reply could be merged with less weight."""
+"""Strategies whose result is not a weighted average, so a late reply cannot be merged with less weight."""
 
 
 class Forwarding:
-    """A wrapper whose strategies' attributes can be read from it and set in it, unless it has them itself.
+    """A wrapper that forwards attributes to its strategies for reading and setting, unless it has them itself.
 
     >>> class Wrapper(Forwarding):
     ...     def __init__(self, strategy):
@@ -57,7 +57,7 @@ class Forwarding:
     """
 
     _made = False
-    """Whether the wrapper has all attributes of its own."""
+    """Whether all attributes of the wrapper itself are set."""
 
     def _holders(self, name: str) -> list[Any]:
         """The strategies that have an attribute."""
@@ -66,16 +66,16 @@ class Forwarding:
     def _changed(self, name: str) -> None:
         """An attribute of the strategies was set."""
 
-    if not TYPE_CHECKING:  # else nobody would notice a name that is misspelt
+    if not TYPE_CHECKING:  # else a misspelt name would go unnoticed
 
         def __getattr__(self, name: str) -> Any:
-            """What the wrapper itself has not, a strategy in it may have."""
+            """Read from the strategies what the wrapper does not have."""
             for holder in self._holders(name) if self._made and not name.startswith("__") else ():
                 return getattr(holder, name)
-            raise AttributeError(f"neither {type(self).__name__} nor the strategy in it has an attribute {name!r}")
+            raise AttributeError(f"neither {type(self).__name__} nor its strategy has an attribute {name!r}")
 
         def __setattr__(self, name: str, value: Any) -> None:
-            """What the wrapper itself has not, is set in the strategies that have it."""
+            """Set attributes that the wrapper does not have in the strategies that have them."""
             own = not self._made or name in vars(self) or hasattr(type(self), name)
             holders = [] if own or name.startswith("__") else self._holders(name)
             for holder in holders:
@@ -87,7 +87,7 @@ class Forwarding:
 
 
 def is_strategy(value: object) -> bool:
-    """Whether something has the methods of a strategy, whatever it is derived from; a class has them not.
+    """Whether an object has the methods of a strategy, whatever it is derived from; classes do not count.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> is_strategy(FedAvg()), is_strategy(FedAvg), is_strategy(None)
@@ -97,10 +97,10 @@ def is_strategy(value: object) -> bool:
 
 
 def held_by(strategy: Any) -> str | None:
-    """The attribute in which a strategy holds the one that samples nodes for it; None if it does that itself.
+    """The attribute in which a strategy holds the one that samples nodes for it; None if it samples itself.
 
-    Flower's wrappers call it `strategy`. Other wrappers are known by what they hold: a single strategy, and nothing of
-    their own by which they could sample.
+    Flower's wrappers call it `strategy`. Other wrappers are recognised by what they hold: a single strategy, and no
+    sampling attributes of their own.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -117,7 +117,7 @@ def held_by(strategy: Any) -> str | None:
 
 
 def levels(strategy: Any) -> list[Any]:
-    """The strategy, and those that it and others hold inside, from the outermost to the one that samples nodes.
+    """The strategy and those nested in it, from the outermost to the one that samples nodes.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -129,7 +129,7 @@ def levels(strategy: Any) -> list[Any]:
 
 
 def innermost(strategy: Any) -> Any:
-    """The strategy that samples nodes: the one that others, such as Flower's wrappers for privacy, hold inside.
+    """The strategy that samples nodes, inside wrappers such as Flower's for privacy.
 
     >>> from flwr.serverapp.strategy import DifferentialPrivacyClientSideFixedClipping as Private
     >>> from flwr.serverapp.strategy import FedAvg
@@ -140,10 +140,10 @@ def innermost(strategy: Any) -> Any:
 
 
 def copied(strategy: Strategy) -> Strategy:
-    """A copy, so that nothing of the user's is changed: of the strategies inside too, and of the data that they hold.
+    """A copy, including nested strategies and the data that they hold, so that the user's own is not changed.
 
-    Functions and other objects, such as a tracker or a lock, stay the user's own; a method of the strategy itself
-    becomes that of the copy.
+    Functions and other objects, such as a tracker or a lock, are shared; a method of the strategy itself becomes that
+    of the copy.
 
     >>> from flwr.serverapp.strategy import FedAdam
     >>> strategy = FedAdam()
@@ -157,7 +157,7 @@ def copied(strategy: Strategy) -> Strategy:
 
 
 def _copied(value: Any, known: dict[int, Any]) -> Any:
-    """A copy of data and strategies; `known` maps what has been copied, by id, to its copy."""
+    """A copy of data and strategies; `known` maps the ids of copied objects to their copies."""
     twin: Any
     if id(value) in known:
         return known[id(value)]
@@ -172,7 +172,7 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
         known[id(value)] = twin = copy.copy(value)
         for key, own in value.items() if isinstance(value, dict) else ():
             twin[key] = _copied(own, known)
-        if isinstance(value, list | collections.deque):  # what is in a set cannot be changed
+        if isinstance(value, list | collections.deque):  # the elements of a set are immutable
             twin.clear()
             twin.extend(_copied(own, known) for own in value)
         return twin
@@ -185,7 +185,7 @@ def _copied(value: Any, known: dict[int, Any]) -> Any:
 
 
 def prepared(strategy: Strategy) -> Strategy:
-    """A copy that asks every node that it is shown.
+    """A copy that samples every node that it can see.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> prepared(FedAvg(fraction_train=0.1, min_train_nodes=5)).min_train_nodes
@@ -198,7 +198,7 @@ def prepared(strategy: Strategy) -> Strategy:
 
 @contextlib.contextmanager
 def fewer_evaluators(strategy: Strategy, count: int) -> Iterator[None]:
-    """Have a strategy that wants at least so many nodes for an evaluation be content with `count`, meanwhile.
+    """Temporarily lower a strategy's minimum number of nodes for an evaluation to `count`.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> strategy = FedAvg(min_evaluate_nodes=5)
@@ -221,7 +221,7 @@ def fewer_evaluators(strategy: Strategy, count: int) -> Iterator[None]:
 
 
 def weight_key(strategy: Strategy) -> str:
-    """The key by which the strategy weighs replies.
+    """The key by which the strategy weights replies.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> weight_key(FedAvg(weighted_by_key="n"))
@@ -231,7 +231,7 @@ def weight_key(strategy: Strategy) -> str:
 
 
 def any_shape(strategy: Strategy) -> bool:
-    """Whether arrays of replies differ in shape by their nature, as trees do.
+    """Whether arrays of replies naturally differ in shape, as trees do.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> any_shape(FedXgbBagging()), any_shape(FedAvg())
@@ -241,7 +241,7 @@ def any_shape(strategy: Strategy) -> bool:
 
 
 def check(strategy: Any, terms: Terms) -> None:
-    """Say in one sentence why a strategy cannot be wrapped.
+    """Refuse a strategy that cannot be wrapped, with the reason in one sentence.
 
     >>> check(FedXgbCyclic(), Terms(k=3))
     Traceback (most recent call last):
@@ -254,18 +254,18 @@ def check(strategy: Any, terms: Terms) -> None:
     if getattr(type(strategy), "start", Strategy.start) is not Strategy.start:
         own = "has a selector already" if hasattr(strategy, "federation") else "has a start() of its own"
         raise InputError(
-            f"{name} {own}, and with_selector brings its own start(); move what it does there into on_round=, into "
-            "evaluate_fn or into the methods that aggregate, and wrap that."
+            f"{name} {own}, and with_selector brings its own start(); move that code into on_round=, evaluate_fn or "
+            "the methods that aggregate, and wrap the result."
         )
     base = innermost(strategy)
     missing = [attribute for attribute in SAMPLING if not hasattr(base, attribute)]
     if missing:
         raise InputError(
-            f"{type(base).__name__} has no {missing[0]}, by which it could be made to ask exactly the nodes that were "
-            "chosen; derive it from FedAvg, or give it that attribute and respect it."
+            f"{type(base).__name__} has no {missing[0]}, which is needed to make it ask exactly the selected nodes; "
+            "derive it from FedAvg, or add that attribute and respect it."
         )
     if base.fraction_train == 0:
-        raise InputError(f"{name} has fraction_train=0, so there is nobody to select for training; set it above 0.")
+        raise InputError(f"{name} has fraction_train=0, so no node can be selected for training; set it above 0.")
     if terms.buffered and any_shape(strategy):
         raise InputError(f"{name} merges trees, which have no differences to add up; use mode='synchronous'.")
     if isinstance(base, FedXgbCyclic) and terms.number_to_ask != 1:
@@ -278,7 +278,7 @@ def check(strategy: Any, terms: Terms) -> None:
 
 
 def undercut(strategy: Strategy, terms: Terms) -> list[tuple[str, str, int]]:
-    """Floors of the strategy below which it was agreed to go: (attribute, what counts instead, its value).
+    """Floors of the strategy that the terms undercut: (attribute, what applies instead, its value).
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> undercut(FedAvg(min_train_nodes=5), Terms(k=3))
@@ -295,19 +295,19 @@ def undercut(strategy: Strategy, terms: Terms) -> list[tuple[str, str, int]]:
 
 
 def check_weighable(strategy: Strategy, name: str, late: str) -> None:
-    """Refuse weights of a selector where the strategy does not average by weights, or averages late replies as well.
+    """Refuse a selector's weights if the strategy does not average by weight, or also averages late replies.
 
     >>> from flwr.serverapp.strategy import FedMedian
     >>> check_weighable(FedMedian(), "clustered", "learn")
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: selector 'clustered' weighs updates itself, and FedMedian does not average by weights...
+    enlist.errors.InputError: selector 'clustered' weighs updates itself, and FedMedian does not average by weight...
     """
     base = innermost(strategy)
     if isinstance(base, UNWEIGHED) or base is not strategy:
         raise InputError(
-            f"selector '{name}' weighs updates itself, and {type(strategy).__name__} does not average by weights; use "
-            "FedAvg or one of its kin, or another selector."
+            f"selector '{name}' weighs updates itself, and {type(strategy).__name__} does not average by weight; use "
+            "FedAvg or a similar strategy, or another selector."
         )
     if late == "merge":
         raise InputError(

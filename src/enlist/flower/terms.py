@@ -1,7 +1,7 @@
-"""The terms of a federation: how many nodes, how long to wait, what to do with late replies, where to keep things.
+"""The terms of a federation: how many nodes, how long to wait, what to do with late replies, where to save the run.
 
-A deadline is a number of seconds, or a policy: a function of the round and of recent latencies. A policy holds no state
-of its own: what it looks at is kept, and saved, by whoever asks it. Any function will do:
+A deadline is a number of seconds, or a policy: a function of the round and of recent latencies. A policy has no state;
+its caller keeps and saves the latencies. Any function will do:
 
     deadline=lambda number, recent: 300.0 if number <= 3 else 60.0
 """
@@ -29,16 +29,16 @@ from enlist.flower.replies.updates import Weighting, checked_weighting
 OWN_KEYS = (*keys.CLAIMS, "seconds", "battery_left", "round.accuracy", "round.loss")
 
 Policy = Callable[[int, Sequence[FloatArray]], float]
-"""(number of the round, latencies of recent rounds, newest last) -> seconds. Who was late counts as the time waited."""
+"""(number of the round, latencies of recent rounds, newest last) -> seconds. A late node counts as the time waited."""
 
 RECENT_ROUNDS = 50
 
 
 @dataclasses.dataclass(frozen=True)
 class Percentile:
-    """factor times a percentile of the latencies of the last `window` rounds; `start` until there are any.
+    """`factor` times a percentile of the latencies in the last `window` rounds; `start` until there are any.
 
-    Late nodes count as the time that was waited for them, so a deadline that is too short grows by itself.
+    Late nodes count as the time that the server waited for them, so a deadline that is too short grows by itself.
 
     >>> policy = Percentile(percentile=50.0, factor=2.0, start=300.0)
     >>> policy(1, []), policy(2, [np.array([5.0, 6.0, 30.0])])
@@ -68,7 +68,7 @@ class Percentile:
 
 @dataclasses.dataclass(frozen=True)
 class MovingAverage:
-    """factor times a moving average, which takes in a percentile of each round's latencies with weight alpha.
+    """`factor` times a moving average of a percentile of each round's latencies, which enters with weight `alpha`.
 
     >>> policy = MovingAverage(factor=2.0, alpha=0.5, percentile=50.0, start=20.0)
     >>> policy(1, []), policy(2, [np.array([5.0, 6.0, 30.0])])
@@ -98,7 +98,7 @@ class MovingAverage:
 
 
 def deadline_seconds(policy: float | Policy | None, number: int, recent: Sequence[FloatArray], longest: float) -> float:
-    """What a policy says for a round, checked, and never more than `longest`.
+    """The checked deadline of a round, never more than `longest`.
 
     >>> deadline_seconds(90.0, 1, [], longest=60.0), deadline_seconds(None, 1, [], longest=60.0)
     (60.0, 60.0)
@@ -118,7 +118,7 @@ def deadline_seconds(policy: float | Policy | None, number: int, recent: Sequenc
 
 
 def checked_deadline(policy: float | Policy | None) -> float | Policy | None:
-    """A deadline as a user gave it, refused if it is neither seconds nor a function.
+    """Check a deadline passed by the user: seconds or a function.
 
     >>> checked_deadline(60), checked_deadline(None)
     (60.0, None)
@@ -129,7 +129,7 @@ def checked_deadline(policy: float | Policy | None) -> float | Policy | None:
 
 
 def described_deadline(policy: float | Policy | None) -> float | str | None:
-    """A deadline for the configuration that a run leaves.
+    """A deadline for the recorded configuration.
 
     >>> described_deadline(Percentile(start=60.0))
     'Percentile(percentile=90.0, factor=1.5, start=60.0, least=1.0, window=20)'
@@ -141,7 +141,7 @@ def described_deadline(policy: float | Policy | None) -> float | str | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Terms:
-    """What `with_selector` was told, checked; see there.
+    """The checked arguments of `with_selector`; see there.
 
     >>> Terms(k=10, over_commit=1.3, deadline=60).deadline
     60.0
@@ -218,7 +218,8 @@ class Terms:
                 raise unknown("key", name, OWN_KEYS, owner="keys")
         if self.shadow and (self.late == "merge" or self.over_commit != 1.0 or self.min_replies > 1):
             raise InputError(
-                "shadow leaves everything to Flower: late='merge', over_commit and min_replies do not go with it."
+                "shadow leaves everything to Flower; late='merge', over_commit and min_replies cannot be combined with "
+                "it."
             )
 
     def _check_mode(self) -> None:
@@ -233,8 +234,8 @@ class Terms:
             return
         if self.shadow or self.late == "merge" or self.min_replies > 1 or self.staleness == "refl":
             raise InputError(
-                "mode='buffered' merges every update by its staleness: shadow, late='merge', min_replies and "
-                "staleness='refl' do not go with it."
+                "mode='buffered' merges every update by its staleness; it cannot be combined with shadow, "
+                "late='merge', min_replies or staleness='refl'."
             )
         if self.per_step > self.at_work:
             raise InputError(
@@ -248,7 +249,7 @@ class Terms:
 
     @property
     def at_work(self) -> int:
-        """Nodes that work at once in buffered mode, at most.
+        """Most nodes at work at once in buffered mode.
 
         >>> Terms(k=10, mode="buffered", concurrency=20).at_work, Terms(k=10, mode="buffered").at_work
         (20, 10)
@@ -257,17 +258,17 @@ class Terms:
 
     @property
     def per_step(self) -> int:
-        """Updates that make a step of a buffered server."""
+        """Updates per step of a buffered server."""
         return min(self.k, self.at_work) if self.buffer is None else self.buffer
 
     @property
     def weighting(self) -> Weighting:
-        """What late or stale updates count."""
+        """How late or stale updates are weighted."""
         usual = "polynomial" if self.buffered else "dynsgd"
         return usual if self.staleness is None else self.staleness
 
     def too_stale(self, steps: int) -> bool:
-        """Whether an update is thrown away because the server has made so many steps since its node was asked.
+        """Whether an update is discarded because the server made this many steps since its node was selected.
 
         >>> Terms(k=1, mode="buffered", max_staleness=2).too_stale(3)
         True
@@ -276,7 +277,7 @@ class Terms:
 
     @property
     def number_to_ask(self) -> int:
-        """How many nodes are asked so that k reply.
+        """How many nodes are selected so that k reply.
 
         >>> Terms(k=10, over_commit=1.3).number_to_ask, Terms(k=3).number_to_ask
         (13, 3)
@@ -284,7 +285,7 @@ class Terms:
         return math.ceil(self.k * self.over_commit - 1e-9)
 
     def described(self) -> dict[str, Any]:
-        """For the configuration that a run leaves."""
+        """For the recorded configuration."""
         buffered = {"mode": self.mode, "concurrency": self.at_work, "buffer": self.per_step}
         return {
             **({**buffered, "max_staleness": self.max_staleness} if self.buffered else {}),
@@ -303,6 +304,6 @@ class Terms:
         }
 
     def own(self, name: str, usual: tuple[str, ...]) -> tuple[str, ...]:
-        """Keys under which an evaluation is looked for: the app's own, if named, else the usual ones."""
+        """Keys under which an evaluation is looked up: the app's own, if given, else the usual ones."""
         given = (self.keys or {}).get(name)
         return usual if given is None else (given,)

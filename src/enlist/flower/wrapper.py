@@ -63,61 +63,61 @@ def with_selector(
 ) -> Selecting:
     """Let a selector choose the nodes that a Flower strategy trains with.
 
-    strategy    FedAvg or anything derived from it, or a wrapper that holds such a one, configured as you like; it is
-                copied, and its attributes can be read from, and set in, what is returned. A strategy of the old API
-                gives a `legacy.LegacySelecting`, which can do less; see there
-    selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`), with
-                `settings`, `preset` and `seed` if you like; a configured `enlist.Selector`; or a function (table, k)
-                -> rows of the table of clients that may be chosen. "tempo" needs latency alone, which the server
-                measures, so that clients need not be changed
-    k           replies wanted in a round
-    clients     what is known of clients up front, by ids that they tell in their replies
+    strategy    FedAvg or anything derived from it, or a wrapper around one, configured as you like; it is copied, and
+                its attributes can be read and set on the returned object. A strategy of the old API gives a
+                `legacy.LegacySelecting`, which can do less; see there
+    selector    a method in any form ("oort", "oort+penalty=1", "mine:Own", a class, `Oort.with_(penalty=1.0)`),
+                optionally with `settings`, `preset` and `seed`; a configured `enlist.Selector`; or a function (table,
+                k) -> rows of the table of selectable clients. "tempo" needs only latency, which the server measures, so
+                clients need no changes
+    k           replies needed in a round
+    clients     what is known of clients up front, with the names that they report as ids
     deadline    seconds that a round waits, or a policy (`Percentile`, `MovingAverage`, any function (round, recent) ->
                 seconds); without one, the `timeout` of `start`, which it never exceeds
     over_commit
-                send requests to this many times k nodes, and stop at k replies
-    late        what is done with replies that come after their round: "drop"; "learn": the selector learns from
-                them; "merge": also the model does, weighed by `staleness` ("equal", "dynsgd" if not given, "adasgd",
-                "polynomial", "refl", or a function of the rounds they are late)
-    min_nodes   nodes that must be connected before a round begins; the strategy's min_available_nodes if not given
+                select this many times k nodes, and end the round after k usable replies
+    late        what to do with late replies: "drop"; "learn": the selector learns from them; "merge": they also enter
+                the model, weighted by `staleness` ("equal", "dynsgd" by default, "adasgd", "polynomial", "refl", or a
+                function of the number of rounds they are late)
+    min_nodes   nodes that must be connected before a round begins; by default the strategy's min_available_nodes
     min_replies
-                usable replies without which a round leaves the model as it is
+                with fewer usable replies, a round leaves the model unchanged
     warn_without_update
-                so many rounds in a row without an update of the model, and the log warns and says why
+                after this many rounds in a row without an update of the model, the log warns and says why
     stop_without_update
-                so many, and the run ends with an error; None goes on
-    patience    seconds to wait for nodes, and for as many that are not busy as the strategy's min_train_nodes says, or
-                k if that is less; after that, those that are there are used, and the log warns
-    identify    ask nodes that were never seen who they are, before they are chosen: "always", "never", or "auto": if
-                the selector needs to know more of them, or if one of them may be a client that is known already
-    keys        the app's own keys in the MetricRecord for what Enlist looks for, as {"loss_rms": "train_loss"}
-    clip        claims are cut at this quantile of what other clients claim; None believes everything that can be true
-    most_often  no client gets more than this many times an even share of the requests of the last 20 rounds,
-                whatever it claims; None sets no limit
-    folder      where tables and checkpoints are written; a run that is there already is continued. It lies outside the
-                app's own folder, which Flower sends to every node
-    resume      True insists that `folder` holds a run, False that it does not
+                after this many, the run ends with an error; None never ends it
+    patience    seconds to wait for nodes, and for min_train_nodes of them (k if that is less) to be free; then the
+                nodes that are there are used, and the log warns
+    identify    whether to ask new nodes who they are before selecting them: "always", "never", or "auto": if the
+                selector needs to know more about them, or if one of them may be a known client
+    keys        the app's own MetricRecord keys for values that Enlist reads, as {"loss_rms": "train_loss"}
+    clip        claims are clipped at this quantile of other clients' claims; None accepts all possible values
+    most_often  no client gets more than this many times an even share of the requests in the last 20 rounds, whatever
+                it claims; None sets no limit
+    folder      where tables and checkpoints are written; an existing run is resumed. Keep it outside the app's own
+                folder, which Flower sends to every node
+    resume      True requires a run in `folder`, False forbids one
     save_every  rounds between checkpoints
-    shadow      Flower's own sampling chooses, and the selector only records whom it would have chosen
-    poll        longest pause between two looks for replies, in seconds
+    shadow      Flower's own sampling decides, and the selector only records what it would have selected
+    poll        longest pause between two polls for replies, in seconds
     accept_changes
-                go on though files of `folder` were changed since they were written, which is refused otherwise
-    reasons     keep in `folder` why nodes were chosen: reasons.csv, which grows to 50 MB at most
-    on_round    called after every round with its `RoundResult`: the model, the metrics, who was asked and replied; of
-                a run that is continued, again for rounds after its last checkpoint
+                resume even if files of `folder` were edited after they were written; otherwise this is refused
+    reasons     record in `folder` why nodes were selected: reasons.csv, of at most 50 MB
+    on_round    called after every round with its `RoundResult`: the model, the metrics, and the counts of outcomes; a
+                resumed run calls it again for rounds after its last checkpoint
     mode        "synchronous", or "buffered" (FedBuff): nodes are replaced as they reply, and a round is a step of the
-                server, made of the first `buffer` updates (k if not given), each shortened by `staleness` (then
-                "polynomial" if not given: 1 / sqrt(1 + steps)); `deadline` is that of a single node
+                server from the first `buffer` updates (k by default), each scaled by `staleness` (in this mode
+                "polynomial" by default: 1 / sqrt(1 + steps)); `deadline` applies to each node
     concurrency
-                nodes at work at once, at most, in buffered mode; k times `over_commit` if not given
+                most nodes at work at once in buffered mode; k times `over_commit` by default
     max_staleness
-                an update is counted and thrown away if the server has made more steps than this since its node was
-                asked; None keeps all
+                an update is counted and discarded if the server has made more steps than this since its node was
+                selected; None keeps all
     secure_aggregation
-                refuse, before anything runs, a selector that needs values of single clients; under SecAgg+ of the old
-                API it is refused anyway, with the first results
-    sketch      numbers of the sketch of an update, for selectors that need one: inner products of sketches are those of
-                updates up to sqrt(2 / sketch) of their lengths
+                refuse a selector that needs values of single clients, before anything runs; under SecAgg+ of the old
+                API such a selector is refused anyway, with the first results
+    sketch      length of the sketch of an update, for selectors that need one: inner products of sketches approximate
+                those of updates with an error of sqrt(2 / sketch) times their lengths
     overcommit  the former spelling of `over_commit`
 
     >>> import numpy as np

@@ -1,4 +1,4 @@
-"""The first part of a report on a real federation: how it stands, and what is the matter with which client."""
+"""The first part of a report on a real federation: its status, and which clients have which problems."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLUMNS = ("client", "selected", "completed", "late", "failed", "dropped", "last
 
 
 def as_chosen(runs: Sequence[RunTables]) -> list[RunTables]:
-    """Runs under the name of who chose the clients: of a selector that only watched, that is Flower's sampling.
+    """Runs named after what chose the clients: Flower's sampling, if the selector only watched.
 
     >>> from enlist.runs.example import example_run
     >>> [run.selector for run in as_chosen([example_run("oort")])]
@@ -39,7 +39,7 @@ def as_chosen(runs: Sequence[RunTables]) -> list[RunTables]:
 
 
 def rounds_in_shadow(run: RunTables) -> int:
-    """In how many rounds the selector only watched.
+    """The number of rounds in which the selector only watched.
 
     >>> from enlist.runs.example import example_run
     >>> rounds_in_shadow(example_run())
@@ -68,8 +68,8 @@ def _section(run: RunTables, heading: str) -> Section:
     now, told = state(run), events(run)
     text = " ".join(part for part in (standing(run, now), shadow(run), evaluations(run)) if part)
     note = (
-        "Those with most trouble come first; a click on a heading sorts by it. 'late' are requests that the server did "
-        "not wait for, 'failed' replies that were errors or unusable, 'dropped' nodes that were lost."
+        "Those with the most trouble come first; click a heading to sort by it. 'late' are requests that the server "
+        "did not wait for, 'failed' replies that were errors or unusable, 'dropped' nodes that were lost."
     )
     rows = [[_date(now, row["time"]), f"{row['round']:.0f}", row["kind"], row["name"], row["text"]] for row in told]
     listed = [["when", "round", "what", "client", "text"], *([printable(cell) for cell in row] for row in rows)]
@@ -80,7 +80,7 @@ def _section(run: RunTables, heading: str) -> Section:
 
 
 def standing(run: RunTables, now: FederationState) -> str:
-    """How it stands, in sentences: running or not, since when, how often it was continued, and when clients were lost.
+    """Its status in sentences: whether it is running, since when, how often it was resumed, and lost clients.
 
     >>> from enlist.runs.example import example_run
     >>> standing(example_run(), FederationState("killed"))
@@ -103,7 +103,7 @@ def standing(run: RunTables, now: FederationState) -> str:
 
 
 def shadow(run: RunTables) -> str:
-    """Whose accuracy it is, of a federation in shadow mode.
+    """Of a federation in shadow mode, which selections its accuracy is due to.
 
     >>> from enlist.runs.example import example_run
     >>> shadow(example_run())
@@ -124,7 +124,7 @@ def shadow(run: RunTables) -> str:
 
 
 def evaluations(run: RunTables) -> str:
-    """What became of the evaluations that clients were asked for.
+    """The outcomes of evaluations by clients.
 
     >>> from enlist.runs.example import example_run
     >>> evaluations(example_run())
@@ -137,12 +137,12 @@ def evaluations(run: RunTables) -> str:
         return ""
     return (
         f"Clients were asked to evaluate the model {selected:,} times: {completed:,} of these evaluations were used, "
-        f"{failed:,} failed or could not be true, {selected - completed - failed:,} did not come in time."
+        f"{failed:,} failed or gave impossible values, {selected - completed - failed:,} did not arrive in time."
     )
 
 
 def client_rows(run: RunTables, now: FederationState) -> list[list[str]]:
-    """The table of clients, header first, those with most trouble before the others.
+    """The table of clients, with a header, those with the most trouble first.
 
     >>> from enlist.runs.example import example_run
     >>> client_rows(example_run("oort"), FederationState("finished"))[1]
@@ -160,7 +160,7 @@ def _row(table: Table, place: int, now: FederationState) -> list[str]:
 
 
 def _date(now: FederationState, seconds: Any) -> str:
-    """A moment of the run's clock: its date, or how long after the beginning."""
+    """A time of the run's clock: its date, or the time since the start."""
     if not isinstance(seconds, float) or not math.isfinite(seconds):
         return "–"
     date = now.at(seconds)

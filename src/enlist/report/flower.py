@@ -1,4 +1,4 @@
-"""The part of a report that a Flower federation in shadow mode adds: whom Flower asked, whom the selector wanted."""
+"""The part of a report on shadow mode in a Flower federation: what Flower selected, and what the selector wanted."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FLOWER = "Flower's sampling"
 
 
 def shadow_table(run: RunTables) -> Table | None:
-    """shadow.csv of a run, if it has one with rows in it.
+    """shadow.csv of a run, if it has one with rows.
 
     >>> from enlist.runs.example import example_run
     >>> shadow_table(example_run()) is None
@@ -37,7 +37,7 @@ def shadow_table(run: RunTables) -> Table | None:
 
 
 def shadow_sentence(table: Table, selector: str, available: float) -> str:
-    """How far the two agree, beside chance, and what became of those whom both wanted.
+    """How far the two agree, compared with chance, and the outcomes of clients that both wanted.
 
     >>> both = {"round": [1, 1, 1], "selected": [1, 1, 0], "wanted": [1, 0, 1]}
     >>> table = {name: np.array(column, dtype=float) for name, column in both.items()}
@@ -68,7 +68,7 @@ def _after(table: Table, where: BoolArray) -> str:
 
 
 def shadow_fifths(run: RunTables, table: Table) -> list[dict[str, Any]]:
-    """The share of requests that goes to each fifth of the clients by measured latency, asked and wanted.
+    """The share of requests to each fifth of the clients by measured latency, selected and wanted.
 
     >>> from enlist.runs.example import example_run
     >>> run = example_run(clients=10)
@@ -98,10 +98,10 @@ def shadow_fifths(run: RunTables, table: Table) -> list[dict[str, Any]]:
 
 
 def shadow_chart(rows: Sequence[Row], title: str) -> alt.Chart:
-    """Bars side by side: who gets the requests, under Flower's sampling and under the selector.
+    """Bars side by side: which clients get the requests, under Flower's sampling and under the selector.
 
     >>> rows = [{"who": who, "fifth": "second", "share": 0.2} for who in (FLOWER, "oort")]
-    >>> type(shadow_chart(rows, "Who is selected")).__name__
+    >>> type(shadow_chart(rows, "Selected clients")).__name__
     'Chart'
     """
     names = list(dict.fromkeys(row["who"] for row in rows))
@@ -137,9 +137,9 @@ def shadow_sections(runs: Sequence[RunTables]) -> list[tuple[Section, dict[str, 
         charts: dict[str, alt.TopLevelMixin] = {}
         if rows := shadow_fifths(run, table):
             charts[f"shadow-{place_name(place, run.selector)}"] = shadow_chart(
-                rows, "Who is selected, and who would be"
+                rows, "Selected clients, and those the selector wanted"
             )
         text = shadow_sentence(table, run.selector, float(np.nanmean(run.rounds["available"])))
         note = "The selector was told the outcomes of Flower's selections, and recorded its own choices."
-        found.append((Section(f"{run.selector} in the shadow", text, charts=list(charts.values()), note=note), charts))
+        found.append((Section(f"{run.selector} in shadow mode", text, charts=list(charts.values()), note=note), charts))
     return found

@@ -42,7 +42,7 @@ def test_a_selector_that_looks_at_single_clients_is_refused(tmp_path: Path) -> N
     done = simulated(tmp_path / "run", "oort", "seconds")
     assert done.returncode != 0
     assert "selector 'oort' needs loss_rms of single clients, which secure aggregation hides from the" in done.stderr
-    assert "choose one that does without: tempo, random" in done.stderr
+    assert "choose one that does not need them: tempo, random" in done.stderr
     assert "cs-ucb-q" not in done.stderr
     assert "completed" not in (tmp_path / "run" / "participations.csv").read_text()
 
@@ -50,5 +50,5 @@ def test_a_selector_that_looks_at_single_clients_is_refused(tmp_path: Path) -> N
 def test_secure_aggregation_hides_latency(tmp_path: Path) -> None:
     done = simulated(tmp_path / "run", "tempo")
     assert done.returncode != 0
-    assert "selector 'tempo' needs latency, and a workflow" in done.stderr
+    assert "selector 'tempo' needs latency, which cannot be measured for a single client when a workflow" in done.stderr
     assert simulated(tmp_path / "other", "random").returncode == 0

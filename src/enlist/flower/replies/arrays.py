@@ -1,4 +1,4 @@
-"""What is in a reply's records, and whether the strategy may see it: usable arrays, metrics like those of others."""
+"""The records of a reply, and whether the strategy may see them: usable arrays, metrics like those of other replies."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ Shapes = Mapping[str, tuple[int, ...]]
 """Name of each array -> its shape."""
 
 NUMPY = "numpy.ndarray"
-"""How Flower names the way in which arrays are written; strategies can read no other."""
+"""Flower's name for the array encoding; strategies can read no other."""
 
 
 class ReplyRecords(NamedTuple):
-    """The records of a reply by kind, found in one go: Flower builds a new table each time it is asked for a kind.
+    """The records of a reply by kind, found in one pass: Flower builds a new table every time a kind is requested.
 
     >>> records_of(RecordDict({"metrics": MetricRecord({"n": 1})})).metrics
     {'metrics': {'n': 1}}
@@ -51,7 +51,7 @@ def records_of(content: RecordDict) -> ReplyRecords:
 
 
 def shapes_of(arrays: ArrayRecord) -> dict[str, tuple[int, ...]]:
-    """Names and shapes of the arrays that are sent.
+    """Names and shapes of arrays.
 
     >>> shapes_of(ArrayRecord([np.ones((2, 3))]))
     {'0': (2, 3)}
@@ -60,7 +60,7 @@ def shapes_of(arrays: ArrayRecord) -> dict[str, tuple[int, ...]]:
 
 
 def shapes_to_save(shapes: Shapes) -> list[Any]:
-    """Shapes for JSON, which knows no tuples; `shapes_from` reads them.
+    """Shapes for JSON, which has no tuples; `shapes_from` reads them.
 
     >>> shapes_from(shapes_to_save({"w": (2, 3)}))
     {'w': (2, 3)}
@@ -69,7 +69,7 @@ def shapes_to_save(shapes: Shapes) -> list[Any]:
 
 
 def shapes_from(saved: Sequence[Any]) -> dict[str, tuple[int, ...]]:
-    """Shapes as they were saved.
+    """Read saved shapes.
 
     >>> shapes_from([["w", [2, 3]]])
     {'w': (2, 3)}
@@ -91,7 +91,7 @@ class Template(NamedTuple):
 
 
 def templates_of(arrays: ArrayRecord) -> dict[str, Template]:
-    """What arrays look like that are like those sent: with it, a reply's are checked without being decoded.
+    """Templates of the arrays that are sent, with which those of a reply can be checked without decoding.
 
     >>> list(templates_of(ArrayRecord([np.ones(2)])))
     ['0']
@@ -104,14 +104,14 @@ def templates_of(arrays: ArrayRecord) -> dict[str, Template]:
                 shape, _, dtype = np.lib.format.read_array_header_1_0(file)
                 found[name] = Template(array.data[: file.tell()], dtype, shape, len(array.data))
         except ValueError:
-            continue  # some other way to write arrays: those are decoded
+            continue  # another encoding: these arrays are decoded
     return found
 
 
 def examined(
     records: ReplyRecords, templates: Mapping[str, Template] | None = None
 ) -> tuple[dict[str, tuple[int, ...]], str]:
-    """Names and true shapes of the arrays of a reply, and why they cannot be used, if so.
+    """Names and true shapes of the arrays of a reply, and why they cannot be used; "" if they can.
 
     >>> examined(records_of(RecordDict({"arrays": ArrayRecord([np.array([1.0, np.nan])])})))
     ({'0': (2,)}, "array '0' holds NaN or infinity")
@@ -128,7 +128,7 @@ def examined(
         else:
             try:
                 values = _decoded(array)
-            except Exception as error:  # whatever bytes can do to a parser: zipfile, tokenize and ast raise their own
+            except Exception as error:  # on malformed bytes, zipfile, tokenize and ast raise errors of their own
                 return shapes, f"array '{name}' cannot be read ({error!s:.60})"
             shapes[name] = values.shape
         if values.dtype.kind in "fc" and not _finite(values):
@@ -152,7 +152,7 @@ def _alike(array: Array, known: Template) -> bool:
 
 
 def averageable(found: AnyDtype, sent: AnyDtype) -> bool:
-    """Whether values of a type can be added into an average of the type that was sent, which is at least a float.
+    """Whether values of type `found` can enter an average of the type that was sent, which is at least a float.
 
     >>> real, whole = np.dtype(np.float32), np.dtype(np.int64)
     >>> averageable(real, whole), averageable(whole, real), averageable(np.dtype(complex), real)
@@ -162,12 +162,12 @@ def averageable(found: AnyDtype, sent: AnyDtype) -> bool:
 
 
 def _finite(values: AnyArray) -> bool:
-    with np.errstate(all="ignore"):  # a sum is quick and needs no memory; only where it is not finite, look closely
+    with np.errstate(all="ignore"):  # a sum is fast and needs no memory; check every value only if it is not finite
         return bool(np.isfinite(values.sum()) or np.isfinite(values).all())
 
 
 def misshapen(shapes: Shapes, expected: Shapes) -> str:
-    """How arrays differ from what is expected.
+    """How arrays differ from the expected ones.
 
     >>> misshapen({"w": (2, 3)}, {"w": (3, 2)})
     "array 'w' has shape (2, 3), not (3, 2)"
@@ -183,7 +183,7 @@ def misshapen(shapes: Shapes, expected: Shapes) -> str:
 
 
 def unweighed(records: ReplyRecords, weight_key: str) -> str:
-    """Why a reply has no weight, without which Flower would end the run.
+    """Why a reply has no weight, which would make Flower end the run.
 
     >>> unweighed(records_of(RecordDict({"metrics": MetricRecord({"num-examples": 0})})), "num-examples")
     "'num-examples' is 0, not a number above 0"
@@ -199,7 +199,7 @@ def unweighed(records: ReplyRecords, weight_key: str) -> str:
 
 
 def weight_of(records: ReplyRecords, weight_key: str) -> float:
-    """The weight that a reply claims, of one that has a weight.
+    """The weight claimed by a reply that has one.
 
     >>> weight_of(records_of(RecordDict({"metrics": MetricRecord({"n": 5})})), "n")
     5.0
@@ -210,7 +210,7 @@ def weight_of(records: ReplyRecords, weight_key: str) -> float:
 
 
 def cut_weight(records: ReplyRecords, weight_key: str, heaviest: float) -> float:
-    """Cut the weight that a reply claims, in the reply itself; returns what is left.
+    """Cut the weight that a reply claims, in the reply itself; returns the weight that counts.
 
     >>> reply = records_of(RecordDict({"metrics": MetricRecord({"n": 10**12})}))
     >>> cut_weight(reply, "n", 100.0), reply.metrics["metrics"]["n"]
@@ -223,7 +223,7 @@ def cut_weight(records: ReplyRecords, weight_key: str, heaviest: float) -> float
 
 
 class ReplySchema(NamedTuple):
-    """What must be the same in all replies that are aggregated: names of records and arrays, and kinds of metrics.
+    """What must be equal in all aggregated replies: names of records and arrays, and kinds of metrics.
 
     >>> form_of(records_of(RecordDict({"metrics": MetricRecord({"n": 1, "losses": [0.5, 0.25]})})))
     ReplySchema(arrays='', names=(), metrics='metrics', lengths=(('losses', 2), ('n', -1)))
@@ -235,7 +235,7 @@ class ReplySchema(NamedTuple):
     lengths: tuple[tuple[str, int], ...]
 
     def listed(self) -> str:
-        """The metrics, as a reason names them."""
+        """The metrics, as listed in a reason."""
         return _listed([f"{key:.40}" if length < 0 else f"{key:.40} ({length})" for key, length in self.lengths])
 
 
@@ -244,7 +244,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def form_of(records: ReplyRecords) -> ReplySchema:
-    """What a reply has to have in common with others; -1 is the length of a single number.
+    """What a reply must have in common with the others; a single number has length -1.
 
     >>> form_of(records_of(RecordDict({"arrays": ArrayRecord([np.ones(1)])})))
     ReplySchema(arrays='arrays', names=('0',), metrics='', lengths=())
@@ -256,9 +256,9 @@ def form_of(records: ReplyRecords) -> ReplySchema:
 
 
 def outliers(replies: Sequence[ReplyRecords], like: ReplyRecords | None = None) -> list[str]:
-    """For each reply, how its form differs from that of most; Flower would end the run over a single one.
+    """For each reply, how its form differs from that of the majority; one that differs would make Flower end the run.
 
-    If `like` is given, it is the one that is right.
+    If `like` is given, its form is the right one.
 
     >>> same, other = ({"metrics": MetricRecord({"num-examples": 1})}, {"metrics": MetricRecord({"n": 1})})
     >>> outliers([records_of(RecordDict(each)) for each in (same, other, same)])
@@ -284,9 +284,9 @@ def _difference(form: ReplySchema, usual: ReplySchema) -> str:
 
 
 def types_agreed(templates: Mapping[str, Template], replies: Iterable[ArrayRecord]) -> dict[str, AnyDtype]:
-    """Floating-point types of a new model: those in which it was sent, or the wider ones that all replies have.
+    """Floating-point types of a new model: those that were sent, or the wider ones that all replies have.
 
-    Some apps send half precision and train in single; but one client alone does not make every message larger.
+    Some apps send half precision and train in single precision. A single client cannot make every message larger.
 
     >>> sent = templates_of(ArrayRecord([np.ones(2, np.float16)]))
     >>> single, double = ArrayRecord([np.ones(2, np.float32)]), ArrayRecord([np.ones(2)])
@@ -305,7 +305,7 @@ def types_agreed(templates: Mapping[str, Template], replies: Iterable[ArrayRecor
 
 
 def in_types(arrays: ArrayRecord, types: Mapping[str, AnyDtype]) -> ArrayRecord:
-    """A model in these floating-point types where its own are wider: some strategies make float64 of everything.
+    """A model cast to these floating-point types where its own are wider: some strategies turn everything into float64.
 
     >>> in_types(ArrayRecord([np.full(2, 0.5)]), {"0": np.dtype(np.float32)})["0"].dtype
     'float32'
@@ -320,7 +320,7 @@ def in_types(arrays: ArrayRecord, types: Mapping[str, AnyDtype]) -> ArrayRecord:
 
 
 def _floating(name: str) -> AnyDtype | None:
-    """The floating-point type of this name; None if it is another, or one that NumPy does not know."""
+    """The floating-point type of this name; None if it is another type, or unknown to NumPy."""
     try:
         dtype = np.dtype(name)
     except TypeError:
@@ -333,7 +333,7 @@ def _size(dtype: AnyDtype) -> int:
 
 
 def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:
-    """Put arrays into the order of `names`, if they are the same: some strategies go by place.
+    """Sort arrays in the order of `names`, if the names match: some strategies go by position.
 
     >>> arrays = ArrayRecord({"b": Array(np.ones(1)), "a": Array(np.ones(1))})
     >>> put_in_order(arrays, ["a", "b"])
@@ -346,7 +346,7 @@ def put_in_order(arrays: ArrayRecord, names: Collection[str]) -> None:
 
 
 def record_from(tensors: Iterable[bytes], tensor_type: str) -> ArrayRecord:
-    """A model of the old API as arrays; bytes of another kind than NumPy's, such as trees, as they are.
+    """A model of the old API as arrays; bytes that are not NumPy's, such as trees, are kept as they are.
 
     >>> record_from([b"ab"], "trees")["0"].numpy()
     array([97, 98], dtype=uint8)

@@ -1,7 +1,7 @@
-"""A reply from its arrival to the average: the instruction that it answers, how it ended, what it claims.
+"""A reply from its arrival to the average: the instruction that it answers, its outcome, and what it claims.
 
-`Reply.outcome` is its status. A reply that arrives is COMPLETED until something speaks against it: an error of the
-ClientApp makes it FAILED, a lost node DROPPED, and `Reply.refuse` makes one that cannot be used FAILED.
+`Reply.outcome` is its status. A reply arrives as COMPLETED. An error of the ClientApp makes it FAILED, a lost node
+DROPPED, and `Reply.refuse` marks a reply that cannot be used as FAILED.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ from enlist.flower.replies.trust import RANGES
 from enlist.records import Outcome
 
 LOST = {3: "message unavailable", 4: "reply unavailable", 5: "node unavailable"}
-"""Flower's error codes that mean that the node, or its reply, is lost; all others are failures of the ClientApp."""
+"""Flower's error codes for a lost node or reply; all others are failures of the ClientApp."""
 
 REASON = 200
-"""Longest reason that is written down, in characters."""
+"""Longest recorded reason, in characters."""
 
 LONGEST_NAME = 200
 
@@ -41,9 +41,9 @@ MEASURED = frozenset({"update", "update_norm"})
 
 @dataclasses.dataclass(eq=False)
 class Instruction:
-    """A message to a node: what for, in which round, and when (`at` by the steady clock, `wall` by the calendar's).
+    """A message to a node: its kind, its round, and when it was sent (`at`: monotonic clock, `wall`: wall clock).
 
-    `absent` is the last moment at which its reply was looked for and not there.
+    `absent` is the time of the last poll that found no reply.
 
     >>> from enlist.flower.fake import instruction
     >>> Instruction(instruction(7), "train", 3, at=1.0, wall=1.0, absent=1.0).node
@@ -64,31 +64,31 @@ class Instruction:
 
     @property
     def identity(self) -> str:
-        """The id of the message, by which its reply is known."""
+        """The id of the message, by which its reply is matched."""
         return self.message.metadata.message_id
 
     def failure(self, code: int, reason: str | None) -> Message:
-        """A reply that says that it failed, from the node that was asked."""
+        """An error reply from the node that got the message."""
         return Message(Error(code, reason), reply_to=self.message)
 
 
 @dataclasses.dataclass(eq=False)
 class Reply:
-    """What came back from a node, and what became of it.
+    """What came back from a node, and its outcome.
 
-    node      the node that was asked
-    round     the round in which it was asked
+    node      the node that replied
+    round     the round in which it was selected
     latency   seconds from the instruction to the reply
     client    position of the node's client in the selector; -1 if the selector does not know it
     outcome   COMPLETED, FAILED or DROPPED; `reason` says why it is not completed
-    name      what the client calls itself
-    claims    what it says of itself, by column of `Feedback`; `seconds` how long it says that training took, and
+    name      the name that the client reports
+    claims    what it reports, by column of `Feedback`; `seconds` is the training time that it reports, and
               `battery_left` the joules that it has left
-    doubts    claims that cannot be true and count as not made
+    doubts    impossible claims, which count as not made
     records   its records by kind; `shapes` are those of its arrays
-    weight    what it counts in the average; NaN if that was never decided
+    weight    its weight in the average; NaN if that was never decided
     update_norm, sketch
-              length of the update and a few numbers that stand for it, if the selector needs them
+              length and sketch of the update, if the selector needs them
     message   Flower's message, and `sent` the instruction that it answers; the old API has neither
 
     >>> reply = Reply(node=11, round=1, latency=2.5, claims={"loss": 0.5})
@@ -118,12 +118,12 @@ class Reply:
 
     @classmethod
     def to(cls, sent: Instruction, message: Message, latency: float) -> Reply:
-        """The reply to an instruction, not looked at yet."""
+        """The reply to an instruction, not read yet."""
         return cls(sent.node, sent.round, latency, message=message, sent=sent)
 
     @property
     def kind(self) -> str:
-        """What the instruction was for."""
+        """The kind of the instruction."""
         return "" if self.sent is None else self.sent.kind
 
     @property
@@ -133,28 +133,28 @@ class Reply:
 
     @property
     def completed(self) -> bool:
-        """Whether nothing speaks against it."""
+        """Whether its outcome is COMPLETED."""
         return self.outcome == Outcome.COMPLETED
 
     @property
     def arrays(self) -> ArrayRecord:
-        """Its arrays, of a reply that has one ArrayRecord."""
+        """Its arrays, if it has one ArrayRecord."""
         return next(iter(self.records.arrays.values()))
 
     def end(self, outcome: Outcome, reason: str) -> None:
-        """It has come to nothing: what it claims does not count."""
+        """Set another outcome than COMPLETED; its claims do not count."""
         self.outcome, self.reason = outcome, reason
         self.name, self.claims, self.doubts = None, {}, ()
         self.seconds = self.battery_left = math.nan
 
     def refuse(self, fault: str) -> None:
-        """It cannot be used."""
+        """Mark it as unusable."""
         self.end(Outcome.FAILED, refusal(fault))
 
     def read(self, own_keys: Mapping[str, str] | None, weight_key: str) -> None:
-        """Find out how it ended, who it is from, and what it claims.
+        """Read its outcome, its sender, and its claims.
 
-        A claim is looked for in Enlist's ConfigRecord, then in the MetricRecord, there also under the app's own key.
+        A claim is looked up in Enlist's ConfigRecord, then in the MetricRecord, there also under the app's own key.
         """
         assert self.message is not None
         if self.message.has_error():
@@ -166,7 +166,7 @@ class Reply:
         self.claim(self.records.extra, metrics, {"num_examples": weight_key, **(own_keys or {})})
 
     def claim(self, extra: Mapping[str, Any], metrics: Mapping[str, Any], own: Mapping[str, str] | None) -> None:
-        """Take in what it claims in Enlist's record and in its metrics, there also under the app's own keys."""
+        """Read the claims in Enlist's record and in the metrics, there also under the app's own keys."""
         own = own or {}
         claims: dict[str, float] = {}
         doubts: list[str] = []
@@ -199,7 +199,7 @@ class Reply:
                 self.refuse(fault)
 
     def weigh(self, weight_key: str, heaviest: float) -> None:
-        """Note, and cut, the weight with which it counts."""
+        """Set the weight with which it counts, after the cut."""
         self.weight = cut_weight(self.records, weight_key, heaviest)
 
     def size(self) -> int:
@@ -207,14 +207,14 @@ class Reply:
         return sum(len(array.data) for array in self.arrays.values())
 
     def failure(self) -> Message:
-        """What a strategy is told of it if it did not complete: an error from the node that was asked."""
+        """What a strategy gets for it if it did not complete: an error from the node that was selected."""
         assert self.sent is not None
         assert self.message is not None
         return self.sent.failure(self.message.error.code if self.message.has_error() else 0, self.reason)
 
 
 def refusal(fault: str) -> str:
-    """Why a reply is refused: one line that can be printed, however its sender names things.
+    """Why a reply is refused: one printable line, whatever names its sender used.
 
     >>> refusal("the metrics are a\\r\\nb")
     'refused: the metrics are a b'
@@ -225,7 +225,7 @@ def refusal(fault: str) -> str:
 
 
 def error_text(message: Message) -> str:
-    """Why a reply is an error, in one line of bounded length.
+    """The reason of an error reply, as one line of bounded length.
 
     >>> from enlist.flower.fake import instruction
     >>> [error_text(Message(Error(code, told), reply_to=instruction(7))) for code, told in ((2, "a\\nb"), (5, None))]
@@ -236,7 +236,7 @@ def error_text(message: Message) -> str:
 
 
 def read(message: Message, own_keys: Mapping[str, str] | None = None, weight_key: str = "num-examples") -> Reply:
-    """A message as a reply that was read.
+    """Read a message into a reply.
 
     >>> from enlist.flower.fake import instruction, model_reply
     >>> sent = instruction(7)
@@ -257,7 +257,7 @@ def _found(extra: Mapping[str, Any], metrics: Mapping[str, Any], key: str, own: 
 
 
 def told_name(value: object) -> str | None:
-    """A name as a client told it, or None if it is no name: text that can be printed, or a whole number.
+    """A name that a client reported; None if it is not a name, that is, printable text or a whole number.
 
     >>> told_name(3), told_name(" phone-3 "), told_name(""), told_name(0.5)
     ('3', 'phone-3', None, None)
@@ -270,7 +270,7 @@ def told_name(value: object) -> str | None:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Introduction:
-    """What a node told of itself when it was asked; None where it told nothing.
+    """What a node reported about itself when asked; None for everything it left out.
 
     >>> Introduction("phone-3").features is None
     True
@@ -287,7 +287,7 @@ class Introduction:
 
 
 def introduced(reply: Message) -> Introduction:
-    """What a node tells of itself; what cannot be true counts as not told.
+    """What a node reports about itself; impossible values count as not reported.
 
     >>> from enlist.flower import client
     >>> from enlist.flower.fake import instruction
@@ -325,7 +325,7 @@ def _amount(value: object) -> float | None:
 
 
 def measured(metrics: Mapping[str, Any] | None, names: Sequence[str]) -> float | None:
-    """The first of these keys that has a finite number, else None.
+    """The value of the first of these keys that holds a finite number; None if there is none.
 
     >>> measured({"eval_acc": 0.5}, keys.ACCURACIES)
     0.5

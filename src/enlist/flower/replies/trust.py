@@ -1,13 +1,13 @@
-"""What clients report is a claim. Two things keep a liar from capturing the selection.
+"""What clients report is a claim. Two limits keep a liar from capturing the selection.
 
-Nobody is asked more than `most_often` times an even share of the requests of the last rounds, whatever the selector
-makes of what it is told: with 3, a twentieth of the clients gets at most three twentieths of the requests.
+No client gets more than `most_often` times an even share of the requests in the last rounds, whatever the selector
+prefers: with 3, a twentieth of the clients gets at most three twentieths of the requests.
 
-And claims are cut to what others claim, so that absurd ones do not spoil what the selector learns. Of every client the
-last claim is remembered, and each new one is cut to the range between two quantiles of these: one vote per client,
-however often it is asked. With a share of liars below 1 - quantile, the limits are set by honest clients, and the best
-a liar can do is to look like one of the best of them. Latency is measured, not claimed; it is only kept from being
-better than that of the quickest others.
+And claims are clipped to the range of other clients' claims, so that absurd ones do not spoil what the selector learns.
+The last claim of every client is kept, and each new one is clipped between two quantiles of these: one vote per client,
+however often it is selected. With a share of liars below 1 - quantile, honest clients set the limits, and the best a
+liar can do is to look like one of the best of them. Latency is measured, not claimed; it is only limited so that it
+cannot be better than that of the fastest others.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from enlist.flower import keys
 from enlist.state import State, column
 
 LEAST_CLAIMS = 10
-"""So many clients must have made a claim before others are cut to it."""
+"""Claims are clipped once this many clients have made one."""
 
 RANGES = {
     "num_examples": (0.0, 1e12),
@@ -35,10 +35,10 @@ RANGES = {
     "battery_left": (0.0, 1e12),
     "seconds": (0.0, 1e7),
 }
-"""What can be true at all; a claim outside counts as not made."""
+"""Possible values; a claim outside its range counts as not made."""
 
 WEIGHT_FACTOR = 10.0
-"""The weight of a reply in the average is cut at this many times the quantile of the clients' numbers of examples."""
+"""The weight of a reply in the average is cut at this many times the quantile of claimed numbers of examples."""
 
 
 @dataclasses.dataclass
@@ -69,7 +69,7 @@ class Claims(State):
         getattr(self, name)[clients[known]] = values[known]
 
     def limits(self, name: str, quantile: float) -> tuple[float, float]:
-        """The range that claims are cut to: order statistics, so that no single claim can move them."""
+        """The range to which claims are clipped: order statistics, which no single claim can move."""
         values = getattr(self, name)
         known = values[~np.isnan(values)]
         if len(known) < LEAST_CLAIMS:
@@ -79,18 +79,18 @@ class Claims(State):
         return float(low), float(high)
 
     def cut(self, name: str, values: FloatArray, quantile: float | None) -> FloatArray:
-        """Claims as they are believed; `quantile` None believes them as they are."""
+        """Claims after clipping; None as `quantile` leaves them as they are."""
         if quantile is None:
             return values
         low, high = self.limits(name, quantile)
         return np.clip(values, low, np.inf if name == "latency" else high)
 
     def context(self, needs: frozenset[str]) -> dict[str, FloatArray] | None:
-        """What a selector with these needs is told with every ask: the joules that clients last said they have left."""
+        """The context of every ask for a selector with these needs: the joules that clients last reported as left."""
         return {"battery": self.battery_left} if needs & {"clients.battery", "context.battery"} else None
 
     def heaviest(self, quantile: float | None) -> float:
-        """The largest number of examples with which a reply is weighed."""
+        """The largest number of examples that counts as a weight."""
         if quantile is None:
             return np.inf
         most = self.limits("num_examples", quantile)[1]
@@ -100,16 +100,16 @@ class Claims(State):
 COLUMNS = tuple(keys.CLAIMS)
 
 WINDOW = 20
-"""Rounds over which it is counted how often a client was asked."""
+"""Rounds over which requests to a client are counted."""
 
 
 def resting(
     asked: Sequence[IntArray], online: IntArray, busy: IntArray, k: int, most_often: float, count: int
 ) -> IntArray:
-    """Clients that are left alone because they were asked more than `most_often` times an even share.
+    """Clients that must pause because they got more than `most_often` times an even share of the requests.
 
-    `asked` holds who was asked in each of the last rounds, `count` is the number of all clients. So many stay that k
-    can be asked, those that were asked least.
+    `asked` holds the clients selected in each of the last rounds; `count` is the number of all clients. At least k
+    clients always remain, those selected least often.
 
     >>> resting([np.array([0, 1]), np.array([0, 2])], np.arange(9), np.zeros(0, int), k=2, most_often=3.0, count=9)
     array([0])

@@ -1,7 +1,7 @@
-"""Updates: how a reply differs from the model that its node was sent, as averages, staleness and selectors ask for it.
+"""Updates: how a reply differs from the model that its node was sent, for averages, staleness and selectors.
 
-A late reply holds a model that was trained from an older one. What counts is its change: the reply is handed to the
-strategy as the present model plus that change, with its weight in the average multiplied by the weight of staleness.
+A late reply holds a model that was trained from an older one. What counts is the change: the strategy gets the current
+model plus that change, and the weight of the reply in the average is multiplied by its staleness weight.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ Weighting = str | Callable[[FloatArray], ArrayLike]
 WEIGHTINGS = ("equal", "dynsgd", "adasgd", "polynomial", "refl")
 
 MOST_ROUNDS = 5
-"""A reply that is later than that teaches the selector, and is not merged: its model is no longer kept."""
+"""A reply that is later than this still teaches the selector, but is not merged: its model is no longer kept."""
 
 
 def model_of(arrays: ArrayRecord) -> dict[str, AnyArray]:
-    """The arrays of a record by name.
+    """The arrays of a record, by name.
 
     >>> model_of(ArrayRecord([np.ones(2)]))
     {'0': array([1., 1.])}
@@ -51,7 +51,7 @@ def record_of(model: Model) -> ArrayRecord:
 
 
 def checked_weighting(weighting: Weighting) -> Weighting:
-    """A weighting as a user gave it.
+    """Check a weighting passed by the user.
 
     >>> checked_weighting("dynsgd")
     'dynsgd'
@@ -62,7 +62,7 @@ def checked_weighting(weighting: Weighting) -> Weighting:
 def weights(
     weighting: Weighting, rounds_late: Sequence[float], changes: Sequence[Model], fresh: Sequence[Model]
 ) -> list[float]:
-    """The weight of staleness of each late reply, by its change of the model; `fresh` are the changes in time.
+    """The staleness weight of each late reply, from its change of the model; `fresh` holds the changes in time.
 
     >>> weights("dynsgd", [1, 3], [], [])
     [0.5, 0.25]
@@ -95,16 +95,16 @@ def change(model: Model, base: Model) -> dict[str, AnyArray]:
 
 
 def _minus(new: AnyArray, old: AnyArray) -> AnyArray:
-    """The difference, also of truth values and of whole numbers without a sign, which cannot be negative themselves."""
+    """The difference; also for booleans and unsigned integers, which cannot be negative themselves."""
     return np.asarray(np.subtract(new, old, dtype=np.result_type(new, old, np.int8)))
 
 
 def rebased(
     content: RecordDict, moved: Model, now: Model, weight: float, weight_key: str, heaviest: float = math.inf
 ) -> RecordDict:
-    """A late reply's records as if it had begun with the present model, with its weight in the average multiplied.
+    """A late reply's records as if it had begun with the current model, with its weight multiplied by `weight`.
 
-    What it claims to weigh is cut at `heaviest` before.
+    The weight that it claims is cut at `heaviest` first.
 
     >>> late = RecordDict({"arrays": ArrayRecord([np.ones(1)]), "metrics": MetricRecord({"num-examples": 10})})
     >>> new = rebased(late, {"0": np.array([2.0])}, {"0": np.array([5.0])}, 0.5, "num-examples")
@@ -123,7 +123,7 @@ def rebased(
 
 
 def flat(moved: Model) -> FloatArray:
-    """The floating-point parameters of a change in one row.
+    """The floating-point parameters of a change, flattened.
 
     >>> flat({"w": np.ones((2, 2)), "steps": np.array(3)})
     array([1., 1., 1., 1.])
@@ -133,10 +133,10 @@ def flat(moved: Model) -> FloatArray:
 
 
 class LateReplies:
-    """Replies that come after their round, and what is needed to make use of them.
+    """Replies that arrive after their round, and what is needed to use them.
 
-    asked     round -> node -> client, of rounds of which something is still open
-    chosen    round -> the selector's own number of that round, which is another if it had chosen before
+    asked     round -> node -> client, for rounds with open messages
+    chosen    round -> the selector's own number of that round, which differs if it has selected before
     models    round -> the model that was sent, if late replies are merged or measured
 
     >>> late = LateReplies(keeping=True)
@@ -159,7 +159,7 @@ class LateReplies:
             self.models[number] = model_of(arrays)
 
     def taken(self) -> list[Reply]:
-        """What has come since the last time, by the round that it answers and by client."""
+        """What has arrived since the last call, sorted by the round that it answers and by client."""
         found = [reply for reply in self.waiting if reply.node in self.asked.get(reply.round, {})]
         for reply in found:
             reply.client = self.asked[reply.round][reply.node]
@@ -176,10 +176,10 @@ class LateReplies:
         heaviest: float = math.inf,
         known: Sequence[Shapes] = (),
     ) -> list[Message]:
-        """Messages to hand to the strategy for late replies, each of which is given the weight that it counts with.
+        """Messages that stand for late replies in the strategy's average; sets the weight of each of these replies.
 
-        Those that the strategy could not take beside `fresh` ones are refused; others that cannot be merged, because
-        they are too late or hold only a part of the model (`known`), still teach.
+        Replies that the strategy could not aggregate with the `fresh` ones are refused. Others that cannot be merged,
+        because they are too late or hold only a part of the model (`known`), still teach the selector.
         """
         now = self.models.get(number)
         if now is None:
@@ -213,12 +213,12 @@ class LateReplies:
         return messages
 
     def changes(self, late: Sequence[Reply]) -> list[tuple[Reply, Model]]:
-        """How late replies differ from the models that they were trained from, of those whose model is still kept."""
+        """The changes made by late replies, for those whose base model is still kept."""
         found = [(reply, self.models[reply.round]) for reply in late if reply.completed and reply.round in self.models]
         return [(reply, change(model_of(reply.arrays), base)) for reply, base in found if reply.shapes == _shapes(base)]
 
     def _misshapen(self, reply: Reply, known: Sequence[Shapes]) -> str:
-        """How the arrays of a late reply differ from what it was sent, if that model is still kept."""
+        """How the arrays of a late reply differ from those that were sent, if that model is still kept."""
         if not reply.completed or reply.round not in self.models or reply.shapes in known:
             return ""
         return misshapen(reply.shapes, _shapes(self.models[reply.round]))
@@ -230,7 +230,7 @@ class LateReplies:
         return all(reply.shapes == shapes for shapes in alike)
 
     def forget(self, open_rounds: set[int]) -> None:
-        """Keep only rounds of which something is still open or has not been looked at, and only so many models."""
+        """Keep only rounds with open messages or unread replies, and only the latest models."""
         open_rounds = open_rounds | {reply.round for reply in self.waiting}
         self.asked = {number: nodes for number, nodes in self.asked.items() if number in open_rounds}
         self.chosen = {number: own for number, own in self.chosen.items() if number in open_rounds}
@@ -252,8 +252,8 @@ def _shapes(model: Model) -> dict[str, tuple[int, ...]]:
 class UpdateMeasures:
     """Lengths and sketches of updates, computed only if the selector needs them.
 
-    A sketch holds signed sums of the parameters (a count sketch): inner products of sketches are, on average, those of
-    the updates. It is seeded, so that it is the same in a run that is continued.
+    A sketch holds signed sums of the parameters (a count sketch): inner products of sketches equal, on average, those
+    of the updates. It is seeded, so that it is the same in a resumed run.
 
     >>> measures = UpdateMeasures(frozenset({"update_norm"}), seed=1)
     >>> reply = Reply(11, 1)
@@ -268,7 +268,7 @@ class UpdateMeasures:
         self.signs: AnyArray = np.zeros(0)
 
     def take(self, reply: Reply, moved: Model) -> None:
-        """Note what is wanted of the update of a reply."""
+        """Measure the update of a reply as far as the selector needs it."""
         if not self.wanted:
             return
         update = flat(moved)
@@ -287,10 +287,10 @@ class UpdateMeasures:
 def weighted_messages(
     replies: Sequence[Reply], changes: Sequence[Model], weights: Sequence[float], now: Model, weight_key: str
 ) -> list[Message]:
-    """What a strategy that averages is handed, so that its average is the model plus the weighted sum of updates.
+    """Messages for an averaging strategy, so that its average is the model plus the weighted sum of updates.
 
-    The weights of an unbiased sampler add up to 1 on average only, so updates are scaled by their sum, by which the
-    strategy divides.
+    The weights of an unbiased sampler sum to 1 only on average. So updates are scaled by the sum, by which the strategy
+    divides.
 
     >>> from enlist.flower.fake import instruction, model_reply
     >>> from enlist.flower.replies.reply import Instruction

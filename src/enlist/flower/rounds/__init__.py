@@ -1,1 +1,1 @@
-"""Rounds: what is known of one, how it is run, waiting for all (training) or for a few (buffered), and evaluations."""
+"""Rounds: the state of one, training that waits for all (training) or for a few (buffered), and evaluations."""

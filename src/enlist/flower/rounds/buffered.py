@@ -1,13 +1,13 @@
 """Buffered asynchronous training (FedBuff): nodes are replaced as they reply, and a round is a step of the server.
 
-At most `concurrency` nodes are at work, and after every `buffer` usable updates the server steps. An update is the
-difference between the model that came back and the version of the model that its node was sent. The user's strategy
+At most `concurrency` nodes are at work, and the server takes a step after every `buffer` usable updates. An update is
+the difference between the model that came back and the version of the model that its node was sent. The user's strategy
 aggregates, weighted by its own key,
 
     x + s(staleness) (x_node - x_version),    s(staleness) = 1 / sqrt(1 + staleness) by default
 
-where x is the present model and staleness counts the steps of the server since the node was asked. FedAvg so makes
-FedBuff's step with a server learning rate of 1; FedAdam and its kin make a step of their own of it.
+where x is the current model and staleness counts the steps of the server since the node was selected. So FedAvg takes
+FedBuff's step with a server learning rate of 1; FedAdam and similar strategies take their own.
 
 Nguyen, Malik, Zhan, Yousefpour, Rabbat, Malek, Huba: Federated Learning with Buffered Asynchronous Aggregation,
 AISTATS 2022.
@@ -36,19 +36,19 @@ from enlist.flower.terms import deadline_seconds
 from enlist.records import Outcome, RoundMetrics, Selection
 
 LOSSES = 10
-"""Times `concurrency` nodes without a usable update, after which a step goes on with the updates that it has."""
+"""After this many times `concurrency` nodes without a usable update, a step continues with the updates it has."""
 
 VERSION_BYTES = 8 * 2**30
-"""Bytes of old versions of the model that are kept; beyond that the oldest are forgotten."""
+"""Most bytes of old versions of the model; beyond that the oldest are dropped."""
 
 NOBODY = np.zeros(0, dtype=np.int64)
 
 Ended = tuple[Selection, Reply]
-"""How a participation has ended, with the selection that asked for it."""
+"""How a participation ended, with its selection."""
 
 
 def _place(entry: Ended) -> tuple[int, int]:
-    """In the order of clients, whatever the order of arrival: sums then come out the same, to the last bit."""
+    """In the order of clients, whatever the order of arrival, so that sums are the same to the last bit."""
     return entry[1].client, entry[0].round
 
 
@@ -71,9 +71,9 @@ class SentModel:
 
 @dataclasses.dataclass(eq=False)
 class BufferedStep(Round):
-    """A step of the server, which uses replies of nodes that were asked in it or in an earlier one.
+    """A step of the server, which uses replies of nodes that were selected in it or in an earlier one.
 
-    asked   the selections that were made in it
+    asked   the selections made in it
 
     >>> BufferedStep(3, Selection(3, NOBODY), {}, [], None, set(), 0.0).entries()
     []
@@ -87,7 +87,7 @@ class BufferedStep(Round):
         return [(reply.client, reply) for reply in self.reported]
 
     def gather(self, ended: Sequence[Ended]) -> None:
-        """Put together, for the tables, who was asked and who ended, in the order of clients."""
+        """Collect, for the tables, which clients were selected and which participations ended, in order of clients."""
         names = {tuple(picked.terms) for picked in self.asked}
         shared = names.pop() if len(names) == 1 else ()
         terms = {name: np.concatenate([picked.terms[name] for picked in self.asked]) for name in shared}
@@ -101,11 +101,11 @@ class BufferedStep(Round):
 class BufferedTraining(TrainingLoop):
     """Steps of a buffered server over one connection to the grid.
 
-    versions   step of the server -> the model that it left, as long as somebody at work was sent it; 0 is the first
-    at_work    id of an open message -> the selection that asked its node, and the position of the client
+    versions   step of the server -> the model after it, as long as a node at work was sent it; 0 is the first
+    at_work    id of an open message -> the selection of its node, and the position of the client
     buffer     usable replies that no step has used yet
-    ended      participations that have ended in this step, or since the last, whatever became of them
-    number     the step that goes on, or comes next
+    ended      participations that ended in this step, or since the last one, whatever the outcome
+    number     the current step, or the next one
 
     >>> from enlist.flower import with_selector
     >>> from flwr.serverapp.strategy import FedAvg
@@ -125,7 +125,7 @@ class BufferedTraining(TrainingLoop):
 
     @property
     def places(self) -> int:
-        """How many nodes may be asked now."""
+        """How many nodes may be selected now."""
         return self.terms.at_work - len(self.at_work)
 
     def step(
@@ -156,8 +156,8 @@ class BufferedTraining(TrainingLoop):
                 progress = self.clock.monotonic()
             elif self.clock.monotonic() - progress > self.terms.patience:
                 raise NoNodesError(
-                    f"no node is at work, and selector '{self.federation.source.name}' has chosen none for "
-                    f"{self.terms.patience:g} s; look at its settings, or wait longer (patience=...)."
+                    f"no node is at work, and selector '{self.federation.source.name}' has selected none for "
+                    f"{self.terms.patience:g} s; check its settings, or wait longer (patience=...)."
                 )
             if not came:
                 waited = self.clock.monotonic() - began
@@ -166,16 +166,16 @@ class BufferedTraining(TrainingLoop):
         return self._merged(current)
 
     def _begin(self) -> None:
-        """Whoever was at work when a server was killed replies to nobody: it counts as dropped."""
+        """Count nodes that were at work when a server was killed as dropped: their replies are lost."""
         if not self.begun:
             self.begun = True
             self.federation.release()
 
     def _full(self) -> bool:
-        """Whether the server steps: the buffer is full of updates that go together, or too many were lost."""
+        """Whether the server takes a step: the buffer is full of compatible updates, or too many were lost."""
         size = self.terms.per_step
         for picked, reply in self.buffer:
-            if self._gone(reply):  # it was not when it came, but has waited for a step since
+            if self._gone(reply):  # its version went while it waited for a step
                 reply.end(Outcome.LATE, self._stale(reply))
                 self.ended.append((picked, reply))
         self.buffer = [entry for entry in self.buffer if entry[1].completed]
@@ -190,7 +190,7 @@ class BufferedTraining(TrainingLoop):
         return len(self.buffer) >= size or len(self.ended) >= LOSSES * self.terms.at_work
 
     def _fill(self, grid: Grid, current: BufferedStep, arrays: ArrayRecord, config: ConfigRecord, now: float) -> None:
-        """Ask for nodes for all free places."""
+        """Select nodes for all free places."""
         if self.places <= 0:
             return
         manager, messenger = self.node_manager, self.messenger
@@ -240,10 +240,10 @@ class BufferedTraining(TrainingLoop):
             self.ended.append((picked, lost))
 
     def sort(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Put replies where they belong: into the buffer, to the node manager; returns evaluations.
+        """Dispatch replies to the buffer or to the node manager; returns evaluations.
 
-        Those of one look at the grid come in the order in which they were made, and of one moment in the order of
-        clients: the order in which Flower delivers them is by chance, as its strategies shuffle their messages.
+        Replies of one poll are sorted by the time when they were made, and at the same time by client: Flower delivers
+        them in random order, because its strategies shuffle their messages.
         """
         found = []
         for reply in sorted(replies, key=self._made):
@@ -256,13 +256,13 @@ class BufferedTraining(TrainingLoop):
         return found
 
     def _made(self, reply: Reply) -> tuple[float, int]:
-        """When a reply was made, to what a calendar's clock can tell, and the client that made it."""
+        """When a reply was made, to the precision of a wall clock, and the client that made it."""
         began = 0.0 if reply.sent is None else reply.sent.at
         return round(began + reply.latency, 6), self.at_work.get(reply.identity, (None, -1))[1]
 
     def _take(self, reply: Reply) -> None:
-        """A node has replied: its update goes into the buffer, unless it cannot be used or its version is gone."""
-        if reply.identity not in self.at_work:  # it was given up
+        """Put the update of a reply into the buffer, unless it is unusable or its version is gone."""
+        if reply.identity not in self.at_work:  # its place was given up
             if self.federation.nodes.number(reply.node) is not None:
                 reply.client = self.federation.nodes.position(reply.node)
                 self.late_replies.waiting.append(reply)
@@ -280,7 +280,7 @@ class BufferedTraining(TrainingLoop):
         (self.buffer if reply.completed else self.ended).append((picked, reply))
 
     def _gone(self, reply: Reply) -> bool:
-        """Whether the version that a reply was trained from is too old, or forgotten."""
+        """Whether the version that a reply was trained from is too old, or dropped."""
         return reply.round - 1 not in self.versions or self.terms.too_stale(self.number - reply.round)
 
     def _stale(self, reply: Reply) -> str:
@@ -289,7 +289,7 @@ class BufferedTraining(TrainingLoop):
         return f"stale: {steps} steps old, and {known}"
 
     def _give_up(self) -> None:
-        """Whoever has not replied by its deadline is late: its place is free, and what comes from it is dropped."""
+        """Count nodes past their deadline as late: their places are free, and later replies are discarded."""
         now = self.clock.monotonic()
         for identity, (picked, client) in list(self.at_work.items()):
             sent = self.messenger.open.get(identity)
@@ -313,7 +313,7 @@ class BufferedTraining(TrainingLoop):
         return self._aggregated(current, self._rebased(current))
 
     def _rebased(self, current: BufferedStep) -> list[Message]:
-        """What the strategy is handed: the present model plus each update, shortened by its staleness."""
+        """Messages for the strategy: the current model plus each update, scaled by its staleness."""
         now = self.versions[current.number - 1].model
         stale = [current.number - reply.round for reply in current.usable]
         factors = weights(self.terms.weighting, stale, [], [])
@@ -324,7 +324,7 @@ class BufferedTraining(TrainingLoop):
             assert reply.sent is not None
             put_in_order(reply.arrays, list(now))
             reply.weight *= factor
-            as_it_came = steps == 0 and factor == 1.0  # so that nothing is rounded
+            as_it_came = steps == 0 and factor == 1.0  # avoids rounding
             if as_it_came and not given and not self.measures.wanted:
                 messages.append(reply.message)
                 continue
@@ -354,7 +354,7 @@ class BufferedTraining(TrainingLoop):
         """Tell the selector how participations ended in the step, selection by selection."""
         current = self.current
         assert isinstance(current, BufferedStep)
-        current.gather(self.ended)  # again: some may have come while the model was evaluated
+        current.gather(self.ended)  # again: more may have ended while the model was evaluated
         current.late, self.late_replies.waiting = self.late_replies.waiting, []
         self.ended.sort(key=_place)
         self.federation.ended(self.ended, current.number, current.online, metrics)
@@ -363,7 +363,7 @@ class BufferedTraining(TrainingLoop):
         return current
 
     def _forget(self, number: int) -> None:
-        """Forget versions that nobody at work was sent, and the oldest if the others take too much memory."""
+        """Drop versions that no node at work was sent, and the oldest if the others take too much memory."""
         open_rounds = {sent.round for name, sent in self.messenger.open.items() if name in self.at_work}
         needed = {step - 1 for step in open_rounds | {reply.round for _, reply in self.buffer}}
         kept = {step: version for step, version in sorted(self.versions.items()) if step in needed}
@@ -371,6 +371,6 @@ class BufferedTraining(TrainingLoop):
         while sum(version.size for version in kept.values()) > VERSION_BYTES and len(kept) > 1:
             oldest = next(iter(kept))
             del kept[oldest]
-            text = "enlist: version %d of the model is forgotten, though nodes train on it; set max_staleness below %d"
+            text = "enlist: version %d of the model is dropped, though nodes train on it; set max_staleness below %d"
             LOGGER.warning(text, oldest, number - oldest)
         self.versions = kept

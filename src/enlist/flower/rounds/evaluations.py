@@ -1,4 +1,4 @@
-"""Evaluations by clients: which of them the strategy sees, and with what weight. They are claims like all others."""
+"""Evaluations by clients: which of them the strategy sees, and with what weight. They are claims, like all reports."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from enlist.flower.replies.trust import RANGES, WEIGHT_FACTOR
 from enlist.flower.terms import Terms
 
 Labels = Mapping[str, Sequence[str]]
-"""What is claimed, `accuracy` or `loss` -> the keys under which it is looked for."""
+"""What is claimed, `accuracy` or `loss` -> the keys under which it is looked up."""
 
 
 def doubt(metrics: Mapping[str, Any], labels: Labels) -> str:
-    """What in an evaluation cannot be true, if something.
+    """The impossible value of an evaluation, or "".
 
     >>> doubt({"eval_acc": 7.0}, {"accuracy": ["accuracy", "eval_acc"]})
     'eval_acc is 7.0'
@@ -39,7 +39,7 @@ def doubt(metrics: Mapping[str, Any], labels: Labels) -> str:
 
 
 def believed(metrics: Mapping[str, Any] | None, name: str, names: Sequence[str]) -> float | None:
-    """What clients have measured, the first of these keys, if it can be true.
+    """What clients measured, under the first of these keys; None if it is impossible.
 
     >>> [believed({"acc": value}, "accuracy", ["acc"]) for value in (0.5, 50.0)]
     [0.5, None]
@@ -50,7 +50,7 @@ def believed(metrics: Mapping[str, Any] | None, name: str, names: Sequence[str])
 
 
 def named(replies: Iterable[Reply]) -> list[Message]:
-    """Replies as a strategy is to see them: an error names the node that was asked, not the SuperLink that tells it.
+    """Replies as a strategy should see them: an error names the node, not the SuperLink that reports it.
 
     >>> from enlist.flower.fake import instruction
     >>> from enlist.flower.replies.reply import Instruction
@@ -74,11 +74,11 @@ def named(replies: Iterable[Reply]) -> list[Message]:
 def sifted(
     replies: Iterable[Message], weight_key: str, labels: Labels, heaviest: float = math.inf
 ) -> tuple[list[Message], list[tuple[int, str]]]:
-    """The evaluations that count, their weights cut, and by node why others do not.
+    """The evaluations that count, with cut weights, and, by node, why others do not.
 
-    Left out are those that would end the run, and those that cannot be true; unless most are such, as where an app
-    counts in percent. A weight is cut at `heaviest`, which goes by what was trained on, or at ten times the median of
-    these evaluations, if that is more: test data may well be more than what clients train on.
+    Evaluations that would end the run are left out. So are impossible ones, unless they are the majority, as in an app
+    that reports percentages. A weight is cut at `heaviest`, which depends on training data, or at ten times the median
+    of these evaluations, if that is more: test sets may be larger than training sets.
 
     >>> from enlist.flower.fake import instruction
     >>> from flwr.app import MetricRecord, RecordDict
@@ -111,7 +111,7 @@ def _metrics(records: ReplyRecords) -> Mapping[str, Any]:
 
 
 def labels_of(terms: Terms) -> Labels:
-    """The keys under which accuracy and loss of an evaluation are looked for.
+    """The keys under which accuracy and loss of an evaluation are looked up.
 
     >>> labels_of(Terms(k=1, keys={"round.loss": "mse"}))["loss"]
     ('mse',)
@@ -123,7 +123,7 @@ def labels_of(terms: Terms) -> Labels:
 def requested(
     strategy: Strategy, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, busy: set[int]
 ) -> list[Message]:
-    """The messages by which a strategy asks for an evaluation, among nodes that are not busy.
+    """A strategy's messages for an evaluation, to nodes that are not busy.
 
     >>> from enlist.flower.fake import FakeGrid
     >>> from flwr.serverapp.strategy import FedAvg
@@ -142,7 +142,7 @@ def requested(
 def counted(
     replies: Sequence[Message], federation: FlowerFederation, weight_key: str, labels: Labels, heaviest: float
 ) -> tuple[list[Message], dict[str, int]]:
-    """What a strategy sees of evaluations, and how they ended: columns of rounds.csv. The others become events.
+    """The evaluations that a strategy sees, and the counts for rounds.csv. The others become events.
 
     >>> from enlist.flower.fake import instruction
     >>> from enlist.flower.selector import SelectorSource
@@ -159,13 +159,13 @@ def counted(
         ("failed", reply.metadata.src_node_id, f"evaluation: {error_text(reply)}") for reply in failed
     ]
     if left_out:
-        LOGGER.warning("enlist: %d evaluations are left out: odd, or without weight", len(left_out))
+        LOGGER.warning("enlist: %d evaluations are left out: inconsistent, impossible or without weight", len(left_out))
     ended = {"evaluate_completed": len(usable), "evaluate_failed": len(failed) + len(left_out)}
     return [*usable, *failed], ended
 
 
 def round_values(result: Result, number: int, labels: Labels) -> dict[str, float | None]:
-    """What the server has measured after a round, else what clients have, as far as it can be true.
+    """What the server measured after a round, else what clients measured, if possible at all.
 
     >>> from flwr.app import MetricRecord
     >>> told = Result(evaluate_metrics_clientapp={1: MetricRecord({"acc": 0.5})})

@@ -1,4 +1,4 @@
-"""A round while it lasts: whom it asked, what came back, and which replies the strategy gets to see."""
+"""A round in progress: the nodes selected, what came back, and which replies the strategy gets to see."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from enlist.records import Outcome, Selection
 
 @dataclasses.dataclass(eq=False)
 class Round:
-    """One round of training, from the choice of its nodes to their outcomes.
+    """One round of training, from the selection of its nodes to their outcomes.
 
-    nodes      node -> position of its client, of everybody who was asked
+    nodes      node -> position of its client, for all selected nodes
     expected   names and shapes of arrays that replies must have; None if any will do
-    wanted     in shadow mode, whom the selector would have chosen
-    watching   shadow mode: Flower may wait longer than the deadline, and what comes then is late for the selector
+    wanted     in shadow mode, what the selector would have selected
+    watching   shadow mode: Flower may wait longer than the deadline, and later replies are late for the selector
     waited     seconds until it was closed; None as long as it is open
-    templates  the arrays that were sent, by which those of replies are checked without being decoded
-    sent       nodes whose message the SuperLink has taken
-    replies    what came in time, by the id of the message that it answers
+    templates  the arrays that were sent, with which those of replies are checked without decoding
+    sent       nodes whose message the SuperLink accepted
+    replies    replies in time, by the id of the message that they answer
     reported   replies whose client the selector knows, once the round is closed, in the order of clients
-    usable     replies that the strategy averages; `failures` what it is told of the others
-    late       replies to earlier rounds that came in this one
-    updated    whether the strategy has made a new model of it
-    evaluations   how many nodes were asked to evaluate, and how that ended: columns of rounds.csv
+    usable     replies that the strategy averages; `failures` holds the error messages that it gets for the others
+    late       replies to earlier rounds that arrived in this one
+    updated    whether the strategy made a new model from it
+    evaluations   number of nodes selected to evaluate, and their outcomes: columns of rounds.csv
 
     >>> Round(1, Selection(1, np.array([0])), {11: 0}, [], None, {11}, 0.0).waited is None
     True
@@ -65,46 +65,46 @@ class Round:
     bytes_up: int = 0
     evaluations: dict[str, int] = dataclasses.field(default_factory=dict)
     stepping: ClassVar[bool] = False
-    """Whether replies to earlier rounds belong to it, as to a step of a buffered server."""
+    """Whether it includes replies to earlier rounds, as a step of a buffered server does."""
 
     def entries(self) -> list[tuple[int, Reply | None]]:
-        """Clients that were asked, each with its reply; None if it was silent."""
+        """Selected clients, each with its reply, or None."""
         reported = {reply.client: reply for reply in self.reported}
         return [(client, reported.get(client)) for client in self.selection.clients.tolist()]
 
     def examples(self) -> tuple[IntArray, FloatArray]:
-        """Who has sent usable replies, and how many examples each claims."""
+        """Clients with completed replies, and the number of examples that each claims."""
         done = [reply for reply in self.reported if reply.completed]
         claimed = [reply.claims.get("num_examples", np.nan) for reply in done]
         return np.array([reply.client for reply in done], dtype=np.int64), np.array(claimed, dtype=float)
 
     def weigh(self, weight_key: str, heaviest: float) -> None:
-        """Note, and cut, the weight with which each usable reply counts."""
+        """Set the weight with which each usable reply counts, after the cut."""
         for reply in self.usable:
             reply.weigh(weight_key, heaviest)
             self.bytes_up += reply.size()
 
     def count_nothing(self) -> None:
-        """There were too few replies: none of them counts in an average."""
+        """There were too few replies: set all weights to zero."""
         for reply in (*self.usable, *self.late):
             if not math.isnan(reply.weight):
                 reply.weight = 0.0
 
     def good(self, known: Sequence[Shapes]) -> int:
-        """How many usable replies there are so far."""
+        """The number of usable replies so far."""
         return sum(reply.completed and self._fits(reply, known) for reply in self.replies.values())
 
     def _fits(self, reply: Reply, known: Sequence[Shapes]) -> bool:
         return self.expected is None or reply.shapes in (self.expected, *known)
 
     def sort_out(self, known: Sequence[Shapes]) -> Shapes | None:
-        """Decide what the strategy sees, and how everybody who replied has ended.
+        """Decide what the strategy sees, and the outcome of every reply.
 
-        Arrays must have the shapes that were sent. If none of them has, but two or more agree, that is how the app
-        replies (it sends only a part of the model, say), and these shapes are returned. Where both would be allowed,
-        those of most are right: a strategy cannot take two kinds.
+        Arrays must have the shapes that were sent. If none has, but two or more agree, the app replies in this form (it
+        may send only a part of the model), and these shapes are returned. If both forms are allowed, the majority
+        decides: a strategy cannot take two kinds.
         """
-        # In the order of clients, whatever the order of arrival: sums then come out the same, to the last bit.
+        # In the order of clients, whatever the order of arrival, so that sums are the same to the last bit.
         everybody = sorted(self.replies.values(), key=lambda reply: self.nodes.get(reply.node, -1))
         good = [reply for reply in everybody if reply.completed]
         other = None
@@ -139,7 +139,7 @@ class Round:
             self.usable.append(reply)
         else:
             self.failures.append(reply.failure())
-        if reply.node in self.nodes:  # else, in shadow mode, one of whom the selector knows nothing
+        if reply.node in self.nodes:  # else, in shadow mode, a node unknown to the selector
             reply.client = self.nodes[reply.node]
             self.reported.append(reply)
 
@@ -148,14 +148,14 @@ LONGEST_QUOTE = 80
 
 
 class NoUpdateError(EnlistError, RuntimeError):
-    """The model has not been updated for as many rounds as were agreed."""
+    """The model was not updated for `stop_without_update` rounds."""
 
 
 class UpdateMonitor:
-    """Does the model still learn? Warns of rounds without an update, and of deadlines that nobody can meet.
+    """Warns of rounds without an update of the model, and of deadlines that no node can meet.
 
     warn_after   rounds in a row without an update after which the log warns, and again after as many more
-    stop_after   rounds in a row without an update after which the run is to end; None for never
+    stop_after   rounds in a row without an update after which the run ends; None for never
 
     >>> UpdateMonitor(warn_after=3, stop_after=None).idle
     0
@@ -171,7 +171,7 @@ class UpdateMonitor:
         self.warned: set[str] = set()
 
     def note(self, current: Round) -> None:
-        """A round is over."""
+        """Record a finished round."""
         if current.updated:
             self.idle = 0
             self.outcomes.clear()
@@ -193,7 +193,7 @@ class UpdateMonitor:
             self.reasons.popitem()
 
     def _sentence(self) -> str:
-        """What has become of requests since the last update."""
+        """The outcomes of requests since the last update."""
         rounds = "round" if self.idle == 1 else f"{self.idle} rounds"
         parts = [f"{count} {name}" for name, count in sorted(self.outcomes.items()) if count]
         text = f"no update of the model in the last {rounds}; of {self.outcomes.total()} requests: "
@@ -209,34 +209,34 @@ class UpdateMonitor:
         if self.met:
             return
         if self.quickest < math.inf and self.quickest > deadline:
-            text = "the deadline of %.4g s is shorter than any training so far, the quickest of which took %.4g s"
+            text = "the deadline of %.4g s is shorter than any training so far; the fastest took %.4g s"
             self._warn_once("shorter", text, deadline, self.quickest)
         elif len(current.selection) and not current.reported:
-            text = "none of %d nodes has replied within the deadline of %.4g s"
+            text = "none of %d nodes replied within the deadline of %.4g s"
             self._warn_once("nobody", text, len(current.selection), deadline)
 
     def _warn_once(self, kind: str, text: str, *values: float) -> None:
-        """Warn, each thing once."""
+        """Warn once of each kind."""
         if kind not in self.warned:
             self.warned.add(kind)
             LOGGER.warning(f"enlist: {text}", *values)
 
     @property
     def over(self) -> bool:
-        """Whether the run is to end."""
+        """Whether the run must end."""
         return self.stop_after is not None and self.idle >= self.stop_after
 
     def end(self) -> None:
-        """Raise if the run is to end."""
+        """Raise an error if the run must end."""
         if self.over:
             raise NoUpdateError(
                 f"{self._sentence()}; stop_without_update={self.stop_after} ends the run. Give rounds a longer "
-                "deadline, look at the clients' logs, or leave it out."
+                "deadline, check the clients' logs, or leave out stop_without_update."
             )
 
 
 class RoundCounts(dict[str, int]):
-    """Counts of a round, by name; `asked` is the former name of `selected`, and warns.
+    """Counts of a round, by name; `asked` is the former name of `selected`, and gives a warning.
 
     >>> counts = RoundCounts(selected=3, completed=2)
     >>> counts["completed"], "asked" in counts
@@ -252,14 +252,14 @@ class RoundCounts(dict[str, int]):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class RoundResult:
-    """What `on_round` is given after every round.
+    """What `on_round` gets after every round.
 
-    A run that is continued begins after its last checkpoint: rounds that came after it are run, and told, again. That
-    of this round, if one is due, may still be on its way to the disk.
+    A resumed run begins after its last checkpoint: rounds after it are run, and reported, again. The checkpoint of this
+    round, if one is due, may still be in the process of being written.
 
     number            of the round, counted over all starts
     arrays            the model after it
-    updated           whether the strategy has made a new one in it
+    updated           whether the strategy made a new model in it
     train_metrics     aggregated metrics of the clients' training; None if there are none
     evaluate_metrics  aggregated metrics of the clients' evaluation; None if there are none
     server_metrics    what evaluate_fn returned; None if there is none
@@ -282,7 +282,7 @@ class RoundResult:
 
     @classmethod
     def of(cls, number: int, result: Result, updated: bool, counts: Mapping[str, Any]) -> RoundResult:
-        """What there is to tell of a round that is over."""
+        """The result of a finished round."""
         return cls(
             number,
             result.arrays,

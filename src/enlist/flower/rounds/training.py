@@ -1,4 +1,4 @@
-"""The training part of a round: choose nodes, send, wait for replies, aggregate, and tell the selector."""
+"""The training part of a round: select nodes, send, wait for replies, aggregate, and tell the selector."""
 
 from __future__ import annotations
 
@@ -26,22 +26,22 @@ from enlist.flower.terms import Terms, deadline_seconds
 from enlist.records import RoundMetrics, Selection
 
 Aggregated = tuple[ArrayRecord | None, MetricRecord | None]
-"""What a strategy makes of replies: a new model and metrics, if it makes any."""
+"""The result of a strategy's aggregation: a new model and metrics, or None."""
 
 Configure = Callable[[Grid], Iterable[Message]]
-"""The strategy's `configure_train` of a round: what is left to say is which grid, with which nodes, it is shown."""
+"""The strategy's `configure_train` for a round, given the grid that it may see."""
 
 
 class TrainingLoop(abc.ABC):
-    """One connection to the grid, over which nodes train: what rounds and steps of a buffered server share.
+    """Training over one connection to the grid: what rounds and the steps of a buffered server share.
 
-    strategy    the user's strategy, prepared to ask every node that it is shown
+    strategy    the user's strategy, prepared to sample every node that it can see
     timeout     seconds after which a round ends, whatever its deadline
-    messenger   the messages that are open
-    current     the round that is not over yet
+    messenger   the open messages
+    current     the current round, if there is one
     late_replies
-                replies to earlier rounds, and what is needed to make use of them
-    forms       shapes of arrays with which the app replies, other than those that are sent
+                replies to earlier rounds, and what is needed to use them
+    forms       shapes of arrays in the app's replies, if they differ from those that are sent
 
     >>> sorted(TrainingLoop.__abstractmethods__)
     ['close', 'sort']
@@ -67,29 +67,29 @@ class TrainingLoop(abc.ABC):
 
     @abc.abstractmethod
     def sort(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Put replies where they belong; returns evaluations."""
+        """Dispatch replies; returns evaluations."""
 
     @abc.abstractmethod
     def close(self, metrics: RoundMetrics) -> Round:
-        """Tell the selector what became of the round; returns the round that is over."""
+        """Tell the selector the outcomes of the round; returns the finished round."""
 
     @property
     def weight_key(self) -> str:
-        """The key by which the strategy weighs replies."""
+        """The key by which the strategy weights replies."""
         return strategies.weight_key(self.strategy)
 
     def heaviest(self) -> float:
-        """The largest weight with which a reply counts; in shadow mode the average is Flower's, whatever is claimed."""
+        """The largest weight with which a reply counts; in shadow mode Flower averages with the claimed weights."""
         return math.inf if self.terms.shadow else self.federation.claims.heaviest(self.terms.clip)
 
     def _messages(self, configure: Configure, grid: Grid, nodes: list[int], selection: Selection) -> list[Message]:
-        """The strategy's messages to the nodes that were chosen, one to each, with the share of work it is to do."""
+        """The strategy's messages to the selected nodes, one to each, with the share of work for each."""
         messages = list(configure(GridView(grid, nodes)))
         if sorted(message.metadata.dst_node_id for message in messages) != sorted(nodes):
             name = type(strategies.innermost(self.strategy)).__name__
             raise InputError(
-                f"{name} was shown {len(nodes)} chosen nodes and made {len(messages)} messages that do not go to each "
-                "of them once; its configure_train has to respect fraction_train=1 and the like."
+                f"{name} was shown {len(nodes)} selected nodes and made {len(messages)} messages that do not go to "
+                "each of them once; its configure_train must respect fraction_train=1 and similar settings."
             )
         if selection.work is not None:
             shares = dict(zip(selection.clients.tolist(), selection.work.tolist(), strict=True))
@@ -100,14 +100,14 @@ class TrainingLoop(abc.ABC):
         return messages
 
     def _aggregated(self, current: Round, replies: list[Message]) -> Aggregated:
-        """What the strategy makes of replies, with noise that fits them if it adds noise."""
+        """The strategy's aggregation of replies, with noise that fits their number if it adds noise."""
         if 0 < len(replies) < self.terms.min_replies:
             text = "enlist: %d usable replies are fewer than min_replies=%d, so the model stays as it is"
             LOGGER.warning(text, len(replies), self.terms.min_replies)
             current.count_nothing()
             return None, None
         if not replies and not current.failures and privacy.wrappers(self.strategy):
-            return None, None  # clipping that adapts would divide by the number of replies
+            return None, None  # adaptive clipping would divide by the number of replies
         factor = privacy.unevenness(self.strategy, [reply.weight for reply in current.usable])
         if factor > privacy.UNEVEN and not self.unevenness_told:
             self.unevenness_told = True
@@ -121,7 +121,7 @@ class TrainingLoop(abc.ABC):
         if arrays is not None and not self.terms.shadow:
             arrays = in_types(arrays, types)
         if replies and not current.updated:
-            text = "enlist: %s has skipped round %d: no update of %d usable replies and %d errors"
+            text = "enlist: %s skipped round %d: no update from %d usable replies and %d errors"
             name = type(self.strategy).__name__
             LOGGER.warning(text, name, current.number, len(replies), len(current.failures))
             current.count_nothing()
@@ -129,7 +129,7 @@ class TrainingLoop(abc.ABC):
 
 
 class SynchronousTraining(TrainingLoop):
-    """Rounds that wait for their replies, until there are enough or the deadline.
+    """Rounds that wait for replies until there are enough, or until the deadline.
 
     >>> from enlist.flower import with_selector
     >>> from flwr.serverapp.strategy import FedAvg
@@ -141,12 +141,12 @@ class SynchronousTraining(TrainingLoop):
         super().__init__(*arguments)
         self.first_examined = False
         self.base: Model | None = None
-        """The model of the round, if updates are measured or weighed by the selector."""
+        """The model of the round, if updates are measured, or weighted by the selector."""
 
     def configure(
         self, number: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid, online: list[int], now: float
     ) -> list[Message]:
-        """Choose among the nodes that are online, and let the strategy make its messages to those chosen."""
+        """Select among the nodes that are online, and let the strategy make its messages to the selected ones."""
         if self.federation.tidy():
             self.late_replies.asked.clear()
         deadline = deadline_seconds(self.terms.deadline, number, self.federation.recent, self.timeout)
@@ -171,13 +171,13 @@ class SynchronousTraining(TrainingLoop):
     def _chosen(
         self, configure: Configure, grid: Grid, online: list[int], now: float, deadline: float
     ) -> tuple[list[Message], Selection, list[int]]:
-        """The selector chooses: messages to those nodes, the selection, and nobody whom it would rather have had."""
+        """The selector selects: messages to those nodes, the selection, and an empty list of other wanted clients."""
         federation, least = self.federation, self.node_manager.least
         wanted = self.terms.number_to_ask
         selection = federation.choose(online, self.messenger.busy, wanted, now, deadline, self.terms.k)
         nodes = federation.nodes.at(selection.clients)
         if len(nodes) < least and "free" not in self.node_manager.undercut:
-            text = "enlist: selector '%s' chose %d nodes, fewer than the %d that min_train_nodes wants"
+            text = "enlist: selector '%s' selected %d nodes, fewer than the %d that min_train_nodes requires"
             LOGGER.warning(text, federation.source.name, len(nodes), least)
         if not nodes:
             return [], selection, []
@@ -187,7 +187,7 @@ class SynchronousTraining(TrainingLoop):
     def _shadowed(
         self, configure: Configure, grid: Grid, online: list[int], now: float, deadline: float
     ) -> tuple[list[Message], Selection, list[int]]:
-        """Flower chooses: its messages, these nodes as a selection, and whom the selector would have chosen."""
+        """Flower samples: its messages, these nodes as a selection, and what the selector would have selected."""
         wanted = self.federation.would_choose(online, self.messenger.busy, self.terms.k, now, deadline)
         view = BoundedGridView(grid, self.clock, self.terms.patience)
         messages = list(configure(view))
@@ -196,13 +196,13 @@ class SynchronousTraining(TrainingLoop):
         return messages, self.federation.forced(nodes, now, deadline, wanted), wanted.tolist()
 
     def exchange(self, grid: Grid, messages: list[Message]) -> None:
-        """Send the messages of the round, and fill it with replies until there are enough, or the deadline."""
+        """Send the messages of the round, and collect replies until there are enough, or until the deadline."""
         current = self.current
         assert current is not None
         began = self.clock.monotonic()
         sent = self.messenger.send(grid, messages, "train", current.number)
         if messages and not sent:
-            raise NoNodesError(f"the SuperLink took none of the {len(messages)} messages of round {current.number}.")
+            raise NoNodesError(f"the SuperLink accepted none of {len(messages)} messages of round {current.number}.")
         seconds = self.timeout if self.terms.shadow else current.selection.deadline
         enough = len(messages) if self.terms.shadow else self.terms.k
         known = 0
@@ -222,19 +222,19 @@ class SynchronousTraining(TrainingLoop):
         current.sent = {instruction.node for instruction in sent}
 
     def _examine_first(self, current: Round) -> None:
-        """Name the keys that the very first reply lacks: others may carry them, but a round can be long."""
+        """Name the keys that the very first reply lacks: later ones may have them, but a round can be long."""
         first = next((reply for reply in current.replies.values() if reply.completed), None)
         if first is None or self.first_examined:
             return
         self.first_examined = True
         for lacking in self.federation.needs.lacking(first):
             text = (
-                "enlist: the first reply, of node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
+                "enlist: the first reply, from node %d, lacks what selector '%s' needs: %s. Without it, round %d fails."
             )
             LOGGER.warning(text, first.node, self.federation.source.name, lacking, current.number)
 
     def sort(self, replies: Sequence[Reply]) -> list[Reply]:
-        """Put replies where they belong: to this round, to an earlier one, to the node manager; returns evaluations."""
+        """Dispatch replies to this round, to an earlier one, or to the node manager; returns evaluations."""
         current, found = self.current, []
         for reply in replies:
             if reply.kind == "train":
@@ -250,9 +250,9 @@ class SynchronousTraining(TrainingLoop):
         return found
 
     def aggregate(self, number: int, replies: Iterable[Message], now: float) -> Aggregated:
-        """Decide how everybody has ended, and let the strategy aggregate what can be used.
+        """Decide every outcome, and let the strategy aggregate the usable replies.
 
-        `replies` count only if somebody else has sent the messages of the round and waited for them.
+        `replies` count only if another loop has sent the messages of the round and waited for them.
         """
         current = self.current
         if current is None:
@@ -284,7 +284,7 @@ class SynchronousTraining(TrainingLoop):
         return self._aggregated(current, [*usable, *merged])
 
     def _measured(self, current: Round, usable: list[Message], base: Model) -> list[Message]:
-        """Measure updates, and weigh them as the selector says, if it says so."""
+        """Measure updates, and weight them as the selector says, if it sets weights."""
         fitting = [reply for reply in current.usable if set(reply.shapes) == set(base)]
         changes = [change(model_of(reply.arrays), base) for reply in fitting]
         for reply, moved in zip(fitting, changes, strict=True):
@@ -296,7 +296,7 @@ class SynchronousTraining(TrainingLoop):
         return weighted_messages(fitting, changes, weights, base, self.weight_key)
 
     def close(self, metrics: RoundMetrics) -> Round:
-        """Tell the selector what became of the round, and of late replies; returns the round that is over."""
+        """Tell the selector the outcomes of the round, and late replies; returns the finished round."""
         current = self.current
         assert current is not None
         assert current.waited is not None

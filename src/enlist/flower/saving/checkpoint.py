@@ -1,4 +1,4 @@
-"""What is in a checkpoint: a federation after a round, what its strategy has accumulated, its configurations."""
+"""The contents of a checkpoint: a federation after a round, the state of its strategy, its configurations."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ COPIES: dict[type[Strategy], str] = {
     DifferentialPrivacyServerSideAdaptiveClipping: "current_arrays",
     FedXgbBagging: "current_bst",
 }
-"""Attributes into which Flower's own configure_train puts the model at the beginning of every round."""
+"""Attributes in which Flower's own configure_train stores the model at the beginning of every round."""
 
 
 def restored(selecting: Selecting, initial_arrays: ArrayRecord) -> Result:
-    """Bring a federation to where its last checkpoint was made; returns the model and metrics to begin with.
+    """Restore a federation from its last checkpoint; returns the model and metrics to begin with.
 
     >>> import tempfile
     >>> import numpy as np
@@ -118,7 +118,7 @@ def save(selecting: Selecting, result: Result) -> None:
 
 
 def _check_initial(selecting: Selecting, arrays: ArrayRecord) -> None:
-    """Refuse to go on with another model than the run began with; version 0.1 did not note it."""
+    """Refuse to continue with another model than the run began with; version 0.1 did not record it."""
     if selecting.began_with is None or strategies.any_shape(selecting.strategy):
         return
     if other := misshapen(shapes_of(arrays), selecting.began_with):
@@ -133,7 +133,7 @@ def _metrics(rounds: Mapping[str, Mapping[str, Any]]) -> dict[int, MetricRecord]
 
 
 def saved_model(checkpoint: Checkpoint) -> ArrayRecord:
-    """The model of a checkpoint, in the order in which the strategy had it.
+    """The model of a checkpoint, with its arrays in the strategy's order.
 
     >>> import types
     >>> import numpy as np
@@ -150,7 +150,7 @@ def saved_model(checkpoint: Checkpoint) -> ArrayRecord:
 
 
 def plain_settings(strategy: Strategy) -> dict[str, Any]:
-    """The attributes of a strategy that are plain values, as they are when it is wrapped.
+    """The plain-valued attributes of a strategy, as they are when it is wrapped.
 
     >>> from flwr.serverapp.strategy import FedAvg
     >>> plain_settings(FedAvg())["weighted_by_key"]
@@ -164,9 +164,9 @@ def plain_settings(strategy: Strategy) -> dict[str, Any]:
 def pack_strategy(
     strategy: Strategy, initial: Mapping[str, Any], arrays: dict[str, AnyArray]
 ) -> tuple[dict[str, Any], list[str]]:
-    """What a strategy has accumulated: attributes that hold arrays, or differ from what they were at first.
+    """The state of a strategy: attributes that hold arrays, or differ from their initial values.
 
-    Returns them for JSON, with arrays put into `arrays`, and the names of those that cannot be saved.
+    Returns them for JSON, with arrays moved into `arrays`, and the names of those that cannot be saved.
 
     >>> from flwr.serverapp.strategy import FedAdam
     >>> strategy, arrays = FedAdam(), {}
@@ -196,7 +196,7 @@ def pack_strategy(
 
 
 def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> None:
-    """Give a strategy back what it had accumulated.
+    """Restore the state of a strategy.
 
     >>> from flwr.serverapp.strategy import FedAdam
     >>> strategy = FedAdam()
@@ -205,7 +205,7 @@ def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mappi
     {'w': array([1., 1.])}
     """
     name, inside = strategies.held_by(strategy), packed.get("strategy", {})
-    if "inner" not in inside:  # of a strategy that held no other, so it belongs to the innermost
+    if "inner" not in inside:  # saved by a strategy that held no other, so it belongs to the innermost one
         strategy = strategies.innermost(strategy)
     elif name is not None:
         own = {path.removeprefix("strategy/"): array for path, array in arrays.items()}
@@ -222,7 +222,7 @@ def unpack_strategy(strategy: Strategy, packed: Mapping[str, Any], arrays: Mappi
 
 
 def _attributes(strategy: Strategy) -> dict[str, Any]:
-    """The attributes of a strategy in which it may keep something, private ones too, but for copies of the model."""
+    """The attributes that may hold a strategy's state, including private ones, except copies of the model."""
     kinds = [kind for kind in COPIES if isinstance(strategy, kind)]
     copies = {COPIES[kind] for kind in kinds if type(strategy).configure_train is kind.configure_train}
     ignored = logging.Logger | type(threading.Lock()) | type(threading.RLock())
@@ -276,7 +276,7 @@ def _unpacked(packed: Mapping[str, Any], arrays: Mapping[str, AnyArray]) -> Any:
 
 
 class Configs:
-    """The records of `train_config` and `evaluate_config`, as they were given and as the strategy has changed them.
+    """The records of `train_config` and `evaluate_config`, as passed and as changed by the strategy.
 
     >>> first = Configs(ConfigRecord({"lr": 0.1, "epochs": 2}), ConfigRecord())
     >>> first.train["lr"] = 0.05
@@ -291,13 +291,13 @@ class Configs:
         self.given = {"train": dict(train), "evaluate": dict(evaluate)}
 
     def to_save(self) -> str:
-        """Both as text: what was given, and what it is now."""
+        """Both as text: as passed, and as they are now."""
         now = {"train": dict(self.train), "evaluate": dict(self.evaluate)}
         return json.dumps({"given": self.given, "now": now}, default=_bytes)
 
     def restore(self, saved: str | None) -> None:
-        """Change what was given as it had been changed; what the user gives otherwise than before is the user's."""
-        if saved is None:  # of version 0.1
+        """Apply the saved changes to the records; entries that the user passes with new values keep these."""
+        if saved is None:  # written by version 0.1
             return
         found = json.loads(saved, object_hook=_back)
         for record, name in ((self.train, "train"), (self.evaluate, "evaluate")):
@@ -320,5 +320,5 @@ def _bytes(value: bytes) -> dict[str, str]:
 
 
 def _back(found: dict[str, Any]) -> Any:
-    """Bytes as they were; no other value of a ConfigRecord is a table."""
+    """Decode bytes; no other value of a ConfigRecord is a dict."""
     return base64.b64decode(found[BYTES]) if list(found) == [BYTES] else found

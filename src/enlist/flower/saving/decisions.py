@@ -1,7 +1,7 @@
-"""The decisions of a federation, kept so that they can be played back: same replies, same selections.
+"""The decisions of a federation, recorded for replay: same replies, same selections.
 
 Each segment holds the selector as it was when the segment began, and a log of everything it was asked and told since.
-A segment that has become long is followed by a new one, and only the last two are kept, so disk use is bounded.
+When a segment gets long, a new one begins. Only the last two are kept, so disk use is bounded.
 """
 
 from __future__ import annotations
@@ -51,13 +51,13 @@ class Decisions:
             files.check_tree(segment)
 
     def segments(self) -> list[Path]:
-        """The segments, oldest first; whatever is called otherwise is somebody else's."""
+        """The segments, oldest first; files with other names are ignored."""
         found = self.folder.iterdir() if files.has_folder(self.folder) else ()
         named = (path for path in found if SEGMENT.fullmatch(path.name) and files.has_folder(path))
         return sorted(path for path in named if files.has_folder(path / "selector"))
 
     def begin(self, selector: Selector[Any, Any]) -> Path:
-        """Begin a segment with the selector as it is now; returns the log to write to."""
+        """Begin a segment with the current state of the selector; returns the log to write to."""
         before = self.segments()
         segment = files.inside(self.folder, f"{int(before[-1].name) + 1 if before else 1:08d}")
         files.remove_folder(segment)
@@ -68,12 +68,12 @@ class Decisions:
         return segment / LOG
 
     def log(self) -> Path | None:
-        """The log that is written to now."""
+        """The current log."""
         segments = self.segments()
         return segments[-1] / LOG if segments else None
 
     def position(self) -> dict[str, Any] | None:
-        """Where the log ends now, and what it holds: for a checkpoint, which brings it safely to disk."""
+        """Length and digest of the log, for a checkpoint, which makes sure that the log is on disk."""
         log = self.log()
         if log is None:
             return None
@@ -89,7 +89,7 @@ class Decisions:
         return log is not None and log.stat().st_size > LONGEST_SEGMENT
 
     def cut(self, position: dict[str, Any] | None) -> Path | None:
-        """Go back to where a checkpoint was made; returns the log to write to, None if a segment has to begin."""
+        """Cut the log back to a checkpoint; returns the log to write to, or None if a new segment must begin."""
         keep = None
         for segment in self.segments():
             if position is None or segment.name > position["segment"]:
@@ -113,10 +113,10 @@ class Decisions:
 def replay(
     folder: str | PathLike[str], kind: type[Selector[Any, Any]] | None = None, **functions: Callable[..., Any]
 ) -> list[tuple[Selection, IntArray]]:
-    """Play the recorded federation in `folder` into the bare selector; per round, its selection and the recorded one.
+    """Replay the recorded federation in `folder` with the selector alone; returns its and the recorded selections.
 
-    A selection that differs is an error. A selector class that is not registered is passed as `kind`, and settings
-    that were functions are passed again by name. A last line without an end, as a killed server leaves it, is left out.
+    A selection that differs is an error. Pass a selector class that is not registered as `kind`, and settings that
+    were functions by name. An incomplete last line, as a killed server leaves it, is skipped.
 
     >>> replay("no/such/folder")
     Traceback (most recent call last):

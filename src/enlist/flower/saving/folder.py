@@ -1,8 +1,8 @@
-"""What outlives the server: model, strategy, selector, table of nodes, round; in a run folder, by checkpoints.
+"""What outlives the server: model, strategy, selector, table of nodes and round, in checkpoints of a run folder.
 
-Flower counts rounds from 1 and keeps nothing. A checkpoint is made after every round, and written while the next one
-goes on; a server that is killed, at whatever moment, goes on after the last one that is whole, and the rows that came
-after it are cut off.
+Flower counts rounds from 1 and saves nothing. A checkpoint is taken after every round and written during the next one.
+A server that is killed, at whatever moment, resumes from the last complete checkpoint; later rows of the tables are cut
+off.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ CHANGEABLE = (
     "buffer",
     "max_staleness",
 )
-"""Settings with which a run may be continued though it began with others."""
+"""Settings that may change when a run is resumed."""
 
 PROJECT = "pyproject.toml"
 NEVER_PACKED = (
@@ -70,10 +70,10 @@ NEVER_PACKED = (
     "env.bak/**",
     "venv.bak/**",
 )
-"""Folders that Flower 1.41 leaves out of every app archive, whatever the app says."""
+"""Folders that Flower 1.41 excludes from every app archive, whatever the app's settings."""
 
 TELLING = ("config.json", "decisions/00000001/decisions.jsonl")
-"""Files of a run folder of the kinds that Flower packs."""
+"""Files of a run folder, of types that Flower packs."""
 
 
 class FederationFolder:
@@ -101,7 +101,7 @@ class FederationFolder:
         resume: bool | None,
         accept_changes: bool = False,
     ) -> FederationFolder:
-        """Make the folder or continue in it; `resume` True insists that there is a run, False that there is none."""
+        """Create or continue the folder; `resume` True requires a run in it, False forbids one."""
         if path is None:
             if resume:
                 raise InputError("resume=True without a folder; say where the run is: folder='...'.")
@@ -129,7 +129,7 @@ class FederationFolder:
         return found
 
     def reopen(self, done: int, wanted: int) -> bool:
-        """Whether there is something left to do: a finished run goes on only if more rounds are wanted."""
+        """Whether there is work left: a finished run continues only if more rounds are requested."""
         if self.run is None:
             return True
         if done >= wanted and self.run.finished():
@@ -154,7 +154,7 @@ class FederationFolder:
             self.run.append(table, rows)
 
     def describe(self, federation: FlowerFederation, number: int) -> None:
-        """Write clients.csv anew, if there is a new client or name in it, and every tenth round."""
+        """Rewrite clients.csv if it has a new client or name, and every tenth round."""
         if self.run is None or (self.described == federation.nodes.changes and number % 10):
             return
         with self.run.writing():
@@ -170,9 +170,9 @@ class FederationFolder:
         arrays: ArrayRecord,
         initial: Mapping[str, Any],
     ) -> None:
-        """Make a checkpoint after round `number`: of this moment, and written while the next round goes on.
+        """Take a checkpoint after round `number`, which is written during the next round.
 
-        There is one at a time. If the one before is still being written, it is waited for.
+        Only one is written at a time. If the previous one is still being written, this one waits.
         """
         if self.run is None or self.decisions is None:
             return
@@ -181,7 +181,7 @@ class FederationFolder:
         packed, unsaved = pack_strategy(strategy, initial, moments)
         for name in unsaved:
             if name not in self.unsaved:
-                LOGGER.warning("enlist: %s cannot be saved, and a run that is continued begins with a new one", name)
+                LOGGER.warning("enlist: %s cannot be saved, so a resumed run begins with a new one", name)
         self.unsaved |= set(unsaved)
         content = {
             **header,
@@ -200,31 +200,31 @@ class FederationFolder:
         )
         self.background.run(write)
         if self.decisions.full() and federation.books is not None:
-            self.background.wait()  # a new segment removes an old one, which the checkpoint before may refer to
+            self.background.wait()  # a new segment removes an old one, to which the previous checkpoint may refer
             federation.record_to(self.decisions.begin(federation.selector))
 
     def check(self) -> None:
-        """Raise what has gone wrong with the last checkpoint, if it is known by now."""
+        """Raise the error of the last checkpoint, if it has failed by now."""
         self.background.check()
 
     def note(self, date: float, time: float, number: int, ending: str = "") -> None:
-        """Write into starts.csv that rounds begin, or with `ending` how they end, if they had begun."""
+        """Record in starts.csv that rounds begin, or, with `ending`, how they ended if they had begun."""
         if self.run is None or bool(ending) != self.announced:
             return
         self.announced = not ending
         again = number > 0 or files.has_file(self.run.path / "starts.csv")  # version 0.1 wrote none
-        with contextlib.suppress(OSError):  # a full disk is told by whoever writes something that is needed
+        with contextlib.suppress(OSError):  # a full disk is reported by the writes that matter
             note_start(self.run.path, date, time, number, ending or ("continued" if again else "started"))
 
     def finish(self, result: Mapping[str, Any], federation: FlowerFederation) -> None:
-        """The run is finished, and its last checkpoint is on disk."""
+        """Finish the run, once its last checkpoint is on disk."""
         self.background.wait()
         if self.run is not None:
             self.describe(federation, 0)
             self.run.write_result(result)
 
     def stop(self, error: BaseException) -> None:
-        """The run ends with an error: wait for the last checkpoint, and say if that fails as well."""
+        """End the run with an error: wait for the last checkpoint, and add if that fails as well."""
         try:
             self.background.wait()
         except Exception as other:
@@ -241,18 +241,18 @@ class FederationFolder:
 
 
 def _weights(model: Mapping[str, Array], moments: Mapping[str, AnyArray]) -> Weights:
-    """What goes into files of its own: the model, decoded, and what the strategy has accumulated."""
+    """What gets files of its own: the decoded model, and the state of the strategy."""
     weights = {"model": {name: array.numpy().copy(order="C") for name, array in model.items()}}
     return {**weights, "strategy": moments} if moments else weights
 
 
 def _parts(federation: FlowerFederation) -> dict[str, Saves]:
-    """The selector as it is now."""
+    """The current state of the selector."""
     return {} if federation.books is None else {"selector": snapshot(federation.selector)}
 
 
 def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
-    """The configuration, but for settings that may change: those stay as they were written down first."""
+    """The configuration, except for settings that may change: these stay as first recorded."""
     if not files.has_file(saved):
         return dict(config)
     with contextlib.suppress(OSError, TypeError, ValueError, RecursionError):
@@ -270,7 +270,7 @@ def _continued(saved: Path, config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def refuse_packed(folder: str | PathLike[str]) -> None:
-    """Raise if files of the run in `folder` would be packed with a Flower app, and say what to do instead.
+    """Raise an error if Flower would pack files of the run in `folder` with an app; it says what to do instead.
 
     >>> import tempfile
     >>> app = Path(tempfile.mkdtemp()).resolve()
@@ -289,14 +289,14 @@ def refuse_packed(folder: str | PathLike[str]) -> None:
         name = place.relative_to(app).as_posix()
         raise InputError(
             f"folder is '{os.fspath(folder)}', inside the Flower app {app}, so that `flwr run` would pack every "
-            f"client's losses and latencies and send them to all nodes; name a folder outside, such as "
+            f"client's losses and latencies and send them to all nodes; use a folder outside the app, such as "
             f"'~/{place.name}', or one that Flower never packs, '{app / '.flwr' / place.name}', or add the line "
             f"'/{name}/' to the app's .gitignore."
         )
 
 
 def _rules(project: Path) -> dict[str, Any] | None:
-    """What an app says of its archive; None where there is no app."""
+    """The app's settings for its archive; None if there is no app."""
     try:
         found: Any = tomllib.loads(project.read_text(encoding="utf-8"))
         for name in ("tool", "flwr", "app"):
@@ -307,7 +307,7 @@ def _rules(project: Path) -> dict[str, Any] | None:
 
 
 def _packed(app: Path, name: str, rules: dict[str, Any]) -> bool:
-    """Whether a file of the run is left once Flower has applied .gitignore, the app's patterns and its own."""
+    """Whether any file of the run remains after .gitignore, the app's patterns and Flower's own."""
     left = [f"{name}/{file}" for file in TELLING]
     if "fab-include" in rules:
         left = list(_spec(rules["fab-include"]).match_files(left))

@@ -1,4 +1,4 @@
-"""What a federation leaves to read: lines of the log, and the tables of a simulation as far as a server knows."""
+"""The records of a federation: lines of the log, and the tables of a simulation as far as a server can fill them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 EVENTS = ("round", "time", "kind", "node", "client", "text")
 SHADOW = ("round", "client", "selected", "wanted", "outcome", "latency")
 EVALUATIONS = ("evaluate_selected", "evaluate_completed", "evaluate_failed")
-"""Columns of rounds.csv: nodes that were asked to evaluate, and what became of it; the rest did not reply in time."""
+"""Columns of rounds.csv: nodes selected to evaluate, and their outcomes; the rest did not reply in time."""
 FLOWER_TABLES = {
     **TABLES,
     "rounds.csv": (*TABLES["rounds.csv"], *EVALUATIONS),
@@ -33,20 +33,20 @@ FLOWER_TABLES = {
     "shadow.csv": SHADOW,
 }
 MOST_EVENTS = 10_000
-"""Rows of events.csv; after that nothing more is noted there."""
+"""Most rows of events.csv; further events are not written."""
 
 COUNTED = ("selected", "completed", "late", "dropped", "failed", "arrived")
 LOGGED = ("round", *COUNTED)
-"""Columns of rounds.csv that the line of the log has, too."""
+"""Columns of rounds.csv that are also logged."""
 
 Row = dict[str, Any]
 
 
 class TableWriter:
-    """Writes down every round that is over: a line of the log, rows of the tables, and what deserves attention.
+    """Records every finished round: a line of the log, rows of the tables, and noteworthy events.
 
-    late      what is done with late replies; those that are dropped have no rows
-    reasons   whether it is written down why nodes were chosen
+    late      what happens to late replies; dropped ones have no rows
+    reasons   whether to record why nodes were selected
 
     >>> from enlist.flower.federation import FlowerFederation
     >>> from enlist.flower.saving.folder import FederationFolder
@@ -63,9 +63,9 @@ class TableWriter:
         self.noted: set[tuple[str, int, str]] = set()
 
     def write(self, current: Round, metrics: RoundMetrics, now: float, messenger: Messenger) -> Row:
-        """Write down a round that is over; clients.csv comes first, because the other tables name its clients.
+        """Record a finished round; clients.csv comes first, because the other tables name its clients.
 
-        Returns what the log was told.
+        Returns what was logged.
         """
         late = [] if self.late == "drop" else current.late
         measured: dict[str, Any] = {
@@ -88,14 +88,14 @@ class TableWriter:
         self.folder.append("events.csv", events)
         if current.watching:
             self.folder.append("shadow.csv", shadow_rows(current, self.federation))
-        elif self.reasons:  # in shadow mode, whom the selector would have asked is in shadow.csv
+        elif self.reasons:  # in shadow mode, shadow.csv holds what the selector would have selected
             self.folder.append("reasons.csv", reasons(current, self.federation))
         self.folder.append("participations.csv", participations(current, late, self.federation))
         self.folder.append("rounds.csv", [row])
         return logged
 
     def _events(self, current: Round, messenger: Messenger, now: float) -> list[Row]:
-        """What deserves attention, each thing once."""
+        """Noteworthy events, each reported once."""
         refused = [reply for reply in current.reported if reply.reason.startswith("refused")]
         found = [("refused", reply.node, reply.reason) for reply in refused]
         found += [("ignored", node, "a reply that answers nothing that was asked") for node, _ in messenger.ignored]
@@ -114,9 +114,9 @@ class TableWriter:
 
 
 def participations(current: Round, late: Sequence[Reply], federation: FlowerFederation) -> list[Row]:
-    """One row per client that was asked, and one for each late reply of an earlier round.
+    """One row per selected client, and one for each late reply of an earlier round.
 
-    A reply is written under the client that its node has turned out to be.
+    A reply is recorded under the client that its node turned out to be.
 
     >>> from enlist.flower.federation import FlowerFederation
     >>> from enlist.flower.selector import SelectorSource
@@ -149,7 +149,7 @@ def participations(current: Round, late: Sequence[Reply], federation: FlowerFede
 
 
 def reasons(current: Round, federation: FlowerFederation) -> list[Row]:
-    """One row per client that was asked, with the terms by which it was chosen; none if there was nothing to choose by.
+    """One row per selected client, with the terms of its score; no rows if the selector gave no terms.
 
     >>> from enlist.flower.federation import FlowerFederation
     >>> from enlist.flower.selector import SelectorSource
@@ -210,9 +210,9 @@ def round_row(current: Round, late: Sequence[Reply], end: float, measured: Mappi
 
 
 def clients_table(federation: FlowerFederation) -> str:
-    """clients.csv: every client that there has ever been, with its name, its node and what it last reported.
+    """clients.csv: every client seen so far, with its name, its node and what it last reported.
 
-    `expected_latency` is the last latency that was measured, as the reports call it.
+    `expected_latency` is the last measured latency; the reports use this name.
 
     >>> from enlist.flower.federation import FlowerFederation
     >>> from enlist.flower.selector import SelectorSource
@@ -235,7 +235,7 @@ def clients_table(federation: FlowerFederation) -> str:
 
 
 def shadow_rows(current: Round, federation: FlowerFederation) -> list[Row]:
-    """One row per client that Flower asked or the selector wanted.
+    """One row per client that Flower selected or the selector would have selected.
 
     >>> import numpy as np
     >>> from enlist.flower.federation import FlowerFederation
@@ -292,7 +292,7 @@ def _written(config: ConfigRecord) -> str:
 
 
 def result_lines(result: Result, seconds: float) -> list[str]:
-    """What has come of it, in Flower's words.
+    """The result, in Flower's words.
 
     >>> result_lines(Result(), 12.5)[1:6]
     ['Strategy execution finished in 12.50s', '', 'Final results:', '', '\\tGlobal Arrays:']
