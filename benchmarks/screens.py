@@ -140,7 +140,7 @@ def documented(browser: Browser, address: str) -> None:
             if not height:  # from the heading of the last choice to where the next part begins
                 box = page.evaluate(
                     """() => { const part = [...document.querySelectorAll('.part')].find(part =>
-                      part.querySelector('h2').textContent.startsWith('Whom round'));
+                      part.querySelector('h2').textContent.startsWith('Clients selected in round'));
                       const {top, height} = part.getBoundingClientRect(); return [top + scrollY, height]; }"""
                 )
                 clip = {"x": 0, "y": box[0], "width": 1280, "height": box[1] + 12}

@@ -109,7 +109,7 @@ def test_shadow_mode_and_deadlines_are_shown(tmp_path):
     table = shadow_table(read_run(tmp_path / "lab" / "clinic"))
     with Server(tmp_path / "lab") as client:
         found = client.get("/data/federation/lab/clinic").json()
-        part = next(part for part in found["parts"] if part["heading"] == "oort in the shadow")
+        part = next(part for part in found["parts"] if part["heading"] == "oort in shadow mode")
         assert part["text"] == [shadow_sentence(table, "oort", 8.0)]
         assert "spec" in client.get("/chart/shadow/federation/lab/clinic").json()
         rows = list(csv.DictReader(io.StringIO(client.get("/table/shadow/federation/lab/clinic").text)))

@@ -100,7 +100,7 @@ def test_a_run_that_is_killed_and_resumed_with_other_workers_is_followed(browser
             process.wait(60)
     assert visit.quiet, visit
     stalled, rounds, same, text = visit.found
-    assert "nobody is running it" in stalled
+    assert "no process is running it" in stalled
     assert same
     assert "cannot be drawn" not in text
     table = read_run(folder).rounds

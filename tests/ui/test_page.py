@@ -254,7 +254,7 @@ def test_one_can_ask_why(browser, server):
         page.get_by_label("(not) chosen in round").fill("5")
         page.get_by_role("button", name="Ask").click()
         until(page, "() => document.body.innerText.includes('Client 19 was')")
-        page.get_by_role("button", name="The next round").click()
+        page.get_by_role("button", name="Next round").click()
         until(page, "() => document.body.innerText.includes('Round 6: bsfl selected')")
         later = page.url
         page.go_back()

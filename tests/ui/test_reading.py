@@ -131,7 +131,7 @@ def test_a_run_whose_lock_is_held_is_running_and_says_how_long_still(tmp_path):
         found = summarise(item_of(folder), now=time.time() + 20).status
         assert (found.state, found.left) == ("running", 12.0)
         late = summarise(item_of(folder), now=time.time() + 900).status
-        assert (late.state, late.why) == ("stalled", "it is running, but no round has ended")
+        assert (late.state, late.why) == ("stalled", "it is running, but no round has ended yet")
         holder.kill()
 
 

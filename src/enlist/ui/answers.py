@@ -1,4 +1,4 @@
-"""A cache of answers: each is made once per version, for all who ask, and kept as long as there is room."""
+"""A cache of answers: each is made once per version, for all requests, and kept as long as there is room."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from typing import NamedTuple
 import anyio
 
 ROOM = 64_000_000
-"""Bytes of answers that are kept."""
+"""Size limit of the cache, in bytes."""
 SMALL = 1_000
-"""Bytes below which packing is not worth it."""
+"""Size below which compression is not worth it, in bytes."""
 AT_ONCE = 2
-"""Answers that are made at the same time."""
+"""Most answers made at the same time."""
 
 
 class Answer(NamedTuple):
-    """A body, packed as well, and the version that it is of.
+    """A body, also compressed, and its version.
 
     >>> Answer.of("v1", b"text").packed
     b''
@@ -31,12 +31,12 @@ class Answer(NamedTuple):
 
     @classmethod
     def of(cls, version: str, body: bytes) -> Answer:
-        """Pack a body, if it is large."""
+        """Compress a body, if it is large."""
         return cls(version, body, gzip.compress(body, 5) if len(body) >= SMALL else b"")
 
 
 class AnswerCache:
-    """Answers by what was asked; the one that was not asked for longest goes first.
+    """Answers by request; the least recently used goes first.
 
     >>> AnswerCache(room=10).size
     0
@@ -49,7 +49,7 @@ class AnswerCache:
         self._places = anyio.CapacityLimiter(AT_ONCE)
 
     async def get(self, key: Hashable, version: str, make: Callable[[], bytes]) -> Answer:
-        """The answer of this version; who asks for one that is being made waits for it."""
+        """The answer of this version; a request for one that is being made waits for it."""
         found = self._answers.get(key)
         if found is not None and found.version == version:
             self._answers.move_to_end(key)

@@ -1,4 +1,4 @@
-"""The application: addresses, and what is answered there. Everything is read; nothing is written."""
+"""The application: addresses and their answers. Everything is read; nothing is written."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ from enlist.ui.watcher import MOST_VIEWERS, Viewer, Watcher
 
 PAGES = Path(__file__).parent / "pages"
 MOST_IDS = 100
-"""Ids that a viewer may watch by name."""
+"""Most ids that a viewer may watch by name."""
 LONG = 4_000
-"""Characters of a path and of a query."""
+"""Most characters of a path and of a query."""
 
 
 class Application:
-    """Answers requests. `create_app` makes the ASGI application out of it.
+    """Answers requests. `create_app` turns it into the ASGI application.
 
     >>> Application(Catalogue([])).answers.size
     0
@@ -71,7 +71,7 @@ class Application:
         ]
 
     async def shell(self, request: Request) -> Response:
-        """The page; what it shows is asked for by its scripts."""
+        """The page; its scripts request the content."""
         return _static("index.html", request)
 
     async def page(self, request: Request) -> Response:
@@ -88,7 +88,7 @@ class Application:
         return await self.answers.get("vega.js", "1", lambda: library().encode())
 
     async def warm(self) -> None:
-        """Make ready what takes seconds at the first visit: the library of charts, and what scores ladders."""
+        """Load what would delay the first visit by seconds: the chart library, and the scoring of ladders."""
         await self._vega()
         await self.watcher.refresh()
         if any(item.kind == "ladder" for item in self.catalogue.index.items.values()):
@@ -147,7 +147,7 @@ class Application:
         await self.watcher.refresh()
         id, _, name = request.path_params["path"].rpartition("/")
         item = self.catalogue.item(id, ("study",))
-        if request.query_params.get("kind") == "svg":  # which could hold scripts: it is kept, never shown
+        if request.query_params.get("kind") == "svg":  # an SVG could hold scripts: it is downloaded, never shown
             drawing = await anyio.to_thread.run_sync(picture, item, name, "svg")
             return _download(drawing, f"{name}.svg", "image/svg+xml")
         content = await anyio.to_thread.run_sync(picture, item, name)
@@ -156,7 +156,7 @@ class Application:
         )
 
     async def report(self, request: Request) -> Response:
-        """A page that opens offline, to be downloaded."""
+        """A page that opens offline, for download."""
         await self.watcher.refresh()
         asked = self._request(request)
 
@@ -169,9 +169,9 @@ class Application:
         return _download(answer.body, f"{slug(asked.items[0].id, 100) or 'report'}.html", "text/html")
 
     async def events(self, request: Request) -> Response:
-        """What has changed, as server-sent events."""
+        """Changes, as server-sent events."""
         if len(self.watcher.viewers) >= MOST_VIEWERS:
-            return PlainTextResponse("too many are watching; close some pages.", 503, {"Retry-After": "30"})
+            return PlainTextResponse("too many pages are open; close some.", 503, {"Retry-After": "30"})
         viewer = Viewer(request.query_params.getlist("of")[:MOST_IDS])
         headers = {"X-Accel-Buffering": "no"}
         return StreamingResponse(self.watcher.stream(viewer), media_type="text/event-stream", headers=headers)
@@ -182,7 +182,7 @@ class Application:
         return Response(await anyio.to_thread.run_sync(metrics, self.catalogue), headers={"Content-Type": TYPE})
 
     async def health(self, request: Request) -> Response:
-        """How the server itself is."""
+        """The health of the server itself."""
         found = {
             "viewers": len(self.watcher.viewers),
             "items": len(self.catalogue.index.items),
@@ -249,7 +249,7 @@ def _import_ladder() -> None:
 
 @functools.cache
 def _files() -> dict[str, tuple[bytes, str]]:
-    """What the page itself is made of; read once, and nothing else is ever served from the disk."""
+    """The files of the page itself; read once, and nothing else is ever served from disk."""
     found = {}
     for path in PAGES.iterdir():
         kind = "text/javascript" if path.suffix == ".js" else mimetypes.guess_type(path.name)[0]
@@ -286,20 +286,20 @@ def create_app(
     token: str | None = None,
     names: Collection[str] = (),
 ) -> Starlette:
-    """The ASGI application that shows what lies below the given folders.
+    """The ASGI application that shows the content of the given folders.
 
     Parameters
     ----------
     roots : sequence of Path
-        Folders in which runs lie, or will.
+        Folders that hold runs, or will.
     host : str, default "127.0.0.1"
-        The address that it is served on; it decides which Host headers are accepted.
+        The address that it is served on, which determines the accepted Host headers.
     port : int, default 8765
-        The port, by which the cookie is named.
+        The port, which is part of the cookie's name.
     token : str, optional
-        What visitors must know. Who serves on another address than loopback must give one.
+        The token that visitors need. Required if the address is not loopback.
     names : collection of str
-        Further names by which the server is reached.
+        Further host names of the server.
     """
     application = Application(Catalogue(roots))
 
@@ -320,6 +320,6 @@ def create_app(
         middleware=[Middleware(Guard, host=host, token=token, names=names, port=port)],
         exception_handlers={404: _not_found, NotFoundError: _not_found, EnlistError: _wrong},
     )
-    app.router.redirect_slashes = False  # such a redirect would repeat whatever name the request gave the server
+    app.router.redirect_slashes = False  # a redirect would repeat the host name of the request, whatever it is
     app.state.application = application
     return app

@@ -19,29 +19,29 @@ from enlist.ui.index import Item
 from enlist.ui.status import RunSummary, summarise
 
 ROOM = 400_000_000
-"""Bytes of tables that are kept in all."""
+"""Size limit of all cached tables, in bytes."""
 MOST_SUMMARIES = 10_000
 COLUMNS = (
     *SCORED, "latency", "censored", "num_examples", "loss", "loss_rms", "accuracy", "accuracy_gain", "weight",
     "reason", "user",
 )  # fmt: skip
-"""Columns of participations that any view looks at."""
+"""Columns of participations that views use."""
 FILES = (
     "config.json", "rounds.csv", "participations.csv", "reasons.csv", "clients.csv", "result.json", "events.csv",
     "starts.csv", "shadow.csv", "arms.csv", "verdict.md", "results.csv", "lock", FAILURE, FAILURES,
 )  # fmt: skip
-"""Files whose change makes a new version of an item."""
+"""Files whose change gives an item a new version."""
 AGAIN = 2.0
-"""Seconds after which it is looked again how a run stands that is not finished and was not written."""
+"""Seconds after which the status of an unfinished run is checked again, even if nothing was written."""
 
 
 def version(item: Item, names: Collection[str] = FILES) -> str:
-    """A short text that changes when one of the files of an item does.
+    """A short text that changes when any file of an item does.
 
     >>> len(version(Item("a", "run", Path("no/such/run"), Path("no"))))
     12
     """
-    found, folder = [], str(item.folder)  # paths as text: this is done for every file of hundreds of runs
+    found, folder = [], str(item.folder)  # paths as text: this runs for every file of hundreds of runs
     for name in names:
         try:
             stat = os.lstat(f"{folder}/{name}")
@@ -52,7 +52,7 @@ def version(item: Item, names: Collection[str] = FILES) -> str:
 
 
 class TableCache:
-    """Tables and summaries by item. It may be asked from several threads.
+    """Tables and summaries by item. Safe to use from several threads.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -66,26 +66,26 @@ class TableCache:
 
     def __init__(self, room: int = ROOM) -> None:
         self.room, self.size = room, 0
-        """Bytes of tables that may be kept, and that are."""
+        """The size limit of cached tables and their current size, in bytes."""
         self._tables: OrderedDict[tuple[str, str], tuple[TableFollower, threading.Lock]] = OrderedDict()
         self._sizes: dict[tuple[str, str], int] = {}
         self._summaries: OrderedDict[str, tuple[str, float, RunSummary]] = OrderedDict()
         self._lock = threading.Lock()
 
     def run(self, item: Item, reasons: bool = False) -> RunTables:
-        """A run as it is now; with `reasons`, with those read as they grow."""
+        """The current state of a run; `reasons` includes its reasons, read as they grow."""
         item.check()
         run = read_run(item.folder, COLUMNS, self.read)
         return dataclasses.replace(run, kept=read_reasons(item.folder, run.rounds, self.read)) if reasons else run
 
     def summary(self, item: Item, found: str | None = None) -> RunSummary:
-        """How a run stands; it is read again when it was written, or, unless it is finished, after two seconds."""
+        """The summary of a run; read again after a write or, unless the run is finished, after two seconds."""
         now, found = time.time(), version(item) if found is None else found
         with self._lock:
             known = self._summaries.get(item.id)
         if known and known[0] == found and (known[2].status.state == "finished" or now - known[1] < AGAIN):
             return known[2]
-        # Tables of overviews are not kept once a run is finished: there may be thousands of them.
+        # Tables for overviews are not kept once a run is finished: there may be thousands of them.
         new = summarise(item, self.read, now)
         if new.status.state in ("finished", "damaged"):
             self._forget(item.folder / "rounds.csv")
@@ -97,7 +97,7 @@ class TableCache:
         return new
 
     def read(self, path: Path, columns: Collection[str] | None, text: Collection[str]) -> Table:
-        """A table, of which only what is new is read."""
+        """A table; only new rows are read."""
         key = (str(path), ",".join(sorted(columns)) if columns is not None else "")
         with self._lock:
             following, lock = self._tables.get(key) or (TableFollower(path, columns, text), threading.Lock())

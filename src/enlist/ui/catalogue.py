@@ -1,4 +1,4 @@
-"""The catalogue: what was found, the status of each run, versions by which changes are seen, one look per method."""
+"""The catalogue: the items found, the status of each run, versions that reveal changes, one chart style per method."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from enlist.ui.status import RunSummary
 from enlist.ui.views.model import NotFoundError
 
 SCAN = 3.0
-"""Seconds between searches for new folders, in which also finished runs are looked at."""
+"""Seconds between searches for new folders, which also check finished runs."""
 INTERVAL = 0.4
-"""Seconds between looks at runs that are not finished."""
+"""Seconds between checks of unfinished runs."""
 MOST_METHODS = 500
-"""Methods that have a look on all pages; the rest have one chart by chart."""
+"""Most methods that have the same style on all pages; the rest get one per chart."""
 
 
 class Catalogue:
-    """Everything that views are made from. `refresh` brings it up to date; it may be called from any thread.
+    """Everything that views are made from. `refresh` updates it, and may be called from any thread.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -45,26 +45,26 @@ class Catalogue:
         self.index = Index({})
         self.summaries: dict[str, RunSummary] = {}
         self.members: dict[str, list[RunSummary]] = {}
-        """Ids of what holds runs -> all runs below it."""
+        """Ids of groups -> all runs below them."""
         self.groups: dict[str, GroupStatus] = {}
-        """How what holds runs stands."""
+        """The status of groups."""
         self.failures: dict[str, str] = {}
-        """Ids of runs that failed -> why, as the comparisons that they belong to say."""
+        """Ids of failed runs -> why, according to their comparisons."""
         self.versions: dict[str, str] = {}
         self.number = 0
-        """Of the last change."""
+        """The number of the last change."""
         self.looks: dict[str, Look] = {}
-        """How each method looks in all charts."""
+        """The style of each method in all charts."""
         self._looks = map(Look.of, itertools.count())
         self._scanned = self._refreshed = -1e9
         self._lock = threading.Lock()
 
     def due(self) -> bool:
-        """Whether it is time to look again."""
+        """Whether it is time to check again."""
         return time.monotonic() - self._refreshed >= INTERVAL
 
     def refresh(self) -> set[str]:
-        """Look at folders; returns the ids of what has changed, with all that they belong to."""
+        """Check the folders; returns the ids of changed items and of everything that they belong to."""
         with self._lock:
             began = time.monotonic()
             whole = began - self._scanned >= SCAN
@@ -107,7 +107,7 @@ class Catalogue:
         return found
 
     def _standing(self, members: dict[str, list[RunSummary]], whole: bool) -> dict[str, GroupStatus]:
-        """How groups stand. Studies are looked at with new folders: their experiments are counted."""
+        """The status of groups. Studies are checked along with new folders: their experiments are counted."""
         items = [item for item in self.index.items.values() if item.kind not in RUNS]
         inside: dict[str, list[Item]] = {}
         for item in items:
@@ -122,7 +122,7 @@ class Catalogue:
     def _of_groups(
         self, runs: dict[str, str], members: dict[str, list[RunSummary]], groups: dict[str, GroupStatus]
     ) -> dict[str, str]:
-        """Versions of what holds runs: they change when a run does, when their own files do, and when they stall."""
+        """Versions of groups: they change when a run does, when their own files do, and when they stall."""
         found = {}
         for id, now in groups.items():
             own = [f"{version(self.index.items[id], FILES)} {now.state} {now.done} {now.failed}"]
@@ -131,13 +131,13 @@ class Catalogue:
         return found
 
     def look(self, methods: Iterable[str]) -> Mapping[str, Look]:
-        """Give these methods a look, as those of runs have one; returns the looks of all."""
+        """Assign styles to these methods, as to those of runs; returns the styles of all."""
         with self._lock:
             self._look(methods)
             return self.looks
 
     def _look(self, methods: Iterable[str]) -> None:
-        found = dict(self.looks)  # others may be reading it
+        found = dict(self.looks)  # other threads may be reading it
         for name in methods:
             if name and name not in found and len(found) < MOST_METHODS:
                 found[name] = Look(NEUTRAL[name]) if name in NEUTRAL else next(self._looks)
@@ -147,19 +147,17 @@ class Catalogue:
         """The item of an id, which must be of one of these kinds."""
         found = self.index.items.get(id)
         if found is None:
-            raise NotFoundError(
-                "nothing of that name lies below the folders that were given; it may have been removed."
-            )
+            raise NotFoundError("there is nothing of that name in the given folders; it may have been removed.")
         if kinds and found.kind not in kinds:
-            raise NotFoundError(f"{found.id} is a {found.kind}; there it is a {kinds[0]} that is shown.")
+            raise NotFoundError(f"{found.id} is a {found.kind}; this page shows a {kinds[0]}.")
         return found
 
     def summary(self, item: Item) -> RunSummary:
-        """How a run stands."""
+        """The status of a run."""
         return self.summaries.get(item.id) or self._judged(self.tables.summary(item))
 
     def _judged(self, summary: RunSummary) -> RunSummary:
-        """A run that nobody goes on with has failed, if its comparison says so."""
+        """Mark a run that is not running as failed, if its comparison says so."""
         why = self.failures.get(summary.item.id)
         if why is None or summary.status.state != "stalled":
             return summary
@@ -173,7 +171,7 @@ class Catalogue:
         return {id: why for id, why in self.failures.items() if id.startswith(inside) and id not in self.index.items}
 
     def version(self, items: Sequence[Item]) -> str:
-        """A text that changes when one of the items does."""
+        """A text that changes when any of the items does."""
         return _digest([f"{item.id} {self.versions.get(item.id, '')}" for item in items])
 
 

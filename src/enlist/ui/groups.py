@@ -1,4 +1,4 @@
-"""How comparisons, sweeps, ladders and studies stand: from their own files, and from the runs that belong to them."""
+"""The status of comparisons, sweeps, ladders and studies, from their own files and from their runs."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from enlist.ui.index import GROUPS, MOST_ITEMS, Item
 from enlist.ui.status import PATIENT, RunSummary, Status
 
 FILES = (*GROUPS, "config.json", "failures.json", "lock", "report.html", "results.csv", "settings.json", "verdict.md")
-"""What a group consists of besides its runs."""
+"""The parts of a group besides its runs."""
 MOST_RUNS = 10**6
-"""Runs that a header may promise."""
+"""Most runs that a header may announce."""
 MOST_EXPERIMENTS = 100_000
-RESUME = "nobody is running it; --resume continues it"
+RESUME = "no process is running it; --resume continues it"
 
 
 @dataclasses.dataclass(frozen=True)
 class GroupStatus(Status):
-    """How a group stands: as a run does, and how many of its runs are finished.
+    """The status of a group: that of a run, plus how many of its runs are finished.
 
     >>> GroupStatus("stalled", 0.0, done=2, total=12).total
     12
@@ -45,7 +45,7 @@ class GroupStatus(Status):
 def standing(
     item: Item, inside: Sequence[Item], runs: Sequence[RunSummary], lost: Sequence[str] = (), now: float | None = None
 ) -> GroupStatus:
-    """How a group stands; `inside` are the groups below it, `runs` all runs below it, `lost` as in `group_status`.
+    """The status of a group; `inside` are the groups below it, `runs` all runs below it, `lost` as in `group_status`.
 
     >>> standing(Item("mine", "sweep", Path("no/such"), Path("no")), [], []).why
     'mine is gone (No such file or directory).'
@@ -66,22 +66,22 @@ def group_status(
     since: float = 0.0,
     now: float | None = None,
 ) -> GroupStatus:
-    """How runs stand together.
+    """The joint status of runs.
 
     Parameters
     ----------
     runs : sequence of RunSummary
-        Those that have a folder.
+        The runs that have a folder.
     lost : sequence of str
         Why others failed before they had one.
     expected : int, default 0
-        Runs that there are to be, as a header says; those without a folder have not begun.
+        The number of runs that a header announces; those without a folder have not begun.
     damage : str, default ""
         What is wrong with the header.
     since : float, default 0.0
         When a header was last written, as a Unix time.
     now : float, optional
-        The time.
+        The current time.
 
     >>> run = lambda state, progress, left=None: RunSummary(Item("a", "run", Path("a"), Path("a")),
     ...     Status(state, 0.0, rounds=8, progress=progress, left=left))
@@ -89,7 +89,7 @@ def group_status(
     >>> found.state, round(found.progress, 2), found.left
     ('running', 0.21, 152.0)
     >>> group_status([run("finished", 1.0)], expected=2).why
-    '1 of 2 runs is finished; nobody is running it; --resume continues it'
+    '1 of 2 runs is finished; no process is running it; --resume continues it'
     """
     now = time.time() if now is None else now
     states = Counter(summary.status.state for summary in runs)
@@ -118,7 +118,7 @@ def group_status(
 
 
 def _left(runs: Sequence[RunSummary], unbegun: int) -> float | None:
-    """Seconds until all are done, if as many go on at once, and as fast, as do now."""
+    """Seconds until all are done, with as many running at once, and as fast, as now."""
     going = [
         each.status for each in runs if each.status.state == "running" and each.status.left and each.status.progress
     ]
@@ -148,7 +148,7 @@ def _rest(done: int, total: int) -> str:
 def comparison_status(
     item: Item, inside: Sequence[Item], runs: Sequence[RunSummary], lost: Sequence[str] = (), now: float | None = None
 ) -> GroupStatus:
-    """How a comparison, a sweep or a ladder stands; `inside` are the comparisons that it consists of.
+    """The status of a comparison, a sweep or a ladder; `inside` are the comparisons that it consists of.
 
     >>> item = Item("mine", "comparison", Path("mine"), Path("mine"))
     >>> comparison_status(item, [], [], now=1e9).state
@@ -158,7 +158,7 @@ def comparison_status(
     headers = [header_of(each) for each in dict.fromkeys([item, *own])]
     damage = next((header.damage for header in headers if header.damage), "")
     expected = [header.runs for header in headers if header.runs]
-    # Points of a sweep that have no folder are as large as the others.
+    # Points of a sweep without a folder count as large as the others.
     absent = max(headers[0].points - len(own), 0) * max(expected, default=0)
     since = max(header.since for header in headers)
     if item.kind == "ladder":
@@ -172,7 +172,7 @@ def comparison_status(
 
 @dataclasses.dataclass(frozen=True)
 class Header:
-    """What the header of a group says: how many runs or points there are to be; or what is wrong with it.
+    """The header of a group: how many runs or points it announces, or what is wrong with it.
 
     >>> Header(runs=12).damage
     ''
@@ -185,7 +185,7 @@ class Header:
 
 
 def header_of(item: Item) -> Header:
-    """The header of a comparison, a sweep or a ladder; it is read again when it was written.
+    """The header of a comparison, a sweep or a ladder; read again after a write.
 
     >>> header_of(Item("mine", "comparison", Path("mine"), Path("mine"))).damage
     'comparison.json is gone'
@@ -234,9 +234,9 @@ def _damaged(path: Path, since: float) -> Header:
 
 
 def study_status(item: Item) -> GroupStatus:
-    """How a study stands; unless it is finished, `done` are experiments that are kept, `total` those that are planned.
+    """The status of a study; unless it is finished, `done` counts saved experiments and `total` planned ones.
 
-    A configuration that cannot be read raises.
+    Raises an error if the configuration cannot be read.
 
     >>> study_status(Item("mine", "study", Path("no/such"), Path("no"))).state
     'stalled'
@@ -261,7 +261,7 @@ def study_status(item: Item) -> GroupStatus:
 
 
 def study_facts(folder: Path) -> dict[str, Any]:
-    """What settings.json says of a study; nothing if it cannot be read.
+    """The content of a study's settings.json; empty if it cannot be read.
 
     >>> study_facts(Path("no/such/study"))
     {}
@@ -274,7 +274,7 @@ def study_facts(folder: Path) -> dict[str, Any]:
 
 
 def planned_experiments(facts: Mapping[str, Any]) -> int:
-    """How many experiments a study consists of.
+    """The number of experiments of a study.
 
     >>> planned_experiments({"experiments": {"bent": {"seeds": [0, 1, 2]}}, "further": {"longer": {"seeds": [0]}}})
     4
@@ -285,7 +285,7 @@ def planned_experiments(facts: Mapping[str, Any]) -> int:
 
 
 def experiments(folder: Path) -> tuple[int, int]:
-    """Experiments of a study that are kept, and those that failed.
+    """The numbers of saved and failed experiments of a study.
 
     >>> experiments(Path("no/such/study"))
     (0, 0)

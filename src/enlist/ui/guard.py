@@ -1,4 +1,4 @@
-"""Who may ask, and what every answer says: method, Host header, other sites, token, headers that bind the browser."""
+"""Checks of every request (method, Host header, origin, token), and the security headers of every answer."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ class Guard:
     Parameters
     ----------
     app
-        What it guards.
+        The application that it guards.
     host : str
-        The address that is listened on.
+        The address that the server listens on.
     token : str, optional
-        What visitors must know; None on loopback.
+        The token that visitors need; None on loopback.
     names : collection of str
-        Further names by which the server is reached, such as that of a proxy.
+        Further host names of the server, such as that of a proxy.
     port : int
-        Of the server: cookies do not tell ports apart, so their names do.
+        The port of the server; it is in the name of the cookie, because cookies ignore ports.
     """
 
     def __init__(
@@ -87,7 +87,7 @@ class Guard:
         self.cookie = f"enlist-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer, or let the application answer."""
+        """Answer, or pass the request on to the application."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self.app(scope, receive, send)
@@ -105,19 +105,19 @@ class Guard:
         await (refused or self.app)(scope, receive, bound)
 
     def refusal(self, scope: Scope) -> Response | None:
-        """The answer to who may not ask; None to who may."""
+        """The answer to a request that is not allowed; None for one that is."""
         headers = Headers(scope=scope)
         if scope["method"] not in METHODS:
             return PlainTextResponse("only GET is allowed: the page is read-only.", 405, {"Allow": "GET, HEAD"})
         if not self.known(headers.getlist("host")):
-            return PlainTextResponse("this server does not go by that name; see --host and --name.", 421)
+            return PlainTextResponse("this server is not known by that name; see --host and --name.", 421)
         site, mode = headers.get("sec-fetch-site", ""), headers.get("sec-fetch-mode", "")
         if site in ("cross-site", "same-site") and mode != "navigate":
-            return PlainTextResponse("other sites may link to this page, and not read it.", 403)
+            return PlainTextResponse("other sites may link to this page, but not read it.", 403)
         return None if self._token is None else self._admitted(scope, headers)
 
     def known(self, hosts: list[str]) -> bool:
-        """Whether a request names this server; one name, or an address, which no other site can claim."""
+        """Whether the Host header names this server: one known name, or an address, which no other site can claim."""
         if len(hosts) != 1:
             return False
         host = host_of(hosts[0])
@@ -134,7 +134,7 @@ class Guard:
         given = [value for name, value in query if name == "token"]
         if given and self._right(given[-1]):
             rest = urlencode([(name, value) for name, value in query if name != "token"])
-            path = "/" + scope["path"].lstrip("/\\")  # "//other" would lead elsewhere
+            path = "/" + scope["path"].lstrip("/\\")  # "//other" would lead to another site
             answer = RedirectResponse(f"{path}?{rest}" if rest else path, 303)
             answer.set_cookie(self.cookie, given[-1], httponly=True, samesite="lax", path="/")
             return answer
@@ -148,7 +148,7 @@ class Guard:
             jar.clear()
         if self.cookie in jar and self._right(jar[self.cookie].value):
             return None
-        words = "this page needs a token: open the address that `enlist ui` printed when it was started."
+        words = "this page needs a token: open the address that `enlist ui` printed when it started."
         return PlainTextResponse(words, 401, {"WWW-Authenticate": 'Bearer realm="enlist"'})
 
     def _right(self, given: str) -> bool:

@@ -1,4 +1,4 @@
-"""What lies below the given folders: runs of all kinds, and what they belong to, each with an id for its address."""
+"""The items in the given folders: runs of all kinds and the groups they belong to, each with an id for its address."""
 
 from __future__ import annotations
 
@@ -17,23 +17,23 @@ from enlist.runs.tables import natural, read_json
 RUNS = ("run", "federation", "personal")
 """Kinds of items that have rounds."""
 GROUPS = {"sweep.json": "sweep", "ladder.json": "ladder", "comparison.json": "comparison"}
-"""The file that tells what a folder with runs below is."""
+"""The file that reveals the kind of a group's folder."""
 KINDS = (*RUNS, *GROUPS.values(), "study")
 SKIPPED = ("__pycache__", "node_modules")
-"""Folders in which no runs lie."""
+"""Folders that hold no runs."""
 EXPERIMENTS = "experiments"
-"""The folder in which a study keeps what it has computed."""
+"""The folder in which a study keeps its experiments."""
 MOST_FOLDERS = 50_000
-"""Folders that are looked at."""
+"""Most folders to search."""
 MOST_ITEMS = 5_000
-"""Items that are shown."""
+"""Most items to show."""
 DEEPEST = 12
-"""Levels below a given folder."""
+"""Most levels below a given folder."""
 
 
 @dataclasses.dataclass(frozen=True)
 class Item:
-    """A run, or what runs belong to.
+    """A run, or a group of runs.
 
     >>> Item("demo/runs/oort/0", "run", Path("demo/runs/oort/0"), Path("demo"), "demo").name
     '0'
@@ -57,12 +57,12 @@ class Item:
         except OSError as error:
             raise InputError(f"{self.id} is gone ({error.strerror}).") from None
         if not place.is_relative_to(self.root):
-            raise InputError(f"{self.id} now leads out of the folder that was given; it is not shown.")
+            raise InputError(f"{self.id} now leads out of the given folder; it is not shown.")
 
 
 @dataclasses.dataclass(frozen=True)
 class Index:
-    """The items that were found, by id, in a natural order.
+    """The items found, by id, in natural order.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -76,11 +76,11 @@ class Index:
 
     items: dict[str, Item]
     cut: bool = False
-    """Whether there was more than is shown."""
+    """Whether there are more items than are shown."""
 
     @classmethod
     def of(cls, roots: Sequence[Path]) -> Index:
-        """Look below the given folders."""
+        """Search the given folders."""
         found: dict[str, Item] = {}
         seen: set[Path] = set()
         walker = _Walker()
@@ -101,12 +101,12 @@ class Index:
         return [other for other in self.items.values() if other.kind in RUNS and other.id.startswith(inside)]
 
     def inside(self, item: Item) -> list[Item]:
-        """What belongs to an item directly: the points of a sweep, the rungs of a ladder, the runs of a comparison."""
+        """The direct children of an item: the points of a sweep, the rungs of a ladder, the runs of a comparison."""
         return [other for other in self.items.values() if other.parent == item.id]
 
 
 def labels(roots: Sequence[Path]) -> list[str]:
-    """What the given folders are called in ids; of two with one name, the second has a number.
+    """The names of the given folders in ids; of two with the same name, the second gets a number.
 
     >>> labels([Path("/a/runs"), Path("/b/runs"), Path("/c/lab")])
     ['runs', 'runs-2', 'lab']
@@ -120,7 +120,7 @@ def labels(roots: Sequence[Path]) -> list[str]:
 
 
 def segment(name: str) -> str:
-    """The name of a folder as a part of an address: as it is, unless it could not be typed or read there.
+    """The name of a folder as part of an address: unchanged, unless it could not be typed or read there.
 
     >>> segment("oort-penalty=1"), segment("bell\\x07")
     ('oort-penalty=1', 'bell-ebac752a')
@@ -136,7 +136,7 @@ class _Walker:
         self.left, self.full = MOST_FOLDERS, False
 
     def below(self, folder: Path, id: str, root: Path | None = None, parent: str | None = None) -> Iterator[Item]:
-        """The items in a folder and below; a run's own folders are not searched, and links are not followed."""
+        """The items in and below a folder; a run's own folders are not searched, and links are not followed."""
         root = root or folder
         self.left -= 1
         if self.left < 0:
@@ -171,7 +171,7 @@ def _kind(folder: Path, names: set[str], inner: Sequence[str]) -> str:
     if {"verdict.md", "settings.json"} <= names or (
         {"config.json", "environment.json"} <= names and EXPERIMENTS in inner
     ):
-        return "study"  # one that is finished, was published, or whose configuration may be damaged
+        return "study"  # finished, published, or with a possibly damaged configuration
     if "rounds.csv" in names or {"config.json", "lock"} <= names:
         if "arms.csv" in names:
             return "personal"
@@ -192,7 +192,7 @@ def _kind(folder: Path, names: set[str], inner: Sequence[str]) -> str:
 
 @functools.lru_cache(maxsize=2 * MOST_ITEMS)
 def _by_config(path: Path, changed: int, size: int) -> str:
-    """What a configuration is of, as long as it is not written anew."""
+    """The kind of a configuration, cached until it is rewritten."""
     try:
         config = read_json(path) or {}
     except EnlistError:
@@ -203,14 +203,14 @@ def _by_config(path: Path, changed: int, size: int) -> str:
 
 
 def check_roots(roots: Sequence[Path]) -> None:
-    """Refuse what is no folder.
+    """Refuse paths that are not folders.
 
     >>> check_roots([Path("no/such/place")])
     Traceback (most recent call last):
     ...
-    enlist.errors.InputError: no/such/place does not exist; name folders in which runs lie, or will.
+    enlist.errors.InputError: no/such/place does not exist; name folders that hold runs, or will.
     """
     for root in roots:
         if not root.is_dir():
             state = "is a file" if files.has_file(root) else "does not exist"
-            raise InputError(f"{root} {state}; name folders in which runs lie, or will.")
+            raise InputError(f"{root} {state}; name folders that hold runs, or will.")

@@ -1,4 +1,4 @@
-"""Numbers for Prometheus: of federations, and of simulations and comparisons that are not finished."""
+"""Metrics for Prometheus: of federations, and of unfinished simulations and comparisons."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from enlist.ui.status import STATES, RunSummary
 from enlist.ui.views.federation import checkpoint_written
 
 MOST = 1_000
-"""Runs that are told of."""
+"""Most runs to report."""
 FORMER = {now: former for former, now in FORMER_METRICS.items()}
 TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ExportedMetric(NamedTuple):
-    """A metric: its name without "enlist_", its kind, and what it means.
+    """A metric: its name without "enlist_", its kind, and its meaning.
 
     >>> METRICS["selected"].name
     'selected_total'
@@ -32,20 +32,20 @@ class ExportedMetric(NamedTuple):
 
 
 METRICS = {
-    "rounds": ExportedMetric("rounds_total", "counter", "Rounds that are finished."),
-    "selected": ExportedMetric("selected_total", "counter", "Clients that were selected."),
+    "rounds": ExportedMetric("rounds_total", "counter", "Finished rounds."),
+    "selected": ExportedMetric("selected_total", "counter", "Clients selected."),
     "completed": ExportedMetric("completed_total", "counter", "Clients that replied in time."),
     "late": ExportedMetric("late_total", "counter", "Clients that the server did not wait for."),
     "dropped": ExportedMetric("dropped_total", "counter", "Clients that went offline."),
-    "failed": ExportedMetric("failed_total", "counter", "Clients that failed, or sent what cannot be used."),
-    "arrived": ExportedMetric("arrived_total", "counter", "Late updates that came later."),
-    "refused": ExportedMetric("refused_total", "counter", "Replies that were refused."),
-    "doubted": ExportedMetric("doubted_total", "counter", "Claims of clients that were doubted."),
+    "failed": ExportedMetric("failed_total", "counter", "Clients that failed, or sent something unusable."),
+    "arrived": ExportedMetric("arrived_total", "counter", "Late updates that arrived later."),
+    "refused": ExportedMetric("refused_total", "counter", "Refused replies."),
+    "doubted": ExportedMetric("doubted_total", "counter", "Doubted claims of clients."),
     "online": ExportedMetric("online_clients", "gauge", "Clients online at the start of the last round."),
     "accuracy": ExportedMetric("accuracy", "gauge", "Test accuracy of the last evaluation."),
     "loss": ExportedMetric("loss", "gauge", "Test loss of the last evaluation, of a regression."),
     "seconds": ExportedMetric("round_seconds", "gauge", "Duration of the last round, on the run's own clock."),
-    "progress": ExportedMetric("progress_ratio", "gauge", "Share of the rounds that is done."),
+    "progress": ExportedMetric("progress_ratio", "gauge", "Share of the rounds that are finished."),
     "written": ExportedMetric("last_write_timestamp_seconds", "gauge", "When the run was last written."),
     "checkpoint": ExportedMetric("checkpoint_age_seconds", "gauge", "Age of the last checkpoint."),
 }
@@ -76,9 +76,9 @@ def metrics(catalogue: Catalogue, now: float | None = None) -> str:
             former = ExportedMetric(FORMER[metric.name], metric.kind, f"The former name of enlist_{metric.name}.")
             lines += _head(former) + [row.replace(metric.name, former.name, 1) for row in rows]
     if told:
-        lines += _head(ExportedMetric("state", "gauge", "1 for the state that a run is in."))
+        lines += _head(ExportedMetric("state", "gauge", "1 for the current state of a run."))
         lines += [f'enlist_state{{{labels(summary)},state="{summary.status.state}"}} 1' for summary in told]
-    lines += _head(ExportedMetric("runs", "gauge", "Runs below the folders, by state."))
+    lines += _head(ExportedMetric("runs", "gauge", "Runs in the folders, by state."))
     counts = dict.fromkeys(STATES, 0)
     for summary in catalogue.summaries.values():
         counts[summary.status.state] += 1

@@ -1,4 +1,4 @@
-"""What an address asks for: the items it is about, and the view that is made of them."""
+"""What an address requests: its items, and the view made of them."""
 
 from __future__ import annotations
 
@@ -35,18 +35,18 @@ VIEWS = {
     "study": ("study",),
     "personal": ("personal",),
 }
-"""View of one item -> kinds of items that it can show."""
+"""View of one item -> kinds of items that it shows."""
 MOST_ASKED = 100
-"""Ids that an address may name."""
+"""Most ids in an address."""
 TROUBLE = (EnlistError, OSError, LookupError, TypeError, ValueError, ArithmeticError)
-"""What a folder that is damaged, or was edited, can let happen."""
+"""Errors that a damaged or edited folder can cause."""
 
 Query = Mapping[str, Sequence[str]]
 
 
 @dataclasses.dataclass(frozen=True)
 class ViewRequest:
-    """What an address asks for.
+    """What an address requests.
 
     >>> ViewRequest("runs", ()).view
     'runs'
@@ -57,23 +57,23 @@ class ViewRequest:
     query: Query = dataclasses.field(default_factory=dict)
 
     def one(self, name: str) -> str:
-        """The last value that the address gives to a name."""
+        """The last value of a name in the address."""
         return next(reversed(self.query.get(name, ())), "")
 
 
 def view_request(catalogue: Catalogue, path: str, query: Query) -> ViewRequest:
-    """What the path "run/ID" and a query mean; unknown ids are not found."""
+    """Parse a path such as "run/ID" and a query; unknown ids raise NotFoundError."""
     view, _, id = path.partition("/")
     if view == "compare" and not id:
         ids = list(dict.fromkeys(query.get("of", ())))
         if not ids:
-            raise NotFoundError("name what to compare: /compare?of=ID&of=ID; the overview chooses for you.")
+            raise NotFoundError("name the items to compare: /compare?of=ID&of=ID; the overview makes such addresses.")
         if len(ids) > MOST_ASKED:
-            raise NotFoundError(f"{len(ids)} ids are more than the {MOST_ASKED} that an address may name.")
+            raise NotFoundError(f"{len(ids)} ids are more than the {MOST_ASKED} that an address may have.")
         items = tuple(catalogue.item(each) for each in ids)
         bad = next((item for item in items if item.kind in ("study", "personal")), None)
         if bad is not None:
-            raise NotFoundError(f"{bad.id} is a {bad.kind}; runs, comparisons, sweeps and federations are compared.")
+            raise NotFoundError(f"{bad.id} is a {bad.kind}; runs, comparisons, sweeps and federations can be compared.")
         return ViewRequest(view, items, query)
     if view not in VIEWS or not id:
         raise NotFoundError(f"there is no view '{printable(view, 40)}'; there are {', '.join([*VIEWS, 'compare'])}.")
@@ -81,7 +81,7 @@ def view_request(catalogue: Catalogue, path: str, query: Query) -> ViewRequest:
 
 
 def make_view(catalogue: Catalogue, asked: ViewRequest) -> View:
-    """The view; of a folder that cannot be read, one that says why."""
+    """The view; if a folder cannot be read, a view that says why."""
     try:
         return _make_view(catalogue, asked)
     except (NotFoundError, _BadQueryError):
@@ -103,13 +103,13 @@ def damaged(catalogue: Catalogue, item: Item, error: BaseException) -> View:
 
 
 def message_of(error: BaseException, item: Item) -> str:
-    """What an error says, without paths of this machine."""
+    """The message of an error, without paths of this machine."""
     text = str(error) if isinstance(error, EnlistError) else f"{type(error).__name__}: {error}"
     return printable(text.replace(f"{item.folder}/", "").replace(str(item.folder), item.id), 400)
 
 
 class _BadQueryError(InputError):
-    """A value of a query that cannot be right."""
+    """An impossible value in a query."""
 
 
 def _make_view(catalogue: Catalogue, asked: ViewRequest) -> View:
@@ -134,7 +134,7 @@ def _make_view(catalogue: Catalogue, asked: ViewRequest) -> View:
 
 
 def whole(asked: ViewRequest, name: str) -> int | None:
-    """A whole number of a query; None if it is not given."""
+    """A whole number in a query; None if it is not given."""
     text = asked.one(name).strip()
     if not text:
         return None
@@ -144,7 +144,7 @@ def whole(asked: ViewRequest, name: str) -> int | None:
 
 
 def target_of(asked: ViewRequest) -> float | None:
-    """The target of a query; None if it is not given."""
+    """The target in a query; None if it is not given."""
     text = asked.one("target").strip()
     try:
         found = float(text) if text else None
@@ -158,7 +158,7 @@ def target_of(asked: ViewRequest) -> float | None:
 def runs_of(
     catalogue: Catalogue, asked: ViewRequest
 ) -> tuple[list[tuple[Item, RunSummary, RunTables]], list[tuple[Item, str]]]:
-    """The runs that items stand for, each once, and those that cannot be read, with the reason."""
+    """The runs of the items, each once, and those that cannot be read, with the reason."""
     items = list({run.id: run for item in asked.items for run in catalogue.index.runs_of(item)}.values())
     items = [item for item in items if item.kind != "personal"]
     check_number(len(items))
@@ -183,7 +183,7 @@ def _compared(catalogue: Catalogue, asked: ViewRequest) -> View:
 
 
 def _standing(catalogue: Catalogue, asked: ViewRequest, lost: Sequence[tuple[Item, str]]) -> GroupStatus:
-    """How what is compared stands: as the overview says it, unless tables that it does not read are damaged."""
+    """The status of the compared items: that of the overview, unless tables that it does not read are damaged."""
     known = catalogue.groups.get(asked.items[0].id) if len(asked.items) == 1 else None
     if known is not None and not lost:
         return known
@@ -206,7 +206,7 @@ def _ladder(catalogue: Catalogue, item: Item) -> View:
 
 
 def _rungs(catalogue: Catalogue, item: Item) -> tuple[list[Item], dict[str, list[tuple[RunSummary, RunTables | None]]]]:
-    """The rungs of a ladder, and the runs of each by its id; tables of those that are finished, if they are needed."""
+    """The rungs of a ladder, and the runs of each by its id; with tables of finished ones, if needed."""
     item.check()
     rungs = catalogue.index.inside(item)
     done = (item.folder / "results.csv").is_file()

@@ -1,4 +1,4 @@
-"""The server: it listens, says where, and stops at Ctrl-C."""
+"""The server: it listens, prints its address, and stops at Ctrl-C."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from enlist.ui.index import check_roots
 PORT = 8765
 MOST_CONNECTIONS = 1_500
 TOKEN = "ENLIST_UI_TOKEN"
-"""The environment variable that may hold a token, so that a Prometheus server need not be told a new one every time."""
+"""The environment variable for a fixed token, so that a Prometheus server does not need a new one every time."""
 SHORTEST = 20
 
 
@@ -34,15 +34,15 @@ def serve(
     Parameters
     ----------
     roots : sequence of Path
-        Folders in which runs lie, or will.
+        Folders that hold runs, or will.
     host : str, default "127.0.0.1"
-        The address to listen on; another one than loopback needs a token, which is made and shown.
+        The address to listen on; unless it is loopback, a token is needed, which is made and shown.
     port : int, default 8765
-        The port; 0 takes a free one.
+        The port; 0 picks a free one.
     names : collection of str
-        Further names by which the server is reached, such as that of a proxy.
+        Further host names of the server, such as that of a proxy.
     say : callable
-        Told where the page is, with the token.
+        Called with the address of the page, including the token.
     """
     check_roots(roots)
     token = None if is_loopback(host) else new_token()
@@ -53,7 +53,7 @@ def serve(
         config = uvicorn.Config(
             app,
             log_level="warning",
-            access_log=False,  # it would write down the address of the first visit, which holds the token
+            access_log=False,  # it would log the address of the first visit, which holds the token
             server_header=False,
             proxy_headers=False,
             ws="none",
@@ -66,19 +66,19 @@ def serve(
 
 
 def new_token() -> str:
-    """The token of the environment, or a new one.
+    """The token from the environment, or a new one.
 
     >>> len(new_token()) >= 40
     True
     """
     given = os.environ.get(TOKEN, "")
     if given and len(given) < SHORTEST:
-        raise InputError(f"{TOKEN} has {len(given)} characters; give at least {SHORTEST}, or none to have one made.")
+        raise InputError(f"{TOKEN} has {len(given)} characters; give at least {SHORTEST}, or unset it for a new one.")
     return given or secrets.token_urlsafe(32)
 
 
 def address(host: str, port: int, token: str | None) -> str:
-    """Where the page is.
+    """The address of the page.
 
     >>> address("::1", 8765, None), address("0.0.0.0", 80, "abc").endswith(":80/?token=abc")
     ('http://[::1]:8765/', True)
@@ -88,7 +88,7 @@ def address(host: str, port: int, token: str | None) -> str:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """A socket that listens, or an error with the way out.
+    """A listening socket, or an error that says what to do.
 
     >>> listen("no.such.host.invalid", 0)
     Traceback (most recent call last):
@@ -108,6 +108,6 @@ def listen(host: str, port: int) -> socket.socket:
     except (OSError, OverflowError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise InputError(
-            f"cannot listen on {host} port {port} ({reason}); name another --port (0 takes a free one) or --host."
+            f"cannot listen on {host} port {port} ({reason}); name another --port (0 picks a free one) or --host."
         ) from None
     return made

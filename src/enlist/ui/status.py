@@ -1,4 +1,4 @@
-"""How a run stands, in summary: running or not, how far, how long still, and what it has reached."""
+"""The status of a run in summary: whether it is running, its progress, the time left, and its results so far."""
 
 from __future__ import annotations
 
@@ -27,27 +27,27 @@ from enlist.ui.index import Item
 
 STATES = ("running", "stalled", "failed", "damaged", "waiting", "finished")
 POINTS = 40
-"""Of a sparkline."""
+"""Points of a sparkline."""
 FRESH = 5.0
-"""Seconds after a write in which a run counts as running, though nobody is seen to hold its lock."""
+"""Seconds after a write during which a run counts as running even if no process seems to hold its lock."""
 PATIENT, TIMES = 60.0, 20.0
-"""A run that somebody holds has stalled after this long without a round, or after this many times its usual round."""
+"""A locked run counts as stalled after this long without a round, or after this many times its usual round."""
 RECENT = 20
-"""Rounds whose wall-clock times tell how long the rest will take."""
+"""Rounds whose wall-clock times are used to estimate the time left."""
 TAIL = 4_096
 
 
 @dataclasses.dataclass(frozen=True)
 class Status:
-    """How a run stands.
+    """The status of a run.
 
     state     one of STATES
     since     when it was last written, as a Unix time
     rounds    finished rounds
-    of        rounds to run; None if nobody said
-    progress  share that is done; None if nobody said how much there is to do
-    left      seconds until it is done, if it goes on as it did lately; None if that is not known
-    why       what went wrong, if something did
+    of        rounds to run; None if not known
+    progress  share that is done; None if not known
+    left      seconds until it is done, at its recent speed; None if not known
+    why       what went wrong, if anything
 
     >>> Status("finished", 0.0, rounds=8, of=8, progress=1.0).left is None
     True
@@ -66,9 +66,9 @@ class Status:
 class RunSummary:
     """A row of the overview.
 
-    values   keys of the configuration with dots, to group by
-    spark    what evaluations showed, thinned
-    totals   sums over rounds, and of the last round its seconds and how many were online
+    values   dotted keys of the configuration, to group by
+    spark    results of evaluations, thinned
+    totals   sums over rounds, and seconds and online clients of the last round
 
     >>> RunSummary(Item("a", "run", Path("a"), Path("a")), Status("waiting", 0.0)).method
     ''
@@ -92,7 +92,7 @@ class RunSummary:
 
 
 def summarise(item: Item, read: ReadTable = read_table, now: float | None = None) -> RunSummary:
-    """How one run stands; a damaged one says what is wrong with it.
+    """The summary of one run; a damaged one says what is wrong with it.
 
     >>> import tempfile
     >>> from enlist.runs.example import example_run, write_run
@@ -148,7 +148,7 @@ EVENTS = ("refused", "doubted")
 
 
 def totals(run: RunTables, read: ReadTable = read_table) -> dict[str, float]:
-    """Sums over the rounds of a run, and of a federation how many events of each kind there were.
+    """Sums over the rounds of a run, and, of a federation, the numbers of events by kind.
 
     >>> from enlist.runs.example import example_run
     >>> found = totals(example_run())
@@ -199,14 +199,14 @@ def _personal(item: Item, read: ReadTable, since: float, now: float) -> RunSumma
 
 
 def _named(item: Item) -> dict[str, Any]:
-    """What the configuration alone tells."""
+    """What the configuration alone says."""
     config = read_json(item.folder / "config.json") or {}
     method, seed = identity(item.folder, config)
     return {"method": method, "seed": seed, "data": data_name(config), "values": leaves(config)}
 
 
 def status_of(run: RunTables, since: float, now: float) -> Status:
-    """How a simulation or a federation stands, by its files and by whether somebody holds its lock.
+    """The status of a simulation or a federation, from its files and its lock.
 
     >>> from enlist.runs.example import example_run
     >>> status_of(example_run(), 0.0, 0.0).state
@@ -243,14 +243,14 @@ def _status(
         return Status("failed", since, rounds, of, progress, why=printable(reason, 400))
     limit = max(PATIENT, TIMES * usual if math.isfinite(usual) else 0.0)
     if not claimed and now - since > FRESH:
-        return Status("stalled", since, rounds, of, progress, why="nobody is running it; --resume continues it")
+        return Status("stalled", since, rounds, of, progress, why="no process is running it; --resume continues it")
     if now - since > limit:
-        return Status("stalled", since, rounds, of, progress, why="it is running, but no round has ended")
+        return Status("stalled", since, rounds, of, progress, why="it is running, but no round has ended yet")
     return Status("running", since, rounds, of, progress, time_left(progress, rounds, usual))
 
 
 def planned(config: Mapping[str, Any], rounds: int, clock: float) -> tuple[int | None, float | None]:
-    """Rounds to run and the share that is done, of a configuration; None where it does not say.
+    """Rounds to run and the share that is done, from a configuration; None where it does not say.
 
     >>> planned({"rounds": {"rounds": 100, "seconds": 50.0}}, 10, 20.0)
     (100, 0.4)
@@ -265,7 +265,7 @@ def planned(config: Mapping[str, Any], rounds: int, clock: float) -> tuple[int |
 
 
 def time_left(progress: float | None, rounds: int, usual: float) -> float | None:
-    """Seconds until a run is done, if rounds take as long as they usually do.
+    """Seconds until a run is done, if rounds take as long as usual.
 
     >>> time_left(0.25, rounds=10, usual=2.0)
     60.0
@@ -276,7 +276,7 @@ def time_left(progress: float | None, rounds: int, usual: float) -> float | None
 
 
 def recent_seconds(folder: Path) -> float:
-    """Wall-clock seconds of a round lately, from the end of wall.csv; NaN if nobody noted them.
+    """Recent wall-clock seconds per round, from the end of wall.csv; NaN if there are none.
 
     >>> recent_seconds(Path("no/such/run"))
     nan
@@ -305,7 +305,7 @@ def written(folder: Path) -> float:
 
 
 def data_name(config: Mapping[str, Any]) -> str:
-    """The data set of a configuration, or of a federation its strategy.
+    """The data set of a configuration, or the strategy of a federation.
 
     >>> data_name({"data": {"dataset": {"name": "digits"}}}), data_name({"strategy": "FedAvg"})
     ('digits', 'FedAvg')
@@ -319,7 +319,7 @@ def data_name(config: Mapping[str, Any]) -> str:
 
 
 def thinned(values: FloatArray, most: int = POINTS) -> list[float]:
-    """At most so many of the values, evenly, with the first and the last.
+    """At most `most` of the values, evenly spaced, including the first and the last.
 
     >>> thinned(np.arange(5.0), most=3)
     [0.0, 2.0, 4.0]

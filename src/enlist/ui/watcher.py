@@ -1,4 +1,4 @@
-"""The watcher: looks at folders while somebody views them, and tells the viewers whom a change concerns."""
+"""The watcher: checks folders while they are viewed, and notifies the viewers that a change concerns."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from enlist.ui.catalogue import INTERVAL, Catalogue
 
 MOST_VIEWERS = 1_000
 HEARTBEAT = 15.0
-"""Seconds after which a viewer hears something, so that one that has gone is noticed."""
+"""Maximum seconds between messages to a viewer, so that one that has left is noticed."""
 RETRY = 2_000
-"""Milliseconds after which a browser connects again."""
+"""Milliseconds after which a browser reconnects."""
 
 
 class Viewer:
-    """Somebody who watches: the ids that concern them, or none for the overview, which everything concerns.
+    """A viewer: the ids that it shows, or none for the overview, which every change concerns.
 
     >>> Viewer(["a"]).concerned({"b"})
     False
@@ -29,12 +29,12 @@ class Viewer:
         self.ids, self.wake = frozenset(ids), asyncio.Event()
 
     def concerned(self, changed: set[str]) -> bool:
-        """Whether a change is one of what they watch."""
+        """Whether a change concerns this viewer."""
         return not self.ids or not self.ids.isdisjoint(changed)
 
 
 class Watcher:
-    """Looks at folders, once for all viewers.
+    """Checks folders, once for all viewers.
 
     >>> from enlist.ui.catalogue import Catalogue
     >>> Watcher(Catalogue([])).viewers
@@ -48,7 +48,7 @@ class Watcher:
         self._somebody = asyncio.Event()
 
     async def refresh(self) -> None:
-        """Bring the catalogue up to date, unless that was done a moment ago; who asks meanwhile shares the look."""
+        """Update the catalogue, unless that was done a moment ago; concurrent calls share one check."""
         if self._refreshing is None or self._refreshing.done():
             if not self.catalogue.due():
                 return
@@ -63,14 +63,14 @@ class Watcher:
         return changed
 
     async def run(self) -> None:
-        """Look again and again, as long as somebody watches."""
+        """Check repeatedly, as long as there are viewers."""
         while True:
             await self._somebody.wait()
             await self.refresh()
             await asyncio.sleep(INTERVAL)
 
     async def stream(self, viewer: Viewer) -> AsyncIterator[str]:
-        """Server-sent events for one viewer, until they go."""
+        """Server-sent events for one viewer, until it leaves."""
         self.viewers.add(viewer)
         self._somebody.set()
         try:

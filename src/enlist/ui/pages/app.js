@@ -1,4 +1,4 @@
-// Which page an address means.
+// The page for an address.
 
 import {el, keepTime, link} from './dom.js';
 import {redraw} from './charts.js';

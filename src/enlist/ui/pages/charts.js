@@ -1,4 +1,4 @@
-// Charts: fetched and drawn when they come into view, drawn again when what they show has changed.
+// Charts: fetched and drawn when they scroll into view, redrawn when their data change.
 
 import {ask, el} from './dom.js';
 import {dark, darkened} from './theme.js';
@@ -18,7 +18,7 @@ function vega() {
   library ??= new Promise((resolve, reject) => {
     const script = el('script', {src: '/pages/vega.js'});
     script.addEventListener('load', () => resolve(window.vegaEmbed));
-    script.addEventListener('error', () => reject(new Error('the library of charts cannot be loaded.')));
+    script.addEventListener('error', () => reject(new Error('the chart library cannot be loaded.')));
     document.head.append(script);
   });
   return library;
@@ -33,7 +33,7 @@ const seen = new IntersectionObserver(entries => {
   }
 }, {rootMargin: '200px'});
 
-// About how wide a chart is as it is specified.
+// The approximate width of a chart as specified.
 function natural(spec) {
   const inner = spec.spec?.width ?? spec.width;
   if (spec.hconcat) return spec.hconcat.reduce((sum, each) => sum + natural(each), 0);
@@ -42,7 +42,7 @@ function natural(spec) {
 
 const kind = chart => chart.mark?.type ?? chart.mark;
 
-// A chart is made for a wide page; on a narrow one its plots shrink, and panels stand below each other.
+// Charts are made for a wide page; on a narrow one plots shrink, and panels are stacked.
 function fitted(spec, room) {
   const found = {...spec};
   if (found.spec) {
@@ -54,7 +54,7 @@ function fitted(spec, room) {
     }
   } else if (typeof found.width === 'number' && found.width + AXES > room) {
     found.width = Math.max(170, room - AXES - 10);
-    // Numbers in cells that have become narrow lie upon each other; colours and tooltips still tell them.
+    // Numbers would overlap in narrow cells; colours and tooltips still show them.
     if (found.width < 0.6 * spec.width && found.layer?.some(each => kind(each) === 'rect')) {
       found.layer = found.layer.filter(each => kind(each) !== 'text');
     }
@@ -70,7 +70,7 @@ function narrowed(value) {
     if (name === 'values' || name === 'datasets') found[name] = inner;
     else if (name === 'legend' && inner && inner.orient === 'top') found[name] = {...inner, columns: 2};
     else if (name === 'tickCount' && inner > 4) found[name] = 4;
-    else if (name === 'labelAngle' && inner < 0) found[name] = -90; // slanted names of narrow columns run into each other
+    else if (name === 'labelAngle' && inner < 0) found[name] = -90; // slanted names of narrow columns would overlap
     else found[name] = narrowed(inner);
   }
   return found;
@@ -150,7 +150,7 @@ class Chart {
     this.node.dataset.drawn = String(Number(this.node.dataset.drawn ?? 0) + 1);
   }
 
-  // Pictures are those of the report: light, and as wide as specified.
+  // Saved pictures look as in the report: light, and as wide as specified.
   async save(kind) {
     const embed = await vega();
     const result = await embed(el('div', {}), this.spec, OPTIONS);

@@ -1,4 +1,4 @@
-// Elements made of text: whatever comes from data becomes text, never markup.
+// Elements with text: data always become text, never markup.
 
 const SVG = 'http://www.w3.org/2000/svg';
 
@@ -30,7 +30,7 @@ export function link(text, address, attributes) {
   return to ? el('a', {href: to, ...attributes}, text) : el('span', {}, text);
 }
 
-// As enlist.runs.printing writes spans of time.
+// Durations, formatted as in enlist.runs.printing.
 export function duration(seconds) {
   if (!Number.isFinite(seconds)) return '–';
   if (seconds < 59.95) return `${Number(seconds.toPrecision(3))} s`;
@@ -61,7 +61,7 @@ export function since(time) {
   return time ? roughly(Date.now() / 1000 - time) : '–';
 }
 
-// Spans that say how long ago something was, kept true by the clock.
+// Elements that say how long ago something was, kept up to date by a timer.
 export function ago(time, before = '', after = ' ago') {
   return el('time', {datetime: new Date(time * 1000).toISOString(), 'data-time': time, 'data-before': before,
     'data-after': after, title: new Date(time * 1000).toLocaleString()}, `${before}${since(time)}${after}`);

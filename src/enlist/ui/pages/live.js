@@ -1,4 +1,4 @@
-// What has changed: the server tells, and the page asks for what it shows.
+// Changes: the server announces them, and the page requests what it shows.
 
 const light = document.getElementById('live');
 
@@ -15,9 +15,9 @@ export function follow(ids, changed) {
   async function run() {
     if (waiting) { again = true; return; }
     waiting = true;
-    // Many pages may watch one run; they do not all ask at the same moment.
+    // Many pages may watch one run; they should not all ask at the same moment.
     await new Promise(resolve => setTimeout(resolve, 300 * Math.random()));
-    try { await changed(); } catch { /* the page itself says what is wrong */ }
+    try { await changed(); } catch { /* the page itself shows the error */ }
     waiting = false;
     if (again) { again = false; run(); }
   }
@@ -29,7 +29,7 @@ export function follow(ids, changed) {
     source.addEventListener('error', () => tell('off', 'not connected'));
   }
 
-  // A page that nobody sees lets go of its connection.
+  // A hidden page closes its connection.
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) { source?.close(); source = null; tell('off', 'paused'); } else if (!source) connect();
   });

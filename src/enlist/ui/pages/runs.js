@@ -1,4 +1,4 @@
-// The overview: every run and what it belongs to, filtered, sorted, grouped, and some of them chosen.
+// The overview: all runs and groups, filtered, sorted and grouped, with some chosen.
 
 import {ago, ask, bar, chip, duration, el, link, roughly, score, svg} from './dom.js';
 import {follow} from './live.js';
@@ -26,7 +26,7 @@ export function runs(main) {
   const counts = el('div', {class: 'figures', id: 'counts'});
   const body = el('tbody', {});
   const head = el('tr', {});
-  const table = el('table', {class: 'runs'}, el('caption', {class: 'hidden'}, 'Runs below the folders'),
+  const table = el('table', {class: 'runs'}, el('caption', {class: 'hidden'}, 'Runs in the folders'),
     el('thead', {}, head), body);
 
   main.replaceChildren(
@@ -130,7 +130,7 @@ export function runs(main) {
     }
     body.replaceChildren(...rows);
     if (!rows.length) {
-      const none = last.total ? 'Nothing fits the filter.' : 'There are no runs below the folders yet; the page shows them as they come.';
+      const none = last.total ? 'Nothing matches the filter.' : 'There are no runs in the folders yet; they will appear here.';
       body.replaceChildren(el('tr', {}, el('td', {colspan: COLUMNS.length + 1, class: 'quiet'}, none)));
     }
     if (holder && place) body.querySelector(`tr[data-id="${CSS.escape(holder)}"] [data-place="${place}"]`)?.focus();
@@ -147,7 +147,7 @@ export function runs(main) {
     document.title = last.states.running ? `${last.states.running} running · Enlist` : 'Enlist';
   }
 
-  // How many are in each state; one click shows these alone, another one all again.
+  // The number in each state; a click shows only these, another click shows all again.
   function count_states() {
     const held = counts.contains(document.activeElement) ? document.activeElement.dataset.state : null;
     counts.replaceChildren(...last.known.states.filter(name => last.states[name]).map(name =>
@@ -209,7 +209,7 @@ export function runs(main) {
   return refresh();
 }
 
-// A number is not parted from its unit.
+// Keep a number and its unit on one line.
 function whole(text) {
   return text.replaceAll(' ', '\u00a0');
 }
@@ -226,7 +226,7 @@ function short(row) {
   return row.parent ? row.name.slice(row.parent.length + 1).replace(/^runs\//, '') : row.name;
 }
 
-// Methods beyond the eight colours have the same ones again: their lines are dashed or dotted, their marks are other shapes.
+// Beyond eight methods, colours repeat with dashed or dotted lines and other shapes of marks.
 const DASHES = [null, '4.5 2', '1.5 1.5'];
 const SHAPES = [() => svg('circle', {cx: 5, cy: 5, r: 4.5}), () => svg('rect', {x: 1, y: 1, width: 8, height: 8}),
   () => svg('path', {d: 'M5 0.6 L9.7 9.2 L0.3 9.2 Z'})];

@@ -1,9 +1,9 @@
-// Light and dark. Charts are specified once, for a light page; in the dark their inks are exchanged.
+// Light and dark. Charts are specified once, for a light page; in dark mode their inks are replaced.
 
 import {DARK} from './colours.js';
 
 const INK = {
-  ...DARK, // of methods, as enlist.report.charts has chosen them
+  ...DARK, // of methods, as chosen in enlist.report.charts
   '#222': '#e8ebef', '#333': '#dde2e8', '#444': '#c3cad3', '#555': '#aab3bf', '#666': '#9aa4b1', '#999': '#7d8896',
   '#eee': '#2b333d', white: '#171c22', '#b85c0a': '#f0a868', '#c8443d': '#e8695f',
 };
@@ -15,7 +15,7 @@ function luminance(parts) {
   return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
 }
 
-// A colour of a method as bright as it must be to be seen on the dark page.
+// A method's colour, bright enough to be visible on a dark page.
 function legible(colour) {
   const known = INK[colour] ?? colour;
   if (!/^#[0-9a-f]{6}$/i.test(known)) return known;
@@ -25,7 +25,7 @@ function legible(colour) {
   return `#${parts.map(part => part.toString(16).padStart(2, '0')).join('')}`;
 }
 
-// A colour of a method as this page shows it.
+// A method's colour on this page.
 export function shown(colour) {
   return dark() ? legible(colour) : colour;
 }
@@ -42,7 +42,7 @@ export function themed(value) {
     return inner.map(themed);
   }
   if (value === null || typeof value !== 'object') return value;
-  if ('condition' in value && !('selection' in value)) return value; // ink on coloured cells goes with the cells
+  if ('condition' in value && !('selection' in value)) return value; // ink on coloured cells depends on the cells
   const found = {};
   for (const [name, inner] of Object.entries(value)) {
     found[name] = name === 'values' || name === 'datasets' || name === 'domain' ? inner : themed(inner);
@@ -53,7 +53,7 @@ export function themed(value) {
   return found;
 }
 
-// What a specification leaves to Vega would be black.
+// Vega's defaults would be black.
 export function darkened(spec) {
   const found = themed(spec), config = found.config ?? {}, ink = INK['#222'], soft = INK['#444'];
   const labels = {labelColor: soft, titleColor: ink};
@@ -70,13 +70,13 @@ export function setUp(button, changed) {
   try {
     const kept = localStorage.getItem('enlist-theme');
     if (kept === 'light' || kept === 'dark') document.documentElement.dataset.theme = kept;
-  } catch { /* a browser that keeps nothing follows the system */ }
+  } catch { /* without storage, follow the system */ }
   const tell = () => { button.textContent = dark() ? 'Light' : 'Dark'; };
   tell();
   button.addEventListener('click', () => {
     const next = dark() ? 'light' : 'dark';
     document.documentElement.dataset.theme = next;
-    try { localStorage.setItem('enlist-theme', next); } catch { /* then only for this page */ }
+    try { localStorage.setItem('enlist-theme', next); } catch { /* then it lasts for this page only */ }
     tell();
     changed();
   });

@@ -1,4 +1,4 @@
-// A view: state, figures, and parts with text, tables and charts, brought up to date in place.
+// A view: state, figures, and parts with text, tables and charts, updated in place.
 
 import {ago, ask, bar, chip, el, link, local, roughly} from './dom.js';
 import {chart} from './charts.js';
@@ -73,12 +73,12 @@ export function view(main, path) {
       el('dd', {}, value, each.note ? el('span', {class: 'small'}, each.note) : null));
   }
 
-  // What the address says can be changed here: client and round, or methods and target.
+  // The parameters of the address can be changed here: client and round, or methods and target.
   function ask_form(content) {
     const data = content.data ?? {};
     const typed = [...form.querySelectorAll('input:not([type=checkbox])')].filter(each => each.value !== each.defaultValue);
     const focus = form.contains(document.activeElement) ? document.activeElement : null;
-    // A round that ends while somebody types takes nothing from under their hands.
+    // A round that ends while someone is typing must not overwrite the input.
     if (typed.length && before.asked === location.search) { before.form = null; return; }
     before.asked = location.search;
     if (data.rounds?.length && data.id) form.replaceChildren(question(content, data));
@@ -116,8 +116,8 @@ export function view(main, path) {
     number('round', content.kind === 'client' ? 'Round' : '(not) chosen in round', data.round, first, last),
     el('button', {type: 'submit'}, content.kind === 'client' ? 'Show' : 'Ask'),
     el('span', {class: 'pair'},
-      el('button', {type: 'button', onclick: () => move(-1), disabled: data.round <= first, 'aria-label': 'The round before'}, '‹'),
-      el('button', {type: 'button', onclick: () => move(1), disabled: data.round >= last, 'aria-label': 'The next round'}, '›')));
+      el('button', {type: 'button', onclick: () => move(-1), disabled: data.round <= first, 'aria-label': 'Previous round'}, '‹'),
+      el('button', {type: 'button', onclick: () => move(1), disabled: data.round >= last, 'aria-label': 'Next round'}, '›')));
     if (content.kind !== 'client') fields.querySelector('[name=client]').required = false;
     return fields;
   }
@@ -159,7 +159,7 @@ export function view(main, path) {
   addEventListener('popstate', () => { asked = null; refresh(); });
   addEventListener('hashchange', reveal);
 
-  // The part that an address names behind its #; a folded one is opened.
+  // The part named after # in the address; opened if folded.
   function reveal() {
     const node = [...parts.children].find(each => each.id && `#${each.id}` === location.hash);
     if (!node) return;
@@ -190,7 +190,7 @@ export function view(main, path) {
       for (const one of each.charts.values()) one.close();
       shown.delete(key);
     }
-    content.parts.forEach((part, place) => { // a heading changes with every round, so it is no name
+    content.parts.forEach((part, place) => { // a heading changes with every round, so it cannot serve as a key
       const name = part.csv || part.charts[0] || part.heading.toLowerCase().replace(/[^a-z0-9]+/g, '-');
       const again = content.parts.findIndex(each => each.csv === part.csv) < place && part.csv;
       parts.children[place].id = again ? `${name}-${place}` : name;
@@ -249,7 +249,7 @@ export function view(main, path) {
       total > rows.length ? el('p', {class: 'note'}, `${rows.length} of ${total} rows; the CSV has all.`) : null);
   }
 
-  // Numbers with their units, intervals and bounds stand at the right.
+  // Numbers with units, intervals and bounds are right-aligned.
   function number_like(text) {
     return text.length < 32 && /\d|^–?$/.test(text) && !/\p{L}/u.test(text.replace(UNITS, ''));
   }

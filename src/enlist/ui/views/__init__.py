@@ -1,3 +1,3 @@
-"""Views: pure functions of what lies in folders, each giving text, tables and charts for the page to show."""
+"""Views: pure functions of the content of folders, which return text, tables and charts for the page."""
 
 from __future__ import annotations

@@ -24,12 +24,12 @@ from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, addres
 from enlist.ui.views.run import number_cell, state_of
 
 SHOWN = 40
-"""Requests to a client that are listed, the latest first."""
+"""Most requests to a client that are listed, the latest first."""
 LIMIT = (
-    "A run keeps the terms of those who were chosen, and how many were available, but neither who these were nor the "
-    "scores of those who were passed over. What is said here follows from that."
+    "A run records the terms of chosen clients, and how many were available, but neither which ones nor the "
+    "scores of clients that were not chosen. What is said here follows from that."
 )
-"""What is not known of a client that was not chosen."""
+"""What is unknown about a client that was not chosen."""
 TITLES = {"latency": "latency (s)", "num_examples": "samples"}
 FACTS = {
     "num_examples": "samples",
@@ -53,7 +53,7 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
     ('Client 7 of oort, seed 0', 'Client 7 was not chosen:')
     """
     if not run.count:
-        raise NotFoundError("no client is known yet; the run has just begun.")
+        raise NotFoundError("no client is known yet, because the run has just begun.")
     try:
         row = row_of(run, client)
     except InputError as error:
@@ -90,7 +90,7 @@ def client_view(item: Item, summary: RunSummary, run: RunTables, client: str, ro
 
 
 def _round(run: RunTables, row: int, wanted: int | None) -> int | None:
-    """The round that is explained: the one asked for, or the last in which the client was asked, or the last of all."""
+    """The round to explain: the requested one, else the last in which the client was selected, else the last of all."""
     known = run.rounds["round"]
     if wanted is not None and len(known) and wanted not in known:
         raise NotFoundError(f"round {wanted} is not in this run; it has rounds {known[0]:g} to {known[-1]:g}.")
@@ -101,7 +101,7 @@ def _round(run: RunTables, row: int, wanted: int | None) -> int | None:
 
 
 def terms_of(run: RunTables, row: int) -> Table:
-    """The terms of one client's choices, with their rounds; empty if there are none."""
+    """The terms of one client's selections, with their rounds; empty if there are none."""
     kept = run.reasons
     if not kept:
         return {}
@@ -196,7 +196,7 @@ def _cell(value: Any) -> str:
 
 
 def missing_client(item: Item, query: Mapping[str, str]) -> str:
-    """The client that an address names.
+    """The client named by an address.
 
     >>> from pathlib import Path
     >>> missing_client(Item("mine", "run", Path("mine"), Path("mine")), {"client": "7"})

@@ -1,4 +1,4 @@
-"""Runs side by side: methods with bands over seeds, the report's table, and in what their configurations differ."""
+"""Runs side by side: methods with bands over seeds, the report's table, and how their configurations differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from enlist.ui.views.run import run_charts, selected_parts, state_of
 
 MOST_RUNS = 400
 MOST_METHODS = 12
-"""Methods whose selections are drawn."""
+"""Most methods whose selections are drawn."""
 
 
 def compare_view(
@@ -35,10 +35,10 @@ def compare_view(
     now: GroupStatus | None = None,
     failed: Mapping[str, str] | None = None,
 ) -> View:
-    """Runs that were read, and those that could not be; `methods` names those to show, all by default.
+    """Compare runs, including those that could not be read; `methods` names those to show, all by default.
 
-    `now` is how they stand together; by default it is found out from them. `failed` are ids of runs that failed before
-    they had a folder, and why.
+    `now` is their joint status, by default computed from them. `failed` maps ids of runs that failed before they had a
+    folder to the reason.
 
     >>> from pathlib import Path
     >>> from enlist.runs.example import example_run
@@ -93,7 +93,7 @@ def _run_rows(runs: Sequence[RunTables], target: float | None) -> list[dict[str,
 
 
 def _charts(runs: Sequence[RunTables], target: float | None) -> tuple[dict[str, Chart], Any]:
-    """Charts, and what makes the rows of the table; neither is made before it is wanted."""
+    """Charts, and a function for the rows of the table; both are made on demand."""
     groups = _groups(runs) if runs else []
 
     @functools.cache
@@ -155,7 +155,7 @@ def _curves(runs: Sequence[RunTables], charts: dict[str, Chart]) -> list[Part]:
 
 
 def _difference_columns(runs: Sequence[RunTables]) -> dict[str, list[Any]]:
-    """A row per key in which configurations differ, a column per method and group."""
+    """One row per key in which configurations differ, one column per method and group."""
     if not runs:
         return {"key": []}
     keys = differing(runs, ("seed", "selector.label", "selector.source"))
@@ -172,7 +172,7 @@ def _difference_columns(runs: Sequence[RunTables]) -> dict[str, list[Any]]:
 def _differences(runs: Sequence[RunTables]) -> Part:
     columns = _difference_columns(runs)
     if not runs or not columns["key"]:
-        text = "Their configurations are the same, but for seeds." if runs else ""
+        text = "Their configurations are the same, except for seeds." if runs else ""
         return Part("Configurations", [text], folded=True)
     shown = dict(list(columns.items())[:13])
     rows = [list(shown), *(list(row) for row in zip(*shown.values(), strict=True))]
@@ -202,7 +202,7 @@ def check_number(runs: int) -> None:
     >>> check_number(1000)
     Traceback (most recent call last):
     ...
-    enlist.ui.views.model.NotFoundError: 1,000 runs are more than the 400 that are compared at once; choose fewer.
+    enlist.ui.views.model.NotFoundError: 1,000 runs are more than the 400 that can be compared at once; choose fewer.
     """
     if runs > MOST_RUNS:
-        raise NotFoundError(f"{runs:,} runs are more than the {MOST_RUNS} that are compared at once; choose fewer.")
+        raise NotFoundError(f"{runs:,} runs are more than the {MOST_RUNS} that can be compared at once; choose fewer.")

@@ -1,4 +1,4 @@
-"""A Flower federation as its operator needs it: is it running, who is there, what is wrong, since when."""
+"""A Flower federation for its operator: is it running, which nodes are there, what is wrong, since when."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ from enlist.ui.views.run import (
 
 SHOWN_EVENTS, SHOWN_NODES = 30, 20
 TROUBLE = ("refused", "doubted")
-"""Kinds of events that an operator counts."""
+"""Kinds of events to count."""
 
 
 def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int | None = None) -> View:
-    """A federation, running or recorded; what an operator needs at night comes first."""
+    """A federation, running or recorded; the most urgent comes first."""
     now = state(run)
     charts = run_charts([run])
     table = shadow_table(run)
@@ -84,7 +84,7 @@ def federation_view(item: Item, summary: RunSummary, run: RunTables, round: int 
 
 
 def operator_figures(item: Item, summary: RunSummary, run: RunTables) -> list[dict[str, Any]]:
-    """Nodes online, asked, at work, late and lost in the last round; refused and doubted; the checkpoint."""
+    """Nodes online, selected, at work, late and lost in the last round; refused and doubted; the checkpoint."""
     found = [figure("rounds finished", f"{summary.status.rounds:,}")]
     if not len(run.rounds["round"]):
         return found
@@ -115,7 +115,7 @@ def _last(run: RunTables, name: str) -> float:
 
 
 def busy(run: RunTables) -> list[int]:
-    """Rows of clients that were late and have not been heard of since: they may still be at work."""
+    """Rows of clients that were late and have not replied since: they may still be at work."""
     told = run.participations
     when = told["round"] + told["selected_in"] / 1e9
     last: dict[int, tuple[float, str]] = {}
@@ -126,7 +126,7 @@ def busy(run: RunTables) -> list[int]:
 
 
 def at_work(run: RunTables) -> int:
-    """In buffered mode, requests that were out when the last step ended; none once the federation has ended.
+    """In buffered mode, requests that were open when the last step ended; none once the federation has ended.
 
     >>> from enlist.runs.example import example_run
     >>> at_work(example_run())
@@ -138,7 +138,7 @@ def at_work(run: RunTables) -> int:
 
 
 def event_counts(run: RunTables) -> dict[str, int]:
-    """How many events of each kind there were; none if they cannot be read."""
+    """The number of events of each kind; empty if they cannot be read."""
     try:
         told = events(run)
     except EnlistError:
@@ -148,7 +148,7 @@ def event_counts(run: RunTables) -> dict[str, int]:
 
 
 def checkpoint_written(folder: Path) -> float | None:
-    """When the last checkpoint was made, as a Unix time; None if there is none."""
+    """The time of the last checkpoint, as a Unix time; None if there is none."""
     try:
         whole = checkpoints_of(folder / CHECKPOINTS, partial=False)
         return whole[-1].stat().st_mtime if whole else None
@@ -167,7 +167,7 @@ def _trouble(item: Item, run: RunTables, now: FederationState) -> Part:
     waiting = busy(run)
     were = "was late and has" if len(waiting) == 1 else "were late and have"
     text = [f"{len(waiting):,} of {run.count:,} nodes {were} not replied since."] if waiting else []
-    note = "Those with most trouble come first. 'late' are requests that the server did not wait for."
+    note = "Those with the most trouble come first. 'late' counts requests that the server did not wait for."
     if run.count > SHOWN_NODES:
         note = f"{SHOWN_NODES} of {run.count:,} nodes; the CSV has all. {note}"
     return Part("Nodes", text, rows, "nodes", note=note)
@@ -183,7 +183,7 @@ def _events(item: Item, run: RunTables, now: FederationState) -> Part:
         date = now.at(seconds) if isinstance(seconds, float) else None
         when = f"{date:%Y-%m-%d %H:%M} UTC" if date else f"after {duration(seconds)}"
         rows.append([when, f"{event['round']:.0f}", str(event["kind"]), str(event["name"]), str(event["text"])])
-    note = "What a node does again and again is listed once; the figures above count every time."
+    note = "What a node does repeatedly is listed once; the figures above count every time."
     if len(told) > SHOWN_EVENTS:
         note = f"The last {SHOWN_EVENTS} of {len(told):,}. {note}"
     return Part("Events", [], rows, "events", note=note)
@@ -194,14 +194,14 @@ def _shadow(run: RunTables) -> list[Part]:
     if table is None:
         return []
     text = shadow_sentence(table, run.selector, float(np.nanmean(run.rounds["available"])))
-    return [Part(f"{run.selector} in the shadow", [text], csv="shadow", charts=["shadow"])]
+    return [Part(f"{run.selector} in shadow mode", [text], csv="shadow", charts=["shadow"])]
 
 
 def _shadow_chart(run: RunTables) -> Chart:
     def made() -> Any:
         table = shadow_table(run)
         rows = shadow_fifths(run, table) if table is not None else []
-        return shadow_chart(rows, "Who is selected, and who would be") if rows else None
+        return shadow_chart(rows, "Selected clients, and those the selector wanted") if rows else None
 
     return made
 

@@ -1,4 +1,4 @@
-"""A ladder: its leaderboard, also while it runs, from the runs that are finished."""
+"""A ladder: its leaderboard from the finished runs, also while it runs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ def ladder_view(
     now: GroupStatus | None = None,
     look: LookUp = lambda methods: dict(zip(methods, looks(methods), strict=True)),
 ) -> View:
-    """A ladder; `runs` are those of each rung, by the rung's id, and have tables once they are finished.
+    """A ladder; `runs` holds those of each rung, by the rung's id, with tables once they are finished.
 
-    `now` is how it stands; by default it is found out from the runs. `look` gives methods the look that they have on
-    other pages.
+    `now` is its status, by default computed from the runs. `look` gives methods the style that they have on other
+    pages.
     """
     board, trouble = leaderboard(item, rungs, runs)
     summaries = [summary for each in runs.values() for summary, _ in each]
@@ -69,7 +69,7 @@ def ladder_view(
 
 
 def _as_elsewhere(board: Leaderboard, look: LookUp) -> alt.LayerChart:
-    """The profile, in which methods look as on other pages, though their names carry marks here."""
+    """The profile; methods have the style of other pages, though their names carry marks here."""
     from enlist.ladder.charts import profile_chart
 
     known = look(board.labels)
@@ -80,7 +80,7 @@ def _as_elsewhere(board: Leaderboard, look: LookUp) -> alt.LayerChart:
 def ladder_report(
     item: Item, rungs: Sequence[Item], runs: Mapping[str, Sequence[tuple[RunSummary, RunTables | None]]]
 ) -> str:
-    """The page of a leaderboard, which opens offline."""
+    """A leaderboard page that opens offline."""
     board, trouble = leaderboard(item, rungs, runs)
     if board is None:
         raise NotFoundError(trouble)
@@ -104,7 +104,7 @@ def leaderboard(
         rows: list[dict[str, Any]] = []
         for rung in rungs:
             rows += results(rung.name, [run for _, run in runs.get(rung.id, ()) if run is not None])
-        return (Leaderboard(rows), "") if rows else (None, "No run of random is finished yet, which others need.")
+        return (Leaderboard(rows), "") if rows else (None, "The baseline, random, has no finished run yet.")
     except (EnlistError, LookupError, ValueError) as error:
         return None, str(error).replace(str(item.folder), item.id)
 

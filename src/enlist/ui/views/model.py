@@ -1,4 +1,4 @@
-"""What a view is made of: figures, parts with text, tables and charts. Charts and full tables are made when wanted."""
+"""The elements of a view: figures, parts with text, tables and charts. Charts and full tables are made on demand."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from enlist.runs.tables import Table
 from enlist.ui.index import Item
 
 Cell = str | Mapping[str, str]
-"""Text, or text with the address that it leads to."""
+"""Text, or text with the address that it links to."""
 Chart = Callable[[], alt.TopLevelMixin | None]
 ADDRESSES = ("to", "svg")
-"""What of a cell or picture is an address, which was quoted."""
+"""Keys of a cell or picture that hold an address, which is already quoted."""
 LONGEST = 600
-"""Characters of a cell."""
+"""Most characters of a cell."""
 MOST_ROWS = 200
-"""Rows of a table on the page; the CSV has all."""
+"""Most rows of a table on the page; the CSV has all."""
 
 
 class NotFoundError(EnlistError, LookupError):
-    """There is nothing under an address.
+    """There is nothing at an address.
 
     >>> raise NotFoundError("nothing is called x")
     Traceback (most recent call last):
@@ -45,7 +45,7 @@ class NotFoundError(EnlistError, LookupError):
 class Part:
     """A heading with text, a table (first row is the header) and names of charts, each optional.
 
-    `csv` names the table that a link offers; `folded` parts are closed until somebody opens them.
+    `csv` names the table that a link offers; `folded` parts are closed at first.
 
     >>> Part("Rounds", table=[["round"], ["1"]]).as_json()["table"]["columns"]
     ['round']
@@ -59,9 +59,9 @@ class Part:
     note: str = ""
     folded: bool = False
     name: str = ""
-    """What the CSV of its table is called, where that is not the heading."""
+    """The name of its table's CSV, if that is not the heading."""
     pictures: Sequence[Mapping[str, str]] = ()
-    """Pictures that are files: address, title and name, and perhaps the address of the same as SVG."""
+    """Pictures from files: address, title and name, and possibly the address of the SVG."""
 
     def as_json(self) -> dict[str, Any]:
         """Its content, with all text cleaned."""
@@ -78,12 +78,12 @@ class Part:
 
 @dataclasses.dataclass(frozen=True)
 class View:
-    """What is shown of something.
+    """The content of a page.
 
-    figures   numbers to see first: name, value, and perhaps a state that colours it
+    figures   key figures: name, value, and possibly a state that colours it
     parts     makes the parts
-    charts    name -> what makes the chart
-    tables    name -> what makes the whole table, for CSV
+    charts    name -> function that makes the chart
+    tables    name -> function that makes the whole table, for CSV
     links     further addresses: text and address
     data      whatever else the page needs
 
@@ -103,7 +103,7 @@ class View:
     data: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     def as_json(self) -> dict[str, Any]:
-        """All but charts and whole tables."""
+        """Everything except charts and whole tables."""
         return {
             "kind": self.kind,
             "title": printable(self.title),
@@ -133,12 +133,12 @@ class View:
         return csv_text(of_lines(shown[name].table))
 
     def _table_of(self, part: Part) -> str:
-        """The table that a part offers as CSV: the one it names, or what it shows, by its heading."""
+        """The table that a part offers as CSV: the one it names, or the one it shows, by its heading."""
         return part.csv or (slug(part.name or part.heading, 60) or "table" if part.table else "")
 
 
 def as_json(value: Any) -> bytes:
-    """JSON with all text cleaned, and null for what is no number.
+    """JSON with all text cleaned, and null for NaN and infinity.
 
     >>> as_json({"a": math.nan, "b": "bell\\x07"})
     b'{"a":null,"b":"bell\\\\\\\\x07"}'
@@ -155,7 +155,7 @@ def _clean(cell: Any) -> Any:
 
 
 def link(text: object, to: str) -> dict[str, str]:
-    """A cell that leads somewhere.
+    """A cell with a link.
 
     >>> link(7, "/client/demo?client=7")
     {'text': '7', 'to': '/client/demo?client=7'}
@@ -177,7 +177,7 @@ def address(view: str, id: str = "", **query: Any) -> str:
 
 
 def address_of(item: Item) -> str:
-    """Where an item is shown.
+    """The address of an item's page.
 
     >>> from pathlib import Path
     >>> address_of(Item("demo", "comparison", Path("demo"), Path("demo")))
@@ -189,7 +189,7 @@ def address_of(item: Item) -> str:
 
 
 def csv_text(columns: Mapping[str, Any]) -> str:
-    """Columns as CSV: numbers as they are, NaN as nothing, and names byte for byte (`runs.tables` says why).
+    """Columns as CSV: numbers as they are, NaN as empty cells, and names byte for byte (`runs.tables` says why).
 
     >>> csv_text({"round": np.array([1.0, 2.0]), "accuracy": np.array([np.nan, 0.5]), "name": ["a,b", "c"]})
     'round,accuracy,name\\n1,,"a,b"\\n2,0.5,c\\n'
@@ -211,7 +211,7 @@ def _written(value: Any) -> Any:
 
 
 def columns_of(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Rows as columns; what a row lacks is empty.
+    """Rows as columns; missing values are None.
 
     >>> columns_of([{"a": 1}, {"b": 2}])
     {'a': [1, None], 'b': [None, 2]}
@@ -231,7 +231,7 @@ def of_lines(lines: Sequence[Sequence[Cell]]) -> dict[str, list[Any]]:
 
 
 def figure(name: str, value: object, state: str = "", to: str = "", note: str = "") -> dict[str, Any]:
-    """A number to see first.
+    """A key figure.
 
     >>> figure("round", "41 of 100")["value"]
     '41 of 100'
@@ -240,7 +240,7 @@ def figure(name: str, value: object, state: str = "", to: str = "", note: str = 
 
 
 def some(table: Table, places: Sequence[int]) -> Table:
-    """Rows of a table.
+    """Some rows of a table.
 
     >>> some({"a": np.array([1, 2, 3])}, [2])
     {'a': array([3])}

@@ -1,4 +1,4 @@
-"""Personalised learning: which combination was learned for a target, how surely, and who was played."""
+"""Personalised learning: the combination learned for a target, how certain it is, and which arms were played."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One simulation, also while it runs: how it learns, how its rounds go, whom it asked last, and why."""
+"""One simulation, also while it runs: learning curves, rounds, the clients it selected last, and why."""
 
 from __future__ import annotations
 
@@ -48,13 +48,13 @@ from enlist.ui.views.model import Cell, Chart, NotFoundError, Part, View, addres
 LAST_ROUNDS = 12
 ROUND_COLUMNS = ("selected", "completed", "late", "dropped", "failed", "arrived")
 MOST_CHOSEN = 30
-"""Clients of a round that are listed."""
+"""Most clients of a round that are listed."""
 WHOLE = 5_000_000
-"""Rows that a CSV may have."""
+"""Most rows of a CSV."""
 
 
 def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None = None) -> View:
-    """A run; `round` is the one whose choice is explained, the last one by default.
+    """A run; `round` is the one whose selection is explained, the last one by default.
 
     >>> from pathlib import Path
     >>> from enlist.runs.example import example_run
@@ -62,7 +62,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
     >>> item = Item("mine", "run", Path("mine"), Path("mine"))
     >>> view = run_view(item, RunSummary(item, Status("finished", 0.0)), example_run("oort"))
     >>> [part.heading for part in view.parts()][:3]
-    ['Learning', 'Rounds', 'Whom round 8 selected, and why']
+    ['Learning', 'Rounds', 'Clients selected in round 8, and why']
     """
     charts = run_charts([run])
     shown = shown_round(run, round)
@@ -102,7 +102,7 @@ def run_view(item: Item, summary: RunSummary, run: RunTables, round: int | None 
 
 
 def state_of(now: Status) -> dict[str, Any]:
-    """How something stands, for the page: what changes with the clock is computed there."""
+    """A status for the page, which computes what changes with the clock."""
     found = {"state": now.state, "since": now.since, "why": now.why, "rounds": now.rounds, "of": now.of}
     return found | {"progress": now.progress, "left": now.left}
 
@@ -113,7 +113,7 @@ def _lead(summary: RunSummary, run: RunTables) -> str:
 
 
 def run_figures(summary: RunSummary, run: RunTables) -> list[dict[str, Any]]:
-    """The numbers of a run to see first."""
+    """The key figures of a run."""
     by, now = measure([run]), summary.status
     rounds = f"{now.rounds:,} of {now.of:,}" if now.of else f"{now.rounds:,}"
     found = [figure("rounds", rounds)]
@@ -170,7 +170,7 @@ def run_charts(runs: Sequence[RunTables], target: float | None = None) -> dict[s
         "updates": lambda: activity_chart(evenness_rows(runs), "Updates per client"),
         "evenness": lambda: lorenz_chart(evenness_rows(runs), "How evenly clients took part"),
         "outcomes": lambda: outcome_chart(outcome_rows(runs), "Outcomes of selected clients"),
-        "availability": lambda: availability_chart(availability_rows(runs), "Who was there", clock),
+        "availability": lambda: availability_chart(availability_rows(runs), "Available clients", clock),
     }
     told = dict.fromkeys(run.selector for run in runs if run.reasons)
     charts |= {f"terms-{place}": terms(name) for place, name in enumerate(list(told)[:6], 1)}
@@ -200,7 +200,7 @@ def _population_charts(run: RunTables) -> dict[str, Chart]:
 
 
 def orders(runs: Sequence[RunTables]) -> list[str]:
-    """By what clients can be ordered: speed if it is known of all, size if they differ in it."""
+    """How clients can be ordered: by speed if it is known for all, by size if they differ in it."""
     found = []
     if all(run.count and np.isfinite(run.clients.get("expected_latency", np.array([np.nan]))).all() for run in runs):
         found.append("speed")
@@ -210,14 +210,14 @@ def orders(runs: Sequence[RunTables]) -> list[str]:
 
 
 def learning_part(run: RunTables, charts: dict[str, Chart]) -> Part:
-    """Accuracy and loss, over time and rounds, as far as they were measured."""
+    """Accuracy and loss, over time and rounds, as far as measured."""
     known = [by for by in ("accuracy", "loss") if np.isfinite(run.rounds[by]).any()]
     text = () if known else ("Nothing is evaluated yet.",)
     return Part("Learning", text, charts=[name for name in charts if name.rpartition("-")[0] in known])
 
 
 def rounds_part(item: Item, run: RunTables) -> Part:
-    """How long rounds took and what ended them, the latest first."""
+    """How long rounds took and what ended them, latest first."""
     table = run.rounds
     ends = ending_rows(run, most=WHOLE)
     names = [name for name in ROUND_COLUMNS if name in table]
@@ -239,7 +239,7 @@ def rounds_part(item: Item, run: RunTables) -> Part:
 
 
 def shown_round(run: RunTables, wanted: int | None) -> int | None:
-    """The round that is explained: the one that was asked for, or the last one in which somebody was asked."""
+    """The round to explain: the requested one, or the last one in which clients were selected."""
     known = run.rounds["round"]
     if wanted is not None and len(known):
         if wanted not in known:
@@ -256,10 +256,10 @@ def span(run: RunTables) -> list[int]:
 
 
 def choice_part(item: Item, run: RunTables, number: int | None) -> Part:
-    """Whom a round asked, with the terms of the choice and sentences."""
-    heading = f"Whom round {number} selected, and why"
+    """The clients that a round selected, with the terms of their scores, and sentences."""
+    heading = f"Clients selected in round {number}, and why"
     if number is None:
-        return Part("Whom it selected, and why", ["No round is finished yet."])
+        return Part("Selected clients, and why", ["No round is finished yet."])
     try:
         found = why(run, number)
     except EnlistError as error:
@@ -280,7 +280,7 @@ def _terms(run: RunTables) -> list[str]:
 
 
 def selected_parts(runs: Sequence[RunTables], charts: dict[str, Chart]) -> list[Part]:
-    """Who was selected, how evenly, and what became of it."""
+    """Which clients were selected, how evenly, and with what outcomes."""
     text = [sentences.preference(runs), sentences.evenness(runs)]
     names = [*(f"selected-by-{order}" for order in orders(runs)), "updates", "evenness"]
     found = [Part("Who was selected", text, charts=[name for name in names if name in charts])]
@@ -310,7 +310,7 @@ def _cell(value: Any) -> str:
 
 
 def number_cell(value: float) -> str:
-    """A number of any size as tables show it.
+    """Format a number of any size for tables.
 
     >>> number_cell(26_100.4), number_cell(3.86812), number_cell(math.nan)
     ('26,100', '3.868', '–')

@@ -22,15 +22,15 @@ from enlist.ui.views.model import address_of, as_json, columns_of
 Row = Mapping[str, Any]
 
 MOST = 600
-"""Rows that are sent at once."""
+"""Most rows sent at once."""
 MOST_KEYS = 200
-"""Keys that the page offers to group by."""
+"""Most keys that the page offers to group by."""
 SORTS = ("name", "kind", "state", "method", "seed", "data", "progress", "last", "final", "time_to", "since")
 
 
 @dataclasses.dataclass(frozen=True)
 class Question:
-    """What of the overview is wanted.
+    """A request for a part of the overview.
 
     >>> Question.of({"q": "oort", "down": "1"}).words
     ('oort',)
@@ -45,7 +45,7 @@ class Question:
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Question:
-        """As an address says it."""
+        """Parse the query of an address."""
         sort = query.get("sort", "name")
         if sort not in SORTS:
             raise InputError(f"sort is '{printable(sort, 40)}'; use one of {', '.join(SORTS)}.")
@@ -55,7 +55,7 @@ class Question:
 
 
 def overview(catalogue: Catalogue, asked: Question) -> dict[str, Any]:
-    """What the page shows of all items: rows, keys to group by, and how many there are of each kind and state.
+    """The overview of all items: rows, keys to group by, and the number of items of each kind and state.
 
     >>> overview(Catalogue([]), Question())["total"]
     0
@@ -82,7 +82,7 @@ def overview(catalogue: Catalogue, asked: Question) -> dict[str, Any]:
 
 
 def overview_json(catalogue: Catalogue, asked: Question) -> bytes:
-    """The overview as JSON; the rows of runs that have not changed are those of the last time.
+    """The overview as JSON; unchanged rows are taken from the last time.
 
     >>> overview_json(Catalogue([]), Question())[:20]
     b'{"rows":[],"shown":0'
@@ -101,13 +101,13 @@ def _encoded(row: Row) -> bytes:
 
 
 class _RunRow(dict[str, Any]):
-    """The row of a run, with its JSON once somebody has asked for it."""
+    """The row of a run, with its JSON once that was requested."""
 
     encoded: bytes | None = None
 
 
 def all_rows(catalogue: Catalogue, group: str = "") -> list[Row]:
-    """A row per item; of what holds runs, sums of theirs."""
+    """One row per item; the row of a group holds sums over its runs."""
     rows: list[Row] = []
     for item in catalogue.index.items.values():
         found, group_now = catalogue.summaries.get(item.id), catalogue.groups.get(item.id)
@@ -124,7 +124,7 @@ def _base(item: Item) -> dict[str, Any]:
 
 @functools.lru_cache(maxsize=2 * MOST_ITEMS)
 def _run_row(summary: RunSummary, look: Look | None, group: str) -> _RunRow:
-    """A summary is never changed, so its row is made once."""
+    """The row of a summary, made once, because summaries never change."""
     now = summary.status
     value = summary.values.get(group) if group else None
     return _RunRow(
@@ -192,7 +192,7 @@ def _fits(row: Mapping[str, Any], asked: Question) -> bool:
 
 
 def _rank(row: Mapping[str, Any], asked: Question) -> tuple[int, Any]:
-    """What is not known comes last, whichever way the rest goes."""
+    """Unknown values come last, whatever the direction."""
     value = row.get(asked.sort)
     if asked.sort == "state":
         value = STATES.index(row["state"])
@@ -201,7 +201,7 @@ def _rank(row: Mapping[str, Any], asked: Question) -> tuple[int, Any]:
 
 
 def _backwards(rows: Sequence[Row]) -> list[Row]:
-    """The last name first, and what belongs to a row still below it."""
+    """Reverse the order of names, but keep children below their rows."""
     place = {row["id"]: number for number, row in enumerate(rows)}
     parent = {row["id"]: row["parent"] for row in rows}
 
@@ -219,7 +219,7 @@ def _order(text: str) -> tuple[int, float, str]:
 
 
 def keys(summaries: Any) -> list[str]:
-    """Keys of configurations: those in which runs differ come first."""
+    """Keys of configurations, with those in which runs differ first."""
     found: dict[str, set[str]] = {}
     for summary in summaries:
         for key, value in summary.values.items():
@@ -231,7 +231,7 @@ def keys(summaries: Any) -> list[str]:
 
 
 def overview_columns(catalogue: Catalogue) -> dict[str, list[Any]]:
-    """The overview for CSV."""
+    """The overview as columns for CSV."""
     names = ["id", "kind", "method", "seed", "data", "state", "rounds", "of", "progress", "left", "last", "final"]
     names += ["target", "rounds_to", "time_to", "since"]
     rows = all_rows(catalogue)

@@ -1,4 +1,4 @@
-"""A study: its verdicts with their figures, as its folder holds them, or how far it has come."""
+"""A study: its verdicts with their figures, from its folder, or its progress."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from enlist.ui.views.run import state_of
 
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+=-]{0,120}")
 LARGEST = 8_000_000
-"""Bytes of a picture, and of verdict.md."""
+"""Size limit of a picture and of verdict.md, in bytes."""
 LARGEST_REPORT = 60_000_000
-"""Bytes of a report, which holds the library of charts."""
+"""Size limit of a report, which includes the chart library, in bytes."""
 PNG = b"\x89PNG\r\n\x1a\n"
 
 
 def study_view(item: Item, now: GroupStatus | None = None) -> View:
-    """A study, finished or not; `now` is how it stands, by default as its folder says."""
+    """A study, finished or not; `now` is its status, by default that of its folder."""
     now = now or standing(item, [], [])
     facts, text = study_facts(item.folder), _verdict(item.folder)
     name, scale = _named(item, facts)
@@ -52,7 +52,7 @@ def study_view(item: Item, now: GroupStatus | None = None) -> View:
 
 
 def _named(item: Item, facts: Mapping[str, Any]) -> tuple[str, str]:
-    """Name and scale, as the configuration says them, or the settings of a study that was published."""
+    """Name and scale, from the configuration, or from the settings of a published study."""
     try:
         config = read_json(item.folder / "config.json") or facts
     except EnlistError:
@@ -72,15 +72,15 @@ def _has_report(folder: Path) -> bool:
 
 
 def study_report(item: Item) -> str:
-    """The page that a study has written.
+    """The report page of a study.
 
     >>> study_report(Item("mine", "study", Path("no/such"), Path("no")))
     Traceback (most recent call last):
     ...
-    enlist.ui.views.model.NotFoundError: mine has no report.html; a study writes it at its end.
+    enlist.ui.views.model.NotFoundError: mine has no report.html; a study writes it at the end.
     """
     if not _has_report(item.folder):
-        raise NotFoundError(f"{item.id} has no {PAGE}; a study writes it at its end.")
+        raise NotFoundError(f"{item.id} has no {PAGE}; a study writes it at the end.")
     item.check()
     return files.read(item.folder / PAGE).decode(errors="replace")
 
@@ -101,7 +101,7 @@ def _lead(text: str) -> str:
 
 def _parts(item: Item, text: str) -> list[Part]:
     if not text:
-        return [Part("Verdicts", ["The study is not finished; verdicts come at its end."])]
+        return [Part("Verdicts", ["The study is not finished; verdicts come at the end."])]
     said = section(text)
     headline = said.splitlines()[0].lstrip("# ") if said else "Verdicts"
     table = [_verdict_second(row) for row in markdown_table(said or text)]
@@ -128,9 +128,9 @@ def _verdict_second(row: list[str]) -> list[str]:
 
 
 def section(text: str) -> str:
-    """The part of a verdict.md that judges claims: from its first heading of the second level to the next one.
+    """The part of a verdict.md that judges claims: from the first second-level heading to the next one.
 
-    What was run stands before it, in a table of its own.
+    The table of what was run comes before it.
 
     >>> section("# Darts\\n\\n| data | digits |\\n\\n## 1 claim: 1 partly\\n\\n| claim |\\n\\n## Claim by claim\\n")
     '## 1 claim: 1 partly\\n\\n| claim |\\n'
@@ -140,7 +140,7 @@ def section(text: str) -> str:
 
 
 def markdown_table(text: str) -> list[list[str]]:
-    """The first table of a text in Markdown, its header first; empty if there is none.
+    """The first table of a Markdown text, with its header; empty if there is none.
 
     >>> markdown_table("Some text\\n\\n| claim | verdict |\\n|---|---|\\n| a \\\\| b | not |\\n\\nMore")
     [['claim', 'verdict'], ['a | b', 'not']]
@@ -167,7 +167,7 @@ def _claims(text: str) -> list[tuple[str, list[str]]]:
 
 
 def _pictures(item: Item, text: str) -> list[tuple[str, str]]:
-    """Titles and names of the pictures that the verdicts show; if they show none, all there are."""
+    """Titles and names of the pictures in the verdicts; if there are none, all pictures."""
     shown = re.findall(r"!\[([^\]]{0,300})\]\(figures/([^)/]{1,120})\.png\)", text)
     names = _names(item.folder / "figures", ".png")
     return [(title, name) for title, name in shown if name in names] or [(name, name) for name in names[:40]]
@@ -196,7 +196,7 @@ def _reader(path: Path) -> Any:
 
 
 def picture(item: Item, name: str, kind: str = "png") -> bytes:
-    """A picture of a study, if it is one of its figures; one that is shown must be a PNG.
+    """A picture of a study, if it is one of its figures; only PNG is shown on the page.
 
     >>> picture(Item("mine", "study", Path("mine"), Path("mine")), "../../secret")
     Traceback (most recent call last):
