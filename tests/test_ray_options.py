@@ -68,7 +68,7 @@ def test_a_wrong_address_is_refused_before_ray_waits_for_it(
 def test_on_ray_the_nodes_have_the_gpus() -> None:
     assert chosen_device("auto", "ray?gpus=0.25") == chosen_device("cuda", "ray?gpus=0.25") == "cuda"
     assert chosen_device("cpu", "ray?gpus=0.25") == chosen_device("auto", "ray") == "cpu"
-    with pytest.raises(InputError, match=r"nothing on the Ray cluster is given a GPU.*ray\?cpus=2&gpus=0.25"):
+    with pytest.raises(InputError, match=r"no task on the Ray cluster gets a GPU.*ray\?cpus=2&gpus=0.25"):
         chosen_device("cuda", "ray?cpus=2")
 
 

@@ -132,7 +132,7 @@ def test_many_clients_have_a_heat_map_and_no_rows_of_their_own(tmp_path):
     names = {path.stem for path in (tmp_path / "out" / "charts").iterdir()}
     assert names == set(CHARTS) - {"class-bars", "class-pies", "availability"}
     assert "Samples of each class" not in output
-    assert "everybody, all day" in output
+    assert "all clients, all day" in output
     assert "<h2>Clients</h2>" not in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 

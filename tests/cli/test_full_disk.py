@@ -80,7 +80,7 @@ def test_an_output_that_takes_nothing_is_one_sentence(arguments: tuple[str, ...]
     command = [sys.executable, "-c", "from enlist.cli import main; main()", *arguments]
     with open("/dev/full", "w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    sentence = "error: the standard output cannot be written: No space left on device; send it somewhere else."
+    sentence = "error: cannot write to standard output: No space left on device; redirect it elsewhere."
     assert (done.returncode, done.stderr.strip()) == (2, sentence)
 
 

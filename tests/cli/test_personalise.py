@@ -76,10 +76,10 @@ def test_the_report_command_knows_such_folders(place: Path) -> None:
     done = CliRunner().invoke(app, ["report", "mine", "--output", "page.html"])
     assert done.exit_code == 0, done.output
     assert "For worker 2 the combination 2+3 was learned, by 2 of 2 seeds" in " ".join(done.output.split())
-    assert "Which combination, and how sure" in (place / "page.html").read_text()
+    assert "Which combination, and how certain" in (place / "page.html").read_text()
     assert (place / "charts" / "partners.png").exists()
     wrong = CliRunner().invoke(app, ["report", "mine", "--target", "0.5"])
-    assert "belong to simulations" in str(wrong.exception)
+    assert "are for simulations" in str(wrong.exception)
 
 
 def test_another_target_or_all_of_them(place: Path, quick: None) -> None:

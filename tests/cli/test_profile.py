@@ -106,7 +106,7 @@ def test_the_page_opens_offline_and_says_what_was_measured_where(done):
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--batch-sizes", "8,x"], "--batch-sizes is '8,x'; give whole numbers with commas"),
+        (["--batch-sizes", "8,x"], "--batch-sizes is '8,x'; give whole numbers separated by commas"),
         (["--batch-sizes", "8.5"], "--batch-sizes is '8.5'"),
         (["--batch-sizes", "0"], "batch size is 0"),
         (["--weights", "1,1"], "weights has 2 numbers"),

@@ -73,7 +73,7 @@ def test_resuming_a_finished_study_runs_nothing_and_publishes(place: Path) -> No
     before = {path: path.stat().st_mtime_ns for path in root.rglob("state.json")}
     done = enlisted("reproduce", STUDY, "--scale", "smoke", "--resume", "--publish", "docs", cwd=place)
     assert done.returncode == 0, done.stderr
-    assert "16 of them done already" in done.stdout
+    assert "16 of them already done" in done.stdout
     assert {path: path.stat().st_mtime_ns for path in root.rglob("state.json")} == before
     assert (place / "docs" / "power-of-choice" / "verdict.md").exists()
     assert "published: docs/power-of-choice" in done.stdout
@@ -110,5 +110,5 @@ def test_a_rehearsal_runs_a_round_of_each_kind_and_keeps_nothing(tmp_path: Path)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "2 kinds of experiments" in done.stdout
     assert "digits, mlp  fine" in done.stdout
-    assert done.stdout.rstrip().endswith("all of them run.")
+    assert done.stdout.rstrip().endswith("all of them ran.")
     assert list(tmp_path.iterdir()) == []

@@ -165,7 +165,7 @@ def test_a_finished_run_is_extended_from_the_command_line(place: Path, caplog: p
     caplog.set_level(logging.WARNING)
     short = ("run", "small.toml", "--workers", "0", "--output", "out")
     assert typed(*short).exit_code == 0
-    assert "is finished already" in typed(*short, "--resume").output
+    assert "is already finished" in typed(*short, "--resume").output
     done = typed(*short, "--resume", "--set", "rounds.rounds=5")
     assert "resuming after round 3" in done.output
     assert len((place / "out" / "rounds.csv").read_text().splitlines()) == 6
@@ -198,5 +198,5 @@ def test_quiet_prints_nothing(command: str, place: Path) -> None:
     assert left(place) == ["out"]
     if command in ("describe", "profile"):
         shown = typed("report", "out").output
-        assert "which has a page of its own" in shown
+        assert "which has its own page" in shown
         assert "report: out/report.html" in shown

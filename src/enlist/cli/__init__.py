@@ -1,4 +1,4 @@
-"""The command line. `main` works without the extra `cli`, and then says which line to type."""
+"""The command line. Without the extra `cli`, `main` only says how to install it."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ def main() -> None:
         from enlist.cli.app import app
         from enlist.cli.console import Terminal, say, silence, trouble_of
     except KeyboardInterrupt:
-        print("stopped; nothing was begun.")
+        print("stopped; nothing was started.")
         sys.exit(130)
 
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="replace")  # a terminal without our characters shows others, but does not fail
+            stream.reconfigure(errors="replace")  # a terminal that lacks some characters shows others
     try:
         try:
             app()
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
-        silence()  # whoever read the output has read enough
+        silence()  # the reader of the output has closed it
         sys.exit(1)
     except (EnlistError, OSError) as error:
         trouble = trouble_of(error) if isinstance(error, OSError) else error
@@ -50,7 +50,7 @@ def main() -> None:
 
 
 def no_memory(error: BaseException) -> bool:
-    """Whether an error says that memory has run out; PyTorch has no class of its own for that on the CPU.
+    """Whether an error means that memory ran out; PyTorch has no error class for that on the CPU.
 
     >>> no_memory(RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 9 bytes."))
     True

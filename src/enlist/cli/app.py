@@ -28,15 +28,15 @@ from enlist.cli.why import why
 
 
 class Commands(TyperGroup):
-    """All commands; Ctrl-C, where a command does not say itself what it means, ends it with one line."""
+    """All commands; unless a command handles Ctrl-C itself, it ends with one line."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was typed."""
+        """Run the command."""
         with stopping(open_console()):
             return super().invoke(ctx)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """A command whose arguments are described: from click 8.5 on, typer 0.20 loses what it was told of them."""
+        """A command with descriptions of its arguments, which typer 0.20 loses from click 8.5 on."""
         command = super().get_command(ctx, cmd_name)
         if command is not None and command.callback is not None:
             hints = get_type_hints(command.callback, include_extras=True)

@@ -23,30 +23,30 @@ from enlist.runs.printing import plural
 HEADER = ("selector", "regret", "2nd half", "rollout", "round time", "vs random", "Jain", "seen")
 REGRET_NAMES = ("pseudo", "printed", "hypervolume", "front")
 BEST = {
-    "pseudo": "a genie that knows every client's true mean and stands where the policy stands; both short rounds "
-    "and even participation count, so a selector that looks at speed alone can lose more than random",
+    "pseudo": "a genie that knows every client's true mean and is in the policy's position; both short rounds "
+    "and even participation count, so a selector that considers only speed can lose more than random",
     "printed": "a genie that knows every client's true mean, as Eq. 7 of the BSFL paper prints it",
     "hypervolume": "the k clients that cover the largest area of validity and utility",
     "front": "the whole Pareto front of validity and utility, which k clients may be too few to cover",
 }
 NOTE = (
     "Bands are 95 % intervals over seeds, and ± is half of one. '2nd half' is R(2n)-R(n) over R(n): 1 if regret grows "
-    "linearly, well below 1 if it flattens. 'rollout' is what is lost against the genie that plays its own way; as "
-    "the genie looks no further than the next round, it can be beaten, and the figure be negative. 'vs random' "
-    "compares round times in the same worlds. Jain is Jain's index of how evenly clients took part, and 'seen' the "
-    "share that did at all. The printed regret grows even for the genie, because the mean of a minimum lies below the "
-    "minimum of means. Click a name in a legend to single it out."
+    "linearly, well below 1 if it flattens. 'rollout' is the loss against the genie on its own trajectory; because "
+    "the genie looks no further than the next round, it can be beaten, and the figure can be negative. 'vs random' "
+    "compares round times in the same worlds. Jain is Jain's index of how evenly clients participated, and 'seen' the "
+    "share that did at all. The printed regret grows even for the genie, because the mean of a minimum is below the "
+    "minimum of means. Click a name in a legend to highlight it."
 )
 
 
 LEGEND: Legend = (
-    (("regret",), "regret: lost against a genie that knows the truth (both short rounds and even participation count)"),
+    (("regret",), "regret: loss against a genie that knows the truth (both short rounds and even participation count)"),
     (("±",), "±: half a 95 % interval over seeds"),
-    (("2nd half",), "2nd half: growth of regret over the first, 1 is linear"),
-    (("rollout",), "rollout: lost against a genie that plays its own way"),
+    (("2nd half",), "2nd half: growth of regret relative to the first half, 1 is linear"),
+    (("rollout",), "rollout: loss against a genie on its own trajectory"),
     (("vs random",), "vs random: round time, paired by seed"),
     (("Jain",), "Jain: evenness"),
-    (("seen",), "seen: share of clients that took part"),
+    (("seen",), "seen: share of clients that participated"),
 )
 
 
@@ -54,8 +54,8 @@ def arena(
     selectors: Annotated[
         str,
         typer.Option(
-            help="Methods to play, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as "
-            "label=method; and genie."
+            help="Methods to play, separated by commas: names, name:preset, name+setting=value, module:Class, "
+            "optionally label=method; and genie."
         ),
     ] = "bsfl,cs-ucb,random,genie",
     scenario_name: Annotated[
@@ -72,15 +72,15 @@ def arena(
     regret: Annotated[str, typer.Option(help=f"Which regret to show: {', '.join(REGRET_NAMES)}.")] = "pseudo",
     alpha: Annotated[float, typer.Option(help="Weight of generalisation in the reward.")] = 1.0,
     over_commit: Annotated[
-        float, typer.Option(help="Select this many times k clients, keep the first k replies.")
+        float, typer.Option(help="Select this many times k clients, and keep the first k replies.")
     ] = 1.0,
     delay: Annotated[int, typer.Option(help="Rounds until the selector is told the outcomes of a round.")] = 0,
     late: Annotated[str, typer.Option(help="Late replies: 'drop', or 'learn' from them.")] = "drop",
-    output: Annotated[Path | None, typer.Option(help="A new folder for tables, chart and report.")] = None,
+    output: Annotated[Path | None, typer.Option(help="New folder for tables, chart and report.")] = None,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
 ) -> None:
-    """Measure regret without training: selectors x seeds in a world whose truth is known.
+    """Measure regret without training: selectors x seeds in a world with known truth.
 
     Example: [bold]enlist arena --selectors bsfl,oort,random,genie --clients 500 -k 25 --rounds 1000 --seeds 5[/]
     """
@@ -131,7 +131,7 @@ def with_progress(console: Console, comparisons: Sequence[Tournament], jobs: int
 
 
 def describe(settings: Tournament) -> str:
-    """A comparison in one line: its size, its world, and whatever is not as usual."""
+    """A comparison in one line: its size, its world, and settings that are not the default."""
     parts = [
         f"{plural(settings.clients, 'client')}, {settings.k} a round, {plural(settings.rounds, 'round')}, "
         f"{plural(settings.seeds, 'seed')}",
@@ -143,7 +143,7 @@ def describe(settings: Tournament) -> str:
         f"alpha {reward.alpha:g}": reward.alpha != 1.0,
         f"over-commitment {settings.over_commit:g}": settings.over_commit != 1.0,
         f"told {plural(settings.delay, 'round')} later": settings.delay > 0,
-        "late replies teach": settings.late == "learn",
+        "learns from late replies": settings.late == "learn",
     }
     return ", ".join([" · ".join(parts), *(words for words, applies in unusual.items() if applies)])
 
@@ -187,7 +187,7 @@ def publish(folder: Path, title: str, parts: Sequence[tuple[Tournament, Results]
         save(inner, settings, results)
         rows, axis = regret_rows(results, regret), f"cumulated {regret} regret"
         with unchecked():
-            chart = regret_chart(rows, "What was lost against the best", axis)
+            chart = regret_chart(rows, "Loss against the best", axis)
             charts = [chart, regret_chart(rows, "The same on logarithmic axes", axis, logarithmic=True)]
             if regret == "pseudo":
                 printed = regret_rows(results, "printed")

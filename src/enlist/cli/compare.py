@@ -34,20 +34,19 @@ from enlist.runs.printing import plural
 Selectors = Annotated[
     str,
     typer.Option(
-        help="Methods, with commas: names, name:preset, name+setting=value, module:Class, each perhaps as label=method."
+        help="Methods, separated by commas: names, name:preset, name+setting=value, module:Class, optionally "
+        "label=method."
     ),
 ]
 
 FirstSeed = Annotated[int, typer.Option(help="The first seed.")]
 Jobs = Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")]
-Target = Annotated[float | None, typer.Option(help="Accuracy whose time is compared.")]
-Baseline = Annotated[
-    str | None, typer.Option(help="The method that speed-ups are over, by its label; random if not given.")
-]
-Workers = Annotated[int, typer.Option(help="Processes that train each run; 0 for the one of the run.")]
+Target = Annotated[float | None, typer.Option(help="Target accuracy; the times to reach it are compared.")]
+Baseline = Annotated[str | None, typer.Option(help="Label of the method that speed-ups refer to; random by default.")]
+Workers = Annotated[int, typer.Option(help="Processes that train each run; 0 to train in the run's own process.")]
 Shard = Annotated[
     str | None,
-    typer.Option(help="Run a part only, such as 3/16, the third of sixteen, into the same folder; for job arrays."),
+    typer.Option(help="Run only a part, such as 3/16 (the third of sixteen), into the same folder; for job arrays."),
 ]
 
 if TYPE_CHECKING:
@@ -59,7 +58,7 @@ if TYPE_CHECKING:
 def compare(
     config: ConfigFile,
     selectors: Selectors = "random,oort,bsfl,fedsuv",
-    seeds: Annotated[int, typer.Option(help="Runs per method; every method meets the same populations.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Runs per method; all methods meet the same populations.")] = 5,
     first_seed: FirstSeed = 0,
     protocols: Annotated[
         str,
@@ -70,7 +69,7 @@ def compare(
     target: Target = None,
     baseline: Baseline = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder; if it holds this comparison already, only missing runs are run.")
+        Path | None, typer.Option(help="Folder; if it already holds this comparison, only missing runs are run.")
     ] = None,
     workers: Workers = 0,
     device: Device = "cpu",
@@ -83,8 +82,8 @@ def compare(
     trust: Trust = False,
     accept_changes: AcceptChanges = False,
 ) -> None:
-    """Compare methods, also under several protocols, on the same populations: time to accuracy, with intervals over
-    seeds, and a report.
+    """Compare methods, optionally under several protocols, on the same populations: time to accuracy, with intervals
+    over seeds, and a report.
 
     CONFIG is a TOML file; docs/configuration.md lists every key.
 
@@ -129,7 +128,7 @@ def with_view(
     lead: str = "",
     engine: str = LOCAL,
 ) -> JobResults:
-    """Run under the live view, whose bars count `noun`, after a `lead`; Ctrl-C says how to go on."""
+    """Run under the live view, whose bars count `noun`, after a `lead`; Ctrl-C prints how to continue."""
     from enlist.cli.live import ComparisonProgress
     from enlist.engine import chosen, on_ray
 
@@ -146,7 +145,7 @@ def with_view(
 
 
 def elsewhere(engine: str, shard: str | None) -> list[str]:
-    """The options that say where, and which part."""
+    """The options for the folder and the part."""
     return [*([] if engine == LOCAL else ["--engine", engine]), *([] if shard is None else ["--shard", shard])]
 
 
@@ -158,7 +157,7 @@ def sharded(plan: Plan, shard: str | None) -> Plan:
 
 
 def finish_shard(console: Console, ended: JobResults, folder: Path, shard: str) -> None:
-    """Say how a part went, and how the whole is seen; the command ends here."""
+    """Print the result of a part, and how to see the whole; the command ends here."""
     for key, reason in ended.failed.items():
         say(console, ("failed:", "bold red"), f" {', '.join(map(str, key))}: {reason}")
     say(console, f"part {shard}: {plural(len(ended.finished), 'run')} finished in {folder}.")
@@ -175,7 +174,7 @@ def finish(
     title: str,
     baseline: str | None = None,
 ) -> None:
-    """Table, files and report of a comparison; runs that failed are named."""
+    """Print and write table, files and report of a comparison; failed runs are named."""
     for (selector, seed), reason in ended.failed.items():
         say(console, ("failed:", "bold red"), f" {selector}, seed {seed}: {reason}")
     kept = [comparison.folder(folder, key) for key in comparison.runs() if key in ended.finished]
@@ -190,7 +189,7 @@ def finish(
 def publish(
     console: Console, runs: Sequence[Path], folder: Path, target: float | None, title: str, baseline: str | None = None
 ) -> None:
-    """Print the table; write the report, with the scores as JSON beside it."""
+    """Print the table; write the report, with the scores as JSON next to it."""
     from enlist.report.runs import write_report
     from enlist.runs.columns import SCORED
     from enlist.runs.comparing import comparison_rows

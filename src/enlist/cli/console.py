@@ -1,9 +1,8 @@
-"""What commands share: a console of a decent width that shows names as they are, folders that are made before the
-work, a clean Ctrl-C, and a full disk.
+"""What commands share: a console that is wide enough and shows names as they are, folders made before the work, a
+clean Ctrl-C, and a full disk.
 
 Names come from configurations, data, run folders and replies. In tables they go through `shown` and in lines through
-`say`, so that what looks like Rich's markup is printed as it stands. `Terminal` lets no control character through,
-whatever is printed.
+`say`, so that text that looks like Rich's markup is printed literally. `Terminal` never prints control characters.
 """
 
 from __future__ import annotations
@@ -33,24 +32,24 @@ from enlist.errors import EnlistError, InputError, MissingExtraError
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 FORBIDDEN = {errno.EACCES, errno.EPERM, errno.EROFS}
 BROKEN = {errno.EIO, errno.ESTALE, errno.ENODEV, errno.ENAMETOOLONG, errno.EMFILE, errno.ENFILE}
-"""Errors of the machine. Any other one of the system is a mistake of ours, and shows its traceback."""
+"""Errors caused by the machine. Any other OSError is a bug of ours, and shows its traceback."""
 
 if TYPE_CHECKING:
     from enlist.simulation.config import Config
 
 NOTHING = "nothing was kept. The same command starts again from the beginning."
-"""What is said of a command that was stopped before it came to anything."""
+"""The message for a command that was stopped before it had any result."""
 CELL = 80
-"""Characters of a cell of a table."""
+"""Most characters of a table cell."""
 LINE = 4_000
-"""Characters of a line."""
+"""Most characters of a line."""
 
 
 class Terminal(Console):
-    """A console that writes out control characters instead of sending them; colours and bars are Rich's own."""
+    """A console that escapes control characters; colours and bars are Rich's own."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """What is to be printed, in pieces."""
+        """The output, in segments."""
         for segment in super().render(renderable, options):
             if segment.control or segment.text.isprintable() or segment.text == "\n":
                 yield segment
@@ -59,19 +58,19 @@ class Terminal(Console):
 
 
 def open_console(width: int = 120, quiet: bool = False) -> Console:
-    """A console that is wide enough for our tables when its output goes into a pipe or a file."""
+    """A console that is wide enough for our tables if its output goes to a pipe or a file."""
     console = Terminal(emoji=False, quiet=quiet)
     return console if console.is_terminal else Terminal(emoji=False, width=width, quiet=quiet)
 
 
 def shown(text: object, most: int = CELL) -> str:
-    """A name from outside for a cell, a title or a line of its own: cleaned, and no markup."""
+    """A name from outside for a cell, a title or a line of its own: cleaned, and without markup."""
     clean = printable(text, most, keep="\n")
-    return escape(f"{clean}.")[:-1]  # a last backslash would be doubled, in case that a tag follows
+    return escape(f"{clean}.")[:-1]  # a trailing backslash would be doubled, in case a tag follows
 
 
 def say(console: Console, *parts: str | tuple[str, str], style: str = "") -> None:
-    """Print one line, which may hold names from outside; a part is text, or text with a style of its own."""
+    """Print one line, which may hold names from outside; a part is text, or text with a style."""
     line = Text(style=style)
     for part in parts:
         text, own = (part, "") if isinstance(part, str) else part
@@ -86,13 +85,13 @@ def warn(console: Console, sentence: str) -> None:
 
 
 def say_where(console: Console, page: Path) -> None:
-    """The last line of a command: where the report is."""
+    """Print the last line of a command: where the report is."""
     say(console, f"report: {page}")
 
 
 @contextlib.contextmanager
 def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
-    """A folder made before the work begins, so that nothing is lost in the end; gone again if nothing was written."""
+    """A folder made before the work begins, so that nothing is lost at the end; removed if nothing was written."""
     folder = wanted or numbered(kind)
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -115,7 +114,7 @@ def new_folder(wanted: Path | None, kind: str) -> Iterator[Path]:
 
 @contextlib.contextmanager
 def writing_to(folder: Path) -> Iterator[None]:
-    """A full disk, or a folder that may not be written, is one sentence: where, why, and the way out."""
+    """Turn a full disk, or a folder that cannot be written, into one sentence: where, why, and what to do."""
     try:
         yield
     except OSError as error:
@@ -126,15 +125,15 @@ def writing_to(folder: Path) -> Iterator[None]:
 
 
 def trouble_of(error: OSError, folder: Path | None = None) -> EnlistError | None:
-    """What the machine refuses, as an error of ours; None if it is not the machine's doing."""
+    """An error caused by the machine, as one of ours; None if it has another cause."""
     if error.errno not in FULL | FORBIDDEN | BROKEN:
         return None
     where: object = error.filename or folder or "a file"
     if error.filename is None and _output_is_broken():
-        return EnlistError(f"the standard output cannot be written: {error.strerror}; send it somewhere else.")
+        return EnlistError(f"cannot write to standard output: {error.strerror}; redirect it elsewhere.")
     way = "name another folder"
     if error.errno in FULL:
-        left = f" (what {folder} holds is not complete: remove it)" if folder is not None else ""
+        left = f" ({folder} is incomplete: remove it)" if folder is not None else ""
         way = f"make room{left}, or name a folder on another disk"
     return EnlistError(f"{where} cannot be {_done(error)}: {error.strerror}; {way}, then try again.")
 
@@ -144,9 +143,9 @@ def _done(error: OSError) -> str:
 
 
 def _output_is_broken() -> bool:
-    """Whether the standard output takes nothing; then it is given up, so that Python does not try again at its end.
+    """Whether standard output is broken; if so, it is closed, so that Python does not try again at exit.
 
-    A failed write does not say of which file. A new line more on an output that works harms nobody.
+    A failed write does not name its file. On an output that works, an extra newline does no harm.
     """
     try:
         descriptor = sys.stdout.fileno()
@@ -161,13 +160,13 @@ def _output_is_broken() -> bool:
 
 
 def silence() -> None:
-    """Give the standard output up."""
+    """Close standard output."""
     with contextlib.suppress(OSError, ValueError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def write_config(folder: Path, config: Config, ran: bool) -> None:
-    """Leave the configuration in a new folder; if it names code, and that ran, marked as this user's."""
+    """Save the configuration in a new folder; if it names code, and that ran, mark it as this user's."""
     from enlist.runs import trust
 
     values = config.model_dump(mode="json")
@@ -187,7 +186,7 @@ def stopping(console: Console) -> Iterator[None]:
 
 
 def as_rich(rows: Sequence[Sequence[str]], title: str, hidden: Sequence[str] = ()) -> Table:
-    """A table for the terminal, the first row being its header; `hidden` columns are left out."""
+    """A table for the terminal; the first row is its header, `hidden` columns are left out."""
     kept = [index for index, name in enumerate(rows[0]) if name not in hidden]
     table = Table(
         title=shown(title, LINE), title_justify="left", title_style="bold", header_style="dim", box=box.SIMPLE_HEAD
@@ -202,14 +201,14 @@ def as_rich(rows: Sequence[Sequence[str]], title: str, hidden: Sequence[str] = (
 
 
 def numbered(kind: str) -> Path:
-    """A new folder under runs/, numbered after the last of its kind."""
+    """A new folder under runs/, numbered after the last one of its kind."""
     known = _known(kind)
     last = int(known[-1].name.rpartition("-")[2]) if known else 0
     return Path("runs") / f"{kind}-{last + 1:03d}"
 
 
 def to_resume(output: Path | None, kind: str, holds: str = "config.json") -> Path:
-    """The folder that --resume goes on with: the one that was named, or the last of its kind under runs/.
+    """The folder that --resume continues: the one given, or the last of its kind under runs/.
 
     `holds` is a pattern of what must be in it.
     """
@@ -218,14 +217,14 @@ def to_resume(output: Path | None, kind: str, holds: str = "config.json") -> Pat
         raise InputError(f"--resume finds no runs/{kind}-NNN here; name the folder with --output.")
     folder = known[-1] if output is None else output
     if not folder.is_dir():
-        raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out to begin there.")
+        raise InputError(f"{folder} does not exist, so there is nothing to resume; leave --resume out to start there.")
     if not any(folder.glob(holds)):
-        raise InputError(f"{folder} holds nothing to resume; leave --resume out to begin anew.")
+        raise InputError(f"{folder} holds nothing to resume; leave --resume out to start from scratch.")
     return folder
 
 
 def _known(kind: str) -> list[Path]:
-    """What there is of a kind under runs/, by number."""
+    """Folders of one kind under runs/, by number."""
     found = [path for path in Path("runs").glob(f"{kind}-*") if path.name.removeprefix(f"{kind}-").isdecimal()]
     return sorted(found, key=lambda path: int(path.name.removeprefix(f"{kind}-")))
 
@@ -238,7 +237,7 @@ def cores() -> int:
 
 
 def needs_sim(command: str) -> None:
-    """Say which extra a command needs, if PyTorch and its companions are not there."""
+    """Say which extra a command needs, if PyTorch or related packages are missing."""
     needed = ("torch", "pydantic", "safetensors", "sklearn", "pooch")
     if any(importlib.util.find_spec(name) is None for name in needed):
         raise MissingExtraError(command, "sim")

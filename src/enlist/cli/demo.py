@@ -21,7 +21,7 @@ def demo(
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core.")] = 0,
     seeds: Annotated[int, typer.Option(help="Runs per selector.")] = 3,
 ) -> None:
-    """Six selectors train the same uneven federation: handwritten digits, phones that come and go. Half a minute.
+    """Six selectors train the same uneven federation: handwritten digits on phones that come and go. Half a minute.
 
     Example: [bold]enlist demo[/]
     """
@@ -37,9 +37,9 @@ def demo(
     rounds, data = config.rounds, config.data
     again = shlex.join(["enlist", "demo", "--seeds", str(seeds), "--output", str(folder)])
     lead = (
-        f"{data.clients} phones hold handwritten digits, some of them many, others few. Their speeds differ two "
-        f"hundredfold, and they come and go with the day. Each of {rounds.rounds} rounds takes {rounds.k} of them. "
-        "Which ones?"
+        f"{data.clients} phones hold handwritten digits, some of them many, others few. Their speeds differ "
+        f"two-hundredfold, and they come and go with the time of day. Each of {rounds.rounds} rounds takes {rounds.k} "
+        "of them. Which ones?"
     )
     ended = with_view(console, comparison, folder, jobs, again, lead=lead)
-    finish(console, comparison, ended, folder, None, "Who takes part in the next round?")
+    finish(console, comparison, ended, folder, None, "Which clients take part in the next round?")

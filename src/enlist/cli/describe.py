@@ -1,4 +1,4 @@
-"""`enlist describe`: who holds what, on which devices, online when; nothing is trained."""
+"""`enlist describe`: which client holds what, on which device, and when it is online; nothing is trained."""
 
 from __future__ import annotations
 
@@ -38,21 +38,22 @@ if TYPE_CHECKING:
     from enlist.simulation.population import Population
 
 FEW = 24
-"""Up to so many clients get a row of their own."""
+"""Up to this many clients get a row of their own."""
 MOMENTS = 97
-"""Moments of a day, a quarter of an hour apart, at which it is looked who is online."""
+"""Times of a day, a quarter of an hour apart, at which online clients are counted."""
 DAY = 86_400.0
 TENTHS = "tenths of all targets, the lowest first"
 MEANING = (
-    "Entropy of a client's labels is 0 if it holds one class only and 1 if it holds equal shares of all. The distance "
-    "to the whole is the share of its samples that it would have to exchange to have the labels of all clients."
+    "The entropy of a client's labels is 0 if it holds only one class, and 1 if it holds equal shares of all. The "
+    "distance to the whole is the share of its samples that it would have to exchange to match the labels of all "
+    "clients."
 )
 
 
 def describe(
     config: ConfigFile,
     changes: Changes = None,
-    output: Annotated[Path | None, typer.Option(help="A new folder for table, charts and report.")] = None,
+    output: Annotated[Path | None, typer.Option(help="New folder for table, charts and report.")] = None,
     quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
@@ -81,7 +82,7 @@ def describe(
 
 
 def described(config: Config) -> tuple[Population, dict[str, AnyArray], Description]:
-    """The population, what clients.csv holds of it, and its description."""
+    """The population, its columns of clients.csv, and its description."""
     from enlist.data import Shards
     from enlist.data.describe import describe as describe_partition
     from enlist.simulation.population import build
@@ -90,7 +91,7 @@ def described(config: Config) -> tuple[Population, dict[str, AnyArray], Descript
     from enlist.training.models import initialise
 
     people = build(config)
-    size = 0  # of a model of the user's own it is not known, because none of the user's code is imported for it
+    size = 0  # unknown for a user's own model, because no user code is imported here
     if not config.model.code():
         module = initialise(config.model, people.shape, people.classes, Streams(config.seed))
         size = 4 * Layout.of(module).numbers
@@ -101,9 +102,9 @@ def described(config: Config) -> tuple[Population, dict[str, AnyArray], Descript
 
 
 def unknown_size(config: Config) -> str:
-    """What expected latencies leave out where the model is the user's own."""
+    """What expected latencies leave out if the model is the user's own."""
     names = ", ".join(config.model.code())
-    return f"Expected latencies leave out the transfer of the model: its size is not known, as {names} is not imported."
+    return f"Expected latencies leave out the transfer of the model: its size is unknown, as {names} is not imported."
 
 
 def heading(config: Config, people: Population) -> str:
@@ -115,20 +116,20 @@ def heading(config: Config, people: Population) -> str:
 
 
 def input_line(people: Population) -> tuple[str, str]:
-    """How many inputs a sample has, and what they are called."""
+    """The number of inputs of a sample, and their names."""
     from enlist.data.describe import inputs
 
     return "inputs", inputs(people.shape, people.input_names)
 
 
 def class_names(people: Population) -> list[str]:
-    """Names of the classes; a regression has bins instead, which are numbered from 1."""
+    """Names of the classes; a regression has bins instead, numbered from 1."""
     first = 0 if people.classes else 1
     return list(map(printable, people.class_names)) or [str(number + first) for number in range(people.counts.shape[1])]
 
 
 def client_tables(people: Population, columns: Mapping[str, AnyArray], width: int) -> list[Any]:
-    """A table client x class, with numbers for long names; if it is too wide, the most frequent classes instead."""
+    """A table of client x class, with numbers for long names; if too wide, the most frequent classes instead."""
     names = class_names(people)
     numbers = [str(number) for number in range(len(names))]
     for heads in (names, numbers):
@@ -158,7 +159,7 @@ def _who(people: Population, client: int | None = None) -> list[str]:
 
 
 def too_wide(rows: Sequence[Sequence[str]], dispensable: Sequence[str], width: int) -> tuple[str, ...] | None:
-    """Columns to leave out, the first of the dispensable ones first, so that a table fits; None if it cannot."""
+    """Columns to leave out, in order of dispensability, so that a table fits; None if it cannot."""
     wide = {name: max(len(row[index]) for row in rows) + 3 for index, name in enumerate(rows[0])}
     for count in range(len(dispensable) + 1):
         hidden = tuple(dispensable[:count])
@@ -203,23 +204,23 @@ def device_lines(columns: Mapping[str, AnyArray]) -> list[tuple[str, str]]:
     ):
         low, middle, high = (show(float(level)) for level in np.quantile(columns[name], (0.05, 0.5, 0.95)))
         same = columns[name].min() == columns[name].max()
-        rows.append((title, f"{middle} for everybody" if same else f"median {middle}, middle 90 % {low} to {high}"))
+        rows.append((title, f"{middle} for all" if same else f"median {middle}, middle 90 % {low} to {high}"))
     return rows
 
 
 def online_shares(people: Population) -> tuple[AnyArray, AnyArray]:
-    """Moments of the first day in seconds, and the share of clients that is online at each."""
+    """Times of the first day in seconds, and the share of clients online at each."""
     moments = np.linspace(0.0, DAY, MOMENTS)
     return moments, np.array([people.availability.online(float(now)).mean() for now in moments])
 
 
 def online_lines(people: Population) -> list[tuple[str, str]]:
-    """Who is online over the first day, in two lines."""
+    """The clients online over the first day, in two lines."""
     from enlist.runs.printing import percent
 
     moments, shares = online_shares(people)
     if shares.min() == 1.0:
-        return [("online", "everybody, all day")]
+        return [("online", "all clients, all day")]
     low, high = int(shares.argmin()), int(shares.argmax())
     over = (
         f"mean {percent(float(shares[:-1].mean()))}, from {percent(float(shares[low]))} at {_clock(moments[low])} to "
@@ -263,7 +264,7 @@ def charts(people: Population, columns: Mapping[str, AnyArray]) -> dict[str, dic
             {"seed": 0, "start": float(now), "available": round(float(share * len(people))), "clients": len(people)}
             for now, share in zip(moments, shares, strict=True)
         ]
-        there["availability"] = devices.availability_chart(rows, "Who is online over a day")
+        there["availability"] = devices.availability_chart(rows, "Clients online over a day")
     return {"Classes": labels, "Sizes and skew": spread, "Devices and availability": there}
 
 
@@ -281,7 +282,7 @@ def publish(
     from enlist.report.page import Section, write_page
 
     _write_csv(folder / "clients.csv", columns)
-    write_config(folder, config, ran=False)  # nobody was asked whether its code may run
+    write_config(folder, config, ran=False)  # its code was not cleared to run
     (folder / "charts").mkdir()
     with unchecked():
         drawn = charts(people, columns)
@@ -301,7 +302,7 @@ def publish(
     words = "Expected latency is download, training and upload of one round, without noise."
     words += f" {unknown_size(config)}" if config.model.code() else ""
     sections.append(Section("Devices and availability", words, [["what", "value"], *map(list, lines)], there))
-    return write_page(folder / "report.html", "Who holds what", f"{title}.", sections)
+    return write_page(folder / "report.html", "Clients and their data", f"{title}.", sections)
 
 
 def _two_columns(rows: Sequence[tuple[str, str]], title: str) -> Table:

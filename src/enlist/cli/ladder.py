@@ -23,13 +23,13 @@ LEGEND: Legend = (
         "speed-up: random's virtual time to 97 % of its final accuracy over the method's, geometric mean over rungs",
     ),
     (("[",), "[ ]: 95 % interval over seeds"),
-    (("reached",), "reached: share of runs that got there"),
+    (("reached",), "reached: share of runs that reached the target"),
     (("accuracy",), "accuracy: final accuracy minus random's, in points, mean over rungs, and on the worst rung"),
-    (("worst tenth",), "worst tenth: accuracy of the worst tenth of the clients on samples of their own"),
+    (("worst tenth",), "worst tenth: accuracy of the worst tenth of the clients on their own samples"),
     (("wasted",), "wasted: share of selected clients whose update was never merged"),
 )
 DISPENSABLE = ("server ms", "wasted", "rungs", "in rounds", "worst tenth", "reached", "at worst")
-"""Columns that a narrow terminal leaves out, the first ones first; the report has them all."""
+"""Columns that a narrow terminal leaves out, in this order; the report has them all."""
 
 if TYPE_CHECKING:
     from enlist.ladder import Ladder
@@ -42,10 +42,10 @@ def ladder(
     published: Annotated[
         bool, typer.Option("--published", help="Use the published seeds instead of the development seeds.")
     ] = False,
-    rungs: Annotated[str | None, typer.Option(help="Rungs, with commas; all if not given.")] = None,
+    rungs: Annotated[str | None, typer.Option(help="Rungs, separated by commas; all by default.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
     output: Annotated[
-        Path | None, typer.Option(help="Folder; if it holds this ladder already, only missing runs are run.")
+        Path | None, typer.Option(help="Folder; if it already holds this ladder, only missing runs are run.")
     ] = None,
     alone: Annotated[bool, typer.Option("--alone", help="Leave out the known results of other methods.")] = False,
     show: Annotated[bool, typer.Option("--show", help="Only describe the rungs.")] = False,
@@ -55,8 +55,8 @@ def ladder(
 ) -> None:
     """Measure methods on a fixed set of federations, the rungs of the ladder, and write a leaderboard.
 
-    "all" stands for every registered selector; add your own class as module:Class. Random always runs. For
-    methods that are not run, the known results of the package are shown, marked with *.
+    "all" means every registered selector; add your own class as module:Class. Random always runs. For
+    methods that are not run, the package's known results are shown, marked with *.
 
     Example: [bold]enlist ladder --selectors mine:LossPerSecond --seeds 2 --rungs silos,users[/]
     """
@@ -88,7 +88,7 @@ def ladder(
 
 
 def finish(console: Console, climbed: Ladder, ended: JobResults, folder: Path, alone: bool = False) -> None:
-    """Table, files and report; runs that failed are named. Without known results if it is `alone`."""
+    """Print and write table, files and report; failed runs are named. Without known results if `alone`."""
     for (rung, label, seed), reason in ended.failed.items():
         say(console, ("failed:", "bold red"), f" {rung}, {label}, seed {seed}: {reason}")
     if not ended.finished:

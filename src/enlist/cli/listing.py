@@ -1,4 +1,4 @@
-"""`enlist list`: what there is."""
+"""`enlist list`: what is available."""
 
 from __future__ import annotations
 
@@ -24,23 +24,23 @@ SEEN = {
     "secure-aggregation": Privacy.AGGREGATE,
     "individual": Privacy.INDIVIDUAL,
 }
-"""What is seen of clients, by the names of the command line."""
+"""What the server sees of clients, by the names of the command line."""
 
 
 def listing(
     what: Annotated[str, typer.Argument(help=", ".join(KINDS[:-1]) + f" or {KINDS[-1]}")] = "selectors",
     privacy: Annotated[
         str | None,
-        typer.Option(help=f"Only selectors that work if no more than this can be seen of clients: {', '.join(SEEN)}."),
+        typer.Option(help=f"Only selectors that work if the server sees no more of clients than: {', '.join(SEEN)}."),
     ] = None,
 ) -> None:
-    """List what there is: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what a
-    configuration may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
+    """List what is available: selectors (paper, needs, when to use each), scenarios of the arena, studies, and what
+    a configuration may name: datasets, models, partitions, devices, availability, deadlines, servers, aggregations.
 
     Example: [bold]enlist list selectors[/], or [bold]enlist list selectors --privacy secure-aggregation[/]
     """
     if privacy is not None and what != "selectors":
-        raise InputError(f"--privacy is for selectors, not for {what}; say: enlist list selectors --privacy {privacy}")
+        raise InputError(f"--privacy is for selectors, not for {what}; run: enlist list selectors --privacy {privacy}")
     if privacy is not None and privacy not in SEEN:
         raise unknown("privacy", privacy, SEEN)
     if what not in KINDS:
@@ -56,10 +56,10 @@ def listing(
 
 
 def selectors(seen: Privacy | None = None) -> Table:
-    """Every selector, or those that need no more than this: name, paper, what it needs, when to use it."""
+    """All selectors, or those that need no more than this: name, paper, what it needs, when to use it."""
     table = Table("selector", "paper", "needs", "use it when", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
-    table.columns[2].max_width = 30  # most of the room is for the sentences
+    table.columns[2].max_width = 30  # most of the width is for the sentences
     for name in names():
         try:
             kind = get(name)
@@ -77,7 +77,7 @@ def selectors(seen: Privacy | None = None) -> Table:
 
 
 def scenarios() -> Table:
-    """Every scenario, in words."""
+    """All scenarios, in words."""
     table = Table("scenario", "what is true there", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
     for name, scenario in SCENARIOS.items():
@@ -86,7 +86,7 @@ def scenarios() -> Table:
 
 
 def studies() -> Table:
-    """Every study: the work that it reproduces, its claims, and its scales."""
+    """All studies: the work that each reproduces, its claims, and its scales."""
     from enlist.studies import get, names
 
     table = Table("study", "reproduces", "claims", "scales", header_style="dim", box=box.SIMPLE_HEAD)
@@ -99,7 +99,7 @@ def studies() -> Table:
 
 
 def alternatives(what: str) -> Table:
-    """Every data set, model, partition, ... that a configuration may name: its name, and what it is."""
+    """All data sets, models, partitions, ... that a configuration may name: name and description."""
     section, tag, classes = _options(what)
     table = Table(f"{section}.{tag}", "what it is", header_style="dim", box=box.SIMPLE_HEAD)
     table.columns[0].style, table.columns[0].no_wrap = "bold", True
@@ -110,7 +110,7 @@ def alternatives(what: str) -> Table:
 
 
 def _options(what: str) -> tuple[str, str, Iterable[Any]]:
-    """Where a configuration names them, by which key, and the options class of each."""
+    """The place and key where a configuration names them, and the options class of each."""
     from enlist.data import DATASETS, PARTITIONS
     from enlist.devices import AnyAvailability, AnyDeadline, AnyDevices
     from enlist.training.aggregation import AnyAggregation

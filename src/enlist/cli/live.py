@@ -1,4 +1,4 @@
-"""What one sees while simulations run: a bar for a run, a bar per method or point for many; quiet in pipes."""
+"""The display while simulations run: a bar for a single run, a bar per method or point for many; quiet in pipes."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from enlist.simulation.round.rows import RoundRecord
 from enlist.simulation.simulation import Simulation
 
 ENDED = ("finished", "abandoned")
-"""Of runs that are over; the latter because nobody could be asked any more."""
+"""States of ended runs; the latter ended because no client was available any more."""
 BARS = 12
-"""Bars at most; a terminal has few lines."""
+"""Most bars; a terminal has few lines."""
 
 
 class Bar(Callback):
@@ -64,13 +64,13 @@ class Bar(Callback):
 
 
 class Stoppable(Protocol):
-    """What can be told to stop after the round: a simulation, or anything else that goes by rounds."""
+    """Anything that can be told to stop after the round, such as a simulation."""
 
     stopping: bool
 
 
 class stopping_after_round:  # noqa: N801
-    """Ctrl-C ends the run cleanly after the round; a second one ends it at once, and nothing is lost either."""
+    """Ctrl-C ends the run cleanly after the round; a second one ends it at once, also without loss."""
 
     def __init__(self, console: Console, simulation: Stoppable) -> None:
         self.console, self.simulation = console, simulation
@@ -91,7 +91,7 @@ class stopping_after_round:  # noqa: N801
 class ComparisonProgress:
     """One bar per method of a comparison, or per point of a sweep, over the rounds of all its runs; quiet in pipes.
 
-    Of many points only those are shown that are under way, below a bar of them all.
+    If there are many points, only those under way are shown, below a bar for all of them.
     """
 
     def __init__(self, console: Console, plan: Plan, noun: str = "seeds") -> None:
@@ -124,7 +124,7 @@ class ComparisonProgress:
         }
 
     def tick(self, *news: Any) -> None:
-        """Show how a run stands: the parts of its key, and its state."""
+        """Show the progress of a run, from the parts of its key and its state."""
         *parts, state = news
         name, key = parts[0], tuple(parts)
         states, rounds = self.states[name], self.rounds[name]

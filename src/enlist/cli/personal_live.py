@@ -1,4 +1,4 @@
-"""What one sees while personalised learning runs: one bar over all seeds, targets and stages; quiet in pipes."""
+"""The display while personalised learning runs: one bar over all seeds, targets and stages; quiet in pipes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PersonalBar:
         self.task = self.progress.add_task("reading data", total=1.0, state="")
 
     def begin(self, number: int, targets: int) -> None:
-        """A further seed, after those before it."""
+        """Start the next seed."""
         self.shares |= dict.fromkeys(range(number), 1.0)
         self.number, self.targets, self.done = number, targets, 0
 
@@ -60,7 +60,7 @@ class PersonalBar:
         return (Stage(self, target, stage),)
 
     def show(self, number: int, state: dict[str, Any]) -> None:
-        """How one of the seeds stands after a round; several may be at work at once."""
+        """Show the progress of one seed after a round; several may run at once."""
         each = state["targets"] * self.stages
         self.shares[number] = (min(state["ended"], each - 1) + state["share"]) / each
         words = [f"{state['metric']} {state['score']:.3f}", f"kept {state['arm'] or 'nothing'}"]
@@ -71,7 +71,7 @@ class PersonalBar:
         self._advance()
 
     def end(self, number: int) -> None:
-        """A seed has ended."""
+        """Record that a seed has ended."""
         self.shares[number] = 1.0
         self._advance()
 
@@ -80,7 +80,7 @@ class PersonalBar:
 
 
 class Stage(PersonalCallback):
-    """Keeps the bar up to date during one stage of one target."""
+    """Updates the bar during one stage of one target."""
 
     def __init__(self, bar: PersonalBar, target: str, stage: str) -> None:
         self.bar, self.target, self.stage = bar, target, stage

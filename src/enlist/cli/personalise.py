@@ -31,12 +31,12 @@ def personalise(
     changes: Annotated[
         list[str] | None, typer.Option("--set", help="Change a key: --set rounds.rounds=30. Repeat as needed.")
     ] = None,
-    output: Annotated[Path | None, typer.Option(help="Folder; a new one under runs/ if not given.")] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Resume what was interrupted in --output.")] = False,
+    output: Annotated[Path | None, typer.Option(help="Folder; by default a new one under runs/.")] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Resume the interrupted run in --output.")] = False,
     target: Annotated[
         str | None, typer.Option(help="The worker that gets the model; 'all' takes each in turn.")
     ] = None,
-    seeds: Annotated[int, typer.Option(help="Repetitions, over which intervals are computed.")] = 5,
+    seeds: Annotated[int, typer.Option(help="Repetitions; intervals are computed over them.")] = 5,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
     trust: Trust = False,
@@ -80,7 +80,7 @@ def learn(
     accept_changes: bool = False,
     engine: str = LOCAL,
 ) -> None:
-    """Run all seeds under a bar, then show what was learned; Ctrl-C says how to go on."""
+    """Run all seeds under a bar, then show what was learned; Ctrl-C prints how to continue."""
     from enlist.cli.live import stopping_after_round
     from enlist.cli.personal_live import PersonalBar
     from enlist.personal.after import every_target
@@ -118,7 +118,7 @@ def learn(
     except KeyboardInterrupt:
         bar.stopping = True
     if bar.stopping:
-        kept = f"what was done is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        kept = f"finished work is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130)
     show_personal(console, find_personal([folder]), files.inside(folder, "report"), None)
@@ -134,7 +134,7 @@ def _on_engine(
     along: dict[str, Any],
     bar: PersonalBar,
 ) -> None:
-    """All seeds at once, as far as the engine can, under the same bar; a line for each that ends."""
+    """All seeds at once, as far as the engine allows, under the same bar; a line for each that ends."""
     from enlist.personal.seeds import every_seed
 
     failed = 0
@@ -149,7 +149,7 @@ def _on_engine(
                 say(console, f"seed {seed}: {'finished' if error is None else f'failed: {error}'}")
                 failed += error is not None
     except KeyboardInterrupt:
-        kept = f"what was done is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
+        kept = f"finished work is kept. Continue with: {again}" if any(folder.glob("seed-*")) else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
     if failed:

@@ -1,4 +1,4 @@
-"""`enlist profile`: what a batch size costs in time and memory, what it brings in accuracy, and which to take."""
+"""`enlist profile`: what a batch size costs in time and memory, what accuracy it gives, and which one to use."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from enlist.simulation.profile import Profile
 
 RULE = (
-    "The choice: time per sample, memory of a step and lack of accuracy are each brought to [0, 1] over the batch "
-    "sizes, 0 for the best of them and 1 for the worst; the score is their weighted mean (--weights, here {weights}), "
-    "and the batch size with the lowest score wins, and of equal ones the smallest."
+    "The choice: time per sample, memory of a step and lack of accuracy are each scaled to [0, 1] over the batch "
+    "sizes, 0 for the best and 1 for the worst; the score is their weighted mean (--weights, here {weights}). "
+    "The batch size with the lowest score wins, and among equal ones the smallest."
 )
 MACHINE = (
     "Wall-clock times, measured on this machine ({machine}); they differ elsewhere. Every client trained alone. Its "
@@ -40,22 +40,22 @@ MEMORY = (
 LEARNED = (
     "Each client's own model on its own samples, after {rounds} over them, always from the same model. Lines are means."
 )
-DEVIATIONS = "Of time, over all passes of all clients, as measured on this machine; of memory, over clients."
+DEVIATIONS = "Times vary over all passes of all clients, as measured on this machine; memory varies over clients."
 SPREAD = "one standard deviation: of times over all passes of all clients, of the rest over clients"
 LEGEND: Legend = ((("±",), f"±: {SPREAD}"),)
 LATENCY = (
-    "Latency is the virtual one of the simulated devices, median over clients, without noise: they are charged by "
-    "sample, so that a batch size changes it only where training.steps is set."
+    "Latency is the virtual latency of the simulated devices, median over clients, without noise. They are charged by "
+    "sample, so a batch size changes it only if training.steps is set."
 )
 
 
 def profile(
     config: ConfigFile,
-    batch_sizes: Annotated[str, typer.Option(help="Batch sizes to try, with commas.")] = "8,16,32,64",
+    batch_sizes: Annotated[str, typer.Option(help="Batch sizes to try, separated by commas.")] = "8,16,32,64",
     rounds: Annotated[int, typer.Option(help="Timed passes of every client over its samples.")] = 5,
     weights: Annotated[str, typer.Option(help="Weights of time, memory and accuracy in the choice.")] = "1,1,1",
     changes: Changes = None,
-    output: Annotated[Path | None, typer.Option(help="A new folder for tables, charts and report.")] = None,
+    output: Annotated[Path | None, typer.Option(help="New folder for tables, charts and report.")] = None,
     quiet: Quiet = False,
     trust: Trust = False,
 ) -> None:
@@ -76,8 +76,8 @@ def profile(
         parts = scores(result.rows, result.weights)
         title = f"{settings.model.name} on {settings.data.dataset.name}, {whom(result)}, {_times(result.rounds)}"
         show_table(console, table(result, parts), title, LEGEND, ("latency", "ms / mini-batch", "memory"))
-        console.print(f"[bold]batch size {result.best}[/] is the choice: it has the lowest score.")
-        rule = f"{RULE.format(weights=weights)} Times were measured on this machine, memory was counted."
+        console.print(f"[bold]batch size {result.best}[/] is chosen: it has the lowest score.")
+        rule = f"{RULE.format(weights=weights)} Times were measured on this machine; memory was computed."
         console.print(rule, style="dim", markup=False, highlight=False)
         say_where(console, publish(folder, settings, result, parts, title))
 
@@ -175,7 +175,7 @@ def publish(folder: Path, config: Config, result: Profile, parts: Any, title: st
 
 
 def by_client(result: Profile) -> list[list[str]]:
-    """Header and one row per client: what it holds and what it learned with every batch size."""
+    """Header and one row per client: what it holds, and what it learned with every batch size."""
     sizes = [row.batch for row in result.rows]
     found = {(one.client, one.batch): one for one in result.measurements}
     rows = [["client", "samples", *(f"batch {size}" for size in sizes)]]
@@ -187,7 +187,7 @@ def by_client(result: Profile) -> list[list[str]]:
 
 
 def whom(result: Profile) -> str:
-    """How many clients were trained, of how many."""
+    """How many of the clients were trained."""
     trained = len(result.clients)
     if trained == result.population:
         return f"{trained} client{'s' * (trained > 1)}"
@@ -203,7 +203,7 @@ def _numbers(option: str, text: str, example: str, whole: bool = False) -> list[
         return [int(word) if whole else float(word) for word in text.split(",")]
     except ValueError:
         raise InputError(
-            f"{option} is '{text}'; give {'whole ' if whole else ''}numbers with commas: {example}."
+            f"{option} is '{text}'; give {'whole ' if whole else ''}numbers separated by commas: {example}."
         ) from None
 
 

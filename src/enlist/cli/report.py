@@ -1,4 +1,4 @@
-"""`enlist report`: tables and charts of runs, from the folders that they left."""
+"""`enlist report`: tables and charts of runs, from their folders."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from enlist.runs.kinds import FolderContent
 WIDTH = 140
 PERSONAL: Legend = (
     (("seeds",), "seeds: how many learned this combination"),
-    (("probability",), "probability: that it is the best"),
+    (("probability",), "probability: of being the best combination"),
     (("±",), "±: half a 95 % interval over seeds"),
     (("[",), "[ ]: 95 % interval over seeds"),
 )
@@ -27,9 +27,7 @@ PERSONAL: Legend = (
 def report(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            help="Run folders, folders of comparisons or sweeps, or folders above them.", show_default=False
-        ),
+        typer.Argument(help="Folders of runs, comparisons or sweeps, or folders above them.", show_default=False),
     ],
     output: Annotated[
         Path | None,
@@ -37,9 +35,9 @@ def report(
     ] = None,
     target: Annotated[
         float | None,
-        typer.Option(help="The test accuracy whose time is compared, such as 0.8; for regression, a loss."),
+        typer.Option(help="Test accuracy whose times are compared, such as 0.8; for regression, a loss."),
     ] = None,
-    window: Annotated[int, typer.Option(help="Number of evaluations whose mean has to meet the target.")] = 1,
+    window: Annotated[int, typer.Option(help="Number of evaluations whose mean must reach the target.")] = 1,
     title: Annotated[str | None, typer.Option(help="Title of the page.")] = None,
 ) -> None:
     """Report on runs: scores in the terminal, and a page with charts.
@@ -57,7 +55,7 @@ def report(
             return
     if personal := find_personal(runs):
         if target is not None or window != 1:
-            raise InputError("--target and --window belong to simulations; personalised learning has neither.")
+            raise InputError("--target and --window are for simulations; personalised learning has neither.")
         page = output or (files.inside(runs[0], "report") if len(runs) == 1 else None)
         show_personal(open_console(WIDTH), personal, page, title)
         return
@@ -74,7 +72,7 @@ def report(
     tables = ordered([read_run(folder, SCORED) for folder in find_runs(runs)])
     begun = [run for run in tables if len(run.rounds["round"])]
     if not begun:
-        raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; come back later.")
+        raise InputError(f"no run in {', '.join(map(str, runs))} has finished a round yet; try again later.")
     groups = grouped(as_chosen(begun))
     rows = comparison_table(group_rows(groups, target, window), list(groups[0].values))
     show_table(console, rows, sentences.size(begun, len(groups)).removesuffix("."))
@@ -92,25 +90,25 @@ def report(
 
 
 def point_to(console: Console, folder: Path, found: FolderContent, more: bool) -> None:
-    """Say what a folder holds that is no run, and where its page is; `more` was asked for than can be done with it."""
+    """Say what a folder that is not a run holds, and where its page is; an error if `more` than that was requested."""
     if more:
-        raise InputError(f"{folder} holds {found.what}, which has a page of its own; name it alone, without --output.")
+        raise InputError(f"{folder} holds {found.what}, which has its own page; name it alone, without --output.")
     if found.page is None:
-        way = f"; continue with: {found.again}" if found.again else ", and no page; make it again"
+        way = f"; continue with: {found.again}" if found.again else " and has no page; make it again"
         raise InputError(f"{folder} holds {found.what} that is not finished{way}.")
-    say(console, f"{folder} holds {found.what}, which has a page of its own.")
+    say(console, f"{folder} holds {found.what}, which has its own page.")
     say_where(console, found.page)
 
 
 def show_personal(console: Console, folders: Sequence[Path], place: Path | None, title: str | None) -> None:
-    """The table and the page of personalised learning."""
+    """Print the table and write the page of personalised learning."""
     from enlist.report.personal import by_target, lead, personal_table, verdict, write_personal_report
     from enlist.runs.personal import read_personal
 
     tables = [read_personal(folder) for folder in folders]
     targets = by_target(tables)
     if not targets:
-        raise InputError(f"no run in {', '.join(map(str, folders))} has finished a round yet; come back later.")
+        raise InputError(f"no run in {', '.join(map(str, folders))} has finished a round yet; try again later.")
     show_table(console, personal_table(tables), lead(tables).removesuffix("."), PERSONAL)
     for own in targets.values():
         console.print(shown(verdict(own), LINE))

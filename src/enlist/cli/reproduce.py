@@ -1,4 +1,4 @@
-"""`enlist reproduce`: a study, with its estimate, progress, verdicts and report."""
+"""`enlist reproduce`: run a study, with an estimate, progress, verdicts and a report."""
 
 from __future__ import annotations
 
@@ -53,9 +53,9 @@ def reproduce(
     scale: Annotated[
         str, typer.Option(help="smoke (seconds), laptop (minutes) or paper (the full setting).")
     ] = "laptop",
-    seeds: Annotated[int | None, typer.Option(help="Experiments per setting; by default what the scale says.")] = None,
+    seeds: Annotated[int | None, typer.Option(help="Experiments per setting; by default that of the scale.")] = None,
     jobs: Annotated[int, typer.Option(help="Processes; 0 for one per core. Results do not depend on it.")] = 0,
-    resume: Annotated[bool, typer.Option("--resume", help="Continue a study that was interrupted.")] = False,
+    resume: Annotated[bool, typer.Option("--resume", help="Continue an interrupted study.")] = False,
     output: Annotated[
         Path | None, typer.Option(help="Folder for everything; by default a new one in runs/, or the last one there.")
     ] = None,
@@ -64,13 +64,11 @@ def reproduce(
     ] = None,
     first_rounds: Annotated[
         int | None,
-        typer.Option(help="Rehearse: run only this many rounds of one experiment of each kind, and keep nothing."),
+        typer.Option(help="Rehearse: run only this many rounds of one experiment of each kind, and save nothing."),
     ] = None,
     publish: Annotated[
         Path | None,
-        typer.Option(
-            help="Also copy verdicts, key figures and tables into a folder named after the study in this one."
-        ),
+        typer.Option(help="Also copy verdicts, key figures and tables into this folder, under the study's name."),
     ] = None,
     engine: EngineName = LOCAL,
     quiet: Quiet = False,
@@ -78,8 +76,8 @@ def reproduce(
 ) -> None:
     """Reproduce a published experiment: its figures and tables, and a verdict on each of its claims.
 
-    STUDY is a name; `enlist list studies` shows them. Results are kept as they are computed: an interrupted study
-    continues with --resume.
+    STUDY is a name; `enlist list studies` shows them. Results are saved as they are computed: continue an interrupted
+    study with --resume.
 
     Example: [bold]enlist reproduce mabfl --scale smoke[/]
     """
@@ -114,7 +112,7 @@ def reproduce(
                 page = write(work, command, processes)
             _show(console, work)
     except KeyboardInterrupt:
-        kept = f"what is finished is kept. Continue with: {again}" if folder.exists() else NOTHING
+        kept = f"finished work is kept. Continue with: {again}" if folder.exists() else NOTHING
         say(console, f"stopped; {kept}")
         raise typer.Exit(130) from None
     if publish is not None:
@@ -126,14 +124,14 @@ def reproduce(
 
 
 def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, jobs: int) -> None:
-    """One experiment of each kind, as they end; exit status 1 if one failed."""
+    """Rehearse one experiment of each kind; exit status 1 if one failed."""
     from enlist.runs.printing import duration, plural
     from enlist.studies.rehearsal import kinds, rehearse
 
     names = {each.key: len(each.key) for each in kinds(experiments)}
     console.print(
         f"rehearsal: {plural(len(names), 'kind')} of experiments (of {plural(len(experiments), 'experiment')}), "
-        f"{plural(rounds, 'round')} each; nothing is kept.",
+        f"{plural(rounds, 'round')} each; nothing is saved.",
         highlight=False,
     )
     failed = 0
@@ -145,23 +143,23 @@ def _rehearse(console: Console, experiments: Sequence[Experiment], rounds: int, 
     if failed:
         console.print(f"{failed} of {len(names)} failed.", highlight=False)
         raise typer.Exit(1)
-    console.print("all of them run.", highlight=False)
+    console.print("all of them ran.", highlight=False)
 
 
 def _outlook(work: Reproduction, jobs: int) -> str:
     from enlist.runs.printing import duration, plural
 
     missing, every = len(work.missing()), len(work.experiments)
-    done = f", {every - missing} of them done already" if missing < every else ""
+    done = f", {every - missing} of them already done" if missing < every else ""
     return (
         f"{work.study.name}, scale {work.scale.name} ({work.scale.about}): {plural(every, 'experiment')}{done}; about "
         f"{duration(work.estimate(jobs) + OVERHEAD, units=1)} with {jobs} process{'es' if jobs > 1 else ''}, and with "
-        f"what unclear verdicts may add, {duration(work.estimate(jobs, unclear=True) + OVERHEAD, units=1)} at most."
+        f"what unclear verdicts may add, at most {duration(work.estimate(jobs, unclear=True) + OVERHEAD, units=1)}."
     )
 
 
 class _StudyProgress:
-    """A bar over experiments, weighted by how long they are expected to take; quiet in pipes."""
+    """A bar over experiments, weighted by their expected duration; quiet in pipes."""
 
     def __init__(self, console: Console, work: Reproduction) -> None:
         self.work = work
@@ -185,7 +183,7 @@ class _StudyProgress:
         self.progress.stop()
 
     def tick(self, experiment: Experiment, state: str) -> None:
-        """One more has ended."""
+        """Count an experiment that ended."""
         failed = f"[red]{len(self.work.failed)} failed[/] · " if self.work.failed else ""
         total = len(self.work.experiments) + len(self.work.further)
         name = "further experiments" if self.work.further else "experiments"
@@ -194,7 +192,7 @@ class _StudyProgress:
 
 
 def _show(console: Console, work: Reproduction) -> None:
-    """The verdicts, and which experiments failed."""
+    """Print the verdicts, and which experiments failed."""
     from rich import box
 
     from enlist.studies.verdicts import headline, verdict_rows

@@ -1,4 +1,4 @@
-"""`enlist run`: one run, with progress, that can be killed and resumed."""
+"""`enlist run`: one run with progress, which can be killed and resumed."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from enlist.errors import InputError
 
 Changes = Annotated[list[str] | None, typer.Option("--set", help="Change a key: --set rounds.k=20. Repeat as needed.")]
 Trust = Annotated[
-    bool, typer.Option("--trust", help="Run the code that a received folder's config.json names; see docs/trust.md.")
+    bool, typer.Option("--trust", help="Run the code named in the config.json of a received folder; see docs/trust.md.")
 ]
 AcceptChanges = Annotated[
     bool, typer.Option("--accept-changes", help="Continue even if files of the folder were changed in the meantime.")
@@ -28,17 +28,17 @@ EngineName = Annotated[
     str,
     typer.Option(
         "--engine",
-        help="Where it runs: 'local', 'ray' (the cluster of RAY_ADDRESS), or 'ray://host:10001', with options as in "
+        help="Where to run: 'local', 'ray' (the cluster at RAY_ADDRESS), or 'ray://host:10001', with options as in "
         "'ray?gpus=0.25'; see docs/scaling.md.",
     ),
 ]
 TRAINING = "enlist.training.local_workers"
 """What training workers import; importing it here would import PyTorch."""
 Device = Annotated[str, typer.Option(help="'cpu', 'cuda', or 'auto': CUDA where it exists.")]
-TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Write curves for TensorBoard too.")]
-MLflow = Annotated[bool, typer.Option("--mlflow", help="Log to MLflow too.")]
-Wandb = Annotated[bool, typer.Option("--wandb", help="Log to Weights & Biases too.")]
-Quiet = Annotated[bool, typer.Option("--quiet", help="Print nothing but errors.")]
+TensorBoard = Annotated[bool, typer.Option("--tensorboard", help="Also write curves for TensorBoard.")]
+MLflow = Annotated[bool, typer.Option("--mlflow", help="Also log to MLflow.")]
+Wandb = Annotated[bool, typer.Option("--wandb", help="Also log to Weights & Biases.")]
+Quiet = Annotated[bool, typer.Option("--quiet", help="Print only errors.")]
 LEGEND: Legend = (
     (("final",), "final: mean of the last three evaluations"),
     (("last",), "last and best: single evaluations"),
@@ -51,10 +51,10 @@ ConfigFile = Annotated[
 def run(
     config: ConfigFile,
     changes: Changes = None,
-    output: Annotated[Path | None, typer.Option(help="Folder of the run; a new one under runs/ if not given.")] = None,
+    output: Annotated[Path | None, typer.Option(help="Folder of the run; by default a new one under runs/.")] = None,
     resume: Annotated[bool, typer.Option("--resume", help="Resume an interrupted run in --output.")] = False,
     workers: Annotated[
-        int | None, typer.Option(help="Processes that train; 0 for this one. One per core if not given.")
+        int | None, typer.Option(help="Processes that train; 0 for this one. One per core by default.")
     ] = None,
     device: Device = "auto",
     tensorboard: TensorBoard = False,
@@ -80,7 +80,7 @@ def run(
     """
     needs_sim("run")
     if engine == LOCAL and workers != 0 and (device == "cpu" or not Path("/dev/nvidiactl").exists()):
-        start_early(TRAINING)  # workers and this process then import PyTorch at the same time
+        start_early(TRAINING)  # so that workers and this process import PyTorch at the same time
     from enlist.books import cut
     from enlist.cli.live import Bar, stopping_after_round
     from enlist.data.describe import inputs
@@ -99,7 +99,7 @@ def run(
     if chosen != "cpu" and workers and not on_ray(engine):
         raise InputError(f"--workers is {workers}, but on CUDA one process trains; leave it out, or use --device cpu.")
     if chosen != "cpu" and workers == 0 and on_ray(engine):
-        raise InputError("--workers is 0, but GPUs of the Ray cluster are to train; leave it out, or use --device cpu.")
+        raise InputError("--workers is 0, but GPUs of the Ray cluster train; leave it out, or use --device cpu.")
     place = files.inside(folder) if os.path.lexists(folder) else folder
     names = trackers(tensorboard, mlflow, wandb)
     callbacks = [tracker(name, place, settings.selector.title) for name in names]
@@ -114,7 +114,7 @@ def run(
     try:
         with contextlib.ExitStack() as stack, RunFolder.open(folder, values, code=code, **going_on) as opened:
             if opened.finished():
-                say(console, f"{folder} is finished already; see it with: enlist report {folder}")
+                say(console, f"{folder} is already finished; see it with: enlist report {folder}")
                 return
             recorder, bar = Recorder(opened), Bar(console, settings)
             where = stack.enter_context(engine_of(engine, cores()))
@@ -130,7 +130,7 @@ def run(
                 if resume and recorder.restore(simulation):
                     say(console, f"resuming after round {simulation.round}")
                 elif resume and log is not None and log.exists():
-                    cut(log, 0)  # of a run that was killed before its first checkpoint
+                    cut(log, 0)  # from a run that was killed before its first checkpoint
                 with bar, stopping_after_round(console, simulation):
                     result = simulation.run()
     except KeyboardInterrupt:
@@ -159,7 +159,7 @@ def run(
 
 
 def summary(folder: Path, result: dict[str, Any]) -> list[list[str]]:
-    """Header and one row: how a run stands, by the figures that its report has."""
+    """Header and one row: the state of a run, with the figures of its report."""
     from enlist.runs.columns import SCORED
     from enlist.runs.printing import duration, score, target_name
     from enlist.runs.scores import measure, run_scores
@@ -179,13 +179,13 @@ def summary(folder: Path, result: dict[str, Any]) -> list[list[str]]:
 
 
 def trackers(tensorboard: bool, mlflow: bool, wandb: bool) -> tuple[str, ...]:
-    """The names of the trackers that were asked for."""
+    """The names of the requested trackers."""
     wanted = {"mlflow": mlflow, "tensorboard": tensorboard, "wandb": wandb}
     return tuple(name for name, asked in wanted.items() if asked)
 
 
 def chosen_device(wanted: str, engine: str = LOCAL) -> str:
-    """The device to train on; on Ray the nodes have it, not this machine."""
+    """The device to train on; on Ray it belongs to the nodes, not to this machine."""
     import torch
 
     checks.one_of("--device", wanted, ("auto", "cpu", "cuda"))
@@ -193,7 +193,7 @@ def chosen_device(wanted: str, engine: str = LOCAL) -> str:
     if options is not None:
         if wanted == "cuda" and not options.gpus:
             raise InputError(
-                "--device is cuda, but nothing on the Ray cluster is given a GPU; say how much of one each task takes: "
+                "--device is cuda, but no task on the Ray cluster gets a GPU; say what share of one each task takes: "
                 f"--engine '{engine}{'&' if '?' in engine else '?'}gpus=0.25'."
             )
         return "cuda" if options.gpus and wanted != "cpu" else "cpu"

@@ -48,11 +48,11 @@ def sweep(
         list[str] | None,
         typer.Option(
             "--set",
-            help="Sweep a key: --set rounds.k=5,10,20. Repeat for a grid. With one value, the key is just changed.",
+            help="Sweep a key: --set rounds.k=5,10,20. Repeat for a grid. With one value, the key is simply changed.",
         ),
     ] = None,
     points: Annotated[
-        Path | None, typer.Option(help="Instead of a grid, a CSV file: a column for each key, a line for each point.")
+        Path | None, typer.Option(help="Instead of a grid, a CSV file: one column per key, one line per point.")
     ] = None,
     selectors: Selectors = "random,oort,bsfl,fedsuv",
     seeds: Annotated[int, typer.Option(help="Runs per point and method.")] = 5,
@@ -61,7 +61,7 @@ def sweep(
     target: Target = None,
     baseline: Baseline = None,
     output: Annotated[
-        Path | None, typer.Option(help="Folder; if it holds this sweep already, only missing runs are run.")
+        Path | None, typer.Option(help="Folder; if it already holds this sweep, only missing runs are run.")
     ] = None,
     workers: Workers = 0,
     device: Device = "cpu",
@@ -88,7 +88,7 @@ def sweep(
 
     fixed, swept = parted(changes or [])
     if points is not None and swept:
-        raise InputError(f"--points names the points, and --set sweeps over {', '.join(swept)}; give one of them.")
+        raise InputError(f"--points names the points, and --set sweeps over {', '.join(swept)}; use only one of them.")
     if points is None and not swept:
         raise InputError("no key is swept; name one with its values, for example --set rounds.k=5,10,20.")
     plan = Sweep(load(config, fixed, trust=trust), points or swept, selectors, seeds, first_seed)

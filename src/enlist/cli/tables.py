@@ -1,4 +1,4 @@
-"""Tables of results in a terminal: columns that do not fit are announced, and only what is shown is explained."""
+"""Tables of results in a terminal: columns that do not fit are named, and only what is shown is explained."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from enlist.cli.console import CELL, as_rich
 from enlist.runs.printing import plural
 
 Legend = Sequence[tuple[tuple[str, ...], str]]
-"""What to look for, in titles of columns and in cells, and what to say if it is there."""
+"""Patterns in column titles and in cells, and their explanations."""
 COMPARED: Legend = (
     (("±",), "±: half a 95 % interval over seeds"),
     (("[",), "[ ]: 95 % interval over seeds"),
     (("speed-up",), "speed-up: the baseline's time to the target over the method's, paired by seed"),
-    (("≥", "≤", "(0/"), "≥ ≤: bounds, as not all seeds reached the target (2/3: two of three did)"),
+    (("≥", "≤", "(0/"), "≥ ≤: bounds, because not all seeds reached the target (2/3: two of three did)"),
     (("final",), "final: mean of the last three evaluations"),
     (("seen",), "seen: share of clients with at least one update"),
     (("Jain",), "Jain: evenness of updates"),
@@ -32,7 +32,7 @@ DISPENSABLE = (
     "messages of FedAvg",
     "seeds",
 )
-"""Parts of the titles of columns that a narrow terminal leaves out, the first ones first; the report has them all."""
+"""Parts of titles of columns that a narrow terminal leaves out, in this order; the report has them all."""
 
 
 def show_table(
@@ -42,9 +42,9 @@ def show_table(
     legend: Legend = COMPARED,
     dispensable: Sequence[str] = DISPENSABLE,
 ) -> None:
-    """Print a table, what its marks and columns mean, and which columns did not fit.
+    """Print a table, the meaning of its marks and columns, and which columns did not fit.
 
-    If it is too wide, long titles go on two lines, and then dispensable columns are left out.
+    If it is too wide, long titles are split over two lines, and then dispensable columns are left out.
     """
     lines = clean = [[printable(cell, CELL) for cell in row] for row in rows]
     if left_out(lines, dispensable, console.width):
@@ -60,7 +60,7 @@ def show_table(
 
 
 def left_out(rows: Sequence[Sequence[str]], dispensable: Sequence[str], width: int) -> list[str]:
-    """The columns to leave out, the first of the dispensable ones first, so that a table fits."""
+    """The columns to leave out, in order of dispensability, so that a table fits."""
     wide = {column[0]: 3 + max(_width(cell) for cell in column) for column in zip(*rows, strict=True)}
     hidden: list[str] = []
     for part in dispensable:
@@ -71,7 +71,7 @@ def left_out(rows: Sequence[Sequence[str]], dispensable: Sequence[str], width: i
 
 
 def not_shown(hidden: Sequence[str]) -> str:
-    """A sentence about columns that are left out, if there are any."""
+    """A sentence about columns that are left out, if any."""
     if not hidden:
         return ""
     names = ", ".join(name.replace("\n", " ") for name in hidden)
@@ -79,7 +79,7 @@ def not_shown(hidden: Sequence[str]) -> str:
 
 
 def folded(name: str) -> str:
-    """A long title on two lines."""
+    """Split a long title over two lines."""
     spaces = [index for index, letter in enumerate(name) if letter == " " and name[index + 1 : index + 2] != "%"]
     if len(name) <= 10 or not spaces:
         return name

@@ -15,17 +15,17 @@ from enlist.errors import MissingExtraError
 
 def ui(
     folders: Annotated[list[Path], typer.Argument(help="Folders that hold runs, or will.", show_default=False)],
-    port: Annotated[int, typer.Option(help="Port to listen on; 0 takes a free one.", min=0, max=65_535)] = 8765,
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 picks a free one.", min=0, max=65_535)] = 8765,
     host: Annotated[
-        str, typer.Option(help="Address to listen on; any but loopback needs a token, which is printed.")
+        str, typer.Option(help="Address to listen on; any except loopback needs a token, which is printed.")
     ] = "127.0.0.1",
     name: Annotated[
-        list[str] | None, typer.Option(help="Another name by which the page is reached, such as that of a proxy.")
+        list[str] | None, typer.Option(help="Another host name of the page, such as that of a proxy.")
     ] = None,
 ) -> None:
     """Show runs, comparisons, federations and ladders on a page, while they run.
 
-    It reads folders and writes none. Ctrl-C ends it.
+    It only reads folders. Ctrl-C ends it.
 
     Example: [bold]enlist ui runs/[/]
     """
@@ -38,6 +38,6 @@ def ui(
 
     def where(address: str) -> None:
         say(console, "page: ", (address, "bold"))
-        sys.stdout.flush()  # a log that is read through a pipe has it at once
+        sys.stdout.flush()  # so that a reader of a pipe gets it at once
 
     serve(folders, host, port, name or (), where)

@@ -1,4 +1,4 @@
-"""`enlist why`: why clients were asked in a round of a run, or were not."""
+"""`enlist why`: why clients were or were not selected in a round of a run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from enlist.cli.console import as_rich, open_console, say
 from enlist.errors import InputError
 
 MOST = 40
-"""Rows that are printed."""
+"""Most rows to print."""
 
 
 def why(
@@ -22,7 +22,7 @@ def why(
         typer.Option(help="One client: its position, or its user id ('user:7' for an id that looks like a position)."),
     ] = None,
 ) -> None:
-    """Show why clients were selected in a round: the terms of the choice, and what they mean.
+    """Show why clients were selected in a round: the terms of their scores, and what they mean.
 
     Example: [bold]enlist why runs/run-001 --round 41 --client 7[/]
     """
